@@ -25,7 +25,7 @@ ARGS ?=
 
 SOURCES := $(wildcard paimon_spark pyspark_paimon.py pyspark_paimon_py.py tests/harness tests/docs tools examples conftest.py)
 
-.PHONY: help setup fmt lint type layers check test test-unit test-nightly test-spark test-oldest test-s3 \
+.PHONY: help setup fmt lint type layers check test test-all test-unit test-slow test-nightly test-spark test-oldest test-s3 \
   test-interop test-interop-quick test-chaos test-docs test-wheel bench examples demo docs wheel clean
 
 help:  ## list the targets
@@ -58,17 +58,23 @@ layers: setup  ## the layering of the packages
 
 check: lint type layers  ## lint, type and layers
 
-test: test-unit test-spark test-oldest  ## all tests: units, golden tables, Spark newest and oldest
+test: test-unit test-spark  ## quick tests: units and golden tables, then Spark tests on the newest PySpark (10 minutes)
 
-test-unit: setup  ## unit tests and golden tables, without Spark
-	@$(PYTEST) tests/unit tests/format -n $$(( $(JOBS) + 1 )) --dist worksteal $(ARGS)
+test-all: test test-slow test-oldest test-docs test-wheel test-interop test-chaos  ## all tests (an hour)
+
+test-unit: setup  ## quick unit tests and golden tables, without Spark
+	@$(PYTEST) tests/unit tests/format -m 'not slow' -n $$(( $(JOBS) + 1 )) --dist worksteal $(ARGS)
+
+test-slow: setup  ## slow unit tests, then slow Spark tests on the newest PySpark
+	@$(PYTEST) tests/unit tests/format -m slow -n $$(( $(JOBS) + 1 )) --dist worksteal $(ARGS)
+	@$(PYTEST) tests/spark -m slow -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-nightly: setup  ## search at random: unit tests in random order, 30 times as many examples of each property
 	@PYTHONHASHSEED=random HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/unit tests/format -p randomly -o timeout=7200 \
 	  -n $(JOBS) --dist worksteal $(ARGS)
 
-test-spark: setup  ## Spark tests on the newest PySpark
-	@$(PYTEST) tests/spark -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+test-spark: setup  ## quick Spark tests on the newest PySpark
+	@$(PYTEST) tests/spark -m 'not slow' -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-oldest: $(OLDEST_READY)  ## Spark tests on the oldest PySpark supported
 	@$(OLDEST_VENV)/bin/python -m pytest tests/spark -m 'not newest' -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)

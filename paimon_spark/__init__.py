@@ -1,38 +1,40 @@
-"""Versioned Apache Paimon tables for PySpark, with no JAR.
+"""Versioned Apache Paimon tables for PySpark, without a JAR.
 
-Read: option text → options → refs (version → Snapshot) → metadata (manifests) → scan → DataSplit → read (+ merge)
-→ Arrow batches → spark. DataSplits, ReadRequests, TableHandle and Predicate are all that crosses processes.
-Write: rows → spark → WriteJob (plans, makes or evolves the table) → write (+ merge) → data files → CommitMessages →
-commit → manifests → one Snapshot. WriteJobs and CommitMessages are all that crosses processes.
+Read: option text → options → version → Snapshot (metadata) → plan (engine.scan) → DataSplits → rows (engine.read)
+→ Arrow batches in Spark's schema (spark).
+Write: rows (spark, jobs) → WriteJob → data files (engine.write) → CommitMessages → commit (engine.commit) → Snapshot.
 
-Spark imports this package in every session, so it imports nothing heavy: names load when they are used.
+DataSplits, ReadRequests, WriteJobs, CommitMessages, TableHandles and Predicates are all that crosses processes.
+
+Every Spark session imports this package, so it imports nothing heavy: public names load when they are used, and the
+ports to Spark and to lineage name what implements them without importing it.
 """
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from paimon_spark import spark_port
 from paimon_spark.errors import PaimonError
+from paimon_spark.jobs import lineage_port
 
 if TYPE_CHECKING:
-    from paimon_spark.commit.listeners import CommitEvent, CommitListener
-    from paimon_spark.compaction.run import CompactResult
+    from paimon_spark.api.catalog import Catalog, load_catalog
+    from paimon_spark.api.lineage_verbs import Lineage
+    from paimon_spark.api.table import Table, load_table
+    from paimon_spark.engine.commit.listeners import CommitEvent, CommitListener
+    from paimon_spark.engine.compaction.task import CompactResult
+    from paimon_spark.jobs.commit import WriteResult
+    from paimon_spark.jobs.scan import Scan
     from paimon_spark.lineage.picture import Picture
     from paimon_spark.maintenance.removal import Removed
-    from paimon_spark.refs.branches import Branch
-    from paimon_spark.refs.savepoints import Savepoint
-    from paimon_spark.refs.tags import TagInfo
-    from paimon_spark.spark.register import register
-    from paimon_spark.spark.session import configure_session
-    from paimon_spark.table.batch_write import WriteResult
-    from paimon_spark.table.catalog import Catalog, load_catalog
-    from paimon_spark.table.lineage_verbs import Lineage
-    from paimon_spark.table.loading import load_table
-    from paimon_spark.table.scan import Scan
-    from paimon_spark.table.table import Table
+    from paimon_spark.metadata.branches import Branch
+    from paimon_spark.metadata.tags import Savepoint, TagInfo
+    from paimon_spark.spark.session import configure_session, register
+    from paimon_spark.versioning.damage import Finding
     from paimon_spark.versioning.diff import Diff
-    from paimon_spark.versioning.doctor.findings import Finding
-    from paimon_spark.versioning.history import History
+    from paimon_spark.versioning.log import History
     from paimon_spark.versioning.merge import MergeResult
     from paimon_spark.versioning.status import TableStatus
 
@@ -65,39 +67,70 @@ __all__ = [
     "register",
 ]
 
-_MODULES = {
-    "Branch": "paimon_spark.refs.branches",
-    "Catalog": "paimon_spark.table.catalog",
-    "CommitEvent": "paimon_spark.commit.listeners",
-    "CommitListener": "paimon_spark.commit.listeners",
-    "CompactResult": "paimon_spark.compaction.run",
-    "Diff": "paimon_spark.versioning.diff",
-    "Finding": "paimon_spark.versioning.doctor.findings",
-    "History": "paimon_spark.versioning.history",
-    "Lineage": "paimon_spark.table.lineage_verbs",
-    "MergeResult": "paimon_spark.versioning.merge",
-    "Picture": "paimon_spark.lineage.picture",
-    "Removed": "paimon_spark.maintenance.removal",
-    "Savepoint": "paimon_spark.refs.savepoints",
-    "Scan": "paimon_spark.table.scan",
-    "Table": "paimon_spark.table.table",
-    "TableStatus": "paimon_spark.versioning.status",
-    "TagInfo": "paimon_spark.refs.tags",
-    "WriteResult": "paimon_spark.table.batch_write",
-    "configure_session": "paimon_spark.spark.session",
-    "load_catalog": "paimon_spark.table.catalog",
-    "load_table": "paimon_spark.table.loading",
-    "register": "paimon_spark.spark.register",
-}
+
+def _spark_jobs() -> spark_port.SparkJobs:
+    from paimon_spark.spark import jobs
+
+    return jobs
+
+
+def _spark_sql() -> spark_port.SparkSql:
+    from paimon_spark.sql import execute
+
+    return execute
+
+
+def _lineage() -> lineage_port.LineageListener:
+    from paimon_spark.lineage import listener
+
+    return listener
+
+
+spark_port.implement(_spark_jobs, _spark_sql)
+lineage_port.connect(_lineage)
 
 
 def __getattr__(name: str) -> Any:
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(module), name)
+    """A public name, whose module is imported when the name is first used."""
+    module: ModuleType
+    match name:
+        case "Catalog" | "load_catalog":
+            from paimon_spark.api import catalog as module
+        case "Lineage":
+            from paimon_spark.api import lineage_verbs as module
+        case "Table" | "load_table":
+            from paimon_spark.api import table as module
+        case "CommitEvent" | "CommitListener":
+            from paimon_spark.engine.commit import listeners as module
+        case "CompactResult":
+            from paimon_spark.engine.compaction import task as module
+        case "WriteResult":
+            from paimon_spark.jobs import batch_write as module
+        case "Scan":
+            from paimon_spark.jobs import scan as module
+        case "Picture":
+            from paimon_spark.lineage import picture as module
+        case "Removed":
+            from paimon_spark.maintenance import removal as module
+        case "Branch":
+            from paimon_spark.metadata import branches as module
+        case "Savepoint" | "TagInfo":
+            from paimon_spark.metadata import tags as module
+        case "configure_session" | "register":
+            from paimon_spark.spark import session as module
+        case "Diff":
+            from paimon_spark.versioning import diff as module
+        case "Finding":
+            from paimon_spark.versioning import damage as module
+        case "History":
+            from paimon_spark.versioning import log as module
+        case "MergeResult":
+            from paimon_spark.versioning import merge as module
+        case "TableStatus":
+            from paimon_spark.versioning import status as module
+        case _:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(module, name)
 
 
 def __dir__() -> list[str]:

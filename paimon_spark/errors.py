@@ -1,4 +1,4 @@
-"""The one error tree. A class says what the caller can do next; `kind` is its stable code.
+"""Exceptions: the class tells callers what they can do, `kind` is a stable code.
 
 Messages say what was asked, what was found and what to do. Errors cross process borders
 (Spark's driver, planners and executors), so every one of them pickles with its context.
@@ -171,31 +171,31 @@ class DataError(PaimonError):
 
 
 class CommitError(PaimonError):
-    """A commit did not make a snapshot, or nobody knows whether it did."""
+    """A commit did not make a snapshot, or its outcome is unknown."""
 
     kind = "commit-error"
 
 
 class CommitConflictError(CommitError):
-    """Someone else's commit contradicts this one. Nothing was committed; read again and write again."""
+    """A concurrent commit conflicts with this one. Nothing was committed; read again and write again."""
 
     kind = "commit-conflict"
 
 
 class CommitRetriesExhaustedError(CommitError):
-    """Others were faster every time. Nothing was committed; the same call may succeed later."""
+    """Concurrent commits won every attempt. Nothing was committed; the same call may succeed later."""
 
     kind = "commit-retries-exhausted"
 
 
 class CommitOutcomeUnknownError(CommitError):
-    """The store failed so that it cannot be told whether the snapshot exists; look before writing again."""
+    """The store failed, and the snapshot may exist or not; look before writing again."""
 
     kind = "commit-outcome-unknown"
 
 
 class UnsafeDeletionError(PaimonError):
-    """Nothing was deleted, as it cannot be told what is still needed."""
+    """Nothing was deleted, because the files still needed cannot be determined."""
 
     kind = "unsafe-deletion"
 
@@ -213,7 +213,7 @@ class StreamError(PaimonError):
 
 
 class HistoryChangedError(StreamError):
-    """The branch was given another history than the one that a stream has read or written."""
+    """The history of the branch was replaced since a stream read or wrote it."""
 
     kind = "history-changed"
 
@@ -225,7 +225,7 @@ class OffsetError(StreamError):
 
 
 class BatchesLostError(StreamError):
-    """Batches that a stream committed are not in the branch any more, or it cannot be told whether they are."""
+    """Batches that a stream committed are no longer in the branch, or may not be."""
 
     kind = "batches-lost"
 
@@ -257,14 +257,8 @@ class FileMissingError(StorageError, FileNotFoundError):
 
     kind = "file-missing"
 
-    def __str__(self) -> str:
-        return self.message
-
 
 class FileAlreadyThereError(StorageError, FileExistsError):
     """The store holds a file where a new one was to be created exclusively."""
 
     kind = "file-already-there"
-
-    def __str__(self) -> str:
-        return self.message

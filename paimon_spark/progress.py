@@ -1,8 +1,7 @@
-"""Progress of long work: whoever waits is told how far it is.
+"""Progress of long work, reported to a callback.
 
-`with progress.reporting(show): table.compact()` calls `show(Progress(…))` now and then while work goes on. Work reports
-without knowing whether anybody listens; that costs nothing then. What a listener raises is logged once, and goes no
-further.
+`with progress.reporting(show): table.compact()` calls `show(Progress(…))` now and then during the work. Reporting
+costs nothing without a callback. An exception of the callback is logged once and ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far some work is.
+    """How far some work has come.
 
     Attributes:
         what: the work, such as `delete files`.
@@ -43,18 +42,18 @@ class _Listener:
     def __init__(self, callback: Callable[[Progress], object], every_s: float, clock: Callable[[], float]) -> None:
         self._callback, self._every_s, self._clock = callback, every_s, clock
         self._lock = threading.Lock()
-        self._told: tuple[str, float] | None = None
+        self._last: tuple[str, float] | None = None
         self._failed = False
 
     def tell(self, progress: Progress) -> None:
-        """Call back, unless the same work was reported a moment ago and is not at its end."""
+        """Call back, unless the same work was reported a moment ago and is not finished."""
         with self._lock:
             now = self._clock()
             at_end = progress.total is not None and progress.done >= progress.total
-            is_same_work = self._told is not None and self._told[0] == progress.what
-            if self._told is not None and is_same_work and not at_end and now - self._told[1] < self._every_s:
+            what, told_at = self._last or ("", now)
+            if what == progress.what and not at_end and now - told_at < self._every_s:
                 return
-            self._told = progress.what, now
+            self._last = progress.what, now
             # What the callback itself does is not reported to it.
             token = _LISTENER.set(None)
             try:
@@ -91,7 +90,7 @@ def reporting(
 
 
 def report(what: str, done: int, total: int | None = None, unit: str = "files") -> None:
-    """Tell who listens how far the work is. Never raises; costs nothing when nobody does."""
+    """Report how far the work is. Never raises; costs nothing without a callback."""
     listener = _LISTENER.get()
     if listener is not None:
         listener.tell(Progress(what, done, total, unit))
@@ -104,7 +103,7 @@ def counted(
     total: int | None = None,
     size: Callable[[V], int] = lambda _: 1,
 ) -> Iterator[V]:
-    """The values; reported as whoever takes them is done with each, and when all were taken.
+    """Yield the values, and report progress after each and at the end.
 
     Args:
         values: passed on as they are.

@@ -1,4 +1,4 @@
-"""Paimon data types, fields with their ids, row kinds. Pure values.
+"""Paimon data types, fields and row kinds.
 
 Source: Paimon spec, chapter Schema; Java `types/DataTypes`, `DataTypeJsonParser`.
 """
@@ -196,7 +196,7 @@ class RowType(DataType):
         return tuple(f.name for f in self.fields)
 
     def field(self, name: str) -> DataField:
-        """The field called `name`. Raises KeyError when there is none."""
+        """The field called `name`. Raises KeyError."""
         for f in self.fields:
             if f.name == name:
                 return f
@@ -210,12 +210,31 @@ class RowType(DataType):
         return replace(self, fields=tuple(self.field(n) for n in names))
 
 
+def types_in(t: DataType) -> Iterator[DataType]:
+    """The type itself, then the types of its elements, keys, values and fields, at any depth."""
+    yield t
+    match t:
+        case ArrayType() | MultisetType():
+            yield from types_in(t.element)
+        case MapType():
+            yield from types_in(t.key)
+            yield from types_in(t.value)
+        case RowType():
+            for f in t.fields:
+                yield from types_in(f.type)
+
+
 def in_any_case(name: str, names: Iterable[str]) -> str | None:
     """The one of `names` that is `name`: written just so, or the only one that differs in case alone; else None."""
     near = [n for n in names if n.lower() == name.lower()]
     if name in near:
         return name
     return near[0] if len(near) == 1 else None
+
+
+def quoted(name: str) -> str:
+    """`name` as an identifier of Spark's SQL: in backquotes."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _suffix(t: DataType) -> str:
@@ -233,7 +252,8 @@ DATE: Final = AtomicType(name="DATE")
 VARIANT: Final = AtomicType(name="VARIANT")
 STRING: Final = CharType()
 BYTES: Final = BinaryType()
-INTEGER_NAMES: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+INTEGER_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+INTEGER_NAMES: Final = tuple(INTEGER_BITS)
 
 _ATOMIC = {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "VARIANT"}
 _ALIASES = {"INTEGER": "INT", "DOUBLE PRECISION": "DOUBLE"}
@@ -244,7 +264,7 @@ _MAX_DEPTH = 100
 def parse_type(value: str | Mapping[str, Any], _depth: int = 0) -> DataType:
     """A type from its schema JSON: text for atomic types, an object for ARRAY, MAP, MULTISET, ROW, VECTOR.
 
-    Types nobody here knows become `OpaqueType`, so that a schema with such a column still opens.
+    Unknown types become `OpaqueType`, so that a schema with such a column still opens.
 
     Raises:
         FormatError: the text or object is not a type.

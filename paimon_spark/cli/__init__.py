@@ -1,5 +1,4 @@
-"""Command line: words → a command declared as data → calls of the library → text or JSON.
+"""The command line: words → an operation and its arguments → text or JSON.
 
-`commands/` declares what there is; the parser, the help, the shells' completion and the reference are made of it.
-Nothing here imports pyspark, but for commands that need Spark, and nothing heavy is imported before a command runs.
+Nothing here imports pyspark, except for commands that need Spark, and nothing heavy is imported before a command runs.
 """

@@ -1,10 +1,12 @@
-"""The command line as a Spark job: `spark-submit "$(paimon-spark job-script)" branch create db.t fix --tag v1`.
+"""The command line as a Spark job.
 
-A session is there before the command runs, so that what is heavy is distributed: compaction, savepoints, SQL. The exit
+Run it by `spark-submit "$(paimon-spark job-script)" branch create db.t fix --tag v1`.
+
+A session is active before the command runs, so that heavy work is distributed: compaction, savepoints, SQL. The exit
 code is that of the command.
 
-spark-submit puts what Python writes to stderr among its stdout. Messages go to the stderr of the JVM instead, so that
-stdout holds the answer alone.
+spark-submit writes Python's stderr to its own stdout. Messages go to the stderr of the JVM instead, so that stdout
+holds the answer alone.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any, TextIO, cast
 
 
 class JavaErrors(io.TextIOBase):
-    """The stderr of the JVM that spark-submit is."""
+    """The stderr of the JVM that started this process."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -30,9 +32,9 @@ class JavaErrors(io.TextIOBase):
 
 
 def run() -> int:
-    """Make the session, run the command of this process's arguments, stop the session."""
+    """Start the session, run the command of this process's arguments, stop the session."""
+    from paimon_spark.cli.commands import spark_session
     from paimon_spark.cli.main import main
-    from paimon_spark.cli.session import spark_session
 
     session = spark_session()
     python_errors = sys.stderr
@@ -45,7 +47,7 @@ def run() -> int:
 
 
 def _java_errors() -> TextIO | None:
-    """None where no JVM started this process, or none can be talked to, as through Spark Connect."""
+    """None where no JVM started this process, or none can be reached, as through Spark Connect."""
     from pyspark import SparkContext
 
     gateway = getattr(SparkContext, "_gateway", None)

@@ -1,4 +1,4 @@
-"""`paimon-spark`: run one command, print its answer, and say by the exit code how it went."""
+"""`paimon-spark`: run one command, print its answer, and return its exit code."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import traceback
 from collections.abc import Sequence
 from typing import Final
 
-from paimon_spark.cli.answer import Answer
-from paimon_spark.cli.call import Call
-from paimon_spark.cli.command import Command
-from paimon_spark.cli.failure import Exit, exit_code, told, told_by_spark
-from paimon_spark.cli.manual import help_of, overview
-from paimon_spark.cli.registry import commands
-from paimon_spark.cli.words import choose, read
+from paimon_spark.cli.commands import commands
+from paimon_spark.cli.exit_codes import Exit, error_text, exit_code, raised_in_spark
+from paimon_spark.cli.help import help_of, overview
+from paimon_spark.cli.parser import choose, parse
+from paimon_spark.cli.request import CommandRequest, answer
+from paimon_spark.operations.answer import Answer
 
 _HELP: Final = ("-h", "--help", "help")
 
@@ -25,12 +24,12 @@ _HELP: Final = ("-h", "--help", "help")
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command that the words name; the process's own when None. Returns the exit code."""
     given = list(sys.argv[1:] if words is None else words)
-    _tolerant(sys.stdout)
-    _tolerant(sys.stderr)
+    _escape_unprintable(sys.stdout)
+    _escape_unprintable(sys.stderr)
     try:
         code = _run(given)
         sys.stdout.flush()
-    except (KeyboardInterrupt, Exception) as e:  # noqa: BLE001 - nothing but a message and a code may leave
+    except (KeyboardInterrupt, Exception) as e:  # noqa: BLE001 - only a message and an exit code may leave
         return _failed(e, given)
     return code
 
@@ -42,24 +41,20 @@ def _run(words: Sequence[str]) -> int:
         words = ["version"]
     known = commands()
     chosen = choose(words, known)
-    if chosen.command is None:
+    if chosen.operation is None:
         asked = any(w in _HELP for w in words)
         print(overview(known, chosen.noun), end="", file=sys.stdout if asked else sys.stderr)
         return Exit.DONE if asked else Exit.USAGE
-    values = read(chosen.command, chosen.rest)
+    values = parse(chosen.operation, chosen.rest)
     if values["help"]:
-        print(help_of(chosen.command), end="")
+        print(help_of(chosen.operation), end="")
         return Exit.DONE
-    return _answered(chosen.command, Call(values, chosen.command.name))
+    from paimon_spark.cli.progress import reporting
 
-
-def _answered(command: Command, call: Call) -> int:
-    from paimon_spark.cli.reporting import reporting
-
-    with reporting(quiet=call["quiet"], as_json=call["json"], verbose=call["verbose"]):
-        answer = command.run(call)
-    _print(answer, as_json=call["json"])
-    return answer.exit_code
+    with reporting(quiet=values["quiet"], as_json=values["json"], verbose=values["verbose"]):
+        found = answer(chosen.operation, CommandRequest(values, chosen.operation.command))
+    _print(found, as_json=values["json"])
+    return found.exit_code if found.error is None else exit_code(found.error)
 
 
 def _print(answer: Answer, *, as_json: bool) -> None:
@@ -67,27 +62,27 @@ def _print(answer: Answer, *, as_json: bool) -> None:
         encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
         print(json.dumps(answer.data, indent=2, ensure_ascii=not encoding.startswith("utf")))
         return
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for line in answer.text(room):
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in answer.text(width):
         print(line)
 
 
 def _failed(error: BaseException, words: Sequence[str]) -> int:
-    shown = told_by_spark(error)
+    shown = raised_in_spark(error)
     code = exit_code(shown)
     if code == Exit.CLOSED:
-        # Python flushes stdout once more as it ends, and would complain.
+        # Python flushes stdout once more at exit, and would print an error.
         if isinstance(sys.stdout, io.TextIOWrapper):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return code
     if any(w in ("--verbose", "-v") for w in words):
         traceback.print_exception(error, file=sys.stderr)
-    print(told(shown, as_json="--json" in words), file=sys.stderr)
+    print(error_text(shown, as_json="--json" in words), file=sys.stderr)
     return code
 
 
-def _tolerant(stream: object) -> None:
-    """Characters that a terminal cannot show are escaped, and are no errors."""
+def _escape_unprintable(stream: object) -> None:
+    """Let the stream escape characters that a terminal cannot show, instead of raising."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
 

@@ -1,10 +1,10 @@
-"""Alignment: the newest state of tables in which each is met at one snapshot only.
+"""Search for the newest state of tables in which each table is at one snapshot.
 
-The unknowns are the snapshot of each table and, for each job that writes it, the newest batch in it. Whatever ties two
-of them together is monotone: of two consistent states the later of each value is one too. So there is a newest one, and
-lowering whatever breaks a tie, until nothing does, ends at it: each step takes at least one row away for good.
+The unknowns are the snapshot of each table and, for each job that writes it, the newest batch in it. Every tie between
+two of them is monotone, so of two consistent states the later of each value is consistent too: there is a newest state,
+and lowering whatever breaks a tie ends at it. Each step removes at least one row for good.
 
-Source: own; NOTES.md.
+Source: docs/design/lineage.md.
 """
 
 from __future__ import annotations
@@ -16,20 +16,37 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, TypeAlias
 
+from paimon_spark.lineage.batch_sequence import EMPTY, FAR, BatchSequence, sink_sequence
 from paimon_spark.lineage.graph import Graph, Node
-from paimon_spark.lineage.model import Provenance
-from paimon_spark.lineage.series import EMPTY, FAR, Series, sink_series
+from paimon_spark.lineage.provenance import Provenance
 
 _NUMBERED: Final = re.compile(r"(@([0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|batch))+$")
-"""What tells a query from earlier ones of its name (`jobs.py`)."""
+"""Suffix of a query whose name was taken (`job_registry`)."""
 _TRIES: Final = 1000
-"""Snapshots looked into, at most, for one that says what it stems from."""
+"""Most snapshots searched for one with provenance."""
 _LOOKED_BACK: Final = 100
-"""Newest snapshots of a job looked into, at most, for one that it made for certain."""
+"""Most newest snapshots of a job searched for one that it certainly made."""
 
 NewestBetween: TypeAlias = Callable[[Node, int, int | None], int | None]
 """(table, first, last): its newest snapshot alive from `first` to `last`, both included; None for `last`: to the head.
 None as the answer: none of them is alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What is known of snapshots besides rows; None where it is not.
+
+    Attributes:
+        is_compaction: whether a snapshot only rewrote files; a compaction counts as the snapshot before it.
+        newest_between: limits the answer to snapshots alive, and lets it take newer ones of the same content that no
+            job recorded; without it the answer is recorded snapshots.
+        provenance_of: what the newest batches read where their rows are not complete, and whether a batch ended within
+            a snapshot.
+    """
+
+    is_compaction: Callable[[Node, int], bool] | None = None
+    newest_between: NewestBetween | None = None
+    provenance_of: Callable[[Node, int], Provenance | None] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -48,18 +65,18 @@ class _Writer:
 
     Attributes:
         sinks: what it made of the table.
-        sources: the tables that it reads, but those in a ring with the table, and how far it had come in each.
+        sources: the tables that it reads, but those in a cycle with the table, and how far it had come in each.
         finished: the newest batch of which all rows are there.
-        waits: whether it is to be looked at again.
+        is_queued: whether it is to be looked at again.
     """
 
     job: str
     state: _State
-    sinks: Series
+    sinks: BatchSequence
     finished: int
-    sources: list[tuple[_State, Series]] = field(default_factory=list)
+    sources: list[tuple[_State, BatchSequence]] = field(default_factory=list)
     barrier: int = FAR
-    waits: bool = True
+    is_queued: bool = True
 
 
 class Alignment:
@@ -69,31 +86,23 @@ class Alignment:
         tables: the tables asked about and all above them, sorted.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        asked: Iterable[Node],
-        is_compaction: Callable[[Node, int], bool] | None,
-        provenance_of: Callable[[Node, int], Provenance | None] | None,
-        ignoring: Collection[str],
-        newest_between: NewestBetween | None = None,
-    ) -> None:
+    def __init__(self, graph: Graph, asked: Iterable[Node], history: History, ignoring: Collection[str]) -> None:
         self._graph = graph
-        self._is_compaction = is_compaction and cache(is_compaction)
-        self._provenance_of = provenance_of and cache(provenance_of)
-        self._newest_between = newest_between
-        self._made: dict[Node, dict[str, Series]] = {}
-        self._ignored: dict[Node, dict[str, Series]] = {}
+        self._is_compaction = history.is_compaction and cache(history.is_compaction)
+        self._provenance_of = history.provenance_of and cache(history.provenance_of)
+        self._newest_between = history.newest_between
+        self._made: dict[Node, dict[str, BatchSequence]] = {}
+        self._ignored: dict[Node, dict[str, BatchSequence]] = {}
         self._lost: dict[tuple[Node, str], list[int]] = {}
         jobs = self._closure(asked, ignoring)
-        ring = _rings(graph, jobs)
+        cycle = _cycles(graph, jobs)
         self._states = {node: _State(node, self._before_ignored(node)) for node in jobs}
         self._todo: deque[_Writer] = deque()
         for node, state in self._states.items():
             for job in jobs[node]:
                 writer = _Writer(job, state, self._made[node][job], _finished(graph, job, node))
                 for source in graph.sources_of(job, node):
-                    if ring[source] != ring[node]:
+                    if cycle[source] != cycle[node]:
                         above = self._states[source]
                         writer.sources.append((above, graph.sources(job, source)))
                         above.readers.append(writer)
@@ -121,11 +130,11 @@ class Alignment:
         while self._todo:
             while self._todo:
                 writer = self._todo.popleft()
-                writer.waits = False
-                self._settle(writer)
+                writer.is_queued = False
+                self._enforce_ties(writer)
             for state in self._states.values():
                 for writer in state.writers:
-                    self._end_between(writer)
+                    self._end_between_snapshots(writer)
 
     def drop(self, node: Node, snapshot: int) -> None:
         """A table is to be older than a snapshot."""
@@ -141,15 +150,14 @@ class Alignment:
     def is_compaction(self, node: Node, snapshot: int) -> bool:
         return self._is_compaction is not None and self._is_compaction(node, snapshot)
 
-    def by_hand(self, node: Node, snapshot: int) -> bool:
-        """Whether a snapshot says that no job made it; False when nobody can tell."""
+    def lacks_provenance(self, node: Node, snapshot: int) -> bool:
+        """Whether a snapshot is known to hold no provenance."""
         return self._provenance_of is not None and self._provenance_of(node, snapshot) is None
 
     def canonical(self, node: Node, snapshot: int) -> int:
-        """The snapshot whose rows it holds: that before a compaction."""
-        if self._is_compaction is not None:
-            while 0 < snapshot < FAR and self._is_compaction(node, snapshot):
-                snapshot -= 1
+        """The snapshot with the same rows before compactions."""
+        while 0 < snapshot < FAR and self.is_compaction(node, snapshot):
+            snapshot -= 1
         return snapshot
 
     def _closure(self, asked: Iterable[Node], ignoring: Collection[str]) -> dict[Node, tuple[str, ...]]:
@@ -162,22 +170,22 @@ class Alignment:
                 jobs = [j for j in every if j not in ignoring]
                 self._made[node] = self._sinks(node, jobs)
                 self._ignored[node] = self._sinks(node, [j for j in every if j in ignoring])
-                found[node] = _in_force(self._made[node], {job: self._lost.get((node, job), []) for job in jobs})
+                found[node] = _active_jobs(self._made[node], {job: self._lost.get((node, job), []) for job in jobs})
                 todo.extend(source for job in found[node] for source in self._graph.sources_of(job, node))
         return found
 
-    def _sinks(self, node: Node, jobs: Sequence[str]) -> dict[str, Series]:
-        """What each job made of a table, without the rows that the snapshots of today deny."""
+    def _sinks(self, node: Node, jobs: Sequence[str]) -> dict[str, BatchSequence]:
+        """The batches of each job that wrote a table, without rows that present snapshots contradict."""
         found = {job: self._graph.sinks(job, node) for job in jobs}
         if self._provenance_of is None:
             return found
-        twice = _in_two([series.snapshots for series in found.values()])[-_TRIES:] if len(jobs) > 1 else []
-        makers = {s: said.job for s in twice if (said := self._provenance_of(node, s)) is not None}
+        twice = _in_several([series.snapshots for series in found.values()])[-_TRIES:] if len(jobs) > 1 else []
+        makers = {s: provenance.job for s in twice if (provenance := self._provenance_of(node, s)) is not None}
         for job in jobs:
-            not_its = [s for s, maker in makers.items() if maker != job] + self._replaced(node, job, found[job])
-            if not_its and (rows := self._graph.rows("sink", job, node)) is not None:
-                found[job] = sink_series(rows, not_its)
-                self._lost[node, job] = not_its
+            others = [s for s, maker in makers.items() if maker != job] + self._replaced(node, job, found[job])
+            if others and (rows := self._graph.rows("sink", job, node)) is not None:
+                found[job] = sink_sequence(rows, others)
+                self._lost[node, job] = others
         return found
 
     def _before_ignored(self, node: Node) -> int:
@@ -191,35 +199,35 @@ class Alignment:
         later = [s.snapshots[row] for s in self._ignored[node].values() if (row := s.row_of(newest) + 1) < len(s)]
         return min(later, default=FAR + 1) - 1
 
-    def _replaced(self, node: Node, job: str, sinks: Series) -> list[int]:
-        """Of a job's newest snapshots those whose ids others have by now: a branch was merged, or rolled back.
+    def _replaced(self, node: Node, job: str, sinks: BatchSequence) -> list[int]:
+        """Of a job's newest snapshots those whose ids others have now, after a merge or rollback.
 
-        One says of which batch it is. One that says nothing is not the job's if an older one says that it is.
+        Provenance names the batch of a snapshot. One without it is not the job's if an older one is.
         """
         assert self._provenance_of is not None
         alive = self._newest_between
         head = FAR if alive is None else alive(node, 1, None) or 0
         others: list[int] = []
-        silent: list[int] = []
+        without: list[int] = []
         newest = sinks.row_of(head)
         for row in range(newest, max(-1, newest - _LOOKED_BACK), -1):
             snapshot = sinks.snapshots[row]
-            said = self._provenance_of(node, snapshot)
-            if said is not None and (said.job, said.barrier) == (job, sinks.barriers[row]):
-                return [*others, *silent]
-            if said is not None:
+            provenance = self._provenance_of(node, snapshot)
+            if provenance is not None and provenance.batch == (job, sinks.barriers[row]):
+                return [*others, *without]
+            if provenance is not None:
                 others.append(snapshot)
             elif alive is None or alive(node, snapshot, snapshot) is None:
                 break  # expired
             else:
-                silent.append(snapshot)
+                without.append(snapshot)
         return others
 
     # --- ties
 
-    def _settle(self, writer: _Writer) -> None:
-        """Make the ties of a table and a job that writes it hold, as far as one look goes."""
-        if self._bound_barrier(writer, self._in_a_life(writer)):
+    def _enforce_ties(self, writer: _Writer) -> None:
+        """Enforce the ties of a table and a job that writes it once."""
+        if self._bound_barrier(writer, self._complete_barrier(writer)):
             return
         state, sinks = writer.state, writer.sinks
         made, reached = sinks.row_of(state.snapshot), sinks.row(writer.barrier)
@@ -229,39 +237,35 @@ class Alignment:
         if made > reached:
             self._bound_snapshot(state, sinks.snapshots[reached + 1] - 1)
         for source, series in writer.sources:
-            if self._meet(writer, source, series):
+            if self._tie_source(writer, source, series):
                 return
 
-    def _in_a_life(self, writer: _Writer) -> int:
-        """The newest barrier not after the bound at which rows, or the snapshot made, tell what job and table were."""
+    def _complete_barrier(self, writer: _Writer) -> int:
+        """The newest barrier up to the bound for which rows or provenance are complete."""
         barrier, finished, sinks = writer.barrier, writer.finished, writer.sinks
         row = sinks.row(barrier)
         if barrier > finished:
             for older in range(row, max(-1, row - _TRIES), -1):
                 if sinks.barriers[older] <= finished:
                     break
-                if self._said(writer, older) is not None:
+                if self._sources_read(writer, older) is not None:
                     return sinks.barriers[older]
             barrier = finished
             row = sinks.row(barrier)
         return min(barrier, sinks.end(row))
 
-    def _said(self, writer: _Writer, row: int) -> dict[Node, tuple[int, int | None]] | None:
-        """Source → (last read whole, read in part), as the snapshot of a sink row says; None: it does not."""
+    def _sources_read(self, writer: _Writer, row: int) -> dict[Node, tuple[int, int | None]] | None:
+        """Source → (last read whole, read in part), by the provenance of a sink row's snapshot; None without one."""
         if self._provenance_of is None:
             return None
-        said = self._provenance_of(writer.state.node, writer.sinks.snapshots[row])
-        if (
-            said is None
-            or not said.knows_sources
-            or (said.job, said.barrier) != (writer.job, writer.sinks.barriers[row])
-        ):
+        found = self._provenance_of(writer.state.node, writer.sinks.snapshots[row])
+        batch, home = (writer.job, writer.sinks.barriers[row]), writer.state.node.warehouse
+        if found is None or not found.knows_sources or found.batch != batch:
             return None
-        home = writer.state.node.warehouse
-        return {Node(s.warehouse or home, s.ref): (s.last or 0, s.within) for s in said.sources if s.ref is not None}
+        return {Node(s.warehouse or home, s.ref): (s.last or 0, s.within) for s in found.sources if s.ref is not None}
 
-    def _meet(self, writer: _Writer, source: _State, series: Series) -> bool:
-        """A batch has read a source exactly as far as all others have; whether the batch was lowered."""
+    def _tie_source(self, writer: _Writer, source: _State, series: BatchSequence) -> bool:
+        """Tie a batch to the common snapshot of a source; whether the batch was lowered."""
         barrier, bound = writer.barrier, source.snapshot
         by_rows = barrier <= writer.finished
         if by_rows:
@@ -270,7 +274,7 @@ class Alignment:
                 return True
             read = series.snapshot(row)
         else:
-            read = (self._said(writer, writer.sinks.row(barrier)) or {}).get(source.node, (0, None))[0]
+            read = (self._sources_read(writer, writer.sinks.row(barrier)) or {}).get(source.node, (0, None))[0]
         if read < bound:
             while read < bound and self.is_compaction(source.node, read + 1):
                 read += 1
@@ -280,13 +284,13 @@ class Alignment:
             return False
         return self._bound_barrier(writer, series.end(series.row_of(bound)) if by_rows else barrier - 1)
 
-    def _end_between(self, writer: _Writer) -> None:
+    def _end_between_snapshots(self, writer: _Writer) -> None:
         """The newest batch in a table did not end within a snapshot of a source."""
         row = writer.sinks.row(writer.barrier)
-        if row < 0 or (said := self._said(writer, row)) is None:
+        if row < 0 or (read := self._sources_read(writer, row)) is None:
             return
         for source, series in writer.sources:
-            last, within = said.get(source.node, (0, None))
+            last, within = read.get(source.node, (0, None))
             if writer.barrier <= writer.finished:
                 last = max(last, series.snapshot(series.row(writer.barrier)))
             if within is not None and last < within:
@@ -298,44 +302,44 @@ class Alignment:
         if most < state.snapshot:
             state.snapshot = most
             for writer in (*state.writers, *state.readers):
-                self._again(writer)
+                self._enqueue(writer)
 
     def _bound_barrier(self, writer: _Writer, most: int) -> bool:
         if most >= writer.barrier:
             return False
         writer.barrier = most
-        self._again(writer)
+        self._enqueue(writer)
         return True
 
-    def _again(self, writer: _Writer) -> None:
-        if not writer.waits:
-            writer.waits = True
+    def _enqueue(self, writer: _Writer) -> None:
+        if not writer.is_queued:
+            writer.is_queued = True
             self._todo.append(writer)
 
 
-def _in_force(made: Mapping[str, Series], lost: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
-    """Of the jobs that write a table those that no other query of their name took over from.
+def _active_jobs(made: Mapping[str, BatchSequence], lost: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
+    """Of the jobs that write a table those that no later query of their name replaced.
 
     One takes over that first wrote after all that the other made; also one that lost snapshots to the other, as a merge
     or a roll-back does, and went on after it.
     """
-    families: dict[str, dict[str, Series]] = {}
+    by_base_name: dict[str, dict[str, BatchSequence]] = {}
     for job, sinks in made.items():
-        families.setdefault(_NUMBERED.sub("", job), {})[job] = sinks
+        by_base_name.setdefault(_NUMBERED.sub("", job), {})[job] = sinks
     out: set[str] = set()
-    for family in families.values():
+    for family in by_base_name.values():
         first = max((sinks.snapshots[0] for sinks in family.values() if len(sinks)), default=0)
         for job, sinks in family.items():
             last = sinks.snapshot(len(sinks) - 1)
-            later = [other for other, theirs in family.items() if theirs.snapshot(len(theirs) - 1) > last]
+            later = [other for other, its_sinks in family.items() if its_sinks.snapshot(len(its_sinks) - 1) > last]
             took = any(sinks.snapshot(sinks.row_of(s)) == s for other in later for s in lost[other])
             if took or last < first:
                 out.add(job)
     return tuple(job for job in made if job not in out)
 
 
-def _in_two(columns: Sequence[Sequence[int]]) -> list[int]:
-    """What is in more than one of some columns that each hold nothing twice, ascending."""
+def _in_several(columns: Sequence[Sequence[int]]) -> list[int]:
+    """Values that are in more than one column, ascending; each column holds no value twice."""
     import numpy as np
 
     values, counts = np.unique(np.concatenate([np.asarray(c, np.int64) for c in columns]), return_counts=True)
@@ -350,12 +354,12 @@ def _finished(graph: Graph, job: str, sink: Node) -> int:
     return min(newest.values(), default=FAR)
 
 
-def _rings(graph: Graph, writers: dict[Node, tuple[str, ...]]) -> dict[Node, int]:
+def _cycles(graph: Graph, writers: dict[Node, tuple[str, ...]]) -> dict[Node, int]:
     """Table → a number that it shares with exactly the tables that it comes from and that come from it (Tarjan)."""
     sources = {n: [s for job in jobs for s in graph.sources_of(job, n)] for n, jobs in writers.items()}
     number: dict[Node, int] = {}
     low: dict[Node, int] = {}
-    ring: dict[Node, int] = {}
+    cycle: dict[Node, int] = {}
     stack: list[Node] = []
     for start in writers:
         work = [(start, iter(sources[start]))] if start not in number else []
@@ -368,13 +372,13 @@ def _rings(graph: Graph, writers: dict[Node, tuple[str, ...]]) -> dict[Node, int
                 if source not in number:
                     work.append((source, iter(sources[source])))
                     break
-                if source not in ring:
+                if source not in cycle:
                     low[node] = min(low[node], number[source])
             else:
                 work.pop()
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[node])
                 if low[node] == number[node]:
-                    while node not in ring:
-                        ring[stack.pop()] = number[node]
-    return ring
+                    while node not in cycle:
+                        cycle[stack.pop()] = number[node]
+    return cycle

@@ -1,30 +1,36 @@
-"""Graph: the rows of the lineage tables of one or more warehouses, as jobs between tables.
+"""Graph of jobs between tables, made of the lineage tables of one or more warehouses.
 
 A job is one node, whatever warehouse its rows lie in: source rows are in the source's warehouse, sink rows in the
-sink's, and (job, barrier) joins them. Rows of snapshots stay Arrow columns; `Series` looks into them.
+sink's, and (job, barrier) joins them. Rows of snapshots stay Arrow columns; `BatchSequence` reads them.
 
-A job that reads and writes several tables need not bring each of what it reads into each of what it writes: `sinks_of`
-and `sources_of` tell which.
+A job that reads and writes several tables need not write rows of each source into each sink: `sinks_of` and
+`sources_of` give those that it joins.
 
-Source: PIP-5; NOTES.md for what rows mean that contradict one another.
+Source: PIP-5; docs/design/lineage.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptFileError, JobNotFoundError, LineageError
-from paimon_spark.lineage.jobs import owner_of
-from paimon_spark.lineage.model import TableRef
-from paimon_spark.lineage.series import EMPTY, FAR, RowsByPair, Series, sink_series, source_series
-from paimon_spark.lineage.sql import of_jobs
+from paimon_spark.lineage.batch_sequence import (
+    EMPTY,
+    FAR,
+    BatchSequence,
+    RowsByJobAndTable,
+    sink_sequence,
+    source_sequence,
+)
+from paimon_spark.lineage.job_registry import find_owner
+from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.tables import (
     JOB_STARTUP,
     SINK_JOB,
@@ -33,6 +39,7 @@ from paimon_spark.lineage.tables import (
     SOURCE_SNAPSHOT,
     Definition,
     Index,
+    job_is_in,
 )
 from paimon_spark.options.descriptor import did_you_mean
 
@@ -41,12 +48,7 @@ V = TypeVar("V", str, "Node")
 
 
 class Node(NamedTuple):
-    """A branch of a table, across warehouses.
-
-    Attributes:
-        warehouse: URL of its warehouse; of a table outside any warehouse its own URL.
-        ref: of a table outside any warehouse `NOWHERE`.
-    """
+    """A branch of a table of the warehouse at a URL; a table outside any warehouse is `NOWHERE` at its own URL."""
 
     warehouse: str
     ref: TableRef
@@ -59,19 +61,12 @@ class Node(NamedTuple):
 
 NOWHERE: Final = TableRef("", "")
 _LOOKED_BACK: Final = 16
-"""Newest batches of a job that are asked, before all of them are, whether what it reads goes into what it writes."""
+"""Newest batches of a job that are checked first for whether a source goes into a sink."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphPart:
-    """Rows of one warehouse, as `Index.read` gives them.
-
-    Attributes:
-        warehouse: its URL.
-        source_jobs, sink_jobs: rows of `source_job_lineage`, `sink_job_lineage`.
-        source_snapshots, sink_snapshots: of `source_snapshot_lineage`, `sink_snapshot_lineage`; None: not read.
-        startup: of `job_startup`; None: not read.
-    """
+    """Rows of the lineage tables of the warehouse at a URL; None: not read."""
 
     warehouse: str
     source_jobs: pa.Table
@@ -81,8 +76,8 @@ class GraphPart:
     startup: pa.Table | None = None
 
 
-class Walk(Enum):
-    """Which jobs a question needs, seen from what is asked about."""
+class Direction(Enum):
+    """Which jobs a question needs: upstream, downstream or both."""
 
     UP = "up"
     DOWN = "down"
@@ -97,8 +92,7 @@ class Graph:
         reads: job → the tables it reads, sorted.
         writes: job → the tables it writes, sorted.
         read_by, written_by: table → the jobs that do, sorted.
-        parts: what it was made of.
-        is_batch: whether a job is known to be a batch job, whose runs each tell all that they read.
+        is_batch: whether a job is known to be a batch job, whose runs each record all that they read.
     """
 
     reads: Mapping[str, tuple[Node, ...]]
@@ -108,35 +102,30 @@ class Graph:
     parts: tuple[GraphPart, ...] = field(repr=False, compare=False)
     is_batch: Callable[[str], bool] = field(default=lambda job: False, repr=False, compare=False)
     _edges: dict[str, frozenset[tuple[Node, Node]] | None] = field(default_factory=dict, repr=False, compare=False)
-    _series: dict[tuple[str, str, Node], Series] = field(default_factory=dict, repr=False, compare=False)
-    _pairs: dict[tuple[str, str], RowsByPair] = field(default_factory=dict, repr=False, compare=False)
+    _series: dict[tuple[str, str, Node], BatchSequence] = field(default_factory=dict, repr=False, compare=False)
+    _pairs: dict[tuple[str, str], RowsByJobAndTable] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
     def of(parts: Sequence[GraphPart], is_batch: Callable[[str], bool] = lambda job: False) -> Graph:
         """The graph of the rows of one or more warehouses."""
         reads = _pairs((p.warehouse, p.source_jobs) for p in parts)
         writes = _pairs((p.warehouse, p.sink_jobs) for p in parts)
-        return Graph(
-            _grouped(reads),
-            _grouped(writes),
-            _grouped((node, job) for job, node in reads),
-            _grouped((node, job) for job, node in writes),
-            tuple(parts),
-            is_batch,
-        )
+        read_by = _grouped((node, job) for job, node in reads)
+        written_by = _grouped((node, job) for job, node in writes)
+        return Graph(_grouped(reads), _grouped(writes), read_by, written_by, tuple(parts), is_batch)
 
     def sinks_of(self, job: str, source: Node) -> tuple[Node, ...]:
-        """The tables that a job brought what it read of a table into."""
+        """The sinks that a job fills from a source."""
         edges, sinks = self._edges_of(job), self.writes.get(job, ())
         return sinks if edges is None else tuple(n for n in sinks if (source, n) in edges)
 
     def sources_of(self, job: str, sink: Node) -> tuple[Node, ...]:
-        """The tables from which a job brought something into a table."""
+        """The sources that a job fills a sink from."""
         edges, sources = self._edges_of(job), self.reads.get(job, ())
         return sources if edges is None else tuple(n for n in sources if (n, sink) in edges)
 
     def groups(self, job: str) -> list[tuple[tuple[Node, ...], tuple[Node, ...]]]:
-        """What a job reads and writes, in as many parts as hold no two tables that it does not join."""
+        """Sources and sinks of a job, in groups within which it joins all."""
         found: dict[tuple[Node, ...], list[Node]] = {}
         for sink in self.writes.get(job, ()):
             found.setdefault(self.sources_of(job, sink), []).append(sink)
@@ -155,11 +144,7 @@ class Graph:
         return tuple(sorted({*self.read_by, *self.written_by}))
 
     def node(self, name: str, warehouse: str | None = None) -> Node:
-        """The table of a name.
-
-        Args:
-            name: `db.t` or `db.t$branch_fix`.
-            warehouse: URL of its warehouse; None: whichever has it.
+        """The table of a name (`db.t` or `db.t$branch_fix`), of the warehouse at a URL, or of whichever has it.
 
         Raises:
             LineageError: no job reads or writes it (the nearest names are offered), or two warehouses have one.
@@ -168,7 +153,7 @@ class Graph:
         found = [n for n in self.tables if n.ref == ref and warehouse in (None, n.warehouse)]
         if len(found) > 1:
             raise LineageError(
-                f"table {name!r} is in the lineage of {len(found)} warehouses; say which is meant: "
+                f"table {name!r} is in the lineage of {len(found)} warehouses; give one of them: "
                 f"{', '.join(n.warehouse for n in found)}",
                 table=name,
             )
@@ -190,21 +175,18 @@ class Graph:
                 job=job,
             )
 
-    def sinks(self, job: str, node: Node) -> Series:
-        """The snapshots that a job made of a table."""
+    def sinks(self, job: str, node: Node) -> BatchSequence:
+        """The batches of a job, and the snapshots they made of a table."""
         return self._series_of("sink", job, node)
 
-    def sources(self, job: str, node: Node) -> Series:
-        """How far a job had read a table."""
+    def sources(self, job: str, node: Node) -> BatchSequence:
+        """The batches of a job, and how far each had read a table."""
         return self._series_of("source", job, node)
 
-    def newest(self, node: Node, bound: int = FAR, made_by: Mapping[str, Series] | None = None) -> int:
-        """The newest snapshot of a table, not after a bound, that a job made or read at; 0 when there is none.
+    def newest(self, node: Node, bound: int = FAR, made_by: Mapping[str, BatchSequence] | None = None) -> int:
+        """The newest snapshot of a table, not after a bound, that a job made or read; 0 when there is none.
 
-        Args:
-            node: the table.
-            bound: a snapshot.
-            made_by: job → what it made of the table, where that is known better than by its rows.
+        `made_by`: job → what it made of the table, where that is known better than by its rows.
         """
         known = made_by or {}
         made = (known[job] if job in known else self.sinks(job, node) for job in self.written_by.get(node, ()))
@@ -212,7 +194,7 @@ class Graph:
         return max((s.snapshot(s.row_of(bound)) for s in (*made, *read)), default=0)
 
     def startup(self, job: str) -> dict[Node, int]:
-        """Rows of `job_startup`: the snapshots that a job was given to start from."""
+        """The snapshots that a job was given to start from, from `job_startup`."""
         found: dict[Node, int] = {}
         for part in self.parts:
             if part.startup is not None:
@@ -221,9 +203,9 @@ class Graph:
                     found[Node(part.warehouse, TableRef(row["database"], row["table"]))] = row["snapshot_id"]
         return found
 
-    def _series_of(self, kind: str, job: str, node: Node) -> Series:
+    def _series_of(self, kind: str, job: str, node: Node) -> BatchSequence:
         if (key := (kind, job, node)) not in self._series:
-            make = sink_series if kind == "sink" else source_series
+            make = sink_sequence if kind == "sink" else source_sequence
             self._series[key] = make(rows) if (rows := self.rows(kind, job, node)) is not None else EMPTY
         return self._series[key]
 
@@ -233,7 +215,7 @@ class Graph:
             rows = part.sink_snapshots if kind == "sink" else part.source_snapshots
             if part.warehouse == node.warehouse and rows is not None:
                 if (key := (kind, part.warehouse)) not in self._pairs:
-                    self._pairs[key] = RowsByPair.of(rows)
+                    self._pairs[key] = RowsByJobAndTable.of(rows)
                 return self._pairs[key].of_pair(job, *node.ref)
         return None
 
@@ -244,7 +226,7 @@ class Graph:
         return self._edges[job]
 
     def _find_edges(self, job: str) -> frozenset[tuple[Node, Node]] | None:
-        """Those that a run of a batch job had both of. A stream brings all that it reads into all that it writes."""
+        """Pairs that a run of a batch job had both of. A stream joins all its sources with all its sinks."""
         pairs = [(source, sink) for source in self.reads.get(job, ()) for sink in self.writes.get(job, ())]
         if all(self._meet(job, *pair) for pair in pairs) or not self.is_batch(job):
             return None
@@ -252,29 +234,24 @@ class Graph:
         both = rows["source"].join(rows["sink"], "barrier_id", join_type="inner")
         met = both.group_by(["source", "sink"]).aggregate([]).to_pylist()
         edges = {(self.reads[job][row["source"]], self.writes[job][row["sink"]]) for row in met}
-        silent = {n for n in self.reads[job] if not self._has_rows("source", job, n)}
-        unmade = {n for n in self.writes[job] if not self._has_rows("sink", job, n)}
-        edges.update(p for p in pairs if p[0].warehouse != p[1].warehouse or (p[0] in silent and p[1] in unmade))
+        unread = {n for n in self.reads[job] if not self.rows("source", job, n)}
+        unmade = {n for n in self.writes[job] if not self.rows("sink", job, n)}
+        edges.update(p for p in pairs if p[0].warehouse != p[1].warehouse or (p[0] in unread and p[1] in unmade))
         return frozenset(edges)
 
     def _meet(self, job: str, source: Node, sink: Node) -> bool:
-        """Whether one of the newest batches that wrote a table tells that it had read another."""
+        """Whether one of the newest batches that wrote `sink` also read `source`."""
         if source.warehouse != sink.warehouse:
             return True  # each warehouse may have barriers of its own
         read, made = self.sources(job, source), self.sinks(job, sink)
         rows = range(len(made) - 1, max(-1, len(made) - 1 - _LOOKED_BACK), -1)
         return any((at := read.row(made.barriers[i])) >= 0 and read.barriers[at] == made.barriers[i] for i in rows)
 
-    def _has_rows(self, kind: str, job: str, node: Node) -> bool:
-        rows = self.rows(kind, job, node)
-        return rows is not None and rows.num_rows > 0
-
     def _numbered(self, kind: str, job: str, nodes: Sequence[Node]) -> pa.Table:
-        """Barriers of a job, with the number of the table that each row is of, as column `kind`."""
+        """Barriers of a job, and the number of the table of each row as column `kind`."""
         parts = [pa.table({"barrier_id": pa.array([], pa.int64()), kind: pa.array([], pa.int64())})]
         for number, node in enumerate(nodes):
-            rows = self.rows(kind, job, node)
-            if rows is not None:
+            if (rows := self.rows(kind, job, node)) is not None:
                 numbers = pa.repeat(pa.scalar(number, pa.int64()), rows.num_rows)
                 parts.append(rows.select(["barrier_id"]).append_column(kind, numbers))
         return pa.concat_tables(parts, promote_options="permissive")
@@ -282,10 +259,40 @@ class Graph:
     def _unknown(self, name: str, warehouse: str | None) -> LineageError:
         near = did_you_mean(name, [n.name for n in self.tables])
         return LineageError(
-            f"no job reads or writes table {name!r}, says the lineage of "
+            f"no job reads or writes table {name!r} in the lineage of "
             f"{warehouse or _list(p.warehouse for p in self.parts)}{near}",
             table=name,
         )
+
+
+class Newest(NamedTuple):
+    """(job, table) → the newest snapshot read whole, and made; job → its newest batch."""
+
+    read: dict[tuple[str, Node], int]
+    made: dict[tuple[str, Node], int]
+    barriers: dict[str, int]
+
+
+def newest_of(graph: Graph) -> Newest:
+    """The newest batch and snapshots of each job of a graph that was loaded with its snapshots."""
+    found = Newest({}, {}, {})
+    for part in graph.parts:
+        for rows, into in ((part.source_snapshots, found.read), (part.sink_snapshots, found.made)):
+            for row in [] if rows is None else _last_rows(rows):
+                job, node = row["job"], Node(part.warehouse, TableRef(row["database"], row["table"]))
+                into[job, node] = row["snapshot_id"]
+                found.barriers[job] = max(found.barriers.get(job, -1), row["barrier_id"])
+    return found
+
+
+def _last_rows(rows: pa.Table) -> list[dict[str, Any]]:
+    """The row of the newest batch of each job and table."""
+    keys = ["job", "database", "table"]
+    newest = rows.group_by(keys).aggregate([("barrier_id", "max")]).rename_columns([*keys, "barrier_id"])
+    few = rows.filter(pc.is_in(rows["barrier_id"], pc.unique(newest["barrier_id"])))  # a join of all is 30 times slower
+    found = few.join(newest, [*keys, "barrier_id"], join_type="inner").sort_by([(k, "ascending") for k in keys])
+    out: list[dict[str, Any]] = found.to_pylist()
+    return out
 
 
 def load(
@@ -293,63 +300,60 @@ def load(
     tables: Iterable[Node | str] = (),
     jobs: Iterable[str] = (),
     *,
-    walk: Walk = Walk.UP,
+    direction: Direction = Direction.UP,
     snapshots: bool = True,
     startup: bool = False,
 ) -> Graph:
-    """The graph that a question about some tables and jobs needs.
+    """Load the graph that a question about some tables and jobs needs.
 
-    Job rows are read whole, there are few; rows of snapshots only of the jobs that `walk` reaches.
+    All rows of jobs are read, as they are few; rows of snapshots only of the jobs in `direction`.
 
     Args:
         indexes: the lineage tables of each warehouse.
         tables: asked about; a name stands for the tables of that name in every warehouse.
         jobs: asked about. With neither tables nor jobs: all jobs.
-        walk: UP for `upstream`, `unified_version` and `start_snapshots`, DOWN for `downstream` and `impact`.
-        snapshots: whether rows of snapshots are wanted; False where only jobs and tables are.
-        startup: whether rows of `job_startup` are wanted.
-
-    Raises:
-        StorageError: a store failed.
+        direction: UP for `upstream`, `unified_version` and `start_snapshots`, DOWN for `downstream` and `impact`.
+        snapshots: whether to read rows of snapshots.
+        startup: whether to read rows of `job_startup`.
     """
     small = [GraphPart(i.warehouse.url, i.read(SOURCE_JOB), i.read(SINK_JOB)) for i in indexes]
     graph = Graph.of(small)
     tables, jobs = tuple(tables), tuple(jobs)
-    concerned = _reached(graph, tables, jobs, walk) if tables or jobs else set(graph.jobs)
+    concerned = _reached(graph, tables, jobs, direction) if tables or jobs else set(graph.jobs)
     parts = []
     for index, part in zip(indexes, small, strict=True):
         sources = _rows_of(index, SOURCE_SNAPSHOT, part.source_jobs, concerned) if snapshots else None
         sinks = _rows_of(index, SINK_SNAPSHOT, part.sink_jobs, concerned) if snapshots else None
         start = index.read(JOB_STARTUP) if startup else None
-        parts.append(GraphPart(part.warehouse, part.source_jobs, part.sink_jobs, sources, sinks, start))
+        parts.append(replace(part, source_snapshots=sources, sink_snapshots=sinks, startup=start))
     return Graph.of(parts, lambda job: _is_batch(indexes, job))
 
 
 def _is_batch(indexes: Sequence[Index], job: str) -> bool:
-    """Whether a warehouse knows a job as a batch job, and none as a stream. Other engines write no such file."""
-    found = []
+    """Whether a warehouse has a job as a batch job, and none as a stream. Other engines register no jobs."""
+    owners = []
     for index in indexes:
         with suppress(CorruptFileError):
-            found.append(owner_of(index, job))
-    return any(o is not None for o in found) and all(o is None or o.query_id is None for o in found)
+            if (owner := find_owner(index.warehouse, job)) is not None:
+                owners.append(owner)
+    return bool(owners) and all(owner.query_id is None for owner in owners)
 
 
 def _rows_of(index: Index, definition: Definition, jobs: pa.Table, concerned: set[str]) -> pa.Table | None:
     every = set(jobs["job"].to_pylist())
     wanted = every & concerned
-    return index.read(definition, None if wanted == every else of_jobs(wanted)) if wanted else None
+    return index.read(definition, None if wanted == every else job_is_in(wanted)) if wanted else None
 
 
-def _reached(graph: Graph, tables: Sequence[Node | str], jobs: Sequence[str], walk: Walk) -> set[str]:
-    asked: set[Node] = set()
-    for table in tables:
-        ref = TableRef.parse(table) if isinstance(table, str) else None
-        asked |= {table} if isinstance(table, Node) else {n for n in graph.tables if n.ref == ref}
+def _reached(graph: Graph, tables: Sequence[Node | str], jobs: Sequence[str], direction: Direction) -> set[str]:
+    asked = {table for table in tables if isinstance(table, Node)}
+    refs = {TableRef.parse(table) for table in tables if isinstance(table, str)}
+    asked |= {n for n in graph.tables if n.ref in refs}
     found = set(jobs)
-    if walk is not Walk.DOWN:
+    if direction is not Direction.DOWN:
         found |= _closure(asked, jobs, graph.reads, graph.written_by)
-    if walk is not Walk.UP:
-        found.update(job for node in asked for job in graph.written_by.get(node, ()))  # who made the snapshot
+    if direction is not Direction.UP:
+        found.update(job for node in asked for job in graph.written_by.get(node, ()))  # the makers of the snapshot
         found |= _closure(asked, jobs, graph.writes, graph.read_by)
     return found
 

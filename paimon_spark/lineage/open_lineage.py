@@ -1,7 +1,7 @@
-"""Lineage as OpenLineage events: one where something changed, not one a batch.
+"""Lineage as OpenLineage events: one for each change of a job, not for each batch.
 
-What was sent of a job is remembered in `_lineage/open-lineage/<job>.json`, so the next call sends only what is another
-by then: a job, its sources or sinks, or their columns. The snapshots in an event are those of its moment.
+What was sent of a job is kept in `_lineage/open-lineage/<job>.json`, so that the next call sends only what changed: a
+job, its sources or sinks, or their columns. The snapshots in an event are those of its moment.
 
 Source: OpenLineage 2-0-2; its naming rules for datasets in files.
 """
@@ -11,25 +11,25 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.lineage.drawing import newest_of
-from paimon_spark.lineage.file_names import quoted
-from paimon_spark.lineage.graph import NOWHERE, Graph, Node
-from paimon_spark.lineage.jobs import files, owner_of
-from paimon_spark.lineage.place import Warehouse
+from paimon_spark.lineage.graph import NOWHERE, Graph, Node, newest_of
+from paimon_spark.lineage.job_registry import find_owner, read_json_files
+from paimon_spark.lineage.warehouse import Warehouse, encode_file, quote_name
+from paimon_spark.metadata.retry import now_ms as time_ms
 from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
     from openlineage.client.event_v2 import RunEvent
 
 _PRODUCER: Final = "https://pypi.org/project/paimon-spark"
-_VERSION: Final = 1
 _OBJECT_STORES: Final = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "wasb", "wasbs", "oss", "cos", "obs")
 """Schemes whose names have no slash in front: keys of objects."""
 _AS_S3: Final = ("s3a", "s3n")
@@ -39,14 +39,8 @@ Columns = Callable[[Node], RowType | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What was sent of a job.
-
-    Attributes:
-        digest: of its tables and their columns.
-        number: how many events were sent of it, this one included.
-        sent_ms: epoch milliseconds.
-    """
+class Sent:
+    """The last event sent of a job: a digest of its tables and columns, the number of events sent so far, and when."""
 
     digest: str
     number: int
@@ -55,17 +49,11 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A job that is another than what was sent of it.
-
-    Attributes:
-        job: its OpenLineage name.
-        event: the OpenLineage RunEvent to send.
-        told: to be remembered once it was sent.
-    """
+    """A job, by its OpenLineage name, that changed since it was sent; `sent` is written once `event` was sent."""
 
     job: str
     event: RunEvent
-    told: Told
+    sent: Sent
 
 
 def changes(
@@ -76,41 +64,34 @@ def changes(
     since_ms: int | None = None,
     now_ms: int | None = None,
 ) -> list[Change]:
-    """The jobs of a warehouse of which there is something new to send, by name. Writes nothing.
+    """The jobs of a warehouse that changed since they were sent, by name. Writes nothing.
 
     Args:
         graph: loaded with its snapshots.
-        warehouse: the jobs that read or write tables of it are told.
+        warehouse: whose tables the jobs read or write.
         columns: of each table.
         namespace: of the jobs; None: the warehouse's URL.
-        since_ms: what was sent at or after this moment, in epoch milliseconds, is told again.
+        since_ms: what was sent at or after this moment, in epoch milliseconds, is sent again.
         now_ms: epoch milliseconds of the events.
 
     Raises:
         InvalidInputError: OpenLineage is not installed.
-        StorageError: what was sent cannot be read.
     """
     check_installed()
-    newest, told = newest_of(graph), _told(warehouse)
-    known: dict[Node, RowType | None] = {}
-
-    def columns_once(node: Node) -> RowType | None:
-        if node not in known:
-            known[node] = None if node.ref == NOWHERE else columns(node)
-        return known[node]
-
-    moment = _now_ms() if now_ms is None else now_ms
+    newest, sent = newest_of(graph), _sent_before(warehouse)
+    columns_once = cache(lambda node: None if node.ref == NOWHERE else columns(node))
+    moment = time_ms() if now_ms is None else now_ms
     found = []
     for name, job, reads, writes in _units(graph):
         if warehouse.url not in {n.warehouse for n in (*reads, *writes)}:
             continue
         digest = _digest(reads, writes, columns_once)
-        before = told.get(_path(warehouse, name))
+        before = sent.get(_path(warehouse, name))
         again = before is not None and since_ms is not None and before.sent_ms >= since_ms
         if before is not None and before.digest == digest and not again:
             continue
         number = 1 if before is None else before.number + (before.digest != digest)
-        owner = owner_of(warehouse, job)
+        owner = find_owner(warehouse, job)
         event = _event(
             name,
             namespace or warehouse.url,
@@ -120,35 +101,32 @@ def changes(
             outputs=[(n, newest.made.get((job, n)), columns_once(n)) for n in writes],
             streams=owner is not None and owner.query_id is not None,
         )
-        found.append(Change(name, event, Told(digest, number, moment)))
+        found.append(Change(name, event, Sent(digest, number, moment)))
     return found
 
 
 def send(client: Any, warehouse: Warehouse, found: Sequence[Change]) -> None:
-    """Give events to an OpenLineageClient; each is remembered when the client has taken it.
+    """Send events with an OpenLineageClient, and write what was sent after each.
 
     A process that dies between the two sends the event again, under the same run.
-
-    Raises:
-        StorageError: what was sent cannot be written down. Whatever the client raises.
     """
     for change in found:
         client.emit(change.event)
-        raw = {"version": _VERSION, "job": change.job, "digest": change.told.digest, "number": change.told.number}
-        data = json.dumps({**raw, "sentMs": change.told.sent_ms}, ensure_ascii=True).encode()
+        sent = change.sent
+        data = encode_file(job=change.job, digest=sent.digest, number=sent.number, sentMs=sent.sent_ms)
         warehouse.store.write(_path(warehouse, change.job), data)
 
 
 def forget_gone(graph: Graph, warehouse: Warehouse) -> None:
-    """Jobs that are recorded no more are told anew when they come back. Raises StorageError."""
+    """Forget what was sent of jobs that are no longer recorded."""
     here = {_path(warehouse, name) for name, *_ in _units(graph)}
-    gone = [path for path, _ in files(warehouse, _folder(warehouse)) if path not in here]
+    gone = [path for path, _ in read_json_files(warehouse, _folder(warehouse)) if path not in here]
     if gone:
         warehouse.store.delete_many(gone)
 
 
 def check_installed() -> None:
-    """Raises InvalidInputError when the OpenLineage client is not there."""
+    """Raise InvalidInputError when the OpenLineage client is not installed."""
     try:
         import openlineage.client.event_v2  # noqa: F401
     except ImportError as e:
@@ -158,12 +136,7 @@ def check_installed() -> None:
 
 
 def dataset_name(url: str, path: str = "") -> tuple[str, str]:
-    """Namespace and name of what lies at a URL, as OpenLineage calls files.
-
-    Args:
-        url: of a directory.
-        path: below it, as in a file system.
-    """
+    """OpenLineage namespace and name of a path below the URL of a directory."""
     parts = urlsplit(url)
     if parts.scheme in ("", "file"):
         return "file", unquote(parts.path) + path
@@ -173,10 +146,10 @@ def dataset_name(url: str, path: str = "") -> tuple[str, str]:
 
 
 def _units(graph: Graph) -> Iterator[tuple[str, str, tuple[Node, ...], tuple[Node, ...]]]:
-    """Name of an OpenLineage job, the job that it is or is a part of, and what it reads and writes.
+    """OpenLineage job, the job that it is (a part of), and what it reads and writes.
 
-    Whoever takes an event joins all its inputs with all its outputs. So a job whose runs read and wrote different
-    tables is one for each of them, `<job>:<first table written>`.
+    Readers of an event join all its inputs with all its outputs. So a job whose runs read and wrote different tables is
+    several OpenLineage jobs, named `<job>:<first table written>`.
     """
     for job in graph.jobs:
         groups = graph.groups(job)
@@ -206,7 +179,7 @@ def _event(
         producer=_PRODUCER,
         run=Run(str(run_id)),
         job=Job(namespace, job, facets={"jobType": kind}),
-        # What streams has no end; a batch job is told when it is over.
+        # A stream has no end; a batch job is sent when it is over.
         eventType=RunState.RUNNING if streams else RunState.COMPLETE,
         inputs=[_dataset(InputDataset, *source) for source in inputs],
         outputs=[_dataset(OutputDataset, *sink) for sink in outputs],
@@ -242,28 +215,19 @@ def _digest(reads: Sequence[Node], writes: Sequence[Node], columns: Columns) -> 
     return hashlib.sha256(json.dumps(raw, ensure_ascii=True).encode()).hexdigest()
 
 
-def _told(warehouse: Warehouse) -> dict[str, Told]:
-    """What was sent, by its file."""
-    found = ((path, _decode(data)) for path, data in files(warehouse, _folder(warehouse)))
-    return {path: told for path, told in found if told is not None}
-
-
-def _decode(data: bytes) -> Told | None:
-    """What was sent; None where it cannot be understood: then it is sent once more."""
-    try:
-        raw: Mapping[str, Any] = json.loads(data)
-        return Told(str(raw["digest"]), int(raw["number"]), int(raw["sentMs"]))
-    except (ValueError, KeyError, TypeError):
-        return None
+def _sent_before(warehouse: Warehouse) -> dict[str, Sent]:
+    """What was sent, by its file; jobs with unreadable files are sent once more."""
+    found = {}
+    for path, data in read_json_files(warehouse, _folder(warehouse)):
+        with suppress(ValueError, KeyError, TypeError):
+            raw = json.loads(data)
+            found[path] = Sent(str(raw["digest"]), int(raw["number"]), int(raw["sentMs"]))
+    return found
 
 
 def _folder(warehouse: Warehouse) -> str:
-    return f"{warehouse.own}/open-lineage"
+    return f"{warehouse.lineage_dir}/open-lineage"
 
 
 def _path(warehouse: Warehouse, job: str) -> str:
-    return f"{_folder(warehouse)}/{quoted(job)}.json"
-
-
-def _now_ms() -> int:
-    return int(datetime.now(timezone.utc).timestamp() * 1000)
+    return f"{_folder(warehouse)}/{quote_name(job)}.json"

@@ -1,34 +1,38 @@
-"""Picture: tables and jobs as a graph from left to right, as Mermaid, SVG and HTML.
+"""Draw tables and jobs as a Mermaid flowchart.
 
-Names are shown as they are, whatever they hold: everything is escaped, nothing is markup.
+Every name is escaped, so that no text in it acts as Mermaid or HTML markup.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Final, Literal
 
-from paimon_spark.display.html import is_hidden
+from paimon_spark.display import grid, is_hidden, section, text
 from paimon_spark.errors import InvalidInputError, LineageError
+from paimon_spark.lineage.graph import NOWHERE, Graph, Node, newest_of
+from paimon_spark.lineage.unrecorded_writes import NOTHING, Unrecorded
 
-NOTHING: Final = "Nothing is recorded."
+_EMPTY: Final = "Nothing is recorded."
 _PLAIN: Final = " _./-"
-"""What Mermaid shows as it is, besides letters and digits."""
-_BLOCK: Final = re.compile(r"^(#?\w*)([.\-])(?= )")
+"""Characters besides letters and digits that Mermaid shows as they are."""
+_MARKDOWN_BLOCK: Final = re.compile(r"^(#?\w*)([.\-])(?= )")
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """A box.
+class Box:
+    """A table or a job.
 
     Attributes:
-        key: tells it from all others.
-        name: what is written in it.
-        detail: a second line, smaller.
-        group: key of the group it is in; None in a picture without groups.
+        key: unique in the picture.
+        name: its text.
+        detail: a second line.
+        group: key of its group; None in a picture without groups.
     """
 
     key: str
@@ -40,11 +44,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An arrow between two boxes, by their keys.
-
-    Attributes:
-        label: beside its head.
-    """
+    """An arrow between two boxes, by their keys."""
 
     source: str
     target: str
@@ -53,36 +53,35 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Tables and jobs as a graph. Notebooks show it by itself.
+    """Tables and jobs as a graph. Notebooks show its Mermaid text and its arrows as a table.
 
     Attributes:
-        nodes: in the order in which they are drawn where nothing else decides.
-        edges: as the nodes.
-        title: what the picture is of, for those who cannot see it.
+        nodes: tables and jobs, in drawing order.
+        edges: from tables to jobs, and from jobs to tables.
+        title: of the picture.
     """
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[Box, ...]
     edges: tuple[Edge, ...] = ()
     title: str = "Lineage"
 
     def to_mermaid(self) -> str:
         """A Mermaid flowchart, as Markdown of GitHub and others shows it in a block ```mermaid.
 
-        Mermaid itself refuses more than 500 arrows, unless its setting `maxEdges` is raised; SVG has no such limit.
+        Mermaid refuses more than 500 arrows unless its setting `maxEdges` is raised.
         """
         ids = {node.key: f"{node.kind[0]}{i}" for i, node in enumerate(self.nodes)}
         lines = ["flowchart LR"]
         grouped = self.groups
         for number, group in enumerate(grouped):
-            within = [n for n in self.nodes if n.group == group]
-            boxes = [f"{ids[n.key]}{_mermaid_box(n)}" for n in within]
+            boxes = [f"{ids[n.key]}{_mermaid_box(n)}" for n in self.nodes if n.group == group]
             if group is None or len(grouped) == 1:
                 lines += [f"  {box}" for box in boxes]
             else:
-                lines += [f'  subgraph w{number}["{_mermaid(group)}"]', "    direction LR"]
+                lines += [f'  subgraph w{number}["{_mermaid_text(group)}"]', "    direction LR"]
                 lines += [*(f"    {box}" for box in boxes), "  end"]
         for edge in self.edges:
-            label = f'|"{_mermaid(edge.label)}"|' if edge.label else ""
+            label = f'|"{_mermaid_text(edge.label)}"|' if edge.label else ""
             lines.append(f"  {ids[edge.source]} -->{label} {ids[edge.target]}")
         lines += [
             "  classDef table fill:#eef4fb,stroke:#41719c,color:#16293b",
@@ -94,45 +93,39 @@ class Picture:
                 lines.append(f"  class {','.join(members)} {kind}")
         return "\n".join(lines) + "\n"
 
-    def to_svg(self) -> str:
-        """An SVG picture that needs nothing else. The same graph gives the same text."""
-        from paimon_spark.lineage.picture_svg import to_svg
-
-        return to_svg(self)
-
     def to_html(self) -> str:
-        """A page with the picture."""
-        from html import escape
-
-        head = f'<head><meta charset="utf-8"><title>{escape(shown(self.title))}</title></head>'
+        """A page with the Mermaid text and the table of arrows."""
+        head = f'<head><meta charset="utf-8"><title>{text(self.title)}</title></head>'
         return f'<!doctype html>\n<html lang="en">\n{head}\n<body>{self._repr_html_()}</body>\n</html>\n'
 
+    def to_svg(self) -> str:
+        """Raises InvalidInputError: pictures are Mermaid text, which any Mermaid renderer turns into SVG."""
+        raise InvalidInputError("lineage pictures are not drawn as SVG; use to_mermaid() and a Mermaid renderer")
+
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the picture to a local file; its name says as what: .svg, .html, .mmd (Mermaid) or .md (Markdown).
+        """Write the picture to a local file in the format of its suffix: .mmd (Mermaid), .md (Markdown) or .html.
 
         Raises:
-            InvalidInputError: the name says none of these.
+            InvalidInputError: another suffix.
             LineageError: the file cannot be written.
         """
         file = Path(path)
         suffix = file.suffix.lower()
-        if suffix == ".svg":
-            text = self.to_svg()
-        elif suffix in (".html", ".htm"):
-            text = self.to_html()
+        if suffix in (".html", ".htm"):
+            content = self.to_html()
         elif suffix in (".mmd", ".mermaid"):
-            text = self.to_mermaid()
+            content = self.to_mermaid()
         elif suffix == ".md":
-            text = f"```mermaid\n{self.to_mermaid()}```\n"
+            content = f"```mermaid\n{self.to_mermaid()}```\n"
         else:
             raise InvalidInputError(
-                f"a picture cannot be saved as {file.name!r}; give a name that ends in .svg, .html, .mmd or .md",
+                f"cannot save a picture as {file.name!r}; use .mmd (Mermaid), .md (Mermaid in Markdown) or .html",
                 path=str(file),
             )
         try:
-            file.write_text(text, encoding="utf-8")
+            file.write_text(content, encoding="utf-8")
         except OSError as e:
-            raise LineageError(f"the picture cannot be saved at {file}: {e}; give another place", path=str(file)) from e
+            raise LineageError(f"cannot save the picture at {file}: {e}; choose another path", path=str(file)) from e
         return file
 
     @property
@@ -141,26 +134,94 @@ class Picture:
         return list(dict.fromkeys(node.group for node in self.nodes))
 
     def _repr_html_(self) -> str:
-        return f'<div style="overflow:auto;max-width:100%">{self.to_svg()}</div>'
+        if not self.nodes:
+            return section(self.title, _EMPTY)
+        shown = {n.key: f"{n.name} ({n.detail})" if n.detail else n.name for n in self.nodes}
+        arrows = [(shown[e.source], shown[e.target], e.label) for e in self.edges]
+        joined = {key for e in self.edges for key in (e.source, e.target)}
+        alone = [(name, "", "") for key, name in shown.items() if key not in joined]
+        mermaid = f'<pre class="mermaid">{escape(self.to_mermaid())}</pre>'
+        return section(self.title, "", mermaid, grid(("from", "to", "newest"), [*arrows, *alone]))
 
-    def _repr_svg_(self) -> str:
-        return self.to_svg()
+
+def _mermaid_box(node: Box) -> str:
+    label = _mermaid_text(node.name) + (f"<br/>{_mermaid_text(node.detail)}" if node.detail else "")
+    return f'["{label}"]' if node.kind == "table" else f'(["{label}"])'
 
 
-def _mermaid_box(node: Node) -> str:
-    text = _mermaid(node.name) + (f"<br/>{_mermaid(node.detail)}" if node.detail else "")
-    return f'["{text}"]' if node.kind == "table" else f'(["{text}"])'
+def _mermaid_text(label: str) -> str:
+    """Escape all but letters, digits and some signs as character codes.
 
-
-def _mermaid(text: str) -> str:
-    """Text that Mermaid shows as it is: all but letters, digits and some signs as character codes.
-
-    A list or heading of Markdown at the start would be refused, so its sign is a code too.
+    Mermaid refuses a Markdown list or heading at the start of a label, so that sign is escaped too.
     """
-    plain = "".join(c if c.isalnum() or c in _PLAIN else f"#{ord(c)};" for c in shown(text))
-    return _BLOCK.sub(lambda m: f"{m[1]}#{ord(m[2])};", plain)
+    visible = ("\N{REPLACEMENT CHARACTER}" if is_hidden(c) else c for c in label)
+    plain = "".join(c if c.isalnum() or c in _PLAIN else f"#{ord(c)};" for c in visible)
+    return _MARKDOWN_BLOCK.sub(lambda m: f"{m[1]}#{ord(m[2])};", plain)
 
 
-def shown(text: str) -> str:
-    """Text without what cannot be shown, or would change how what follows is: each such character is replaced."""
-    return "".join("\N{REPLACEMENT CHARACTER}" if is_hidden(c) else c for c in text)
+def picture_of(
+    graph: Graph, title: str = "Lineage", around: Sequence[Node] = (), unrecorded: Unrecorded = NOTHING
+) -> Picture:
+    """Draw jobs between tables, each arrow with the newest snapshot; several warehouses are a group each.
+
+    A job is drawn in the warehouse that it writes to, else in the one that it reads from. A job whose runs read and
+    wrote different tables has a box for each part that it joins, so that arrows never connect unrelated tables.
+
+    Args:
+        graph: loaded with its snapshots.
+        title: of the picture.
+        around: draw only what is upstream and downstream of these tables; none: everything.
+        unrecorded: counted in the boxes of its tables; without `around` its tables are drawn too.
+    """
+    newest = newest_of(graph)
+    warehouses = [part.warehouse for part in graph.parts]
+    tables, jobs = _connected(graph, around) if around else (set(graph.tables), set(graph.jobs))
+    counts = {table.node: len(table.snapshots) for table in unrecorded}
+    shown = [n for n in graph.tables if n in tables] if around else sorted({*tables, *counts})
+    boxes = [_table_box(node, warehouses, counts.get(node, 0)) for node in shown]
+    edges: list[Edge] = []
+    for job in (j for j in graph.jobs if j in jobs):
+        for number, (sources, sinks) in enumerate(graph.groups(job)):
+            reads, writes = [n for n in sources if n in tables], [n for n in sinks if n in tables]
+            if not reads and not writes:
+                continue
+            key = f"job {job}" + (f" #{number + 1}" if number else "")
+            homes = [n.warehouse for n in (*writes, *reads) if n.warehouse in warehouses]
+            boxes.append(Box(key, "job", job, _label("batch", newest.barriers.get(job)), next(iter(homes), None)))
+            edges += [Edge(_table_key(n), key, _label("snapshot", newest.read.get((job, n)))) for n in reads]
+            edges += [Edge(key, _table_key(n), _label("snapshot", newest.made.get((job, n)))) for n in writes]
+    return Picture(tuple(boxes), tuple(edges), title)
+
+
+def _connected(graph: Graph, around: Sequence[Node]) -> tuple[set[Node], set[str]]:
+    """The tables and jobs upstream and downstream of some tables, and these tables."""
+    tables, jobs = set(around), set[str]()
+    for by, beyond in ((graph.written_by, graph.sources_of), (graph.read_by, graph.sinks_of)):
+        seen, left = set(around), list(around)
+        while left:
+            node = left.pop()
+            for job in by.get(node, ()):
+                jobs.add(job)
+                found = [n for n in beyond(job, node) if n not in seen]
+                seen.update(found)
+                left += found
+        tables |= seen
+    return tables, jobs
+
+
+def _table_box(node: Node, warehouses: list[str], unrecorded: int) -> Box:
+    group = node.warehouse if node.warehouse in warehouses else None
+    if node.ref == NOWHERE:
+        return Box(_table_key(node), "table", node.warehouse, "outside any warehouse", group)
+    ref = node.ref
+    branch = "" if ref.table == ref.bare else f"branch {ref.branch}"
+    detail = ", ".join(filter(None, [branch, f"{unrecorded} unrecorded" if unrecorded else ""]))
+    return Box(_table_key(node), "table", f"{ref.database}.{ref.bare}", detail, group)
+
+
+def _table_key(node: Node) -> str:
+    return f"table {node.warehouse} {node.ref.name}"
+
+
+def _label(what: str, number: int | None) -> str:
+    return "" if number is None else f"{what} {number}"

@@ -1,38 +1,36 @@
-"""Readers: the batches that read some snapshots of a table, the snapshots they made, the batches that read those.
+"""Find the batches that read a snapshot, the snapshots they made, and so on downstream.
 
-All snapshots of a table that are known to be reached are looked for at once, in columns, and each sink row is reached
-at most twice: first as one that may have read it, then as one that has. So an answer costs about what its rows do.
+All snapshots of a table that are reached are processed together, in columns, and each sink row is reached at most
+twice: first as one that may have read it, then as one that has. So the cost is about that of the rows of the answer.
 
-Source: own; NOTES.md, "impact".
+Source: docs/design/lineage.md.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from paimon_spark.lineage.answers import Batch, ProvenanceOf
+from paimon_spark.lineage.batch_sequence import FAR, BatchSequence
 from paimon_spark.lineage.graph import Graph, Node
-from paimon_spark.lineage.model import Provenance, SourceRange
-from paimon_spark.lineage.series import FAR, Series
-from paimon_spark.lineage.told import range_of
-from paimon_spark.lineage.ways import in_order
+from paimon_spark.lineage.provenance import Provenance, SourceRange
+from paimon_spark.lineage.results import Batch, NextTables, ProvenanceOf
 
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
-_MAY: Final = 1
-_HAS: Final = 2
+_MAYBE: Final = 1
+_CERTAIN: Final = 2
 _NONE: Final[Numbers] = np.empty(0, np.int64)
 
 
 class Readers:
-    """What a job made of a sink when it read the snapshots that are followed."""
+    """Follows snapshots through jobs, and collects the batches that read them."""
 
     def __init__(self, graph: Graph, provenance_of: ProvenanceOf | None) -> None:
         self._graph = graph
@@ -41,10 +39,10 @@ class Readers:
         self._made: dict[Node, dict[str, _Made]] = {}
 
     def follow(self, asked: Node, snapshot: int) -> None:
-        """Find all batches that a snapshot has gone into, through whatever tables."""
+        """Find all batches that a snapshot went into, through any tables."""
         order = in_order(asked, self._graph.read_by, self._graph.sinks_of)
         nodes = list(order)
-        reached: dict[Node, dict[int, list[Numbers]]] = {asked: {_HAS: [np.array([snapshot], np.int64)]}}
+        reached: dict[Node, dict[int, list[Numbers]]] = {asked: {_CERTAIN: [np.array([snapshot], np.int64)]}}
         todo = [0]
         while todo:
             node = nodes[heapq.heappop(todo)]
@@ -81,7 +79,7 @@ class Readers:
             may, has = self._of_stream(job, node, spans, sink, made)
         else:
             may, has = self._of_any(job, node, spans, sink, made)
-        return [found for found in (made.raise_to(level, has), made.raise_to(_MAY, may)) if len(found[1])]
+        return [found for found in (made.raise_to(level, has), made.raise_to(_MAYBE, may)) if len(found[1])]
 
     def _made_of(self, job: str, sink: Node) -> _Made:
         by_job = self._made.setdefault(sink, {})
@@ -93,16 +91,16 @@ class Readers:
         """Rows that may have read one of the snapshots, and rows that have, of a job that may read its source whole."""
         first, done = int(spans.first[0]), spans.done
         if self._provenance_of is None:
-            return made.silent(first), done
-        told = made.told.setdefault(node, _Told.of(len(made.barriers)))
-        for row in range(first, told.since):
-            if (said := self._said(job, sink, made, row)) is not None:
-                told.put(row, self._range(said, sink, node))
-        told.since = min(told.since, first)
-        silent, replaced = made.silent(first), made.replaced_later(int(spans.end[0]))
-        known = np.flatnonzero(told.known[first:]) + first
-        may = np.concatenate([silent[~told.known[silent]], replaced])
-        return may, np.concatenate([done[~told.known[done]], told.read(known, spans)])
+            return made.unknown(first), done
+        ranges = made.ranges.setdefault(node, _SourceRanges.of(len(made.barriers)))
+        for row in range(first, ranges.since):
+            if (provenance := self._provenance(job, sink, made, row)) is not None:
+                ranges.put(row, self._range(provenance, sink, node))
+        ranges.since = min(ranges.since, first)
+        unknown, replaced = made.unknown(first), made.replaced_later(int(spans.end[0]))
+        known = np.flatnonzero(ranges.known[first:]) + first
+        may = np.concatenate([unknown[~ranges.known[unknown]], replaced])
+        return may, np.concatenate([done[~ranges.known[done]], ranges.read(known, spans)])
 
     def _of_stream(self, job: str, node: Node, spans: _Spans, sink: Node, made: _Made) -> tuple[Numbers, Numbers]:
         """The same of a stream, which reads each snapshot once: nothing later, and few snapshots need be looked at."""
@@ -110,83 +108,84 @@ class Readers:
         has: list[int] = []
         for snapshots, first, end, done in spans.grouped():
             if done:
-                said = self._said(job, sink, made, end)
-                if said is None or _some(self._range(said, sink, node), snapshots):
+                provenance = self._provenance(job, sink, made, end)
+                if provenance is None or _some(self._range(provenance, sink, node), snapshots):
                     has.append(end)
             left = snapshots
             for row in range(end - 1, first - 1, -1):
-                said = self._said(job, sink, made, row)
-                if said is None:
+                provenance = self._provenance(job, sink, made, row)
+                if provenance is None:
                     if not made.replaced[row]:  # else it may have read a part, and what it made is gone
                         may.append(row)
                     continue
-                left = _of_those(self._range(said, sink, node), left)
+                left = _of_those(self._range(provenance, sink, node), left)
                 if not left:
-                    break  # who begins a snapshot goes on with it in the next batch: earlier ones had not begun
+                    break  # a stream that begins a snapshot continues it in the next batch: earlier batches had not
                 has.append(row)
         return np.array(may, np.int64), np.array(has, np.int64)
 
-    def _range(self, said: Provenance, sink: Node, node: Node) -> SourceRange | None:
-        return range_of(said, sink, node, self._graph.sources(said.job, node))
+    def _range(self, provenance: Provenance, sink: Node, node: Node) -> SourceRange | None:
+        return source_range_of(provenance, sink, node, self._graph.sources(provenance.job, node))
 
-    def _said(self, job: str, sink: Node, made: _Made, row: int) -> Provenance | None:
-        """What the snapshot of a sink row says of its sources; None when it cannot."""
+    def _provenance(self, job: str, sink: Node, made: _Made, row: int) -> Provenance | None:
+        """The provenance of the snapshot of a sink row; None when it has none with sources."""
         if self._provenance_of is None:
             return None
-        if row not in made.said:
-            said = self._provenance_of(sink, int(made.snapshots[row]))
-            ours = said is not None and (said.job, said.barrier) == (job, made.barriers[row])
-            made.replaced[row] = said is not None and not ours
-            made.said[row] = said if said is not None and ours and said.knows_sources else None
-        return made.said[row]
+        if row not in made.provenances:
+            provenance = self._provenance_of(sink, int(made.snapshots[row]))
+            is_own = provenance is not None and provenance.batch == (job, made.barriers[row])
+            made.replaced[row] = provenance is not None and not is_own
+            knows_sources = provenance is not None and provenance.knows_sources
+            made.provenances[row] = provenance if is_own and knows_sources else None
+        return made.provenances[row]
 
     def _stream(self, job: str) -> bool:
-        """Whether a job reads each snapshot once. One that cannot be looked at may read its sources whole each time."""
+        """Whether a job is known to read each snapshot once, as streams do."""
         if job not in self._is_stream:
-            said = None
+            provenance = None
             for sink in self._graph.writes.get(job, ()):
                 made = self._made_of(job, sink)
                 if len(made.barriers):
-                    said = said or self._said(job, sink, made, len(made.barriers) - 1)
-            self._is_stream[job] = said is not None and said.query_id is not None
+                    provenance = provenance or self._provenance(job, sink, made, len(made.barriers) - 1)
+            self._is_stream[job] = provenance is not None and provenance.query_id is not None
         return self._is_stream[job]
 
 
 @dataclass(slots=True)
 class _Made:
-    """What a job made of a sink, and which of it is reached.
+    """The batches of a job that wrote a sink, and which of them are reached.
 
     Attributes:
         barriers, snapshots: of its rows.
-        levels: of its rows: 0, `_MAY` or `_HAS`.
+        levels: of its rows: 0, `_MAYBE` or `_CERTAIN`.
         replaced: of its rows that were looked at: whether another batch's snapshot has the id by now, as a branch was
             merged or rolled back. Who read it has it, even if it is gone since.
-        silent_from, replaced_from: rows from here on are reached, of those that tell nothing, and of those replaced.
+        unknown_from, replaced_from: rows from here on are reached, of those without provenance, and of those replaced.
         without: level → batches that read it and made no snapshot.
-        said: what snapshots that were looked at say.
-        told: the same as columns, by source.
+        provenances: of rows whose snapshots were read.
+        ranges: the same as columns, by source.
     """
 
     barriers: Numbers
     snapshots: Numbers
     levels: np.ndarray[Any, np.dtype[np.int8]]
     replaced: Flags
-    silent_from: int
+    unknown_from: int
     replaced_from: int
-    without: Mapping[int, list[Numbers]] = field(default_factory=lambda: {_MAY: [], _HAS: []})
-    said: dict[int, Provenance | None] = field(default_factory=dict)
-    told: dict[Node, _Told] = field(default_factory=dict)
+    without: Mapping[int, list[Numbers]] = field(default_factory=lambda: {_MAYBE: [], _CERTAIN: []})
+    provenances: dict[int, Provenance | None] = field(default_factory=dict)
+    ranges: dict[Node, _SourceRanges] = field(default_factory=dict)
 
     @staticmethod
-    def of(sinks: Series) -> _Made:
+    def of(sinks: BatchSequence) -> _Made:
         count = len(sinks)
         levels, replaced = np.zeros(count, np.int8), np.zeros(count, bool)
         return _Made(_numbers(sinks.barriers), _numbers(sinks.snapshots), levels, replaced, count, count)
 
-    def silent(self, first: int) -> Numbers:
+    def unknown(self, first: int) -> Numbers:
         """Rows from one on that are not replaced, but for those given before."""
-        rows = np.arange(first, max(first, self.silent_from))
-        self.silent_from = min(self.silent_from, first)
+        rows = np.arange(first, max(first, self.unknown_from))
+        self.unknown_from = min(self.unknown_from, first)
         return rows[~self.replaced[rows]]
 
     def replaced_later(self, first: int) -> Numbers:
@@ -203,13 +202,13 @@ class _Made:
 
     def batches(self, job: str) -> list[Batch]:
         """Those that are reached, by barrier."""
-        has, may = (np.unique(np.concatenate([_NONE, *self.without[level]])) for level in (_HAS, _MAY))
+        has, may = (np.unique(np.concatenate([_NONE, *self.without[level]])) for level in (_CERTAIN, _MAYBE))
         may = np.setdiff1d(may, has, assume_unique=True)
         rows = np.flatnonzero(self.levels)
         barriers = np.concatenate([self.barriers[rows], has, may])
         made = np.where(self.replaced[rows], 0, self.snapshots[rows]).tolist()
         snapshots = [*(snapshot or None for snapshot in made), *[None] * (len(has) + len(may))]
-        certain = np.concatenate([self.levels[rows] == _HAS, np.ones(len(has), bool), np.zeros(len(may), bool)])
+        certain = np.concatenate([self.levels[rows] == _CERTAIN, np.ones(len(has), bool), np.zeros(len(may), bool)])
         order = np.argsort(barriers, kind="stable")
         return [
             Batch(job, barrier, snapshots[i], sure)
@@ -219,7 +218,7 @@ class _Made:
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """Where a job read some snapshots of a source, among the rows of a sink.
+    """Where a job read some snapshots of a source, as ranges of rows of a sink.
 
     Attributes:
         snapshots: ascending.
@@ -238,7 +237,7 @@ class _Spans:
     without: Numbers
 
     @staticmethod
-    def of(series: Series, at: Numbers, made: Numbers) -> _Spans:
+    def of(series: BatchSequence, at: Numbers, made: Numbers) -> _Spans:
         barriers, snapshots = _numbers(series.barriers), _numbers(series.snapshots)
         rows = np.searchsorted(snapshots, at)
         # The first batch that may have read a part of what its row has whole, and the row before has not.
@@ -268,8 +267,8 @@ class _Spans:
 
 
 @dataclass(slots=True)
-class _Told:
-    """What the snapshots of sink rows say of one source: nothing unless `known`; looked at from row `since` on."""
+class _SourceRanges:
+    """Provenance of sink rows about one source where `known`; loaded from row `since` on."""
 
     since: int
     known: Flags
@@ -278,8 +277,8 @@ class _Told:
     within: Numbers
 
     @staticmethod
-    def of(count: int) -> _Told:
-        return _Told(count, np.zeros(count, bool), *(np.zeros(count, np.int64) for _ in range(3)))
+    def of(count: int) -> _SourceRanges:
+        return _SourceRanges(count, np.zeros(count, bool), *(np.zeros(count, np.int64) for _ in range(3)))
 
     def put(self, row: int, read: SourceRange | None) -> None:
         self.known[row] = True
@@ -287,7 +286,7 @@ class _Told:
             self.after[row], self.last[row], self.within[row] = read.after or 0, read.last or 0, read.within or 0
 
     def read(self, rows: Numbers, spans: _Spans) -> Numbers:
-        """Those rows that read one of the snapshots, as far as these can be theirs."""
+        """The rows that read one of the snapshots, within the spans of these."""
         # Of several within a range the least has the first span: if that begins later, so do all.
         above = np.searchsorted(spans.snapshots, self.after[rows], side="right")
         inside = np.searchsorted(spans.snapshots, self.within[rows])
@@ -296,6 +295,23 @@ class _Told:
         part = (snapshots[inside] == self.within[rows]) & (first[inside] <= rows)
         found: Numbers = rows[whole | part]
         return found
+
+
+def source_range_of(provenance: Provenance, sink: Node, source: Node, rows: BatchSequence) -> SourceRange | None:
+    """What the batch that made a snapshot of `sink` read of `source`; None when nothing. `rows`: of job and source.
+
+    A batch job finds its sources in the notes in the warehouse of its sink. Its sources in another warehouse are in the
+    rows there, under the barrier that reads and writes were both given.
+    """
+    for found in provenance.sources:
+        if found.ref == source.ref and (found.warehouse or sink.warehouse) == source.warehouse:
+            return found
+    if provenance.query_id is not None or source.warehouse == sink.warehouse:
+        return None
+    row = rows.row(provenance.barrier)
+    if row < 0 or rows.barriers[row] != provenance.barrier:
+        return None
+    return SourceRange(source.ref, source.warehouse, last=rows.snapshots[row])
 
 
 def _numbers(column: Sequence[int]) -> Numbers:
@@ -314,3 +330,25 @@ def _some(read: SourceRange | None, snapshots: list[int]) -> bool:
         return False
     after, last = read.after or 0, read.last or 0
     return any(s == read.within or after < s <= last for s in snapshots)
+
+
+def in_order(asked: Node, jobs_of: Mapping[Node, Sequence[str]], next_tables: NextTables) -> dict[Node, int]:
+    """Order a table and those reached from it topologically, except within rings; table → its place."""
+    last_first: list[Node] = []
+    seen = {asked}
+    on_the_way = [(asked, _next(asked, jobs_of, next_tables))]
+    while on_the_way:
+        node, further = on_the_way[-1]
+        for table in further:
+            if table not in seen:
+                seen.add(table)
+                on_the_way.append((table, _next(table, jobs_of, next_tables)))
+                break
+        else:
+            last_first.append(node)
+            on_the_way.pop()
+    return {node: place for place, node in enumerate(reversed(last_first))}
+
+
+def _next(node: Node, jobs_of: Mapping[Node, Sequence[str]], next_tables: NextTables) -> Iterator[Node]:
+    return (table for job in jobs_of.get(node, ()) for table in next_tables(job, node))

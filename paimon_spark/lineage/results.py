@@ -1,30 +1,32 @@
-"""What users get for an answer: values that become Arrow, pandas and Spark tables.
-
-Notebooks show them as tables; showing one reads nothing.
-"""
+"""Results of lineage questions: shown as text or HTML, converted to Arrow and DataFrames."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
-from paimon_spark.display.html import MOST_ROWS, grid, paragraph, section
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import MOST_ROWS, ShownAsFacts, grid, paragraph, section
 from paimon_spark.errors import InvalidInputError, JobNotFoundError
-from paimon_spark.lineage.unrecorded import NOTHING, Unrecorded
+from paimon_spark.lineage.graph import Node
+from paimon_spark.lineage.provenance import Provenance
+from paimon_spark.lineage.unrecorded_writes import NOTHING, Unrecorded
+from paimon_spark.spark_port import spark_jobs
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
 
-    from paimon_spark.lineage.answers import Affected, Batch, Impact, Reach, ReachedJob, ReachedTable
+ProvenanceOf: TypeAlias = Callable[[Node, int], Provenance | None]
+"""The provenance of a snapshot of a table; None when it has none, or has expired."""
+NextTables: TypeAlias = Callable[[str, Node], Sequence[Node]]
+"""(job, table it reads or writes) → the tables on the job's other side that it joins with the table."""
 
 _SHOWN_VALUES: Final = 20
-"""Of a list in one cell."""
+"""Values of a list shown in one cell."""
 _TEXT: Final = pa.string()
 _LONG: Final = pa.int64()
 _FLAG: Final = pa.bool_()
@@ -32,8 +34,105 @@ _TEXTS: Final = pa.list_(_TEXT)
 _LONGS: Final = pa.list_(_LONG)
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch of a job that read or made a snapshot.
+
+    Attributes:
+        snapshot: made of the sink; None when there is none, or another batch has its id after a merge or rollback.
+        certain: False when the rows leave open whether it read the snapshot asked about.
+    """
+
+    job: str
+    barrier: int
+    snapshot: int | None = None
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What the batch (`job`, `barrier`) read of a source that a snapshot of `sink` stems from.
+
+    Attributes:
+        after: the last snapshot read whole before the batch; 0 when there was none.
+        last: the last snapshot read whole at its end; 0 when there was none.
+        within: the snapshot of which a part was read when it ended; None when none, or when only rows are known.
+    """
+
+    job: str
+    barrier: int
+    sink: Node
+    after: int
+    last: int
+    within: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedTable:
+    """A table upstream or downstream of the table or job asked about.
+
+    Attributes:
+        depth: number of jobs in between; 1 for the nearest.
+        path: names of jobs and tables on a shortest path from the start to this table, both included.
+        snapshot: upstream of a snapshot: the newest it stems from (0: nothing was read of it); downstream of a
+            snapshot: the first that contains it, None when none does yet. None in questions about a table.
+        met: upstream of a snapshot: the batches that read this table, newest first. Two that differ in `last` mean
+            that the snapshot holds the table in two states.
+    """
+
+    node: Node
+    depth: int
+    path: tuple[str, ...]
+    snapshot: int | None = None
+    met: tuple[Met, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedJob:
+    """A job upstream or downstream; depth and path as in ReachedTable."""
+
+    job: str
+    depth: int
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refs:
+    """Earliest and newest snapshot alive of a table, and the snapshots of its tags and of its branches' starts."""
+
+    alive: tuple[int, int] | None = None
+    tags: Mapping[str, int] | None = None
+    branches: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """A table that holds rows of a snapshot.
+
+    Attributes:
+        depth, path: as in ReachedTable; depth 0 is the table asked about.
+        first: the first snapshot that contains it; all later ones do, until rows are overwritten or deleted. None
+            when a job reads the table above but has made no snapshot from it yet.
+        snapshots: recorded ones, ascending, made by the batches that read it.
+        batches: those batches, by job and barrier, also those that made no snapshot.
+        alive: those of `snapshots` that have not expired; None when snapshots were not looked up.
+        tags: that hold `first` or a later snapshot, (name, snapshot), sorted; they outlive expiry.
+        branches: made from `first` or a later snapshot, (name, that snapshot), sorted.
+    """
+
+    node: Node
+    depth: int
+    path: tuple[str, ...]
+    first: int | None
+    snapshots: tuple[int, ...] = ()
+    batches: tuple[Batch, ...] = ()
+    alive: tuple[int, ...] | None = None
+    tags: tuple[tuple[str, int], ...] = ()
+    branches: tuple[tuple[str, int], ...] = ()
+
+
 class Result:
-    """What all of them can do."""
+    """A result that can be shown as a table."""
 
     __slots__ = ()
 
@@ -42,11 +141,7 @@ class Result:
         raise NotImplementedError
 
     def to_pandas(self) -> pd.DataFrame:
-        """The answer as a pandas DataFrame.
-
-        Raises:
-            InvalidInputError: pandas is not installed.
-        """
+        """The answer as a pandas DataFrame. Raises InvalidInputError when pandas is not installed."""
         try:
             importlib.import_module("pandas")
         except ImportError as e:
@@ -56,27 +151,20 @@ class Result:
         return self.to_arrow().to_pandas()
 
     def to_spark(self, session: SparkSession | None = None) -> DataFrame:
-        """The answer as a Spark DataFrame, classic or Connect.
-
-        Args:
-            session: default is the active session, else one is made.
-        """
-        # pyspark belongs to paimon_spark.spark, above this package.
-        module = importlib.import_module("paimon_spark.spark.arrow_frame")
-        frame: DataFrame = module.arrow_frame(self.to_arrow(), session)
-        return frame
+        """The answer as a Spark DataFrame, classic or Connect, of the active session or a new one by default."""
+        return spark_jobs().arrow_dataframe(self.to_arrow(), session)
 
     def _heading(self) -> tuple[str, str]:
-        """What stands above the rows, and a remark beside it."""
+        """The title above the rows, and a remark beside it."""
         return "", ""
 
     def _remarks(self) -> list[str]:
-        """What stands below the rows."""
+        """Lines below the rows."""
         return []
 
     def _cells(self, row: Mapping[str, Any]) -> list[Any]:
         """A row of `to_arrow` as it is shown."""
-        return [_words(name, value) for name, value in row.items()]
+        return [_cell(name, value) for name, value in row.items()]
 
     def _shown(self) -> tuple[list[str], list[list[Any]], int]:
         """Names of the columns, the first rows as they are shown, and how many more there are."""
@@ -128,14 +216,14 @@ class LineageStatus(Result):
 
 @dataclass(frozen=True, slots=True)
 class Job(ShownAsFacts):
-    """A job that is recorded.
+    """A recorded job.
 
     Attributes:
-        sources: the tables it reads: name → the newest snapshot read whole; None where none is recorded.
-        sinks: the tables it writes: name → the newest snapshot it made; None where none is recorded.
+        sources: name of each table it reads → the newest snapshot read whole; None where none is recorded.
+        sinks: name of each table it writes → the newest snapshot it made; None where none is recorded.
         barrier: its newest batch; None when none is recorded.
         query_id: of a streaming query; None for a batch job, and where it is not known.
-        start: what it was to start from, as `start_options` gave it: name → snapshot.
+        start: name of each table → the snapshot that `start_options` gave it to start from.
     """
 
     name: str
@@ -148,7 +236,7 @@ class Job(ShownAsFacts):
 
 @dataclass(frozen=True, slots=True)
 class Jobs(Result):
-    """The jobs that are recorded, by name."""
+    """The recorded jobs, by name."""
 
     jobs: tuple[Job, ...]
 
@@ -183,56 +271,37 @@ class Jobs(Result):
 
 @dataclass(frozen=True, slots=True)
 class Relations(Result):
-    """The tables and jobs that are upstream or downstream of a table, a snapshot or a job, nearest first.
+    """The tables and jobs upstream or downstream of a table, a snapshot or a job, nearest first.
 
     Attributes:
-        reach: all that was found.
-        unrecorded: what was written without recorded lineage, so that it is not in `reach` although it may belong
-            there: upstream to the tables found, downstream to any table of the warehouses, from the snapshot asked
-            about on.
+        start: the table, or the name of the job, that was asked about.
+        snapshot: of the table; None when the whole table was asked about.
+        made_by: the batches that made the snapshot; empty when no job recorded it.
+        note: a sentence where the answer needs one, such as on a snapshot that no job recorded.
+        unrecorded: what was written without recorded lineage, so that it is missing here although it may belong here:
+            upstream to the tables found, downstream to any table of the warehouses, from the snapshot on.
     """
 
-    reach: Reach
+    start: Node | str
     direction: Literal["upstream", "downstream"]
+    tables: tuple[ReachedTable, ...]
+    jobs: tuple[ReachedJob, ...]
+    snapshot: int | None = None
+    made_by: tuple[Batch, ...] = ()
+    note: str | None = None
     unrecorded: Unrecorded = NOTHING
 
     @property
     def asked(self) -> str:
-        """The table or job that was asked about."""
-        return self.reach.asked if isinstance(self.reach.asked, str) else self.reach.asked.name
-
-    @property
-    def snapshot(self) -> int | None:
-        """The snapshot that was asked about; None when the whole table was."""
-        return self.reach.snapshot
-
-    @property
-    def tables(self) -> tuple[ReachedTable, ...]:
-        """Tables, nearest first."""
-        return self.reach.tables
-
-    @property
-    def jobs(self) -> tuple[ReachedJob, ...]:
-        """Jobs, nearest first."""
-        return self.reach.jobs
-
-    @property
-    def made_by(self) -> tuple[Batch, ...]:
-        """The batches that made the snapshot asked about."""
-        return self.reach.made_by
-
-    @property
-    def note(self) -> str | None:
-        """A sentence where the answer needs one."""
-        return self.reach.note
+        """Name of the table or job that was asked about."""
+        return self.start if isinstance(self.start, str) else self.start.name
 
     @property
     def snapshots(self) -> dict[str, int | None]:
         """Name of each table → its snapshot; None in questions about a whole table.
 
-        Upstream it is the newest that the snapshot asked about stems from (0: nothing read yet, or a part of the first
-        one only, as `tables` tells by `met`), downstream the first that
-        contains it.
+        Upstream it is the newest that the snapshot asked about stems from (0: nothing read yet, or only a part of the
+        first one, see `within` in `tables`), downstream the first that contains it.
         """
         return {t.node.name: t.snapshot for t in self.tables}
 
@@ -246,16 +315,16 @@ class Relations(Result):
         return _table(types, sorted(rows, key=lambda r: (r[3], r[0])))
 
     def _heading(self) -> tuple[str, str]:
-        return f"{self.direction.capitalize()} of {_state(self.asked, self.snapshot)}", self.note or ""
+        return f"{self.direction.capitalize()} of {_with_snapshot(self.asked, self.snapshot)}", self.note or ""
 
     def _remarks(self) -> list[str]:
         return self.unrecorded.lines()
 
     def _cells(self, row: Mapping[str, Any]) -> list[Any]:
-        return [self._read_of(row) if n == "snapshot" and v == 0 else _words(n, v) for n, v in row.items()]
+        return [self._part_read(row) if n == "snapshot" and v == 0 else _cell(n, v) for n, v in row.items()]
 
-    def _read_of(self, row: Mapping[str, Any]) -> str:
-        """What of a table is in the snapshot asked about, where that is no whole snapshot of it."""
+    def _part_read(self, row: Mapping[str, Any]) -> str:
+        """What was read of a table of which no snapshot was read whole."""
         found = (t for t in self.tables if (t.node.name, t.node.warehouse) == (row["name"], row["warehouse"]))
         parts = sorted({m.within for table in found for m in table.met if m.within is not None})
         return f"part of {', '.join(map(str, parts))}" if parts else "nothing read yet"
@@ -263,81 +332,50 @@ class Relations(Result):
 
 @dataclass(frozen=True, slots=True)
 class ImpactOfSnapshot(Result):
-    """Where a snapshot has gone: every table that holds what it brought, and what keeps it there.
+    """Every table that holds rows of a snapshot, and the tags that keep them.
 
     Attributes:
-        impact: all that was found.
-        unrecorded: what was written to any table of the warehouses since, without recorded lineage: it is not in
-            `impact`, although it may hold what the snapshot brought.
+        origin: the table and snapshot asked about.
+        tables: tables downstream, nearest first.
+        jobs: jobs that read it, or something that came from it.
+        made_by, note: as in Relations.
+        unrecorded: what was written to any table of the warehouses since, without recorded lineage; it is missing
+            here, although it may hold rows of the snapshot.
     """
 
-    impact: Impact
+    origin: Affected
+    tables: tuple[Affected, ...]
+    jobs: tuple[ReachedJob, ...]
+    made_by: tuple[Batch, ...] = ()
+    note: str | None = None
     unrecorded: Unrecorded = NOTHING
-
-    @property
-    def origin(self) -> Affected:
-        """The table and snapshot asked about."""
-        return self.impact.origin
-
-    @property
-    def tables(self) -> tuple[Affected, ...]:
-        """Tables downstream, nearest first."""
-        return self.impact.tables
-
-    @property
-    def jobs(self) -> tuple[ReachedJob, ...]:
-        """Jobs that read it, or something that came from it."""
-        return self.impact.jobs
-
-    @property
-    def made_by(self) -> tuple[Batch, ...]:
-        """The batches that made the snapshot asked about."""
-        return self.impact.made_by
-
-    @property
-    def note(self) -> str | None:
-        """A sentence where the answer needs one."""
-        return self.impact.note
 
     def to_arrow(self) -> pa.Table:
         """Columns name, warehouse, depth (0: what was asked about), first, snapshots, alive, tags, branches, path."""
         rows = [
             (
-                a.node.name,
-                a.node.warehouse,
-                a.depth,
-                a.first,
-                list(a.snapshots),
+                *(a.node.name, a.node.warehouse, a.depth, a.first, list(a.snapshots)),
                 None if a.alive is None else list(a.alive),
-                [name for name, _ in a.tags],
-                [name for name, _ in a.branches],
-                list(a.path),
+                *([name for name, _ in a.tags], [name for name, _ in a.branches], list(a.path)),
             )
             for a in (self.origin, *self.tables)
         ]
-        types = {
-            "name": _TEXT,
-            "warehouse": _TEXT,
-            "depth": _LONG,
-            "first": _LONG,
-            "snapshots": _LONGS,
-            "alive": _LONGS,
-        }
-        return _table({**types, "tags": _TEXTS, "branches": _TEXTS, "path": _TEXTS}, rows)
+        types = {"name": _TEXT, "warehouse": _TEXT, "depth": _LONG, "first": _LONG, "snapshots": _LONGS}
+        return _table({**types, "alive": _LONGS, "tags": _TEXTS, "branches": _TEXTS, "path": _TEXTS}, rows)
 
     def _heading(self) -> tuple[str, str]:
-        return f"Impact of {_state(self.origin.node.name, self.origin.first)}", self.note or ""
+        return f"Impact of {_with_snapshot(self.origin.node.name, self.origin.first)}", self.note or ""
 
     def _remarks(self) -> list[str]:
         return self.unrecorded.lines()
 
 
 class UnifiedVersion(dict[str, int]):
-    """Snapshot ids by the names of the tables, as asked.
+    """Snapshot ids by the names of the tables, as given.
 
     Attributes:
-        unrecorded: snapshots that were written without recorded lineage, up to those found, of the tables and of what
-            they come from: whether these stem from the same snapshots is not known.
+        unrecorded: snapshots that were written without recorded lineage, up to those found, of the tables and of their
+            sources: whether these stem from the same snapshots is not known.
     """
 
     def __init__(self, snapshots: Mapping[str, int], unrecorded: Unrecorded = NOTHING) -> None:
@@ -345,17 +383,15 @@ class UnifiedVersion(dict[str, int]):
         self.unrecorded = unrecorded
 
 
-def _table(types: Mapping[str, pa.DataType], rows: list[tuple[Any, ...]]) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
-    arrays = [pa.array(values, kind) for values, kind in zip(columns, types.values(), strict=True)]
-    return pa.table(arrays, schema=pa.schema(list(types.items())))
+def _table(types: Mapping[str, pa.DataType], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(types, row, strict=True)) for row in rows], pa.schema(list(types.items())))
 
 
-def _state(name: str, snapshot: int | None) -> str:
+def _with_snapshot(name: str, snapshot: int | None) -> str:
     return name if snapshot is None else f"{name}, snapshot {snapshot}"
 
 
-def _words(column: str, value: Any) -> Any:
+def _cell(column: str, value: Any) -> Any:
     """A value as it is shown: lists in brief."""
     if not isinstance(value, list):
         return value

@@ -1,4 +1,6 @@
-"""Consumers of a branch: who reads it as a stream, and which snapshot comes next. Expiry keeps that and later ones.
+"""Consumers of a branch: named streams with the snapshot that each reads next.
+
+Expiry keeps that snapshot and later ones.
 
 Source: Java `consumer/ConsumerManager`, `consumer/Consumer`.
 """
@@ -10,11 +12,11 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import is_ref_name
-from paimon_spark.metadata.small_files import find_decoded
+from paimon_spark.metadata.small_files import checked_number, find_decoded, find_many
 from paimon_spark.metadata.snapshots import alive_range, find_snapshot
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.storage.store import FileInfo
@@ -25,12 +27,12 @@ _HAS_READ: Final = "hasRead"
 _LAST: Final = "last"
 
 
-class Last(NamedTuple):
-    """The newest snapshot that a consumer has read of.
+class LastRead(NamedTuple):
+    """The newest snapshot that a consumer has read, fully or in part.
 
     Attributes:
-        made: name of its delta manifest list, which no two commits share.
-        rows: its number of rows, which that of the next snapshot continues; None when unknown.
+        made: name of its delta manifest list, which is unique to its commit.
+        rows: its number of rows, on which the next snapshot builds; None when unknown.
     """
 
     snapshot_id: int
@@ -40,34 +42,34 @@ class Last(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Consumer(ShownAsFacts):
-    """Somebody who reads a branch as a stream.
+    """A named stream that reads a branch.
 
     Attributes:
-        next_snapshot: id of the oldest snapshot that it needs: the one it reads next, as a rule.
-        in_state: it has yet to read all rows of that snapshot, not only what it changed. Other engines write and see
-            the id alone.
-        has_read: it has read that snapshot, and needs it to tell what the next one changed.
-        last: tells whether the branch still has the history that was read; None where it is not known.
+        next_snapshot: id of the oldest snapshot that it needs: usually the one it reads next.
+        in_state: it has yet to read all rows of that snapshot, not only its changes. Other engines write and see only
+            the id.
+        has_read: it has read that snapshot, and needs it to compute what the next one changed.
+        last: shows whether the branch still has the history that was read; None when unknown.
     """
 
     name: str
     next_snapshot: int
     in_state: bool = False
     has_read: bool = False
-    last: Last | None = None
+    last: LastRead | None = None
 
     @property
-    def goes_on_with(self) -> int:
+    def reads_next(self) -> int:
         """Id of the snapshot it reads next."""
         return self.next_snapshot + self.has_read
 
 
 def consumer_path(handle: TableHandle, name: str) -> str:
-    """The consumer's file. Raises InvalidInputError: no consumer can be called so."""
+    """The consumer's file. Raises InvalidInputError: the name is not allowed."""
     if not is_ref_name(name):
         raise InvalidInputError(
-            f"{name!r} cannot be the name of a consumer of {handle.describe()}: a name is text, not blank, and holds "
-            "no slash",
+            f"{name!r} cannot be the name of a consumer of {handle.describe()}: a name is text, not blank, without "
+            "a slash",
             name=name,
         )
     return f"{handle.layout.consumer_dir}/{CONSUMER_PREFIX}{name}"
@@ -79,14 +81,12 @@ def consumer_names(handle: TableHandle) -> list[str]:
 
 
 def find_consumer(handle: TableHandle, name: str) -> Consumer | None:
-    """The consumer; None when there is none. Raises CorruptFileError."""
-    path = consumer_path(handle, name)
-    found = find_decoded(handle.store, path, _decode)
-    return None if found is None else Consumer(name, *found)
+    """Read a consumer; None when it does not exist. Raises CorruptFileError."""
+    return find_decoded(handle.store, consumer_path(handle, name), _decode)
 
 
 def write_consumer(handle: TableHandle, consumer: Consumer) -> None:
-    """Make or replace a consumer. Raises InvalidInputError: no consumer can be called so."""
+    """Create or replace a consumer. Raises InvalidInputError: the name is not allowed."""
     flags = {_IN_STATE: consumer.in_state, _HAS_READ: consumer.has_read}
     raw: dict[str, Any] = {"nextSnapshot": consumer.next_snapshot, **{k: True for k, is_set in flags.items() if is_set}}
     if consumer.last is not None:
@@ -96,39 +96,40 @@ def write_consumer(handle: TableHandle, consumer: Consumer) -> None:
 
 
 def list_consumers(handle: TableHandle) -> list[Consumer]:
-    """The branch's consumers, by name; one that goes meanwhile is left out. Raises CorruptFileError."""
-    found = (find_consumer(handle, name) for name in consumer_names(handle))
-    return [consumer for consumer in found if consumer is not None]
+    """Read the branch's consumers, by name. Raises CorruptFileError."""
+    paths = [consumer_path(handle, name) for name in consumer_names(handle)]
+    return [consumer for consumer in find_many(handle.store, paths, _decode) if consumer is not None]
 
 
 def first_needed(handle: TableHandle) -> int | None:
-    """The oldest snapshot that a consumer of the branch has yet to read; None when there is no consumer.
-
-    Raises:
-        CorruptFileError: it cannot be told what a consumer needs; says what to do.
-    """
+    """Id of the oldest snapshot that a consumer of the branch needs; None without consumers."""
     return min((c.next_snapshot for c in list_consumers(handle)), default=None)
 
 
 def reset_consumer(handle: TableHandle, name: str, next_snapshot: int | None = None) -> Consumer | None:
-    """Let a consumer go on with `next_snapshot`, made when there was none; None removes it.
+    """Make a consumer continue with `next_snapshot`, creating it if needed; None deletes it.
 
-    Raises:
-        InvalidInputError: the name cannot be one, or the branch has no such snapshot.
-        NotFoundError: there is none to remove.
     Source: Java `ResetConsumerProcedure`.
     """
     path = consumer_path(handle, name)
     if next_snapshot is None:
-        _check_there(handle, name)
+        names = consumer_names(handle)
+        if name not in names:
+            raise NotFoundError(
+                f"{handle.describe()} has no consumer {name!r}{did_you_mean(name, names)}; "
+                f"its consumers are {', '.join(names) or 'none'}",
+                name=name,
+            )
         handle.store.delete(path)
         return None
     if isinstance(next_snapshot, bool) or not isinstance(next_snapshot, int):
-        raise InvalidInputError(f"next_snapshot = {next_snapshot!r} of consumer {name!r} is no snapshot id", name=name)
+        raise InvalidInputError(
+            f"next_snapshot = {next_snapshot!r} of consumer {name!r} is not a snapshot id", name=name
+        )
     if find_snapshot(handle, next_snapshot) is None:
         raise InvalidInputError(
-            f"consumer {name!r} cannot go on with snapshot {next_snapshot} of {handle.describe()}, which is not "
-            f"alive: {alive_range(handle)}; give one of these",
+            f"consumer {name!r} cannot continue with snapshot {next_snapshot} of {handle.describe()}, which does not "
+            f"exist: {alive_range(handle)}; give one of these",
             name=name,
             snapshot_id=next_snapshot,
         )
@@ -138,37 +139,27 @@ def reset_consumer(handle: TableHandle, name: str, next_snapshot: int | None = N
 
 
 def clear_consumers(handle: TableHandle, including: str = ".*", excluding: str | None = None) -> tuple[str, ...]:
-    """Remove the consumers whose whole name matches `including` and not `excluding`; their names.
+    """Delete the consumers whose whole name matches `including` and not `excluding`; returns their names."""
+    return _delete(handle, matching_consumers(handle, including, excluding))
 
-    Raises:
-        InvalidInputError: a text is no regular expression.
-    """
+
+def matching_consumers(handle: TableHandle, including: str = ".*", excluding: str | None = None) -> list[str]:
+    """Names that match `including` and not `excluding`. Raises InvalidInputError: not a regular expression."""
     wanted, spared = _regex("including", including), None if excluding is None else _regex("excluding", excluding)
-    going = [
+    return [
         name
         for name in consumer_names(handle)
         if wanted.fullmatch(name) and (spared is None or not spared.fullmatch(name))
     ]
-    return _delete(handle, going)
 
 
 def expire_consumers(handle: TableHandle, older_than_ms: int) -> tuple[str, ...]:
-    """Remove the consumers whose file was last written before a time, epoch milliseconds; their names.
+    """Delete the consumers whose file was last written before a time, epoch milliseconds; returns their names.
 
-    A store that does not tell when files were written keeps all.
+    Where the store reports no times, all are kept.
     """
     going = [_name(i) for i in _files(handle) if i.modified_ms is not None and i.modified_ms < older_than_ms]
     return _delete(handle, going)
-
-
-def _check_there(handle: TableHandle, name: str) -> None:
-    names = consumer_names(handle)
-    if name not in names:
-        raise NotFoundError(
-            f"{handle.describe()} has no consumer {name!r}{did_you_mean(name, names)}; "
-            f"its consumers are {', '.join(names) or 'none'}",
-            name=name,
-        )
 
 
 def _files(handle: TableHandle) -> list[FileInfo]:
@@ -187,34 +178,33 @@ def _delete(handle: TableHandle, names: list[str]) -> tuple[str, ...]:
 
 def _regex(argument: str, text: str) -> re.Pattern[str]:
     if not isinstance(text, str):
-        raise InvalidInputError(f"{argument} = {text!r} is no regular expression: it is no text", argument=argument)
+        raise InvalidInputError(f"{argument} = {text!r} is not a regular expression: it is not text", argument=argument)
     try:
         return re.compile(text)
     except re.error as e:
         raise InvalidInputError(
-            f"{argument} = {text!r} is no regular expression: {e}; it is matched with whole names of consumers, as in "
+            f"{argument} = {text!r} is not a regular expression: {e}; it must match whole names of consumers, such as "
             "'etl-.*'",
             argument=argument,
         ) from e
 
 
-def _decode(data: bytes, path: str) -> tuple[int, bool, bool, Last | None]:
+def _decode(data: bytes, path: str) -> Consumer:
     try:
         raw: Any = json.loads(data)
-        value = raw["nextSnapshot"]
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"nextSnapshot is {value!r}")
+        value = checked_number(raw["nextSnapshot"])
     except (ValueError, TypeError, KeyError, RecursionError) as e:
         raise CorruptFileError(
-            f"{path} is no readable consumer ({type(e).__name__}: {e}), so it cannot be told which snapshots it has "
-            "yet to read; reset the consumer, or clear it",
+            f"{path} is not a readable consumer file ({type(e).__name__}: {e}), so the snapshots that it needs are "
+            "unknown; reset the consumer, or clear it",
             path=path,
         ) from e
-    return value, raw.get(_IN_STATE) is True, raw.get(_HAS_READ) is True, _last(raw.get(_LAST))
+    name = path.rpartition("/")[2].removeprefix(CONSUMER_PREFIX)
+    return Consumer(name, value, raw.get(_IN_STATE) is True, raw.get(_HAS_READ) is True, _last(raw.get(_LAST)))
 
 
-def _last(raw: Any) -> Last | None:
+def _last(raw: Any) -> LastRead | None:
     try:
-        return Last(int(raw["snapshot"]), str(raw["made"]), None if raw["rows"] is None else int(raw["rows"]))
+        return LastRead(int(raw["snapshot"]), str(raw["made"]), None if raw["rows"] is None else int(raw["rows"]))
     except (ValueError, TypeError, KeyError):
         return None

@@ -1,58 +1,55 @@
-"""Purge: a table without rows, history, tags and branches; its definition stays.
+"""Purge a table: delete rows, history, tags and branches, and keep its definition.
 
-Source: Java `FileStoreTable.purgeFiles`. Unlike there, orphans stay: they may belong to writes that go on.
+Source: Java `FileStoreTable.purgeFiles`. Unlike there, orphan files stay: running writes may need them.
 """
 
 from __future__ import annotations
 
-from paimon_spark.commit.committer import Committer, new_commit_user
+from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.maintenance.changes import Delete, DeleteFiles, DeleteTree, Put, Step, TableChange
-from paimon_spark.maintenance.intents import change_table
+from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.removal import Removed, plan_removal
-from paimon_spark.maintenance.roots import Root, RootKind, all_roots, branch_directories
+from paimon_spark.maintenance.roots import all_roots, branch_directories
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.handover import HANDOVER, Handover, encode
+from paimon_spark.metadata.journal.change import (
+    Delete,
+    DeleteFiles,
+    DeleteTree,
+    Put,
+    Root,
+    RootKind,
+    Step,
+    TableChange,
+)
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SCHEMA_PREFIX, SNAPSHOT_PREFIX
-from paimon_spark.metadata.schemas import list_schema_ids
+from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, list_schema_ids
 from paimon_spark.metadata.snapshots import latest_snapshot
 
 KIND = "purge"
 
 
 def purge(handle: TableHandle, *, dry_run: bool = False) -> Removed:
-    """Delete all rows, snapshots but an empty one, changelogs, tags, consumers and branches of a table.
-
-    Args:
-        handle: main of the table.
-        dry_run: only tell what would go.
-
-    Raises:
-        InvalidInputError: the handle is on a branch, or a branch to be deleted is the fallback of main.
-        UnsafeDeletionError, OperationInProgressError, StorageError: as `change_table`.
-        CommitError: the empty snapshot could not be made.
-    """
+    """Delete all rows, snapshots but an empty one, changelogs, tags, consumers and branches of a table."""
     _check(handle)
     if dry_run:
         return plan_removal(handle, all_roots(handle), [])
     if latest_snapshot(handle) is not None:
-        Committer(handle, new_commit_user(handle.options.raw)).truncate()
+        Committer(handle, new_commit_user(handle.options)).truncate()
     return change_table(handle, KIND, lambda: _plan(handle))
 
 
 def _check(handle: TableHandle) -> None:
     if handle.branch != MAIN:
         raise InvalidInputError(
-            f"{handle.describe()} was to be purged, which deletes all branches: ask for it on main, or delete "
-            "the branch",
+            f"cannot purge {handle.describe()}: purge deletes all branches; call it on main, or delete the branch",
             table=handle.name,
             branch=handle.branch,
         )
     fallback = handle.schema.options.get("scan.fallback-branch")
     if fallback is not None:
         raise InvalidInputError(
-            f"table {handle.name} was to be purged, but its option scan.fallback-branch names the branch {fallback!r}, "
-            "which would be deleted; unset the option first",
+            f"cannot purge table {handle.name}: its option scan.fallback-branch names branch {fallback!r}, which would "
+            "be deleted; unset the option first",
             table=handle.name,
             branch=fallback,
         )
@@ -70,9 +67,11 @@ def _plan(handle: TableHandle) -> TableChange:
     for branch in branch_directories(handle):
         directory = branch.layout.branch_root[start:]
         if branch.branch not in (MAIN, main):
-            # The schemas go before the file that hides them: without a schema it is no branch any more.
+            # Delete the schemas before the file that hides them: a directory without a schema is not a branch.
             schemas = [f"{directory}/schema/{SCHEMA_PREFIX}{i}" for i in list_schema_ids(branch.store, branch.layout)]
-            hidden = [Put(f"{directory}/schema/{HANDOVER}", encode(Handover(None)).decode())] if schemas else []
+            hidden = (
+                [Put(f"{directory}/schema/{HANDOVER}", encode_handover(Handover(None)).decode())] if schemas else []
+            )
             steps += [*hidden, DeleteFiles(tuple(schemas)), DeleteTree(directory)]
     if main != MAIN:
         steps += [DeleteTree(name) for name in ("snapshot", "tag", "changelog", "consumer")]

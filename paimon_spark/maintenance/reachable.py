@@ -1,109 +1,73 @@
-"""Which files of a table are reachable: named by a snapshot, tag or changelog of any branch, or a ref itself.
+"""List the paths of all files that snapshots, tags, changelogs and branches need.
 
-Source: Java `operation/OrphanFilesClean`, `operation/LocalOrphanFilesClean`.
+A path is absolute in the table's own store, and a full URL where a file is in another store.
+
+Source: Java `operation/OrphanFilesClean`, `operation/LocalOrphanFilesClean`, `io/DataFilePathFactory`,
+`utils/FileStorePathFactory`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import FileMissingError
-from paimon_spark.fileformat.compacted_changelog import PREFIX as COMPACTED_CHANGELOG
-from paimon_spark.maintenance.file_paths import PATHS, entry_paths, index_paths, last_segments
-from paimon_spark.maintenance.lists import changelog_lists, doubt, state_lists
-from paimon_spark.maintenance.roots import Root, RootKind, all_roots, branch_directories, still_there
-from paimon_spark.metadata.changelogs import find_changelog, list_changelog_ids
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import array_of, scalar_of
+from paimon_spark.format.data_files.registry import PREFIX as COMPACTED_CHANGELOG
+from paimon_spark.format.data_files.registry import slice_of
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.maintenance.roots import (
+    all_roots,
+    branch_directories,
+    changelog_lists,
+    grouped,
+    missing_metadata,
+    state_lists,
+    still_there,
+)
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import Layout
-from paimon_spark.metadata.live_files import changelog_entries, live_entries
 from paimon_spark.metadata.manifests import (
     find_index_manifests,
     find_manifest_lists,
-    read_index_manifest,
-    read_manifest_list,
     read_manifests,
 )
-from paimon_spark.metadata.snapshots import list_snapshots
-from paimon_spark.refs.tags import list_tags
-from paimon_spark.spec.arrow_values import array_of
-from paimon_spark.spec.manifest import ManifestFileMeta
-from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.storage.store import FileInfo
+from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
 from paimon_spark.storage.urls import external_path
-
-T = TypeVar("T")
-
-_READ_BYTES: Final = 8 << 20
-"""Bytes of manifests whose entries are looked at together."""
 
 _TOGETHER: Final = 256
 """Manifest lists fetched together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reachable:
-    """The files that may be read through a ref, and the refs.
-
-    Attributes:
-        paths: `file_paths.PATHS`, each once; absolute in the table's store, or a full URL in another store. Files
-            that a manifest only says to be deleted are among them, and may be gone.
-    """
-
-    paths: pa.Array
-
-    @property
-    def names(self) -> pa.Array:
-        """The last segments of `paths`. Names of data and metadata files are never used twice."""
-        return pc.unique(last_segments(self.paths))
-
-
-def reachable_files(handle: TableHandle) -> Reachable:
-    """Every file needed by the snapshots, tags and long-lived changelogs of all branches, with these themselves.
-
-    The branch of `handle` does not matter. What expires meanwhile is passed over.
-
-    Raises:
-        CorruptFileError: a metadata file cannot be decoded, so nobody can tell what it needs.
-        StorageError: a file cannot be read.
-        UnsupportedFeatureError: the partition columns have no known directory names.
-    """
-    branches = branch_directories(handle)
-    main = branches[0]
-    refs = [path for branch in branches for path in _ref_files(branch)]
-    if main.store.exists(main.layout.main_branch_file):
-        refs.append(main.layout.main_branch_file)
-    snapshots = [root.snapshot for root in all_roots(handle)]
-    parts = _shared_files(main, snapshots, lambda entries: entry_paths(main, entries))
-    return Reachable(_union([array_of(refs, PATHS), *parts]))
-
-
 def reachable_names(handle: TableHandle) -> pa.Array:
-    """The names, each once, of all files that `reachable_files` has. Cheaper than it.
+    """Names of all files that snapshots, tags and long-lived changelogs of all branches need, and of their own files.
 
-    Raises:
-        UnsafeDeletionError: metadata that a root needs is not there, so nobody can tell which files it names.
-        Others as `reachable_files`.
+    Each once; files that expire meanwhile are skipped.
+
+    Raises UnsafeDeletionError: metadata that a root needs is missing, so the files that it names are unknown.
     """
     branches = branch_directories(handle)
     main = branches[0]
-    refs = [path.rpartition("/")[2] for branch in branches for path in _ref_files(branch)]
+    refs = [path.rpartition("/")[2] for branch in branches for path in ref_files(branch)]
     roots = all_roots(handle)
     missing: set[str] = set()
-    parts = _shared_files(main, [r.snapshot for r in roots], lambda entries: _entry_names(main, entries), missing)
-    names = _union([array_of(refs, PATHS), *map(_names, parts)])
+    parts = shared_files(main, [r.snapshot for r in roots], lambda entries: _entry_names(main, entries), missing)
+    names = union_of([array_of(refs, PATHS), *map(_names, parts)])
     if missing:
         _check_roots(main, roots, missing)
     return names
 
 
 def _check_roots(main: TableHandle, roots: Sequence[Root], missing: set[str]) -> None:
-    """Check that no root that still is there needs metadata that is missing. Raises UnsafeDeletionError."""
+    """Check that no existing root needs metadata that is missing. Raises UnsafeDeletionError."""
     for root in roots:
         lists = (*state_lists(root), *changelog_lists(root))
         index = None if root.kind is RootKind.CHANGELOG else root.snapshot.index_manifest
@@ -111,16 +75,16 @@ def _check_roots(main: TableHandle, roots: Sequence[Root], missing: set[str]) ->
         needed = [*lists, *(m.file_name for metas in found.values() for m in metas or ()), *([index] if index else [])]
         gone = next((name for name in needed if name in missing), None)
         if gone is not None and still_there(main, root):
-            path = main.store.url(main.layout.manifest_path(gone))
-            raise doubt(main, f"{root.describe()} needs {path}, which is not there", path=path)
+            raise missing_metadata(main, root, gone)
 
 
 def _names(paths: pa.Array) -> pa.Array:
-    return last_segments(paths) if pc.any(pc.match_substring(paths, "/")).as_py() else paths
+    """The names of files, without their directories."""
+    return pc.replace_substring_regex(paths, r"^.*/", "") if pc.any(pc.match_substring(paths, "/")).as_py() else paths
 
 
 def _entry_names(main: TableHandle, entries: pa.Table) -> pa.Array:
-    """Names of the files of entries, for most of which their paths need not be made."""
+    """Names of the files of entries; most need no path for that."""
     names = entries.column("file_name").combine_chunks()
     external = entries.column("external_path")
     if external.null_count < len(entries) or pc.any(pc.starts_with(names, COMPACTED_CHANGELOG)).as_py():
@@ -130,7 +94,7 @@ def _entry_names(main: TableHandle, entries: pa.Table) -> pa.Array:
 
 
 def ref_directories(layout: Layout) -> list[tuple[str, re.Pattern[str]]]:
-    """The directories of a branch's own files, and what names these have; others there are temporary."""
+    """The directories of a branch's own files, and patterns of their names; other files there are temporary."""
     return [
         (layout.snapshot_dir, re.compile(r"snapshot-\d+|LATEST|EARLIEST", re.ASCII)),
         (layout.changelog_dir, re.compile(r"changelog-\d+|LATEST|EARLIEST", re.ASCII)),
@@ -142,92 +106,23 @@ def ref_directories(layout: Layout) -> list[tuple[str, re.Pattern[str]]]:
     ]
 
 
-def missing_files(handle: TableHandle) -> list[str]:
-    """Reachable files that are not there, of those that must be: metadata, and data alive in a snapshot or tag.
-
-    A table in order has none. Meant for checks: each snapshot's manifests are folded. Raises as `reachable_files`.
-    """
-    branches = branch_directories(handle)
-    main = branches[0]
-    ends = [end for branch in branches for end in _ends(branch)]
-    there = _Presence(main)
-    needed = _union([array_of([], PATHS), *(p for end in ends for p in _needed(main, end, there))])
-    return [path for path in needed.to_pylist() if not there.has(path)]
-
-
-class _End(NamedTuple):
-    """What a ref needs: the state of its snapshot, its changelog, or both."""
-
-    snapshot: Snapshot
-    state: bool
-    changelog: bool
-
-
-def _ends(branch: TableHandle) -> list[_End]:
-    changelogs = (find_changelog(branch, i) for i in list_changelog_ids(branch))
-    return [
-        *(_End(s, state=True, changelog=True) for s in list_snapshots(branch)),
-        *(_End(tag.snapshot, state=True, changelog=False) for tag in list_tags(branch)),
-        *(_End(c, state=False, changelog=True) for c in changelogs if c is not None),
-    ]
-
-
-def _needed(main: TableHandle, end: _End, there: _Presence) -> Iterator[pa.Array]:
-    snapshot = end.snapshot
-    names = [snapshot.base_manifest_list, snapshot.delta_manifest_list] if end.state else []
-    logs = [snapshot.changelog_manifest_list] if end.changelog and snapshot.changelog_manifest_list else []
-    indexes = [snapshot.index_manifest] if end.state and snapshot.index_manifest else []
-    yield array_of([main.layout.manifest_path(name) for name in (*names, *logs, *indexes)], PATHS)
-    if end.state and snapshot.statistics:
-        yield array_of([main.layout.statistics_path(snapshot.statistics)], PATHS)
-    for name in indexes:
-        yield index_paths(main, _or_empty(read_index_manifest, main, name))
-    for lists, entries_of in ((names, live_entries), (logs, changelog_entries)):
-        metas = [m for name in lists for m in _or_empty(read_manifest_list, main, name)]
-        paths = [main.layout.manifest_path(m.file_name) for m in metas]
-        yield array_of(paths, PATHS)
-        if all(map(there.has, paths)):
-            yield entry_paths(main, entries_of(main, metas))
-
-
-class _Presence:
-    """Which files are there, by one listing of each directory asked for."""
-
-    def __init__(self, main: TableHandle) -> None:
-        self._main = main
-        self._names: dict[str, frozenset[str]] = {}
-
-    def has(self, path: str) -> bool:
-        directory, _, name = path.rpartition("/")
-        names = self._names.get(directory)
-        if names is None:
-            names = frozenset(i.name for i in self._listed(directory) if not i.is_directory)
-            self._names[directory] = names
-        return name in names
-
-    def _listed(self, directory: str) -> list[FileInfo]:
-        if "://" not in directory:
-            return self._main.store.list(directory)
-        store, inside = external_path(self._main.store, directory)
-        return store.list(inside)
-
-
-def _ref_files(branch: TableHandle) -> Iterator[str]:
+def ref_files(branch: TableHandle) -> Iterator[str]:
+    """Yield the paths of a branch's own files."""
     for directory, names in ref_directories(branch.layout):
         for info in branch.store.list(directory):
             if not info.is_directory and names.fullmatch(info.name):
                 yield f"{directory}/{info.name}"
 
 
-def _shared_files(
+def shared_files(
     main: TableHandle,
     snapshots: Sequence[Snapshot],
     files_of: Callable[[pa.Table], pa.Array],
     missing: set[str] | None = None,
 ) -> Iterator[pa.Array]:
-    """Metadata, index and statistics files that the snapshots name, and what `files_of` says of entries.
+    """Yield metadata, index and statistics files that the snapshots name, and the result of `files_of` for entries.
 
-    Names of metadata files that are not there are put into `missing`.
+    Names of missing metadata files are added to `missing`.
     """
     missing = set() if missing is None else missing
     lists = _distinct(
@@ -248,12 +143,12 @@ def _shared_files(
             if entries is None:
                 missing.add(name)
             yield index_paths(main, list(entries or ()))
-    for group in _groups(metas.values()):
+    for group in grouped(metas.values(), lambda meta: meta.file_size):
         yield pc.unique(files_of(_entries(main, group, missing)))
 
 
 def _entries(main: TableHandle, metas: list[ManifestFileMeta], missing: set[str]) -> pa.Table:
-    """All entries of the manifests that are there, ADD and DELETE."""
+    """All entries of the manifests that exist, ADD and DELETE."""
     try:
         return read_manifests(main, metas)
     except FileMissingError:
@@ -264,27 +159,72 @@ def _entries(main: TableHandle, metas: list[ManifestFileMeta], missing: set[str]
         return pa.concat_tables([_entries(main, metas[:half], missing), _entries(main, metas[half:], missing)])
 
 
-def _groups(metas: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:
-    group: list[ManifestFileMeta] = []
-    for meta in metas:
-        group.append(meta)
-        if sum(m.file_size for m in group) >= _READ_BYTES:
-            yield group
-            group = []
-    if group:
-        yield group
-
-
-def _or_empty(read: Callable[[TableHandle, str], list[T]], main: TableHandle, name: str) -> list[T]:
-    try:
-        return read(main, name)
-    except FileMissingError:
-        return []
-
-
 def _distinct(names: Iterable[str | None]) -> list[str]:
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
-def _union(parts: Iterable[pa.Array]) -> pa.Array:
+def union_of(parts: Iterable[pa.Array]) -> pa.Array:
+    """Paths of all parts, each once."""
     return pc.unique(pa.concat_arrays(list(parts)))
+
+
+PATHS: Final = pa.large_string()
+_LAST_SEGMENT: Final = r"/[^/]*$"
+
+
+def entry_paths(handle: TableHandle, entries: pa.Table) -> pa.Array:
+    """The data files of the entries and their extra files, as `PATHS`, unordered, some more than once.
+
+    Raises UnsupportedFeatureError: the partition columns have no known directory names.
+    """
+    if len(entries) == 0:
+        return array_of([], PATHS)
+    directories = _directories(handle, entries)
+    names = entries.column("file_name").combine_chunks().cast(PATHS)
+    own = _real_files(handle, _joined(directories, names))
+    extra = entries.column("extra_files").combine_chunks()
+    beside = directories.take(pc.list_parent_indices(extra))
+    return pa.concat_arrays([own, _joined(beside, pc.list_flatten(extra).cast(PATHS))])
+
+
+def index_paths(handle: TableHandle, entries: list[IndexManifestEntry]) -> pa.Array:
+    """The index files of the entries, as `PATHS`. Raises as `entry_paths`."""
+    directories = PartitionDirectories(handle)
+    return array_of([_index_path(handle, directories, e) for e in entries], PATHS)
+
+
+def _index_path(handle: TableHandle, directories: PartitionDirectories, entry: IndexManifestEntry) -> str:
+    path = index_file_path(handle, entry, directories)
+    return path if entry.external_path is None else _located(handle, path)
+
+
+def _directories(handle: TableHandle, entries: pa.Table) -> pa.Array:
+    """The directory of each entry's file."""
+    columns = (entries.column(name).combine_chunks() for name in ("partition", "bucket", "file_name"))
+    paths, numbers = PartitionDirectories(handle).of_files(*columns)
+    inside = array_of(paths, PATHS).take(arrow_numpy.take_indices(numbers))
+    external = entries.column("external_path").combine_chunks()
+    if external.null_count == len(external):
+        return inside
+    parents = pc.replace_substring_regex(external, _LAST_SEGMENT, "").dictionary_encode()
+    located = array_of([_located(handle, parent) for parent in parents.dictionary.to_pylist()], PATHS)
+    return pc.coalesce(located.take(parents.indices), inside)
+
+
+def _located(handle: TableHandle, url: str) -> str:
+    store, path = external_path(handle.store, url)
+    return path if store is handle.store else store.url(path)
+
+
+def _joined(directories: pa.Array, names: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(directories, names, scalar_of("/", PATHS))
+
+
+def _real_files(handle: TableHandle, paths: pa.Array) -> pa.Array:
+    """The paths, with each part of a compacted changelog replaced by the file that holds it."""
+    parts = pc.match_substring(paths, f"/{COMPACTED_CHANGELOG}")
+    if not pc.any(parts).as_py():
+        return paths
+    slices = [slice_of(handle.store, path) for path in paths.filter(parts).to_pylist()]
+    real = array_of([part.path for part in slices if part is not None], PATHS)
+    return pa.concat_arrays([paths.filter(pc.invert(parts)), real])

@@ -1,11 +1,12 @@
-"""Files that only released roots need: counted, then deleted. The one place that deletes shared files of a table.
+"""Find and delete the files that only released roots need.
 
-A file is needed by a root when it is alive in its state. Counts of ADD less DELETE, by file, differ between two roots
-only by the manifests that they do not share, so only those are read (`alive.py`), relative to a root that stays and
-is near those that go. A history that only appends reads no manifest.
+Nothing else deletes files that snapshots share, except the clean-up of orphan files.
 
-Changelog manifests are never merged into others: a list of them that no other root names is all that says who needs
-what they name.
+A root needs a file that is alive in its snapshot. Two roots differ only by the manifests that they do not share, so
+only those are read (`liveness.py`), compared with a kept root near the released ones. Append-only history reads no
+manifest.
+
+Changelog manifests are never merged: a changelog list that no other root names tells alone what it needs.
 """
 
 from __future__ import annotations
@@ -18,39 +19,31 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark import progress
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import FormatError
-from paimon_spark.maintenance.alive import Counts, walked
-from paimon_spark.maintenance.file_paths import PATHS, entry_paths, index_paths
-from paimon_spark.maintenance.lists import (
+from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.maintenance.liveness import Counts, changed_manifests
+from paimon_spark.maintenance.reachable import PATHS, entry_paths, index_paths
+from paimon_spark.maintenance.roots import (
     Ids,
     RootLists,
     State,
     changelog_lists,
     difference,
-    doubt,
+    missing_metadata,
     state_lists,
+    still_there,
     union,
     unsafe,
 )
-from paimon_spark.maintenance.roots import Root, RootKind, still_there
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.manifests import find_index_manifests
-from paimon_spark.options.descriptor import Option, boolean
-from paimon_spark.spec.arrow_numpy import Bool
-from paimon_spark.spec.arrow_values import array_of
-from paimon_spark.spec.index_manifest import IndexManifestEntry
-from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.storage.urls import external_path
 
-CLEAN_EMPTY_DIRECTORIES: Final = Option(
-    "snapshot.clean-empty-directories",
-    boolean,
-    False,
-    "Directories of partitions and buckets go when expiry empties them.",
-    ("snapshot.expire.clean-empty-directories",),
-)
 _TOGETHER: Final = 1000
 """Files deleted with one call, and index manifests read with one."""
 
@@ -62,10 +55,10 @@ class Removed(ShownAsFacts):
     Attributes:
         snapshots, tags, changelogs: ids and names of roots released, each as `branch.name` except on main.
         data_files: data files with their extra files; changelog_files those of changelogs.
-        bytes: of all files, where the metadata says their size.
+        bytes: of all files whose size the metadata states.
         paths: absolute paths in the table's store, or full URLs in another store.
-        finished: label of an earlier operation that was finished on the way; None if none was.
-        left: why files that nothing may need were left to `remove_orphan_files`; None if none were.
+        finished: label of an earlier operation that was finished first; None if none was.
+        left: why unneeded files were left for `remove_orphan_files`; None if none were.
     """
 
     snapshots: tuple[str, ...] = ()
@@ -88,7 +81,7 @@ def _no_paths() -> pa.Array:
 
 @dataclass(slots=True)
 class Removal:
-    """Files to delete, as `file_paths.PATHS`, in the order of the fields: what is named goes before what names it.
+    """Files to delete, as `reachable.PATHS`, in the order of the fields: files before the metadata that names them.
 
     Attributes:
         released: the roots that they belonged to.
@@ -108,7 +101,7 @@ class Removal:
         return self.data, self.changelog, self.index, self.statistics, self.manifests, self.lists
 
     def removed(self) -> Removed:
-        """What the removal deletes, in words and figures."""
+        """Summarize what the removal deletes."""
         return Removed(
             _names(self.released, RootKind.SNAPSHOT),
             _names(self.released, RootKind.TAG),
@@ -124,17 +117,12 @@ class Removal:
 
 
 def plan_removal(handle: TableHandle, released: Sequence[Root], kept: Sequence[Root]) -> Removed:
-    """The files that `released` need and `kept` do not. Deletes nothing; a dry run shows this.
-
-    Raises:
-        UnsafeDeletionError: metadata that a kept root names is missing or unreadable; says which, of which root.
-        StorageError: a file cannot be read.
-    """
+    """Summarize `find_removal`, for a dry run. Raises as it."""
     return find_removal(handle, released, kept).removed()
 
 
 def find_removal(handle: TableHandle, released: Sequence[Root], kept: Sequence[Root]) -> Removal:
-    """As `plan_removal`, to be given to `delete`."""
+    """Find the files that `released` need and `kept` do not. Raises UnsafeDeletionError."""
     removal = Removal(released)
     _find_statistics(handle, removal, kept)
     _find_index_files(handle, removal, kept)
@@ -146,32 +134,30 @@ def find_removal(handle: TableHandle, released: Sequence[Root], kept: Sequence[R
 
 
 def delete(handle: TableHandle, removal: Removal, before_each: Callable[[], None]) -> None:
-    """Delete the files. Ones that are gone are fine. `before_each` is called before each of the store's calls.
-
-    Raises:
-        StorageError: a file cannot be deleted; those after it stay.
-    """
+    """Delete the files; missing ones are ignored. `before_each` is called before each call of the store."""
     done, total = 0, sum(len(group) for group in removal.groups)
     for group in removal.groups:
         for start in range(0, len(group), _TOGETHER):
-            own: list[str] = []
-            for path in group.slice(start, _TOGETHER).to_pylist():
-                if "://" not in path:
-                    own.append(path)
-                    continue
-                store, inside = external_path(handle.store, path)
-                before_each()
-                store.delete(inside)
-            before_each()
-            handle.store.delete_many(own)
+            delete_paths(handle, group.slice(start, _TOGETHER).to_pylist(), before_each)
             done += min(_TOGETHER, len(group) - start)
             progress.report("delete", done, total)
-    if CLEAN_EMPTY_DIRECTORIES.get(handle.options.raw):
+    if handle.options.expiry.clean_empty_directories:
         _remove_empty_directories(handle, (*removal.data.to_pylist(), *removal.changelog.to_pylist()))
 
 
+def delete_paths(handle: TableHandle, paths: Sequence[str], before_each: Callable[[], None] = lambda: None) -> None:
+    """Delete files of the table's store, with one call, and of other stores, by URL; missing ones are ignored."""
+    for url in paths:
+        if "://" in url:
+            store, path = external_path(handle.store, url)
+            before_each()
+            store.delete(path)
+    before_each()
+    handle.store.delete_many([path for path in paths if "://" not in path])
+
+
 def _remove_empty_directories(handle: TableHandle, files: Sequence[str]) -> None:
-    """Remove buckets and partitions that were emptied, on stores that can do so beside writers; elsewhere they stay."""
+    """Remove emptied buckets and partitions, on stores that can do so safely beside writers."""
     remove = getattr(handle.store, "remove_if_empty", None)
     if remove is None:
         return
@@ -192,12 +178,9 @@ def _names(roots: Sequence[Root], kind: RootKind) -> tuple[str, ...]:
 
 def _find_statistics(handle: TableHandle, removal: Removal, kept: Sequence[Root]) -> None:
     needed = {root.snapshot.statistics for root in kept if root.kind is not RootKind.CHANGELOG}
-    names = dict.fromkeys(
-        root.snapshot.statistics
-        for root in removal.released
-        if root.kind is not RootKind.CHANGELOG and root.snapshot.statistics not in needed
-    )
-    removal.statistics = array_of([handle.layout.statistics_path(n) for n in names if n is not None], PATHS)
+    named = dict.fromkeys(root.snapshot.statistics for root in removal.released if root.kind is not RootKind.CHANGELOG)
+    names = [name for name in named if name is not None and name not in needed]
+    removal.statistics = array_of([handle.layout.statistics_path(n) for n in names], PATHS)
 
 
 def _index_manifests(roots: Sequence[Root]) -> dict[str, Root]:
@@ -239,18 +222,13 @@ def _staying_index_files(handle: TableHandle, staying: dict[str, Root]) -> Itera
             if entries is not None:
                 yield from (e.file_name for e in entries)
             elif still_there(handle, staying[name]):
-                raise _missing(handle, staying[name], name)
-
-
-def _missing(handle: TableHandle, root: Root, name: str) -> Exception:
-    path = handle.store.url(handle.layout.manifest_path(name))
-    return doubt(handle, f"{root.describe()} needs {path}, which is not there", path=path)
+                raise missing_metadata(handle, staying[name], name)
 
 
 def _find_manifests(
     handle: TableHandle, removal: Removal, going: Sequence[Root], kept: Sequence[Root], needed: set[str]
 ) -> None:
-    """Data files, changelog files, manifests and lists of roots that have a list for themselves."""
+    """Find data files, changelog files, manifests and lists of roots that have a list for themselves."""
     lists = RootLists(handle)
     lists.read(going, changelogs=True, kept=False)
     lists.read(kept, changelogs=False, kept=True)
@@ -265,7 +243,7 @@ def _find_manifests(
     changelog.load(logs.tolist())
     removal.changelog = _paths(removal, changelog, np.ones(len(changelog.files), np.bool_))
     counts = Counts(handle, lists.metas)
-    before = [lists.before(root) for root in going if root.kind is RootKind.CHANGELOG and _tells_deletes(root)]
+    before = [lists.before(root) for root in going if root.kind is RootKind.CHANGELOG and _reads_deleted(root)]
     removal.data = _paths(removal, counts, _released_files(handle, counts, lists, [*before, *states], kept))
     missing = counts.missing | changelog.missing
     metas = [lists.metas[m] for m in manifests.tolist() if m not in missing]
@@ -282,13 +260,13 @@ def _find_manifests(
 
 
 def _is_whole(handle: TableHandle, lists: RootLists, root: Root) -> bool:
-    """Whether a root's lists are there; False when it went away itself. Raises UnsafeDeletionError."""
+    """Whether a root's lists exist; False when the root itself is gone. Raises UnsafeDeletionError."""
     missing = [name for name in state_lists(root) if lists.is_missing(name)]
-    # Lists of long-lived changelogs go with their snapshots where the table has a changelog producer.
+    # Lists of long-lived changelogs expire with their snapshots where the table has a changelog producer.
     if not missing or root.kind is RootKind.CHANGELOG:
         return True
     if still_there(handle, root):
-        raise _missing(handle, root, missing[0])
+        raise missing_metadata(handle, root, missing[0])
     return False
 
 
@@ -303,14 +281,14 @@ def _paths(removal: Removal, counts: Counts, chosen: Bool) -> pa.Array:
 def _released_files(
     handle: TableHandle, counts: Counts, lists: RootLists, states: Sequence[State], kept: Sequence[Root]
 ) -> Bool:
-    """Which files, by number, are alive in some of `states` and in no kept root."""
+    """Which files, by number, are alive in any of `states` but in no kept root."""
     staying = _distinct([lists.state(r).manifests for r in kept if r.kind is not RootKind.CHANGELOG])
     going = _distinct([s.manifests for s in states if s.complete])
     first = _nearest(going, staying)
     going = [s for s in reversed(going) if _may_bring(lists, first, s)]
     while True:
-        counts.load(walked(first, going).tolist())
-        # A state that is not whole any more cannot be counted; its data files went before its manifests.
+        counts.load(changed_manifests(first, going).tolist())
+        # A state with missing manifests cannot be counted; its data files were deleted before its manifests.
         broken = {m for m in counts.missing if m not in first}
         whole = [s for s in going if broken.isdisjoint(s.tolist())]
         if len(whole) == len(going):
@@ -322,10 +300,10 @@ def _released_files(
         return released
     others = [s for s in staying if s is not first and _may_bring(lists, first, s)]
     last = going[-1]
-    # Who needs a file is most often near: when all have been found to be needed, the rest need not be read.
+    # A file is usually needed by a near state; once all are found to be needed, the rest need not be read.
     others.sort(key=lambda s: _distance(s, last))
     for some in _doubling(others):
-        counts.load(walked(first, some).tolist(), only=released)
+        counts.load(changed_manifests(first, some).tolist(), only=released)
         _check(handle, counts, lists, kept)
         released &= ~counts.alive(first, some)
         if not released.any():
@@ -335,23 +313,23 @@ def _released_files(
     _check(handle, counts, lists, kept)
     for root in logs:
         for manifest in lists.state(root).delta.tolist():
-            released[counts.named(manifest) if _tells_deletes(root) else counts.added(manifest)] = False
+            released[counts.named(manifest) if _reads_deleted(root) else counts.added(manifest)] = False
     return released
 
 
-def _tells_deletes(root: Root) -> bool:
+def _reads_deleted(root: Root) -> bool:
     """Whether readers of the changes also read the files that the root's delta deletes."""
     return root.snapshot.commit_kind is CommitKind.OVERWRITE
 
 
 def _check(handle: TableHandle, counts: Counts, lists: RootLists, kept: Sequence[Root]) -> None:
-    """Check that no manifest that a kept root names was found missing. Raises UnsafeDeletionError."""
+    """Check that no kept root names a missing manifest. Raises UnsafeDeletionError."""
     if not counts.missing:
         return
     for root in kept:
         gone = [m for m in lists.state(root).manifests.tolist() if m in counts.missing]
         if gone and root.kind is not RootKind.CHANGELOG and still_there(handle, root):
-            raise _missing(handle, root, lists.metas[gone[0]].file_name)
+            raise missing_metadata(handle, root, lists.metas[gone[0]].file_name)
 
 
 def _distinct(states: Sequence[Ids]) -> list[Ids]:
@@ -359,7 +337,7 @@ def _distinct(states: Sequence[Ids]) -> list[Ids]:
 
 
 def _nearest(going: Sequence[Ids], staying: Sequence[Ids]) -> Ids:
-    """The state that stays which shares most with the last one that goes; no manifests when none stays."""
+    """The kept state that shares most manifests with the last released one; empty when none is kept."""
     if not going or not staying:
         return np.empty(0, np.int64)
     last = going[-1]
@@ -372,7 +350,7 @@ def _distance(left: Ids, right: Ids) -> int:
 
 
 def _doubling(states: Sequence[Ids]) -> Iterator[Sequence[Ids]]:
-    """One, then two more, then four more, …: few reads one after the other, and no more than twice what is needed."""
+    """Yield one, then two, then four, …: few sequential reads, and at most twice as many as needed."""
     start, count = 0, 1
     while start < len(states):
         yield states[start : start + count]

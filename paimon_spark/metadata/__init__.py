@@ -1,15 +1,21 @@
-"""Metadata: a table's metadata files as values.
+"""Metadata: a table on disk, from its paths to the snapshot that a version means.
 
-layout.py          every path in a table; the only place that joins them
-partition_path.py  partition values as directory names; where partitions lie
-small_files.py     reading a JSON file that may be written just now
-handle.py          TableHandle: an opened table, and opening it
-schemas.py         schema files
-snapshots.py       snapshot files, hints, look-ups by time and watermark
-changelogs.py      snapshots kept for their changelog alone
-features.py        the gate: may this table be read?
-manifests.py       manifest lists and manifests as Arrow tables
-manifest_files.py  manifests, lists and index manifests written, and what a list says of a manifest
-vector_files.py    index files of deletion vectors
-live_files.py      ADD and DELETE entries folded into the files alive
+layout.py               every path in a table; the only place that joins them
+retry.py                clock, and waits between attempts
+small_files.py          small JSON files that may be written at this moment
+features.py             which tables may be read, written or overridden
+schemas.py              schema files, and which branch directories readers see
+handle.py               TableHandle: an opened branch of a table
+snapshots.py            snapshot files, hints, look-ups by time and watermark, changelogs
+tags.py                 tags, savepoints, guard tags, automatic tags
+branches.py             branches and their forks
+version.py              version text and timestamps as values
+resolve.py              versions to snapshots, and the two ends of an incremental read
+manifests.py            manifests and manifest lists read and written, as Arrow tables
+live_files.py           live files folded from entries; state that writers continue from
+partition_path.py       partition values as directory names
+vector_files.py         index files of deletion vectors
+file_system_catalog.py  databases and tables of a warehouse
+journal/                the lock of a table, and the journal of multi-file changes
+definition/             table schemas created, validated and changed
 """

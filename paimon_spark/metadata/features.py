@@ -1,4 +1,4 @@
-"""The gate: may this table be read, and written? One row a feature that this package would misread or break.
+"""Checks that a table can be read and written: one row per feature that is not supported.
 
 What can only be seen in a data file (its format, shredded columns, the encoding of deletion vectors) is
 refused where the file is opened.
@@ -9,35 +9,34 @@ Source: Java `CoreOptions`, `TableType`, `schema/SchemaValidation`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.options.descriptor import Option
-from paimon_spark.options.lineage import check_job_options
-from paimon_spark.options.manifests import FORMAT as MANIFEST_FORMAT
-from paimon_spark.options.table import (
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.options.commit import MANIFEST_FORMAT, SEQUENCE_INIT, SNAPSHOT_ORDERING, SequenceInit
+from paimon_spark.options.core import (
     BUCKET,
     BUCKET_FUNCTION,
     CHANGELOG_PRODUCER,
+    DELETION_VECTORS,
     IGNORE_DELETE,
     MERGE_ENGINE,
+    MERGE_ON_READ,
     SEQUENCE_ORDER,
 )
-from paimon_spark.spec.table_schema import TableSchema
+from paimon_spark.options.descriptor import Option, boolean
+from paimon_spark.options.lineage import check_job_options
+from paimon_spark.options.table import TableOptions
 from paimon_spark.types import (
-    ArrayType,
     DataType,
-    MapType,
-    MultisetType,
     OpaqueType,
-    RowType,
     VectorType,
+    types_in,
 )
 
 _LOG: Final = logging.getLogger(__name__)
-_READABLE_TYPES: Final = ("", "table", "materialized-table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +54,20 @@ class Refusal:
     why: str
 
 
-def _on(key: str) -> Callable[[TableSchema, Mapping[str, str]], bool]:
-    return lambda schema, options: _true(options, key)
+def _if_on(key: str, why: str, *, keyed: bool = False) -> Refusal:
+    """A boolean option, with `keyed` only of a table with a primary key."""
+    option = Option(key, boolean, False, "")
+    return Refusal(key, lambda schema, options: option.get(options) and bool(schema.primary_keys or not keyed), why)
 
 
-def _true(options: Mapping[str, str], key: str) -> bool:
-    return options.get(key, "").strip().lower() == "true"
-
-
-def _given(key: str) -> Callable[[TableSchema, Mapping[str, str]], bool]:
-    return lambda schema, options: bool(options.get(key, "").strip())
-
-
-def _foreign_type(schema: TableSchema, options: Mapping[str, str]) -> bool:
-    return options.get("type", "").strip().lower() not in _READABLE_TYPES
+def _if_given(key: str, why: str, harmless: Collection[str] = ()) -> Refusal:
+    """An option with any value but blank and `harmless` ones."""
+    return Refusal(key, lambda schema, options: options.get(key, "").strip().lower() not in ("", *harmless), why)
 
 
 def _merges_by_snapshot_order(schema: TableSchema, options: Mapping[str, str]) -> bool:
-    merged_already = _true(options, "deletion-vectors.enabled") and not _true(options, "deletion-vectors.merge-on-read")
-    return bool(schema.primary_keys) and _true(options, "sequence.snapshot-ordering") and not merged_already
+    merged_already = DELETION_VECTORS.get(options) and not MERGE_ON_READ.get(options)
+    return bool(schema.primary_keys) and SNAPSHOT_ORDERING.get(options) and not merged_already
 
 
 IMMUTABLE_OPTIONS: Final = frozenset(
@@ -97,64 +91,51 @@ Source: Java `CoreOptions.IMMUTABLE_OPTIONS`, `SchemaManager.checkAlterTableOpti
 
 _CHAIN: Final = "its rows come from several branches at once; read each branch by itself with option branch"
 REFUSALS: Final[tuple[Refusal, ...]] = (
-    Refusal(
+    _if_given(
         "type",
-        _foreign_type,
         "only Paimon's own tables are read here; read its files with the format they have",
+        harmless=("table", "materialized-table"),
     ),
-    Refusal("chain-table.enabled", _on("chain-table.enabled"), _CHAIN),
-    Refusal("scan.fallback-snapshot-branch", _given("scan.fallback-snapshot-branch"), _CHAIN),
-    Refusal("scan.fallback-delta-branch", _given("scan.fallback-delta-branch"), _CHAIN),
-    Refusal(
+    _if_on("chain-table.enabled", _CHAIN),
+    _if_given("scan.fallback-snapshot-branch", _CHAIN),
+    _if_given("scan.fallback-delta-branch", _CHAIN),
+    _if_on(
         "pk-clustering-override",
-        _on("pk-clustering-override"),
         "its files are not sorted by the primary key, so they cannot be merged; copy it with Java Paimon "
         "to a table without the option",
     ),
     Refusal(
-        "sequence.snapshot-ordering",
+        SNAPSHOT_ORDERING.key,
         _merges_by_snapshot_order,
         "rows of one key would be merged in the wrong order; read it with Java Paimon",
     ),
-    Refusal(
+    _if_on(
         "postpone.merge-on-read",
-        _on("postpone.merge-on-read"),
         "rows that wait in bucket-postpone would be left out; set the option to false to read the rows "
         "that have been compacted",
     ),
-    Refusal(
-        "scan.bucket",
-        _given("scan.bucket"),
-        "Java reads one bucket of it only; remove the option, and give option where to choose rows",
+    _if_given(
+        "scan.bucket", "Java reads one bucket of it only; remove the option, and give option where to choose rows"
     ),
-    Refusal(
+    _if_on(
         "query-auth.enabled",
-        _on("query-auth.enabled"),
         "a catalog server decides which rows and columns may be seen, and it is not asked here",
     ),
 )
 
 
-def crosses_partitions(schema: TableSchema, options: Mapping[str, str]) -> bool:
+def crosses_partitions(schema: TableSchema, options: TableOptions) -> bool:
     """Whether a key may move between partitions, which no index on disk tells (Java `BucketMode.KEY_DYNAMIC`)."""
-    dynamic = bool(schema.primary_keys) and BUCKET.get(options) == -1
+    return _crosses_partitions(schema, options.bucket)
+
+
+def _crosses_partitions(schema: TableSchema, bucket: int) -> bool:
+    dynamic = bool(schema.primary_keys) and bucket == -1
     return dynamic and not set(schema.partition_keys) <= set(schema.primary_keys)
 
 
 def _orders_moving_keys(schema: TableSchema, options: Mapping[str, str]) -> bool:
-    return crosses_partitions(schema, options) and bool(options.get("sequence.field", "").strip())
-
-
-def _numbered_by_snapshot(schema: TableSchema, options: Mapping[str, str]) -> bool:
-    return options.get("write.sequence-number-init-mode", "").strip().lower() == "snapshot"
-
-
-def _has_iceberg_metadata(schema: TableSchema, options: Mapping[str, str]) -> bool:
-    return options.get("metadata.iceberg.storage", "disabled").strip().lower() not in ("", "disabled")
-
-
-def _set_for_keys(key: str) -> Callable[[TableSchema, Mapping[str, str]], bool]:
-    return lambda schema, options: bool(schema.primary_keys) and _true(options, key)
+    return _crosses_partitions(schema, BUCKET.get(options)) and bool(options.get("sequence.field", "").strip())
 
 
 _INDEXED: Final = "its index files would not know the new rows; write it with Java Paimon"
@@ -165,33 +146,28 @@ WRITE_REFUSALS: Final[tuple[Refusal, ...]] = (
         "its primary key lacks a partition column, and a row that moves from one partition to another cannot be "
         "ordered among those it leaves; make a table whose primary key has all partition columns",
     ),
-    Refusal(
-        "sequence.snapshot-ordering",
-        _set_for_keys("sequence.snapshot-ordering"),
+    _if_on(
+        SNAPSHOT_ORDERING.key,
         "rows of one key are ordered by commits, which is not done here; write it with Java Paimon",
+        keyed=True,
     ),
     Refusal(
-        "write.sequence-number-init-mode",
-        _numbered_by_snapshot,
+        SEQUENCE_INIT.key,
+        lambda schema, options: SEQUENCE_INIT.get(options) is SequenceInit.SNAPSHOT,
         "sequence numbers continue from a property of snapshots that is not kept here; write it with Java Paimon",
     ),
-    Refusal(
-        "primary-key.nullable",
-        _set_for_keys("primary-key.nullable"),
-        "keys with nulls are not written here; write it with Java Paimon",
-    ),
-    Refusal(
+    _if_on("primary-key.nullable", "keys with nulls are not written here; write it with Java Paimon", keyed=True),
+    _if_given(
         "metadata.iceberg.storage",
-        _has_iceberg_metadata,
         "each commit has to write Iceberg metadata too, which is not done here; write it with Java Paimon",
+        harmless=("disabled",),
     ),
-    Refusal(
+    _if_given(
         "data-file.external-paths",
-        _given("data-file.external-paths"),
         "its new files belong outside the table, and are not put there here; write it with Java Paimon",
     ),
     *(
-        Refusal(f"pk-{kind}.index.columns", _given(f"pk-{kind}.index.columns"), _INDEXED)
+        _if_given(f"pk-{kind}.index.columns", _INDEXED)
         for kind in ("vector", "btree", "bitmap", "multivalue", "full-text")
     ),
 )
@@ -200,7 +176,7 @@ WRITE_REFUSALS: Final[tuple[Refusal, ...]] = (
 _READ_ONLY_MATTERS: Final = frozenset(("postpone.merge-on-read", "sequence.snapshot-ordering", "scan.bucket"))
 """Rows of `REFUSALS` that say how a table is read, not what its files are."""
 
-UNHEARD: Final = (
+WITHOUT_SIDE_EFFECTS: Final = (
     "commit.callbacks", "tag.callbacks", "metastore.partitioned-table", "visibility-callback.enabled",
     "metadata.iceberg-compatible", "partition.timestamp-format.strict",
 )  # fmt: skip
@@ -294,16 +270,22 @@ def check_readable(
     _refuse(REFUSALS, schema, options, table, "read")
     wanted = None if columns is None else set(columns)
     for field in schema.fields:
-        if wanted is None or field.name in wanted:
-            _check_type(field.name, field.type, schema, table)
+        opaque = unreadable_part(field.type)
+        if opaque is None or (wanted is not None and field.name not in wanted):
+            continue
+        others = [f.name for f in schema.fields if unreadable_part(f.type) is None]
+        choice = f"choose other columns with option columns, such as {', '.join(others[:5])}"
+        raise UnsupportedFeatureError(
+            f"column {field.name!r} of table {table} is of type {opaque}, which cannot be read here; "
+            + (choice if others else "the table has no column that can be read"),
+            feature=f"type {opaque}",
+            table=table,
+            column=field.name,
+        )
 
 
 def check_writable(schema: TableSchema, options: Mapping[str, str], table: str) -> None:
-    """Refuse a table that this package would write so that others read it wrong. Args: as `check_readable`.
-
-    Raises:
-        UnsupportedFeatureError: names the feature, the table and what to do instead.
-    """
+    """Refuse a table that this package would write so that others read it wrong. As `check_readable`."""
     as_read = tuple(r for r in REFUSALS if r.option not in _READ_ONLY_MATTERS)
     _refuse((*as_read, *WRITE_REFUSALS), schema, options, table, "written")
     for field in schema.fields:
@@ -316,7 +298,7 @@ def check_writable(schema: TableSchema, options: Mapping[str, str], table: str) 
                 table=table,
                 column=field.name,
             )
-    for key in UNHEARD:
+    for key in WITHOUT_SIDE_EFFECTS:
         if options.get(key, "").strip() not in ("", "false"):
             _LOG.warning("table %s has %s = %r; this write does not cause what it asks for", table, key, options[key])
 
@@ -334,31 +316,6 @@ def _refuse(
             )
 
 
-def _check_type(column: str, data_type: DataType, schema: TableSchema, table: str) -> None:
-    opaque = unreadable_part(data_type)
-    if opaque is None:
-        return
-    others = [f.name for f in schema.fields if unreadable_part(f.type) is None]
-    advice = f"choose other columns with option columns, such as {', '.join(others[:5])}" if others else ""
-    raise UnsupportedFeatureError(
-        f"column {column!r} of table {table} is of type {opaque}, which cannot be read here; "
-        + (advice or "the table has no column that can be read"),
-        feature=f"type {opaque}",
-        table=table,
-        column=column,
-    )
-
-
 def unreadable_part(data_type: DataType) -> DataType | None:
     """The first type inside `data_type`, or itself, whose values cannot be read; None when all can."""
-    match data_type:
-        case OpaqueType() | VectorType():
-            return data_type
-        case ArrayType() | MultisetType():
-            return unreadable_part(data_type.element)
-        case MapType():
-            return unreadable_part(data_type.key) or unreadable_part(data_type.value)
-        case RowType():
-            found = (unreadable_part(f.type) for f in data_type.fields)
-            return next((t for t in found if t is not None), None)
-    return None
+    return next((t for t in types_in(data_type) if isinstance(t, (OpaqueType, VectorType))), None)

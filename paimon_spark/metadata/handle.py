@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -12,14 +12,14 @@ from paimon_spark.errors import (
     FileMissingError,
     TableNotFoundError,
 )
-from paimon_spark.metadata.features import check_definition, check_overrides
-from paimon_spark.metadata.handover import BranchLook, is_seen, look_at_branch
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.format.metadata_files.table_schema import decode as decode_schema
+from paimon_spark.metadata.features import check_definition, check_overrides, check_readable, check_writable
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_file_name
-from paimon_spark.metadata.schemas import latest_schema, list_schema_ids
+from paimon_spark.metadata.schemas import BranchLook, is_visible, latest_schema, list_schema_ids, look_at_branch
+from paimon_spark.metadata.small_files import find_bytes
 from paimon_spark.options.descriptor import did_you_mean, nearest
 from paimon_spark.options.table import TableOptions, parse_table_options
-from paimon_spark.spec.table_schema import TableSchema
-from paimon_spark.spec.table_schema import decode as decode_schema
 from paimon_spark.storage.store import Store
 
 _RACES: Final = 5
@@ -49,9 +49,22 @@ class TableHandle:
         return self.layout.branch
 
     @property
+    def context(self) -> dict[str, str]:
+        """Table and branch, for the context of errors."""
+        return {"table": self.name, "branch": self.branch}
+
+    @property
     def location(self) -> str:
         """Full URL of the table's directory."""
         return self.store.url(self.layout.root)
+
+    def check_readable(self, columns: Iterable[str] | None = None) -> None:
+        """As `features.check_readable`."""
+        check_readable(self.schema, self.options.raw, self.name, columns)
+
+    def check_writable(self) -> None:
+        """As `features.check_writable`."""
+        check_writable(self.schema, self.options.raw, self.name)
 
     def with_schema(self, schema: TableSchema) -> TableHandle:
         """The same branch read with another schema; the options stay.
@@ -157,10 +170,7 @@ def read_main_branch(store: Store, root: str) -> str | None:
     Source: PIP-14.
     """
     path = Layout(root).main_branch_file
-    try:
-        text = store.read(path).decode("utf-8", "replace").strip()
-    except FileMissingError:
-        return None
+    text = (find_bytes(store, path) or b"").decode("utf-8", "replace").strip()
     if text and not is_file_name(text):
         raise CorruptFileError(f"{store.url(path)} holds {text[:100]!r}, which is no branch name", path=path)
     return text if text and text != MAIN else None
@@ -184,7 +194,7 @@ def branch_names(store: Store, layout: Layout) -> list[str]:
     ]
 
 
-def seen_branch_names(store: Store, layout: Layout) -> list[str]:
+def visible_branch_names(store: Store, layout: Layout) -> list[str]:
     """Names of the branches that readers see, sorted; main is not among them.
 
     Directories without a schema, which other engines or interrupted commits leave, are no branches; nor are those that
@@ -195,7 +205,7 @@ def seen_branch_names(store: Store, layout: Layout) -> list[str]:
     for _ in range(_RACES):
         names = [name for name in branch_names(store, layout) if not name.startswith(".")]
         looks = {name: look_at_branch(store, layout.with_branch(name)) for name in names}
-        seen = [name for name, look in looks.items() if is_seen(name, look, _of_other(look, looks))]
+        seen = [name for name, look in looks.items() if is_visible(name, look, _of_other(look, looks))]
         if seen in (names, before):
             break
         before = seen
@@ -218,7 +228,7 @@ def table_name(store: Store, root: str) -> str:
 def _not_found(store: Store, layout: Layout, name: str) -> TableNotFoundError | BranchNotFoundError:
     url = store.url(layout.root)
     if layout.branch != MAIN:
-        branches = seen_branch_names(store, layout)
+        branches = visible_branch_names(store, layout)
         if branches or list_schema_ids(store, layout.with_branch(MAIN)):
             return BranchNotFoundError(
                 f"table {name} has no branch {layout.branch!r}{did_you_mean(layout.branch, branches)}; "

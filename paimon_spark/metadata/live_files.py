@@ -1,12 +1,14 @@
-"""Which files of a table are alive: ADD and DELETE entries of manifests folded.
+"""Live files of a table, folded from manifest entries; state of its buckets for writers.
 
-Source: Paimon spec, chapter Manifest; Java `manifest/FileEntry`, `operation/AbstractFileStoreScan`.
+Source: Paimon spec, chapter Manifest; Java `manifest/FileEntry`, `operation/AbstractFileStoreScan`,
+`operation/FileSystemWriteRestore`, `operation/AbstractFileStoreWrite.scanExistingFileMetas`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptFileError
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import array_of
+from paimon_spark.format.binary_row import decode_column
+from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.manifests import CACHE, read_manifests
-from paimon_spark.spec import arrow_numpy
-from paimon_spark.spec.manifest import FileKind, ManifestFileMeta
+from paimon_spark.metadata.layout import POSTPONE_BUCKET
+from paimon_spark.metadata.manifests import CACHE, column_values, data_manifests, read_manifests
 
 I64 = npt.NDArray[np.int64]
 
@@ -58,16 +64,6 @@ def live_entries(handle: TableHandle, metas: Sequence[ManifestFileMeta], *, pass
     return found
 
 
-def delta_entries(handle: TableHandle, metas: Sequence[ManifestFileMeta]) -> pa.Table:
-    """All entries of the manifests of one commit, ADD and DELETE, not folded. Raises as `live_entries`."""
-    return read_manifests(handle, metas)
-
-
-def changelog_entries(handle: TableHandle, metas: Sequence[ManifestFileMeta]) -> pa.Table:
-    """The entries of changelog manifests; changelog files are only ever added. Raises as `live_entries`."""
-    return read_manifests(handle, metas)
-
-
 def file_ids(entries: pa.Table, by: Sequence[str] = _WHICH) -> I64:
     """A number per entry, equal exactly for entries of one file, ADD or DELETE.
 
@@ -81,7 +77,7 @@ def file_ids(entries: pa.Table, by: Sequence[str] = _WHICH) -> I64:
 
 
 def _fold(handle: TableHandle, metas: Sequence[ManifestFileMeta], entries: pa.Table) -> pa.Table:
-    deleted = _values(entries, "kind") == FileKind.DELETE
+    deleted = column_values(entries, "kind") == FileKind.DELETE
     names = _codes(entries.column("file_name"))
     if len(entries) == 0 or int(names.max()) + 1 == len(entries):
         return entries if not deleted.any() else _where(entries, ~deleted)
@@ -105,7 +101,9 @@ def _file_ids(entries: pa.Table, names: I64, by: Sequence[str] = _WHICH) -> I64:
         column = entries.column(name)
         if column.null_count == len(column):
             continue
-        codes = _codes(_joined(column) if pa.types.is_list(column.type) else column)
+        if pa.types.is_list(column.type):  # of file names, which hold no NUL: the decoder checks it
+            column = pc.binary_join(column, arrow_numpy.scalar("\0", pa.string()))
+        codes = _codes(column)
         count = int(codes.max()) + 1
         if count == 1:
             continue
@@ -127,16 +125,6 @@ def _codes(column: pa.ChunkedArray) -> I64:
     return arrow_numpy.values(encoded.indices).astype(np.int64)
 
 
-def _joined(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Lists of file names as one text each. Names hold no NUL (the decoder checks it)."""
-    return pc.binary_join(column, arrow_numpy.scalar("\0", pa.string()))
-
-
-def _values(entries: pa.Table, name: str) -> npt.NDArray[Any]:
-    chunks = [arrow_numpy.values(c) for c in entries.column(name).chunks]
-    return np.concatenate(chunks) if chunks else np.empty(0, np.int8)
-
-
 def _added_twice(
     handle: TableHandle, metas: Sequence[ManifestFileMeta], entries: pa.Table, rows: I64
 ) -> CorruptFileError:
@@ -150,3 +138,127 @@ def _added_twice(
         path=paths[-1],
         file_name=name,
     )
+
+
+NO_SEQUENCE: Final = -1
+"""The greatest sequence number of a bucket without files."""
+
+_FEW_ENTRIES: Final = 20_000
+"""So many entries are read at once, whatever partitions are asked for."""
+
+_MANY_PARTITIONS: Final = 256
+"""Above so many new partitions nothing is left out by ranges."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """The buckets of one partition.
+
+    Attributes:
+        total_buckets: what its live files say, or None when it has none. -1 is said too, and -2 when all rows wait in
+            the postponed bucket.
+        max_sequences: greatest sequence number by bucket; buckets without files are left out.
+    """
+
+    total_buckets: int | None = None
+    max_sequences: dict[int, int] = field(default_factory=dict)
+
+    def max_sequence(self, bucket: int) -> int:
+        """The greatest sequence number of a bucket; `NO_SEQUENCE` when it has no file."""
+        return self.max_sequences.get(bucket, NO_SEQUENCE)
+
+
+_EMPTY: Final = PartitionState()
+
+
+class BucketStates:
+    """The buckets of a snapshot, read partition by partition as writers come to them.
+
+    Manifests that hold none of the partitions asked for are not read. Where a table is small all is read at once.
+    """
+
+    def __init__(self, handle: TableHandle, base: Snapshot | None) -> None:
+        self._handle = handle
+        self._base = base
+        self._metas: list[ManifestFileMeta] | None = None if base is not None else []
+        self._complete = base is None
+        self._known: dict[bytes, PartitionState] = {}
+
+    def of(self, partition: bytes) -> PartitionState:
+        """The state of one partition (BinaryRow bytes). Raises as `live_entries`."""
+        self.load((partition,))
+        return self._known.get(partition, _EMPTY)
+
+    def load(self, partitions: Iterable[bytes]) -> None:
+        """Read what is not yet known of these partitions, together. Raises as `live_entries`."""
+        new = [] if self._complete else [p for p in dict.fromkeys(partitions) if p not in self._known]
+        if not new:
+            return
+        if self._metas is None:
+            assert self._base is not None
+            self._metas = data_manifests(self._handle, self._base)
+        entries = sum(m.num_added_files + m.num_deleted_files for m in self._metas)
+        whole = entries <= _FEW_ENTRIES or len(new) > _MANY_PARTITIONS or not self._handle.schema.partition_keys
+        metas = self._metas if whole else self._holding(new)
+        self._known.update(_states(live_entries(self._handle, metas, passing=True), None if whole else set(new)))
+        self._complete = whole
+        for partition in new:
+            self._known.setdefault(partition, _EMPTY)
+
+    def _holding(self, partitions: Sequence[bytes]) -> list[ManifestFileMeta]:
+        """The manifests whose partition ranges hold one of the partitions."""
+        assert self._metas is not None
+        if not self._metas:
+            return []
+        rows = array_of(partitions, pa.binary())
+        low = array_of([m.partition_stats.min_values for m in self._metas], pa.binary())
+        high = array_of([m.partition_stats.max_values for m in self._metas], pa.binary())
+        wanted = np.ones((len(partitions), len(self._metas)), np.bool_)
+        for i, column in enumerate(self._handle.schema.partition_type):
+            values = decode_column(rows, i, column.type)
+            bounds = (decode_column(low, i, column.type, exact=False), decode_column(high, i, column.type, exact=False))
+            for at, value in enumerate(values):
+                wanted[at] &= _may_hold(value, *bounds)
+        return [self._metas[i] for i in np.flatnonzero(wanted.any(axis=0)).tolist()]
+
+
+def _may_hold(value: pa.Scalar, low: pa.Array, high: pa.Array) -> arrow_numpy.Bool:
+    """For every range, whether `value` may be in it. Nulls, and NaN, are in every range; unknown bounds hold all."""
+    if not value.is_valid or pa.types.is_floating(value.type):
+        return np.ones(len(low), np.bool_)
+    out = np.ones(len(low), np.bool_)
+    for compared in (pc.less_equal(low, value), pc.greater_equal(high, value)):
+        out &= arrow_numpy.values(compared) | ~arrow_numpy.validity(compared)
+    return out
+
+
+def _states(entries: pa.Table, only: set[bytes] | None) -> dict[bytes, PartitionState]:
+    """States by partition from live entries; of the partitions in `only`, when it is given."""
+    out: dict[bytes, PartitionState] = {}
+    if len(entries) == 0:
+        return out
+    encoded = _array(entries, "partition").dictionary_encode()
+    partitions: list[bytes] = encoded.dictionary.to_pylist()
+    codes = arrow_numpy.values(encoded.indices)
+    buckets, totals, sequences = (
+        arrow_numpy.values(_array(entries, name)) for name in ("bucket", "total_buckets", "max_sequence_number")
+    )
+    order = np.lexsort((buckets, codes))
+    changes = (np.diff(codes[order]) != 0) | (np.diff(buckets[order]) != 0)
+    starts = np.concatenate([[0], np.flatnonzero(changes) + 1])
+    firsts = order[starts]
+    greatest = np.maximum.reduceat(sequences[order], starts)
+    rows = zip(codes[firsts], buckets[firsts].tolist(), totals[firsts].tolist(), greatest.tolist(), strict=True)
+    for code, bucket, total, sequence in rows:
+        partition = partitions[code]
+        if only is None or partition in only:
+            known = out.get(partition)
+            if known is None or known.total_buckets == POSTPONE_BUCKET:  # which is the first of its buckets
+                known = out[partition] = PartitionState(total, {} if known is None else known.max_sequences)
+            known.max_sequences[bucket] = sequence
+    return out
+
+
+def _array(entries: pa.Table, name: str) -> pa.Array:
+    column = entries.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)

@@ -1,8 +1,11 @@
-"""Manifests of a table, read and remembered.
+"""Manifests and manifest lists of a table: read through a cache, written.
 
 Metadata files never change and their names are never used again, so what was decoded once stays right for the
 life of the process; Spark keeps its planning processes from query to query. The memory is bounded, and
 nothing depends on it but speed.
+
+Source: Paimon spec, chapter Manifest; Java `manifest/ManifestAvroWriter`, `manifest/ManifestList`,
+`manifest/IndexManifestFile`, `utils/FileStorePathFactory`.
 """
 
 from __future__ import annotations
@@ -10,19 +13,28 @@ from __future__ import annotations
 import os
 import threading
 import time
+import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from paimon_spark.errors import CorruptFileError, FileMissingError
+from paimon_spark.errors import CorruptFileError
+from paimon_spark.format import binary_row
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.metadata_files import index_manifest, manifest, manifest_writer
+from paimon_spark.format.metadata_files.data_file import SimpleStats
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind, ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.spec import index_manifest, manifest
-from paimon_spark.spec.index_manifest import IndexManifestEntry
-from paimon_spark.spec.manifest import ENTRY_SCHEMA, ManifestFileMeta
-from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.metadata.small_files import read_existing
+from paimon_spark.types import RowType
 
 CACHE_BYTES: Final = int(os.environ.get("PAIMON_SPARK_METADATA_CACHE_BYTES", 256 << 20))
 """Most bytes of decoded metadata a process remembers; 0 remembers nothing."""
@@ -40,7 +52,7 @@ V = TypeVar("V")
 
 
 @dataclass(slots=True)
-class _Held:
+class _CacheEntry:
     """A value, its size, and when it was last asked for."""
 
     value: Any
@@ -51,8 +63,8 @@ class _Held:
 class Cache:
     """Values by key, the least recently used dropped first. Safe to share between threads.
 
-    What nobody asked for in a while goes when something is put: processes of streams meet new metadata at each trigger,
-    and would hold all of it up to the capacity.
+    Values that were not used for a while are dropped when something is put: processes of streams meet new metadata at
+    each trigger, and would hold all of it up to the capacity.
     """
 
     def __init__(
@@ -61,7 +73,7 @@ class Cache:
         self.capacity_bytes = capacity_bytes
         self.used_bytes = 0
         self._idle_s, self._clock = idle_s, clock
-        self._values: OrderedDict[Any, _Held] = OrderedDict()
+        self._values: OrderedDict[Any, _CacheEntry] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: object) -> Any | None:
@@ -80,7 +92,7 @@ class Cache:
             if size_bytes > self.capacity_bytes:
                 return
             now = self._clock()
-            self._values[key] = _Held(value, size_bytes, now)
+            self._values[key] = _CacheEntry(value, size_bytes, now)
             self.used_bytes += size_bytes
             while self.used_bytes > self.capacity_bytes or self._oldest().used_s < now - self._idle_s:
                 self._drop(next(iter(self._values)))
@@ -95,7 +107,7 @@ class Cache:
         if found is not None:
             self.used_bytes -= found.size_bytes
 
-    def _oldest(self) -> _Held:
+    def _oldest(self) -> _CacheEntry:
         return next(iter(self._values.values()))
 
 
@@ -138,12 +150,11 @@ def read_index_manifest(handle: TableHandle, name: str) -> list[IndexManifestEnt
 
 def _remembered(handle: TableHandle, name: str, decode: Callable[[bytes, str], list[V]]) -> tuple[V, ...]:
     path = handle.layout.manifest_path(name)
-    key = (handle.store.identity, path)
-    found: tuple[V, ...] | None = CACHE.get(key)
+    found: tuple[V, ...] | None = CACHE.get((handle.store.identity, path))
     if found is None:
         data = handle.store.read(path)
         found = tuple(decode(data, handle.store.url(path)))
-        CACHE.put(key, found, 4 * len(data) + _OBJECT_BYTES * (1 + len(found)))
+        remember_list(handle, name, found, len(data))
     return found
 
 
@@ -163,33 +174,21 @@ def find_index_manifests(handle: TableHandle, names: Sequence[str]) -> dict[str,
 def _find(
     handle: TableHandle, names: Sequence[str], decode: Callable[[bytes, str], list[V]]
 ) -> dict[str, tuple[V, ...] | None]:
-    paths = {name: handle.layout.manifest_path(name) for name in names}
+    paths = {handle.layout.manifest_path(name): name for name in names}
     found: dict[str, tuple[V, ...] | None] = {
-        name: CACHE.get((handle.store.identity, path)) for name, path in paths.items()
+        name: CACHE.get((handle.store.identity, path)) for path, name in paths.items()
     }
-    wanted = [name for name, rows in found.items() if rows is None]
-    try:
-        data: list[bytes | None] = list(handle.store.read_many([paths[name] for name in wanted]))
-    except FileMissingError:
-        data = [_read_or_none(handle, paths[name]) for name in wanted]
-    for name, raw in zip(wanted, data, strict=True):
-        if raw is not None:
-            found[name] = rows = tuple(decode(raw, handle.store.url(paths[name])))
-            CACHE.put((handle.store.identity, paths[name]), rows, 4 * len(raw) + _OBJECT_BYTES * (1 + len(rows)))
+    wanted = [path for path, name in paths.items() if found[name] is None]
+    for path, data in read_existing(handle.store, wanted):
+        found[paths[path]] = rows = tuple(decode(data, handle.store.url(path)))
+        remember_list(handle, paths[path], rows, len(data))
     return found
 
 
-def _read_or_none(handle: TableHandle, path: str) -> bytes | None:
-    try:
-        return handle.store.read(path)
-    except FileMissingError:
-        return None
-
-
-def remember_list(handle: TableHandle, name: str, metas: Sequence[ManifestFileMeta], size_bytes: int) -> None:
-    """Remember a manifest list that was written just now, so that the next commit need not read it."""
+def remember_list(handle: TableHandle, name: str, rows: Sequence[Any], size_bytes: int) -> None:
+    """Remember the rows of a manifest list or index manifest, whose file has so many bytes."""
     key = (handle.store.identity, handle.layout.manifest_path(name))
-    CACHE.put(key, tuple(metas), 4 * size_bytes + _OBJECT_BYTES * (1 + len(metas)))
+    CACHE.put(key, tuple(rows), 4 * size_bytes + _OBJECT_BYTES * (1 + len(rows)))
 
 
 def remember_manifest(handle: TableHandle, name: str, entries: pa.Table) -> None:
@@ -198,35 +197,25 @@ def remember_manifest(handle: TableHandle, name: str, entries: pa.Table) -> None
         # In one piece: else every merge would hand on the pieces of all before it.
         entries = entries.combine_chunks()
         key = (handle.store.identity, handle.layout.manifest_path(name))
-        CACHE.put(key, _Place(_Batch(entries), 0, len(entries)), entries.nbytes + _OBJECT_BYTES)
+        CACHE.put(key, _ManifestRows(entries, 0, len(entries)), entries.nbytes + _OBJECT_BYTES)
 
 
-class _Place(NamedTuple):
-    """Where a manifest's entries lie: rows of a table that was decoded with others."""
-
-    batch: _Batch
-    start: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Batch:
-    """Entries of manifests decoded together."""
+class _ManifestRows(NamedTuple):
+    """Where a manifest's entries lie: rows of a table of manifests decoded together."""
 
     entries: pa.Table
+    start: int
+    rows: int
 
 
 def read_manifests(handle: TableHandle, metas: Sequence[ManifestFileMeta]) -> pa.Table:
     """The entries of manifests, in the order given, as `ENTRY_SCHEMA`.
 
-    Raises:
-        CorruptFileError: a manifest cannot be decoded, or has not the entries that its list says.
-        FileMissingError: there is no such file; the snapshot may have expired meanwhile.
-        UnknownFormatVersionError: written by a newer format.
+    Raises as `read_manifest_list`; CorruptFileError also when a manifest lacks entries that its list counts.
     """
     identity = handle.store.identity
     paths = [handle.layout.manifest_path(m.file_name) for m in metas]
-    places: dict[str, _Place] = {}
+    places: dict[str, _ManifestRows] = {}
     for path in paths:
         found = CACHE.get((identity, path))
         if found is not None:
@@ -250,45 +239,167 @@ def _groups(metas: dict[str, ManifestFileMeta]) -> Iterator[dict[str, ManifestFi
         yield group
 
 
-def _read(handle: TableHandle, metas: dict[str, ManifestFileMeta]) -> dict[str, _Place]:
+def _read(handle: TableHandle, metas: dict[str, ManifestFileMeta]) -> dict[str, _ManifestRows]:
     paths = list(metas)
     urls = [handle.store.url(p) for p in paths]
     data = handle.store.read_many(paths)
     entries, counts = manifest.decode_manifests(list(zip(urls, data, strict=True)))
-    _check_counts(urls, list(metas.values()), counts)
-    batch = _Batch(entries)
-    places: dict[str, _Place] = {}
+    places: dict[str, _ManifestRows] = {}
     start = 0
     bytes_each = entries.nbytes / max(len(entries), 1)
-    for path, count in zip(paths, counts, strict=True):
-        places[path] = place = _Place(batch, start, count)
+    for (path, meta), url, count in zip(metas.items(), urls, counts, strict=True):
+        listed = meta.num_added_files + meta.num_deleted_files
+        if count != listed:  # a container cut at the end of a block looks whole
+            raise CorruptFileError(
+                f"{url} holds {count} entries, and its manifest list says {listed}; one of the two is damaged",
+                path=url,
+            )
+        places[path] = place = _ManifestRows(entries, start, count)
         CACHE.put((handle.store.identity, path), place, int(bytes_each * count) + _OBJECT_BYTES)
         start += count
     return places
 
 
-def _check_counts(urls: list[str], metas: list[ManifestFileMeta], counts: list[int]) -> None:
-    """A container cut at the end of a block looks whole; only its list knows how many entries it had."""
-    for url, meta, count in zip(urls, metas, counts, strict=True):
-        listed = meta.num_added_files + meta.num_deleted_files
-        if count != listed:
-            raise CorruptFileError(
-                f"{url} holds {count} entries, and its manifest list says {listed}; one of the two is damaged",
-                path=url,
-            )
-
-
-def _assembled(places: list[_Place]) -> pa.Table:
+def _assembled(places: list[_ManifestRows]) -> pa.Table:
     """One table of all rows; places that follow each other in a batch become one slice."""
     slices: list[pa.Table] = []
     i = 0
     while i < len(places):
-        batch, start, rows = places[i]
+        entries, start, rows = places[i]
         i += 1
-        while i < len(places) and places[i].batch is batch and places[i].start == start + rows:
+        while i < len(places) and places[i].entries is entries and places[i].start == start + rows:
             rows += places[i].rows
             i += 1
-        slices.append(batch.entries.slice(start, rows))
+        slices.append(entries.slice(start, rows))
     if not slices:
         return pa.Table.from_batches([], ENTRY_SCHEMA)
     return slices[0] if len(slices) == 1 else pa.concat_tables(slices)
+
+
+I64 = npt.NDArray[np.int64]
+
+_NO_SCHEMA: Final = -(1 << 63)
+
+
+def write_manifest(handle: TableHandle, entries: pa.Table) -> list[ManifestFileMeta]:
+    """Write entries, in order, into manifests of about option `manifest.target-file-size`; none for no entries.
+
+    Args:
+        handle: the table.
+        entries: as `ENTRY_SCHEMA`.
+
+    Raises:
+        StorageError: a manifest cannot be written; those before it are deleted again, as far as that goes.
+        InvalidOptionError: option `manifest.format` names no format, or `manifest.compression` no codec of it.
+    """
+    options = handle.options.manifests
+    prefix = f"manifest-{uuid.uuid4()}-"
+    metas: list[ManifestFileMeta] = []
+    start = 0
+    encoded = manifest_writer.encode_manifests(
+        entries, options.compression, options.zstd_level, options.format.value, target_bytes=options.target_bytes
+    )
+    try:
+        for rows, data in encoded:
+            name = f"{prefix}{len(metas)}"
+            part = entries.slice(start, rows)
+            metas.append(describe(handle.schema.partition_type, name, len(data), part))
+            handle.store.write(handle.layout.manifest_path(name), data)
+            remember_manifest(handle, name, part)
+            start += rows
+    except BaseException:
+        handle.store.delete_many([handle.layout.manifest_path(m.file_name) for m in metas])
+        raise
+    return metas
+
+
+def write_manifest_list(handle: TableHandle, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
+    """Write a manifest list; returns its name and its bytes. Raises as `write_manifest`."""
+    options = handle.options.manifests
+    data = manifest_writer.encode_manifest_list(metas, options.compression, options.zstd_level, options.format.value)
+    name = f"manifest-list-{uuid.uuid4()}-0"
+    handle.store.write(handle.layout.manifest_path(name), data)
+    remember_list(handle, name, metas, len(data))
+    return name, len(data)
+
+
+def write_index_manifest(handle: TableHandle, entries: Sequence[IndexManifestEntry]) -> str:
+    """Write an index manifest; returns its name. Raises as `write_manifest`."""
+    options = handle.options.manifests
+    data = index_manifest.encode(entries, options.compression, options.zstd_level, options.format.value)
+    name = f"index-manifest-{uuid.uuid4()}-0"
+    handle.store.write(handle.layout.manifest_path(name), data)
+    return name
+
+
+def describe(partition_type: RowType, name: str, size_bytes: int, entries: pa.Table) -> ManifestFileMeta:
+    """The row of a manifest list for a manifest of `entries`."""
+    deleted = int(np.count_nonzero(column_values(entries, "kind") == FileKind.DELETE))
+    buckets, levels = column_values(entries, "bucket"), column_values(entries, "level")
+    schema_ids = column_values(entries, "schema_id")
+    some = len(entries) > 0
+    min_row_id, max_row_id = _row_ids(entries)
+    return ManifestFileMeta(
+        name,
+        size_bytes,
+        len(entries) - deleted,
+        deleted,
+        partition_stats(partition_type, entries.column("partition")),
+        int(schema_ids.max()) if some else _NO_SCHEMA,
+        int(buckets.min()) if some else None,
+        int(buckets.max()) if some else None,
+        int(levels.min()) if some else None,
+        int(levels.max()) if some else None,
+        min_row_id,
+        max_row_id,
+    )
+
+
+def _row_ids(entries: pa.Table) -> tuple[int | None, int | None]:
+    first = entries.column("first_row_id")
+    if len(entries) == 0 or first.null_count:
+        return None, None
+    ids = column_values(entries, "first_row_id")
+    return int(ids.min()), int((ids + column_values(entries, "row_count")).max()) - 1
+
+
+def partition_stats(partition_type: RowType, partitions: pa.ChunkedArray) -> SimpleStats:
+    """Least and greatest value and nulls of every partition column, over the partitions of entries.
+
+    Source: Java `format/SimpleStatsCollector` with full statistics; NaN is the greatest number, as there.
+    """
+    types = [f.type for f in partition_type.fields]
+    if not types:
+        return SimpleStats(binary_row.EMPTY, binary_row.EMPTY, ())
+    encoded = partitions.combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], pa.binary()).dictionary_encode()
+    distinct = encoded.dictionary
+    counts = np.bincount(arrow_numpy.values(encoded.indices), minlength=len(distinct))
+    least: list[Any] = []
+    greatest: list[Any] = []
+    nulls: list[int] = []
+    for i, t in enumerate(types):
+        column = binary_row.decode_column(distinct, i, t, exact=False)
+        valid = arrow_numpy.validity(column)
+        nulls.append(int(counts[~valid].sum()))
+        bounds = _bounds(column)
+        ends = [binary_row.decode(distinct[n].as_py(), types, raw_timestamps=True)[i] for n in bounds]
+        least.append(ends[0] if ends else None)
+        greatest.append(ends[-1] if ends else None)
+    return SimpleStats(binary_row.encode(least, types), binary_row.encode(greatest, types), tuple(nulls))
+
+
+def _bounds(column: pa.Array) -> list[int]:
+    """The places of the least and the greatest value; none when all are null."""
+    count = len(column) - column.null_count
+    if count == 0:
+        return []
+    order = arrow_numpy.values(pc.array_sort_indices(column))
+    return [int(order[0]), int(order[count - 1])]
+
+
+def column_values(entries: pa.Table, name: str) -> npt.NDArray[Any]:
+    """A column of numbers without nulls, in one piece."""
+    chunks = [arrow_numpy.values(c) for c in entries.column(name).chunks]
+    return np.concatenate(chunks) if chunks else np.empty(0, np.int64)

@@ -1,4 +1,4 @@
-"""Partition values as directory names. Only for finding files: values are never read back from directories.
+"""Directory names of partitions. Only for finding files: values are never read from names.
 
 The text of a FLOAT or DOUBLE depends on who wrote it (Java's on the JDK), so `PartitionDirectories` looks up which
 directories there are of such a value.
@@ -18,13 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.format import binary_row
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import array_of
+from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.casts.text import float_of_text, float_text
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.table import TableOptions
-from paimon_spark.spec import arrow_numpy, binary_row
-from paimon_spark.spec.arrow import arrow_type
-from paimon_spark.spec.arrow_values import array_of
-from paimon_spark.spec.float_text import float_of_text, float_text
-from paimon_spark.spec.index_manifest import IndexManifestEntry
 from paimon_spark.types import (
     AtomicType,
     BinaryType,
@@ -168,7 +169,7 @@ class PartitionDirectories:
         return found
 
     def _spellings(self, parent: str, column: DataField, number: Any, segment: str) -> list[str]:
-        """The names that directories of a number have, `segment` first; it alone where there is none."""
+        """The names of the existing directories of a number, `segment` first; else `segment` alone."""
         level = f"{parent}/{column.name}"
         if level not in self._spelled:
             self._spelled[level] = self._listed(parent, column)

@@ -1,12 +1,20 @@
-"""Schema files of a branch.
+"""Schema files of a branch, and the `HANDOVER` file that says which branch is visible.
 
-Source: Java `schema/SchemaManager`.
+A branch exists when its directory has a schema. No store changes two directories at once, so while a branch is renamed
+by copying, `schema/HANDOVER` in both directories lists the schemas that the new one needs: once the last of them, one
+small file, is there, the new directory is the branch and the old one is not. While a branch is created, the file in its
+own directory says the same; while one is deleted, it says that there is none. Opening a branch lists `schema/` anyway,
+so the check costs nothing without the file. Other engines look at `schema-<id>` alone.
+
+Source: Java `schema/SchemaManager`; `HANDOVER` is this package's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from paimon_spark.errors import (
     CorruptFileError,
@@ -15,11 +23,10 @@ from paimon_spark.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from paimon_spark.metadata.handover import seen_schema_ids
+from paimon_spark.format.metadata_files.table_schema import TableSchema, decode, encode
 from paimon_spark.metadata.layout import MAIN, SCHEMA_PREFIX, Layout
-from paimon_spark.metadata.small_files import find_decoded, numbered
-from paimon_spark.options.table import ALLOW_UNSAFE_CREATE
-from paimon_spark.spec.table_schema import TableSchema, decode, encode
+from paimon_spark.metadata.small_files import find_bytes, find_decoded, numbered, numbers
+from paimon_spark.options.core import ALLOW_UNSAFE_CREATE
 from paimon_spark.storage.store import AtomicCreate, Store
 
 if TYPE_CHECKING:
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def list_schema_ids(store: Store, layout: Layout) -> list[int]:
-    """Ids of the schema files in the branch's directory, ascending; `seen_schema_ids` says whether it is a branch."""
+    """Ids of the schema files in the branch's directory, ascending, visible to readers or not."""
     return numbered(store, layout.schema_dir, SCHEMA_PREFIX)
 
 
@@ -48,14 +55,14 @@ def read_schema(store: Store, layout: Layout, schema_id: int) -> TableSchema:
 
 
 def latest_schema(store: Store, layout: Layout) -> TableSchema | None:
-    """The schema of the highest id; None when this is no branch of a table."""
-    ids = seen_schema_ids(store, layout)
+    """The newest schema; None when there is no such branch of a table."""
+    ids = visible_schema_ids(store, layout)
     if not ids:
         return None
     try:
         return read_schema(store, layout, ids[-1])
     except CorruptFileError:
-        if seen_schema_ids(store, layout):
+        if visible_schema_ids(store, layout):
             raise
         return None  # the branch was deleted, or renamed, since its schemas were listed
 
@@ -103,15 +110,8 @@ def create_schema(store: Store, layout: Layout, schema: TableSchema) -> None:
     except FileAlreadyThereError:
         raise
     except StorageError:
-        if _found(store, path) != data:
+        if find_bytes(store, path) != data:
             raise
-
-
-def _found(store: Store, path: str) -> bytes | None:
-    try:
-        return store.read(path)
-    except FileMissingError:
-        return None
 
 
 def _places(layout: Layout) -> list[Layout]:
@@ -133,3 +133,96 @@ def _missing(store: Store, layout: Layout, schema_id: int) -> CorruptFileError:
         path=path,
         schema_id=schema_id,
     )
+
+
+HANDOVER: Final = "HANDOVER"
+"""Name of the file, beside a branch's schemas."""
+_RACES: Final = 5
+"""Times that a directory is listed again when the file went after it was listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """The condition under which readers see a branch directory.
+
+    Attributes:
+        branch: the branch that is seen as soon as its directory holds `schemas`, and instead of the one whose directory
+            holds this; None when this directory is not seen any more.
+        schemas: ids.
+    """
+
+    branch: str | None
+    schemas: frozenset[int] = frozenset()
+
+    def is_done(self, ids: Collection[int]) -> bool:
+        """Whether the named branch is visible when its directory holds schemas of these ids."""
+        return self.branch is None or self.schemas <= set(ids)
+
+
+class BranchLook(NamedTuple):
+    """The ids of a branch's schemas, ascending, and the handover beside them."""
+
+    ids: list[int]
+    handover: Handover | None
+
+
+def encode_handover(handover: Handover) -> bytes:
+    """The bytes of a `HANDOVER` file."""
+    return json.dumps({"version": 1, "branch": handover.branch, "schemas": sorted(handover.schemas)}).encode()
+
+
+def decode_handover(data: bytes, path: str) -> Handover:
+    """The handover in the bytes of such a file; `path` is for messages. Raises CorruptFileError."""
+    try:
+        raw = json.loads(data)
+        branch, schemas = raw["branch"], frozenset(int(i) for i in raw["schemas"])
+        if not isinstance(branch, str | None) or raw["version"] != 1:
+            raise ValueError("it names no branch, or is of another version")
+    except (ValueError, KeyError, TypeError) as e:
+        raise CorruptFileError(
+            f"{path} cannot be decoded ({e!r}); remove it to make the branch visible", path=path
+        ) from e
+    return Handover(branch, schemas)
+
+
+def look_at_branch(store: Store, layout: Layout) -> BranchLook:
+    """One listing of the branch's schemas, and a small read where a handover lies beside them."""
+    ids: list[int] = []
+    for _ in range(_RACES):
+        names = [info.name for info in store.list(layout.schema_dir)]
+        ids = numbers(names, SCHEMA_PREFIX)
+        if not ids or HANDOVER not in names:
+            break
+        handover = find_decoded(store, f"{layout.schema_dir}/{HANDOVER}", decode_handover)
+        if handover is not None:
+            return BranchLook(ids, handover)
+    return BranchLook(ids, None)
+
+
+def is_visible(name: str, look: BranchLook, other: Collection[int]) -> bool:
+    """Whether readers see a branch directory.
+
+    Args:
+        name: of the branch.
+        look: what its directory says.
+        other: ids of the schemas in the directory of the branch that its handover names, if that is another one.
+    """
+    if not look.ids or look.handover is None:
+        return bool(look.ids)
+    if look.handover.branch is None:
+        return False
+    if look.handover.branch == name:
+        return look.handover.is_done(look.ids)
+    return not look.handover.is_done(other)
+
+
+def visible_schema_ids(store: Store, layout: Layout) -> list[int]:
+    """Ids of the branch's schemas, ascending; empty when readers see no branch there.
+
+    One listing; two small requests more while the branch is renamed, made or deleted. Raises CorruptFileError.
+    """
+    look = look_at_branch(store, layout)
+    other: list[int] = []
+    if look.handover is not None and look.handover.branch not in (None, layout.directory_branch):
+        other = numbered(store, layout.with_branch(str(look.handover.branch)).schema_dir, SCHEMA_PREFIX)
+    return look.ids if is_visible(layout.directory_branch, look, other) else []

@@ -1,10 +1,10 @@
-"""Reading small JSON files that another process may be writing or removing at this moment."""
+"""Readers of small JSON files that another process may be writing or removing."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from paimon_spark.errors import CorruptFileError, FileMissingError
 from paimon_spark.storage.store import Store
@@ -43,7 +43,25 @@ def find_decoded(store: Store, path: str, decode: Callable[[bytes, str], T]) -> 
         return None
 
 
-def read_those_there(store: Store, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+def find_many(store: Store, paths: Sequence[str], decode: Callable[[bytes, str], T]) -> list[T | None]:
+    """As `find_decoded` for each path, read together."""
+    if not paths:
+        return []
+    try:
+        return [decode(data, path) for data, path in zip(store.read_many(list(paths)), paths, strict=True)]
+    except (FileMissingError, CorruptFileError):  # one is deleted or being written
+        return [find_decoded(store, path, decode) for path in paths]
+
+
+def find_bytes(store: Store, path: str) -> bytes | None:
+    """The bytes of a file; None when there is no such file. Raises StorageError."""
+    try:
+        return store.read(path)
+    except FileMissingError:
+        return None
+
+
+def read_existing(store: Store, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """The files with their paths, but those that are not there, or no longer. Raises StorageError."""
     try:
         yield from zip(paths, store.read_many(list(paths)), strict=True)
@@ -51,11 +69,9 @@ def read_those_there(store: Store, paths: Sequence[str]) -> Iterator[tuple[str, 
     except FileMissingError:
         pass
     for path in paths:
-        try:
-            data = store.read(path)
-        except FileMissingError:
-            continue
-        yield path, data
+        data = find_bytes(store, path)
+        if data is not None:
+            yield path, data
 
 
 def numbered(store: Store, directory: str, prefix: str) -> list[int]:
@@ -71,3 +87,17 @@ def numbers(names: Iterable[str], prefix: str) -> list[int]:
         if name.startswith(prefix) and text.isascii() and text.isdigit() and len(text) < 20:
             ids.append(int(text))
     return sorted(ids)
+
+
+def checked_text(value: Any) -> str:
+    """A text from JSON. Raises ValueError: it is none, or is empty."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{value!r} is not text")
+    return value
+
+
+def checked_number(value: Any) -> int:
+    """A whole number from JSON. Raises ValueError: it is none."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{value!r} is not a number")
+    return value

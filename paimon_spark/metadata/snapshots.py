@@ -1,21 +1,21 @@
-"""Snapshot files of a branch: the ends by their hints, one by id, and by time and watermark.
+"""Snapshot files of a branch, by id, time, watermark and hints; and long-lived changelogs.
 
-Hints are only hints: stale, missing and garbage ones cost a listing and change no answer. Expiry may
-remove old snapshots at any moment, so an id that was seen may be gone when it is read.
+Hints may be stale, missing or garbage; they cost a listing and change no answer. Expiry may remove old snapshots at any
+moment, so an id that was seen may be gone when it is read.
 
-Source: Java `utils/SnapshotManager`, `utils/HintFileUtils`.
+Source: Java `utils/SnapshotManager`, `utils/HintFileUtils`, `utils/ChangelogManager`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from paimon_spark.errors import FileMissingError, SnapshotExpiredError, SnapshotNotFoundError
+from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.layout import EARLIEST, LATEST, SNAPSHOT_PREFIX
-from paimon_spark.metadata.small_files import find_decoded, numbered
-from paimon_spark.spec.snapshot import Snapshot, decode
+from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
+from paimon_spark.metadata.small_files import find_bytes, find_decoded, find_many, numbered
 from paimon_spark.storage.store import Store
 
 _RACES: Final = 5
@@ -32,6 +32,12 @@ def find_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
     return find_decoded(handle.store, handle.layout.snapshot_path(snapshot_id), decode)
 
 
+def is_alive(handle: TableHandle, snapshot: Snapshot) -> bool:
+    """Whether the id still holds this very snapshot."""
+    found = find_snapshot(handle, snapshot.id)
+    return found is not None and found.uuid == snapshot.uuid
+
+
 def get_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot:
     """The snapshot.
 
@@ -46,11 +52,16 @@ def get_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot:
     return snapshot
 
 
+def read_snapshots(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
+    """The snapshots of these ids, read together. Raises FileMissingError: one is not alive; CorruptFileError."""
+    paths = [handle.layout.snapshot_path(i) for i in ids]
+    return [decode(data, path) for data, path in zip(handle.store.read_many(paths), paths, strict=True)]
+
+
 def get_snapshots(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
     """The snapshots, fetched together. Raises as `get_snapshot`."""
-    paths = [handle.layout.snapshot_path(i) for i in ids]
     try:
-        return [decode(data, path) for data, path in zip(handle.store.read_many(paths), paths, strict=True)]
+        return read_snapshots(handle, ids)
     except FileMissingError:
         return [get_snapshot(handle, i) for i in ids]
 
@@ -83,8 +94,7 @@ def _end_by_listing(handle: TableHandle, end: int) -> Snapshot | None:
             return snapshot
     raise SnapshotNotFoundError(
         f"the snapshots of {handle.describe()} vanish faster than they can be read; does its expiry keep too few?",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
     )
 
 
@@ -100,19 +110,24 @@ def earliest_snapshot_id(handle: TableHandle) -> int | None:
     return None if snapshot is None else snapshot.id
 
 
-def read_snapshots(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
-    """The snapshots of these ids, read together. Raises FileMissingError: one is not alive; CorruptFileError."""
-    paths = [handle.layout.snapshot_path(i) for i in ids]
-    return [decode(data, path) for data, path in zip(handle.store.read_many(paths), paths, strict=True)]
-
-
 def list_snapshots(handle: TableHandle) -> list[Snapshot]:
     """All snapshots alive, ascending by id; ones that expire meanwhile are left out."""
-    ids = list_snapshot_ids(handle)
-    try:
-        return read_snapshots(handle, ids)
-    except FileMissingError:
-        return [s for s in (find_snapshot(handle, i) for i in ids) if s is not None]
+    return read_alive(handle, list_snapshot_ids(handle))
+
+
+def read_alive(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
+    """Those of the snapshots that are alive, in the order of `ids`, read together. Raises CorruptFileError."""
+    found = find_many(handle.store, [handle.layout.snapshot_path(i) for i in ids], decode)
+    return [snapshot for snapshot in found if snapshot is not None]
+
+
+def contiguous_ids(ids: Iterable[int], last: int) -> list[int]:
+    """The longest run of ids without a gap that ends at `last`, ascending; empty when `last` is not among them."""
+    alive = set(ids)
+    first = last + 1
+    while first - 1 in alive:
+        first -= 1
+    return list(range(first, last + 1))
 
 
 def snapshot_at_or_before_ms(handle: TableHandle, time_ms: int) -> Snapshot | None:
@@ -210,10 +225,7 @@ def _with_watermark(handle: TableHandle, ids: Sequence[int], low: int, middle: i
 
 def read_hint(store: Store, path: str) -> int | None:
     """The number in a hint file; None when it is missing or holds anything else."""
-    try:
-        text = store.read(path)[:32].decode("ascii", "replace").strip()
-    except FileMissingError:
-        return None
+    text = (find_bytes(store, path) or b"")[:32].decode("ascii", "replace").strip()
     return int(text) if text.isdigit() and len(text) < 20 else None
 
 
@@ -230,7 +242,7 @@ def alive_range(handle: TableHandle) -> str:
 def snapshot_missing(handle: TableHandle, snapshot_id: int) -> SnapshotNotFoundError:
     """The error for a snapshot that is not alive: expired, or never there."""
     ids = list_snapshot_ids(handle)
-    context = {"table": handle.name, "branch": handle.branch, "snapshot_id": snapshot_id}
+    context = {**handle.context, "snapshot_id": snapshot_id}
     if ids and 0 < snapshot_id < ids[0]:
         return SnapshotExpiredError(
             f"snapshot {snapshot_id} of {handle.describe()} has expired: {alive_range(handle)}; "
@@ -238,3 +250,13 @@ def snapshot_missing(handle: TableHandle, snapshot_id: int) -> SnapshotNotFoundE
             **context,
         )
     return SnapshotNotFoundError(f"{handle.describe()} has no snapshot {snapshot_id}: {alive_range(handle)}", **context)
+
+
+def list_changelog_ids(handle: TableHandle) -> list[int]:
+    """Ids of the snapshots kept for their changelog, ascending."""
+    return numbered(handle.store, handle.layout.changelog_dir, CHANGELOG_PREFIX)
+
+
+def find_changelog(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
+    """The snapshot kept for its changelog; None when there is none. Raises CorruptFileError."""
+    return find_decoded(handle.store, handle.layout.changelog_path(snapshot_id), decode)

@@ -1,4 +1,4 @@
-"""Index files of deletion vectors: which a snapshot has, what is in them, and new ones.
+"""Index files of deletion vectors: listed, read and written.
 
 Source: Paimon spec, chapter Table Index (Deletion Vectors Index); Java `deletionvectors/DeletionVectorsIndexFile`,
 `deletionvectors/append/AppendDeleteFileMaintainer`.
@@ -8,26 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Final
 from uuid import uuid4
 
 import numpy as np
 
 from paimon_spark.errors import CorruptFileError, FileMissingError, PaimonError
+from paimon_spark.format.metadata_files import deletion_vector
+from paimon_spark.format.metadata_files.deletion_vector import FRAME_BYTES, Positions
+from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import FileKind
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
 from paimon_spark.metadata.partition_path import index_file_path
-from paimon_spark.options.compaction import BITMAP64
-from paimon_spark.options.descriptor import Option, memory_size
-from paimon_spark.spec import deletion_vector
-from paimon_spark.spec.deletion_vector import FRAME_BYTES, Positions
-from paimon_spark.spec.index_manifest import DELETION_VECTORS, IndexManifestEntry
-from paimon_spark.spec.manifest import FileKind
-from paimon_spark.spec.snapshot import Snapshot
-
-TARGET_SIZE: Final = Option(
-    "deletion-vector.index-file.target-size", memory_size, 2 << 20, "Bytes a file of deletion vectors aims at."
-)
 
 
 def vector_files(handle: TableHandle, snapshot: Snapshot | None) -> dict[tuple[bytes, int], list[IndexManifestEntry]]:
@@ -97,12 +90,12 @@ def write_vectors(
     Raises:
         StorageError: a file cannot be written; those made before are removed.
     """
-    raw = handle.options.raw
-    target = None if in_one_file else TARGET_SIZE.get(raw)
+    options = handle.options.write
+    target = None if in_one_file else options.vector_file_bytes
     name = f"index-{file_id or uuid4()}"
     made: list[IndexManifestEntry] = []
     try:
-        for data, ranges in deletion_vector.encode_files(vectors, BITMAP64.get(raw), target):
+        for data, ranges in deletion_vector.encode_files(vectors, options.bitmap64, target):
             made.append(
                 IndexManifestEntry(
                     FileKind.ADD, partition, bucket, DELETION_VECTORS, f"{name}-{len(made)}", len(data), len(ranges),

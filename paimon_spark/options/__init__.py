@@ -1,11 +1,21 @@
-"""Options: text in, frozen groups out. One descriptor per key; nothing below this package sees option text.
+"""Options: text in, frozen groups out, with one descriptor per key.
 
-descriptor.py   Option, its types (durations, sizes, enums…), unknown keys and the nearest name
-table.py        what a table stores about itself that shapes reading: TableOptions
-scan.py         what a read asks for: ScanOptions (version, columns, where, limits…)
-stream_read.py  what a streaming read asks for: StreamReadOptions; stream_keys.py has its options one by one
-in_force.py     options given over those that the table stores
-location.py     where tables live: warehouse, file system credentials
-tags.py         time to live of tags; tags and savepoints made by themselves
-expiry.py      how long snapshots, changelogs, consumers and partitions live: ExpiryOptions
+descriptor.py     Option, its text forms (durations, sizes, enums), groups, options in force
+known.py          names and types of all table options, unknown keys, secrets
+
+Of a table, stored or given for one use:
+table.py          TableOptions: all groups, each parsed at most once; says how to add an option
+core.py           layout, reading and merging
+data_files.py     how new data files look
+write.py          writers: memory, row kinds, buckets
+commit.py         commits and manifests
+compaction.py     compaction
+retention.py      retention of snapshots, changelogs, consumers, partitions, tags; automatic tags
+
+Of one call:
+scan.py           a batch read: ScanOptions
+stream_read.py    a streaming read: StreamReadOptions
+write_request.py  a batch write or the sink of a streaming query
+lineage.py        the job a read or write is recorded under, and commit listeners
+location.py       where tables lie, and configured defaults
 """

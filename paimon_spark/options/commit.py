@@ -1,4 +1,4 @@
-"""CommitOptions: how commits retry, what they check, and when manifests are merged.
+"""Options of a table for commits and manifests.
 
 Source: Java `CoreOptions`.
 """
@@ -9,7 +9,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from paimon_spark.options.descriptor import Option, boolean, duration_ms, enum_of, integer, memory_size, string
+from paimon_spark.options.core import ALLOW_UNSAFE_CREATE
+from paimon_spark.options.data_files import ZSTD_LEVEL
+from paimon_spark.options.descriptor import (
+    Option,
+    boolean,
+    duration_ms,
+    enum_of,
+    field_of,
+    integer,
+    memory_size,
+    option,
+    parse_group,
+    string,
+)
 
 
 class SequenceInit(str, Enum):
@@ -20,20 +33,10 @@ class SequenceInit(str, Enum):
 
 
 MAX_RETRIES = Option("commit.max-retries", integer, 10, "Times a commit is tried again after others were faster.")
-TIMEOUT: Option[int | None] = Option(
-    "commit.timeout", duration_ms, None, "How long a commit is tried again; unset is without end."
-)
-MIN_RETRY_WAIT = Option("commit.min-retry-wait", duration_ms, 10, "Least wait before a commit is tried again.")
 MAX_RETRY_WAIT = Option("commit.max-retry-wait", duration_ms, 10_000, "Longest wait before a commit is tried again.")
-USER_PREFIX: Option[str | None] = Option(
-    "commit.user-prefix", string, None, "What the names of commit users begin with."
-)
 FORCE_CREATE_SNAPSHOT = Option("commit.force-create-snapshot", boolean, False, "Empty commits make a snapshot too.")
 IGNORE_EMPTY_COMMIT: Option[bool | None] = Option(
     "snapshot.ignore-empty-commit", boolean, None, "Whether a commit without changes makes no snapshot."
-)
-DISCARD_DUPLICATE_FILES = Option(
-    "commit.discard-duplicate-files", boolean, False, "An append leaves out files that the table already has."
 )
 LAST_SAFE_SNAPSHOT: Option[int | None] = Option(
     "commit.strict-mode.last-safe-snapshot",
@@ -41,34 +44,7 @@ LAST_SAFE_SNAPSHOT: Option[int | None] = Option(
     None,
     "Snapshots after this one by other users may not have changed what a commit touches.",
 )
-OVERWRITE_UPGRADE = Option(
-    "overwrite-upgrade", boolean, True, "Files of an overwrite go to the highest level where their keys allow it."
-)
-DYNAMIC_PARTITION_OVERWRITE = Option(
-    "dynamic-partition-overwrite", boolean, True, "An overwrite replaces the partitions it has rows of."
-)
 MANIFEST_TARGET_SIZE = Option("manifest.target-file-size", memory_size, 8 << 20, "Bytes a manifest aims at.")
-MANIFEST_FULL_COMPACTION_SIZE = Option(
-    "manifest.full-compaction-threshold-size",
-    memory_size,
-    16 << 20,
-    "Bytes of small manifests and ones with deletions that make a commit rewrite them all.",
-)
-MANIFEST_MERGE_MIN_COUNT = Option(
-    "manifest.merge-min-count", integer, 30, "Small manifests that make a commit merge them."
-)
-DELETE_DROP_STATS = Option(
-    "manifest.delete-file-drop-stats", boolean, False, "Entries that delete a file carry no statistics of it."
-)
-ROW_TRACKING_GROUPS = Option(
-    "row-tracking.partition-group-on-commit",
-    boolean,
-    True,
-    "Row ids of a commit are given partition by partition.",
-)
-SNAPSHOT_SEQUENCE_ORDERING = Option(
-    "sequence.snapshot-ordering", boolean, False, "The sequence number of rows is the snapshot that added them."
-)
 SEQUENCE_INIT = Option(
     "write.sequence-number-init-mode",
     enum_of(SequenceInit),
@@ -78,21 +54,19 @@ SEQUENCE_INIT = Option(
 WRITE_ONLY = Option(
     "write-only", boolean, False, "Writers neither compact nor expire anything.", ("write.compaction-skip",)
 )
+SNAPSHOT_ORDERING = Option(
+    "sequence.snapshot-ordering", boolean, False, "The sequence number of rows is the snapshot that added them."
+)
 BUCKET_APPEND_ORDERED = Option(
     "bucket-append-ordered", boolean, True, "Rows of a bucket without primary key keep their order."
 )
-PK_CLUSTERING_OVERRIDE = Option(
-    "pk-clustering-override", boolean, False, "Files with keys are ordered by other columns."
-)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOptions:
     """The options of a table that commits obey.
 
     Attributes:
-        timeout_ms: None for no limit.
-        user_prefix: None for none.
         makes_empty_snapshots: whether a commit without changes makes a snapshot.
         last_safe_snapshot: strict mode is on when it is not None.
         checks_buckets: appends to fixed buckets compare the number of buckets with that of the table's files, since
@@ -100,48 +74,87 @@ class CommitOptions:
         sequence_in_properties: the largest sequence number is kept in the snapshot's properties.
     """
 
-    max_retries: int
-    timeout_ms: int | None
-    min_retry_wait_ms: int
-    max_retry_wait_ms: int
-    user_prefix: str | None
+    max_retries: int = field_of(MAX_RETRIES)
+    timeout_ms: int | None = option(
+        "commit.timeout", duration_ms, None, "How long a commit is tried again; unset is without end."
+    )
+    min_retry_wait_ms: int = option(
+        "commit.min-retry-wait", duration_ms, 10, "Least wait before a commit is tried again."
+    )
+    max_retry_wait_ms: int = field_of(MAX_RETRY_WAIT)
+    user_prefix: str | None = option("commit.user-prefix", string, None, "What the names of commit users begin with.")
     makes_empty_snapshots: bool
-    discard_duplicate_files: bool
-    last_safe_snapshot: int | None
-    overwrite_upgrade: bool
-    dynamic_partition_overwrite: bool
-    manifest_target_bytes: int
-    manifest_full_compaction_bytes: int
-    manifest_merge_min_count: int
-    delete_drop_stats: bool
-    row_tracking_groups: bool
-    snapshot_sequence_ordering: bool
+    discard_duplicate_files: bool = option(
+        "commit.discard-duplicate-files", boolean, False, "An append leaves out files that the table already has."
+    )
+    last_safe_snapshot: int | None = field_of(LAST_SAFE_SNAPSHOT)
+    overwrite_upgrade: bool = option(
+        "overwrite-upgrade", boolean, True, "Files of an overwrite go to the highest level where their keys allow it."
+    )
+    manifest_target_bytes: int = field_of(MANIFEST_TARGET_SIZE)
+    manifest_full_compaction_bytes: int = option(
+        "manifest.full-compaction-threshold-size",
+        memory_size,
+        16 << 20,
+        "Bytes of small manifests and ones with deletions that make a commit rewrite them all.",
+    )
+    manifest_merge_min_count: int = option(
+        "manifest.merge-min-count", integer, 30, "Small manifests that make a commit merge them."
+    )
+    delete_drop_stats: bool = option(
+        "manifest.delete-file-drop-stats", boolean, False, "Entries that delete a file carry no statistics of it."
+    )
+    row_tracking_groups: bool = option(
+        "row-tracking.partition-group-on-commit", boolean, True, "Row ids of a commit are given partition by partition."
+    )
+    snapshot_sequence_ordering: bool = field_of(SNAPSHOT_ORDERING)
     sequence_in_properties: bool
+    write_only: bool = field_of(WRITE_ONLY)
+    allow_unsafe_create: bool = field_of(ALLOW_UNSAFE_CREATE)
     checks_buckets: bool
-    pk_clustering_override: bool
+    pk_clustering_override: bool = option(
+        "pk-clustering-override", boolean, False, "Files with keys are ordered by other columns."
+    )
 
 
 def parse_commit_options(raw: Mapping[str, str]) -> CommitOptions:
     """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
     from_snapshot = SEQUENCE_INIT.get(raw) is SequenceInit.SNAPSHOT
-    return CommitOptions(
-        max_retries=MAX_RETRIES.get(raw),
-        timeout_ms=TIMEOUT.get(raw),
-        min_retry_wait_ms=MIN_RETRY_WAIT.get(raw),
-        max_retry_wait_ms=MAX_RETRY_WAIT.get(raw),
-        user_prefix=USER_PREFIX.get(raw),
+    return parse_group(
+        CommitOptions,
+        raw,
         makes_empty_snapshots=FORCE_CREATE_SNAPSHOT.get(raw) or IGNORE_EMPTY_COMMIT.get(raw) is False,
-        discard_duplicate_files=DISCARD_DUPLICATE_FILES.get(raw),
-        last_safe_snapshot=LAST_SAFE_SNAPSHOT.get(raw),
-        overwrite_upgrade=OVERWRITE_UPGRADE.get(raw),
-        dynamic_partition_overwrite=DYNAMIC_PARTITION_OVERWRITE.get(raw),
-        manifest_target_bytes=MANIFEST_TARGET_SIZE.get(raw),
-        manifest_full_compaction_bytes=MANIFEST_FULL_COMPACTION_SIZE.get(raw),
-        manifest_merge_min_count=MANIFEST_MERGE_MIN_COUNT.get(raw),
-        delete_drop_stats=DELETE_DROP_STATS.get(raw),
-        row_tracking_groups=ROW_TRACKING_GROUPS.get(raw),
-        snapshot_sequence_ordering=SNAPSHOT_SEQUENCE_ORDERING.get(raw),
         sequence_in_properties=from_snapshot,
         checks_buckets=WRITE_ONLY.get(raw) and (from_snapshot or not BUCKET_APPEND_ORDERED.get(raw)),
-        pk_clustering_override=PK_CLUSTERING_OVERRIDE.get(raw),
     )
+
+
+class ManifestFormat(Enum):
+    """The file format of manifests, manifest lists and index manifests."""
+
+    AVRO = "avro"
+    ORC = "orc"
+    PARQUET = "parquet"
+
+
+MANIFEST_FORMAT = Option(
+    "manifest.format",
+    enum_of(ManifestFormat),
+    ManifestFormat.AVRO,
+    "Format of manifests, manifest lists and index manifests; pypaimon reads only avro.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestOptions:
+    """The options of a table that its manifests are written by."""
+
+    format: ManifestFormat = field_of(MANIFEST_FORMAT)
+    compression: str = option(
+        "manifest.compression",
+        string,
+        "zstd",
+        "Codec of manifests, manifest lists and index manifests, of those that their format has.",
+    )
+    zstd_level: int = field_of(ZSTD_LEVEL)
+    target_bytes: int = field_of(MANIFEST_TARGET_SIZE)

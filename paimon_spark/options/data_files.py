@@ -1,4 +1,4 @@
-"""DataFileOptions: how new data files of a table look, by level and for changelogs.
+"""Options of a table for new data files: formats, sizes, names and statistics.
 
 Source: Java `CoreOptions`, `io/KeyValueFileWriterFactory`, `utils/StatsCollectorFactories`.
 """
@@ -12,7 +12,19 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeVar
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, string
+from paimon_spark.options.descriptor import (
+    Option,
+    at_least_one,
+    boolean,
+    field_of,
+    integer,
+    lower,
+    memory_size,
+    names,
+    option,
+    parse_group,
+    string,
+)
 
 T = TypeVar("T")
 
@@ -49,69 +61,34 @@ def stats_mode(text: str) -> StatsMode:
             return StatsMode(StatsKind.VALUES)
     found = _TRUNCATE.fullmatch(word)
     if found is None or int(found[1]) == 0:
-        raise ValueError("expected none, counts, truncate(n) with n above 0, or full")
+        raise ValueError("expected none, counts, full or truncate(<characters>)")
     return StatsMode(StatsKind.VALUES, int(found[1]))
 
 
-def _format_name(text: str) -> str:
-    return text.strip().lower()
-
-
-def _codec(text: str) -> str:
-    return text.strip().lower()
-
-
-def _positive(text: str) -> int:
-    number = integer(text)
-    if number <= 0:
-        raise ValueError("expected a number above 0")
-    return number
-
-
-def _per_level(parse: Callable[[str], T]) -> Callable[[str], Mapping[int, T]]:
-    """A parser of `0:avro,3:parquet`."""
+def per_level(parse: Callable[[str], T]) -> Callable[[str], Mapping[int, T]]:
+    """A parser of values by level, such as `0:avro,3:parquet`."""
 
     def parsed(text: str) -> Mapping[int, T]:
         out: dict[int, T] = {}
         for part in filter(None, (p.strip() for p in text.split(","))):
             level, colon, value = part.partition(":")
-            if not colon or not level.strip().isdigit():
-                raise ValueError("expected level:value pairs such as 0:avro,5:parquet")
-            out[int(level)] = parse(value)
+            if not colon or not level.strip().isdigit() or not value.strip():
+                raise ValueError("expected <level>:<value>, separated by commas, such as 0:avro,5:parquet")
+            out[int(level)] = parse(value.strip())
         return out
 
     return parsed
 
 
-FILE_FORMAT = Option("file.format", _format_name, "parquet", "Format of data files: parquet, orc or avro.")
 FILE_FORMAT_PER_LEVEL: Option[Mapping[int, str]] = Option(
-    "file.format.per.level", _per_level(_format_name), {}, "Formats of files of some levels, such as 0:avro,3:parquet."
+    "file.format.per.level", per_level(lower), {}, "Formats of files of some levels, such as 0:avro,3:parquet."
 )
-FILE_COMPRESSION = Option("file.compression", _codec, "zstd", "Compression of data files.")
-FILE_COMPRESSION_PER_LEVEL: Option[Mapping[int, str]] = Option(
-    "file.compression.per.level", _per_level(_codec), {}, "Compression of files of some levels, such as 0:lz4,1:zstd."
-)
-ZSTD_LEVEL = Option("file.compression.zstd-level", integer, 1, "Level of zstd; higher is smaller and slower.")
-BLOCK_SIZE: Option[int | None] = Option("file.block-size", memory_size, None, "Bytes of a row group or stripe.")
-TARGET_FILE_SIZE: Option[int | None] = Option(
-    "target-file-size", memory_size, None, "Size at which a new data file begins: 128 mb with a primary key, else 256."
-)
+ZSTD_LEVEL = Option("file.compression.zstd-level", integer, 1, "Level of zstd wherever it is used.")
 TARGET_FILE_ROWS: Option[int | None] = Option(
-    "target-file-row-num", _positive, None, "Rows at which a new data file begins; compaction does not look at it."
-)
-DATA_FILE_PREFIX = Option("data-file.prefix", string, "data-", "How names of data files begin.")
-CHANGELOG_FILE_PREFIX = Option("changelog-file.prefix", string, "changelog-", "How names of changelog files begin.")
-CHANGELOG_FILE_FORMAT: Option[str | None] = Option(
-    "changelog-file.format", _format_name, None, "Format of changelog files, when not that of data files."
-)
-CHANGELOG_FILE_COMPRESSION: Option[str | None] = Option(
-    "changelog-file.compression", _codec, None, "Compression of changelog files, when not that of data files."
-)
-CHANGELOG_FILE_STATS: Option[StatsMode | None] = Option(
-    "changelog-file.stats-mode", stats_mode, None, "Statistics of changelog files, when not those of data files."
-)
-SUFFIX_WITH_CODEC = Option(
-    "file.suffix.include.compression", boolean, False, "Names of data files tell their compression."
+    "target-file-row-num",
+    at_least_one(integer),
+    None,
+    "Rows at which a new data file begins; compaction does not look at it.",
 )
 STATS_MODE = Option(
     "metadata.stats-mode",
@@ -119,17 +96,9 @@ STATS_MODE = Option(
     StatsMode(StatsKind.VALUES, 16),
     "What manifests keep of columns: none, counts, truncate(n) or full; default truncate(16).",
 )
-STATS_MODE_PER_LEVEL: Option[Mapping[int, StatsMode]] = Option(
-    "metadata.stats-mode.per.level", _per_level(stats_mode), {}, "Statistics of files of some levels."
+EXTERNAL_PATHS: Option[tuple[str, ...]] = Option(
+    "data-file.external-paths", names, (), "Where data files lie, when not in the table."
 )
-STATS_FIRST_COLUMNS = Option(
-    "metadata.stats-keep-first-n-columns", integer, -1, "Only so many first columns have statistics; -1 is all."
-)
-STATS_DENSE = Option(
-    "metadata.stats-dense-store", boolean, True, "Manifests leave out columns without statistics altogether."
-)
-THIN_MODE = Option("data-file.thin-mode", boolean, False, "Files of tables with keys do not repeat the key columns.")
-EXTERNAL_PATHS = Option("data-file.external-paths", string, "", "Where data files lie, when not in the table.")
 _FORMAT_SETTINGS: Final = tuple(f"{name}." for name in FORMATS)
 _APPEND_TARGET: Final = 256 << 20
 _KEYED_TARGET: Final = 128 << 20
@@ -144,41 +113,73 @@ class FileKindOptions(NamedTuple):
     stats: StatsMode
 
     def extension(self, with_codec: bool) -> str:
-        """What file names end in."""
+        """The ending of file names."""
         codec = _CODEC_EXTENSIONS.get(self.compression, self.compression) if with_codec else ""
         return f".{codec}.{self.format}" if codec else f".{self.format}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DataFileOptions:
-    """How new data files look. See the options of this module for what each means.
+    """How new data files look.
 
     Attributes:
+        target_file_size: size at which a new file begins, where it is set; `target_bytes` has the default.
         column_stats: statistics of single columns, by name; they win over every other setting.
         settings: options of the formats themselves, prefix included.
     """
 
-    format: str
-    format_per_level: Mapping[int, str]
-    compression: str
-    compression_per_level: Mapping[int, str]
-    zstd_level: int
-    block_size: int | None
-    target_file_size: int
-    target_file_rows: int | None
-    prefix: str
-    changelog_prefix: str
-    changelog_format: str | None
-    changelog_compression: str | None
-    changelog_stats: StatsMode | None
-    suffix_with_codec: bool
-    stats: StatsMode
-    stats_per_level: Mapping[int, StatsMode]
-    stats_first_columns: int
-    stats_dense: bool
+    format: str = option("file.format", lower, "parquet", "Format of data files: parquet, orc or avro.")
+    format_per_level: Mapping[int, str] = field_of(FILE_FORMAT_PER_LEVEL)
+    compression: str = option("file.compression", lower, "zstd", "Compression of data files.")
+    compression_per_level: Mapping[int, str] = option(
+        "file.compression.per.level",
+        per_level(lower),
+        {},
+        "Compression of files of some levels, such as 0:lz4,1:zstd.",
+    )
+    zstd_level: int = field_of(ZSTD_LEVEL)
+    block_size: int | None = option("file.block-size", memory_size, None, "Bytes of a row group or stripe.")
+    target_file_size: int | None = option(
+        "target-file-size",
+        memory_size,
+        None,
+        "Size at which a new data file begins: 128 mb with a primary key, else 256.",
+    )
+    target_file_rows: int | None = field_of(TARGET_FILE_ROWS)
+    prefix: str = option("data-file.prefix", string, "data-", "How names of data files begin.")
+    changelog_prefix: str = option("changelog-file.prefix", string, "changelog-", "How names of changelog files begin.")
+    changelog_format: str | None = option(
+        "changelog-file.format", lower, None, "Format of changelog files, when not that of data files."
+    )
+    changelog_compression: str | None = option(
+        "changelog-file.compression", lower, None, "Compression of changelog files, when not that of data files."
+    )
+    changelog_stats: StatsMode | None = option(
+        "changelog-file.stats-mode", stats_mode, None, "Statistics of changelog files, when not those of data files."
+    )
+    suffix_with_codec: bool = option(
+        "file.suffix.include.compression", boolean, False, "Names of data files tell their compression."
+    )
+    stats: StatsMode = field_of(STATS_MODE)
+    stats_per_level: Mapping[int, StatsMode] = option(
+        "metadata.stats-mode.per.level", per_level(stats_mode), {}, "Statistics of files of some levels."
+    )
+    stats_first_columns: int = option(
+        "metadata.stats-keep-first-n-columns", integer, -1, "Only so many first columns have statistics; -1 is all."
+    )
+    stats_dense: bool = option(
+        "metadata.stats-dense-store", boolean, True, "Manifests leave out columns without statistics altogether."
+    )
     column_stats: Mapping[str, StatsMode]
-    thin_mode: bool
+    thin_mode: bool = option(
+        "data-file.thin-mode", boolean, False, "Files of tables with keys do not repeat the key columns."
+    )
     settings: Mapping[str, str]
+
+    def target_bytes(self, keyed: bool) -> int:
+        """The size at which a new file begins, of a table with or without a primary key."""
+        default = _KEYED_TARGET if keyed else _APPEND_TARGET
+        return default if self.target_file_size is None else self.target_file_size
 
     def data(self, level: int) -> FileKindOptions:
         """Data files of `level`."""
@@ -200,44 +201,22 @@ class DataFileOptions:
         )
 
 
-def parse_data_file_options(raw: Mapping[str, str], has_keys: bool) -> DataFileOptions:
-    """The group of `raw`.
-
-    Args:
-        raw: options of the table in force.
-        has_keys: whether the table has a primary key; decides the default size of files.
+def parse_data_file_options(raw: Mapping[str, str]) -> DataFileOptions:
+    """The group of `raw`, the options of a table in force.
 
     Raises:
         InvalidOptionError: a value of the wrong type.
         UnsupportedFeatureError: a format that cannot be written, or data files outside the table.
     """
-    if EXTERNAL_PATHS.get(raw).strip():
+    if EXTERNAL_PATHS.get(raw):
         raise UnsupportedFeatureError(
             f"option {EXTERNAL_PATHS.key} puts new data files outside the table, which cannot be written yet",
             feature=EXTERNAL_PATHS.key,
         )
-    size = TARGET_FILE_SIZE.get(raw)
-    out = DataFileOptions(
-        format=FILE_FORMAT.get(raw),
-        format_per_level=FILE_FORMAT_PER_LEVEL.get(raw),
-        compression=FILE_COMPRESSION.get(raw),
-        compression_per_level=FILE_COMPRESSION_PER_LEVEL.get(raw),
-        zstd_level=ZSTD_LEVEL.get(raw),
-        block_size=BLOCK_SIZE.get(raw),
-        target_file_size=size if size is not None else _KEYED_TARGET if has_keys else _APPEND_TARGET,
-        target_file_rows=TARGET_FILE_ROWS.get(raw),
-        prefix=DATA_FILE_PREFIX.get(raw),
-        changelog_prefix=CHANGELOG_FILE_PREFIX.get(raw),
-        changelog_format=CHANGELOG_FILE_FORMAT.get(raw),
-        changelog_compression=CHANGELOG_FILE_COMPRESSION.get(raw),
-        changelog_stats=CHANGELOG_FILE_STATS.get(raw),
-        suffix_with_codec=SUFFIX_WITH_CODEC.get(raw),
-        stats=STATS_MODE.get(raw),
-        stats_per_level=STATS_MODE_PER_LEVEL.get(raw),
-        stats_first_columns=STATS_FIRST_COLUMNS.get(raw),
-        stats_dense=STATS_DENSE.get(raw),
+    out = parse_group(
+        DataFileOptions,
+        raw,
         column_stats=_column_stats(raw),
-        thin_mode=THIN_MODE.get(raw),
         settings={k: v for k, v in raw.items() if k.startswith(_FORMAT_SETTINGS)},
     )
     for name in (out.format, *out.format_per_level.values(), out.changelog_format):

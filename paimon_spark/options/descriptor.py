@@ -1,4 +1,4 @@
-"""Option descriptors and the text forms they accept.
+"""Option descriptors, the text forms they parse, and option text in force for a read.
 
 Source: Java `options/ConfigOption`, `options/MemorySize`, `utils/TimeUtils` for durations and sizes.
 """
@@ -9,11 +9,17 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any, Final, Generic, TypeVar
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from paimon_spark.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    G = TypeVar("G", bound=DataclassInstance)
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
@@ -34,11 +40,7 @@ class Option(Generic[T]):
     fallbacks: tuple[str, ...] = ()
 
     def get(self, options: Mapping[str, str]) -> T:
-        """The value in `options`, or the default.
-
-        Raises:
-            InvalidOptionError: the text is not of the option's type.
-        """
+        """The value in `options`, or the default. Raises InvalidOptionError: the text is not of the type."""
         for key in (self.key, *self.fallbacks):
             text = options.get(key)
             if text is not None:
@@ -50,6 +52,29 @@ class Option(Generic[T]):
 
     def is_set(self, options: Mapping[str, str]) -> bool:
         return any(k in options for k in (self.key, *self.fallbacks))
+
+
+def option(key: str, parse: Callable[[str], T], default: T, doc: str, fallbacks: tuple[str, ...] = ()) -> T:
+    """A field of a group, with the descriptor of the option that `parse_group` fills it from."""
+    return field_of(Option(key, parse, default, doc, fallbacks))
+
+
+def field_of(described: Option[T]) -> T:
+    """A field of a group that `parse_group` fills from an option that others name too."""
+    made: T = field(default_factory=lambda: described.default, metadata={"option": described})
+    return made
+
+
+@cache
+def options_of(group: type[DataclassInstance]) -> dict[str, Option[Any]]:
+    """The options that the fields of a group are filled from, by field."""
+    return {f.name: f.metadata["option"] for f in fields(group) if "option" in f.metadata}
+
+
+def parse_group(group: type[G], options: Mapping[str, str], **derived: Any) -> G:
+    """Fill a group from option text; `derived` are fields computed from several options. Raises InvalidOptionError."""
+    read = {name: found.get(options) for name, found in options_of(group).items() if name not in derived}
+    return group(**read, **derived)
 
 
 def boolean(text: str) -> bool:
@@ -70,12 +95,25 @@ def integer(text: str) -> int:
         raise ValueError("expected a whole number") from None
 
 
+def at_least_one(parse: Callable[[str], int]) -> Callable[[str], int]:
+    """A parser of numbers, sizes or durations that refuses those below 1."""
+
+    @wraps(parse)  # the options reference names the kind of value by it
+    def checked(text: str) -> int:
+        value = parse(text)
+        if value < 1:
+            raise ValueError("expected at least 1")
+        return value
+
+    return checked
+
+
 def fraction(text: str) -> float:
     """A number, with or without decimals."""
     try:
         number = float(text.strip())
     except ValueError:
-        raise ValueError("expected a number") from None
+        number = math.nan
     if not math.isfinite(number):
         raise ValueError("expected a number")
     return number
@@ -86,6 +124,16 @@ def string(text: str) -> str:
     return text
 
 
+def trimmed(text: str) -> str:
+    """The text without blanks around it."""
+    return text.strip()
+
+
+def lower(text: str) -> str:
+    """The text in lower case, without blanks around it."""
+    return text.strip().lower()
+
+
 def names(text: str) -> tuple[str, ...]:
     """A comma-separated list of names, trimmed, empty ones dropped."""
     return tuple(n for n in (p.strip() for p in text.split(",")) if n)
@@ -93,13 +141,18 @@ def names(text: str) -> tuple[str, ...]:
 
 def enum_of(cls: type[E]) -> Callable[[str], E]:
     """A parser of the values of `cls`, case-insensitive, `_` the same as `-`."""
+    return one_of({str(member.value): member for member in cls})
 
-    def parse(text: str) -> E:
-        wanted = text.strip().lower().replace("_", "-")
-        for member in cls:
-            if str(member.value).lower() == wanted:
-                return member
-        raise ValueError("expected one of " + ", ".join(str(m.value) for m in cls))
+
+def one_of(values: Mapping[str, T]) -> Callable[[str], T]:
+    """A parser of the names of `values`, as `enum_of`."""
+    by_word = {name.lower().replace("_", "-"): value for name, value in values.items()}
+
+    def parse(text: str) -> T:
+        try:
+            return by_word[text.strip().lower().replace("_", "-")]
+        except KeyError:
+            raise ValueError("expected one of " + ", ".join(values)) from None
 
     return parse
 
@@ -129,10 +182,9 @@ def _quantity(text: str, units: Mapping[str, int], what: str) -> int:
 
 
 def spelt(options: Mapping[str, str], by_lower: Mapping[str, str]) -> dict[str, str]:
-    """`options` with every key that `by_lower` holds in lower case spelt as there; other keys stay.
+    """Spell keys as `by_lower` maps their lower-case form; other keys stay.
 
-    Raises:
-        InvalidOptionError: one option is given twice with two values, in different spellings.
+    Raises InvalidOptionError: one option has two values, in different spellings.
     """
     out: dict[str, str] = {}
     for key, value in options.items():
@@ -166,11 +218,36 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
 
 
 def unknown_option(key: str, known: Iterable[str], what: str) -> InvalidOptionError:
-    """The error for an option nobody knows."""
+    """The error for an unknown option, with the nearest known names."""
     return InvalidOptionError(f"unknown {what} option {key!r}{did_you_mean(key, known)}", option=key)
 
 
-def describe(option: Option[Any]) -> dict[str, str]:
-    """Key, default and sentence of an option, for references made from the code."""
-    default = option.default.value if isinstance(option.default, Enum) else option.default
-    return {"key": option.key, "default": "" if default is None else str(default), "doc": option.doc}
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """Option text of a read over what the table stores.
+
+    Attributes:
+        stored: keys whose values the table stores.
+    """
+
+    options: Mapping[str, str]
+    stored: frozenset[str]
+
+    def get(self, wanted: Option[T]) -> T:
+        """The value, or the default. Raises InvalidOptionError, which says so where the table stores the text."""
+        try:
+            return wanted.get(self.options)
+        except InvalidOptionError as e:
+            key = e.context.get("option")
+            if key not in self.stored:
+                raise
+            raise InvalidOptionError(
+                f"{e.message}; the table stores this value: give the read another one, or alter the table", **e.context
+            ) from e
+
+    def show(self, key: str) -> str:
+        """Key and value for messages, with a note where the table stores them."""
+        return f"{key} = {self.options[key]!r}" + (" (stored in the table)" if key in self.stored else "")
+
+    def found(self, keys: Iterable[str]) -> list[str]:
+        return [key for key in keys if key in self.options]

@@ -1,7 +1,7 @@
-"""LineageOptions: under which job a read or a write is recorded. Of a job or a catalog, never stored in a table.
+"""Options of a job: the name it is recorded under in lineage, and its commit listeners.
 
-A stored option would name code that every reader of the table runs, or put the work of others under one job's name:
-they are read from what was given for this use alone (`TableHandle.overrides`).
+They are never stored in a table: a stored option would name code that every reader of the table runs, or record the
+work of others under one job. They are read from `TableHandle.overrides` alone.
 """
 
 from __future__ import annotations
@@ -48,14 +48,11 @@ OF_ONE_USE: Final = tuple(o.key for o in OPTIONS)
 
 @dataclass(frozen=True, slots=True)
 class LineageOptions:
-    """What one read or write says of its job.
+    """The job of one read or write.
 
     Attributes:
-        job: None when it says nothing.
-        barrier: number of this run of a batch job; None: the next one.
-        flush_interval_ms: least time between two commits of a process to the lineage tables; None when not given.
-        no_sources: whether what is written comes from no Paimon table.
-        unknown_sources: whether it also comes from reads that do not name the job.
+        barrier: None for the next one.
+        flush_interval_ms: None when not given.
     """
 
     job: str | None = None
@@ -67,21 +64,12 @@ class LineageOptions:
 
 def check_job_options(overrides: Mapping[str, str]) -> None:
     """Check the options of a job among those given for one use of a table. Raises InvalidOptionError."""
-    if not any(key in overrides for key in OF_ONE_USE):
-        return
     parse_lineage_options(overrides)
     parse_listeners(overrides)
 
 
 def parse_listeners(overrides: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Module and class of each listener named in the options given for one use of a table.
-
-    Args:
-        overrides: `TableHandle.overrides`; never the options that a table stores.
-
-    Raises:
-        InvalidOptionError: a name is not of the form module:Class.
-    """
+    """Module and class of each listener. Raises InvalidOptionError: a name is not of the form module:Class."""
     found = []
     for name in LISTENERS.get(overrides):
         module, colon, cls = (part.strip() for part in name.partition(":"))
@@ -95,10 +83,7 @@ def parse_listeners(overrides: Mapping[str, str]) -> tuple[tuple[str, str], ...]
 
 
 def parse_lineage_options(overrides: Mapping[str, str]) -> LineageOptions:
-    """What the options given for one use of a table say of its job.
-
-    Args:
-        overrides: `TableHandle.overrides`; never the options that a table stores.
+    """Parse the job options given for one use of a table.
 
     Raises:
         InvalidOptionError: a blank job, a negative number, no duration, or neither true nor false.

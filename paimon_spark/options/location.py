@@ -1,16 +1,24 @@
-"""Where a table lies and what of it is meant: a path or a name, a branch, a system table.
+"""Locations of tables: paths, names in a warehouse, `$` suffixes, and configured defaults.
+
+Defaults come from `PAIMON_WAREHOUSE` and a TOML file, `~/.config/paimon-spark/config.toml` or the one that
+`PAIMON_CONFIG` names: `warehouse = "s3://lake/wh"` and file system options: `"fs.key" = "…"`, or `[s3]` with
+`endpoint = "…"`.
 
 Source: Java `catalog/Identifier` for names with `$`; `CatalogUtils` for the layout of a warehouse.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 from paimon_spark.errors import InvalidOptionError
+from paimon_spark.options.descriptor import unknown_option
+from paimon_spark.options.known import is_storage_option
 
 DATABASE_SUFFIX: Final = ".db"
 MAIN: Final = "main"
@@ -36,11 +44,7 @@ class TableLocation:
 
 
 def locate(text: str, options: Mapping[str, str]) -> TableLocation:
-    """The table that `text` names: a path or URL, or `db.t` in the `warehouse` of `options`.
-
-    Raises:
-        InvalidOptionError: `text` is blank or its `$` parts are not of a table.
-    """
+    """The table that `text` names: a path, or `db.t` in the `warehouse` of `options`. Raises as `split_suffix`."""
     bare, branch, system_table = split_suffix(text.strip())
     warehouse = options.get("warehouse")
     if warehouse and is_name(bare):
@@ -55,20 +59,11 @@ def is_name(text: str) -> bool:
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """Database and table of `db.t`; backquotes go, and so does a catalog in front (`paimon.db.t`).
-
-    Raises:
-        InvalidOptionError: not such a name.
-    """
+    """Database and table of `db.t`, without backquotes or a catalog (`paimon.db.t`). Raises InvalidOptionError."""
     if not is_name(text):
         raise InvalidOptionError(f"{text!r} is not the name of a table; expected database.table", name=text)
     parts = [p.strip("`") for p in re.findall(r"`[^`]+`|[^.]+", text)]
     return parts[-2], parts[-1]
-
-
-def quoted(name: str) -> str:
-    """`name` as an identifier of Spark's SQL: in backquotes."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def database_url(warehouse: str, database: str) -> str:
@@ -107,11 +102,7 @@ def split_suffix(text: str) -> tuple[str, str | None, str | None]:
 
 
 def branch_in_force(location: TableLocation, option: str | None) -> str:
-    """The branch to read: of the name, else of the option, else main.
-
-    Raises:
-        InvalidOptionError: both are given and differ.
-    """
+    """The branch of the name, else of the option, else main. Raises InvalidOptionError: the two differ."""
     if location.branch is not None and option is not None and location.branch != option:
         raise InvalidOptionError(
             f"two branches are given for table {location.name}: $branch_{location.branch} in its name and "
@@ -132,3 +123,88 @@ def _trimmed(text: str) -> str:
     """Without trailing slashes, except those of a root."""
     trimmed = text.rstrip("/")
     return trimmed if trimmed and not trimmed.endswith(":") else text
+
+
+TABLE_DEFAULT: Final = "table-default."
+"""How options begin that are for tables to be made."""
+
+
+def table_defaults(options: Mapping[str, str]) -> dict[str, str]:
+    """Options for tables that a catalog with these options creates."""
+    return {k.removeprefix(TABLE_DEFAULT): v for k, v in options.items() if k.startswith(TABLE_DEFAULT)}
+
+
+def without_table_defaults(options: Mapping[str, str]) -> dict[str, str]:
+    """Options for tables that exist already."""
+    return {k: v for k, v in options.items() if not k.startswith(TABLE_DEFAULT)}
+
+
+WAREHOUSE_VARIABLE: Final = "PAIMON_WAREHOUSE"
+CONFIG_VARIABLE: Final = "PAIMON_CONFIG"
+
+
+def configured(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """`warehouse` and file system options of environment and configuration file. Raises InvalidOptionError."""
+    variables = os.environ if environ is None else environ
+    named = variables.get(CONFIG_VARIABLE)
+    path = named or os.path.join(
+        variables.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config"),
+        "paimon-spark",
+        "config.toml",
+    )
+    out = dict(_from_file(path, _changed_ns(path, bool(named))))
+    if variables.get(WAREHOUSE_VARIABLE):
+        out["warehouse"] = variables[WAREHOUSE_VARIABLE]
+    return out
+
+
+def _changed_ns(path: str, must_exist: bool) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError as e:
+        if must_exist:
+            raise InvalidOptionError(
+                f"the configuration file {path} that {CONFIG_VARIABLE} names cannot be read: {e.strerror}", path=path
+            ) from e
+        return 0
+
+
+@lru_cache(maxsize=4)
+def _from_file(path: str, changed_ns: int) -> Mapping[str, str]:
+    if not changed_ns:
+        return {}
+    try:
+        with open(path, "rb") as f:
+            tree = _parse_toml(f.read())
+    except (OSError, ValueError) as e:
+        raise InvalidOptionError(f"the configuration file {path} cannot be read: {e}", path=path) from e
+    options = _flat(tree, path)
+    for key in options:
+        if key != "warehouse" and not is_storage_option(key):
+            error = unknown_option(key, ["warehouse", "fs", "s3"], "configuration")
+            raise InvalidOptionError(f"{error} in {path}; known are warehouse, fs.* and s3.*", option=key, path=path)
+    return options
+
+
+def _parse_toml(data: bytes) -> dict[str, Any]:
+    try:
+        import tomllib  # imported here: most sessions have no configuration file
+    except ImportError as e:  # Python 3.10
+        raise ValueError("reading TOML needs Python 3.11; set PAIMON_WAREHOUSE or give options instead") from e
+    return tomllib.loads(data.decode())
+
+
+def _flat(tree: Mapping[str, Any], path: str, prefix: str = "") -> dict[str, str]:
+    """Nested tables joined by dots, values as option text."""
+    out: dict[str, str] = {}
+    for key, value in tree.items():
+        name = prefix + key
+        if isinstance(value, Mapping):
+            out.update(_flat(value, path, name + "."))
+        elif isinstance(value, bool):
+            out[name] = str(value).lower()
+        elif isinstance(value, (str, int, float)):
+            out[name] = str(value)
+        else:
+            raise InvalidOptionError(f"{name} in {path}: expected text, a number or true/false", option=name, path=path)
+    return out

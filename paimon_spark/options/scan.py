@@ -1,7 +1,7 @@
-"""ScanOptions: what one read asks for, parsed once from option text.
+"""Options of one batch read: ScanOptions.
 
-Keys are taken in any case, because Spark lower-cases them. Which version a text means is decided by
-`refs`; here it stays the pair of key and text that the user gave.
+Keys are taken in any case, because Spark lower-cases them. `metadata.resolve` finds what a version means; here it stays
+the pair of key and text that the user gave.
 """
 
 from __future__ import annotations
@@ -13,9 +13,17 @@ from enum import Enum
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, spelt, string, unknown_option
+from paimon_spark.options.descriptor import (
+    Option,
+    at_least_one,
+    boolean,
+    enum_of,
+    integer,
+    spelt,
+    string,
+    unknown_option,
+)
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
-from paimon_spark.options.stream_keys import OLD_KEYS
 
 
 class IncrementalMode(str, Enum):
@@ -34,6 +42,8 @@ VERSION_KEYS: Final = (
     "scan.savepoint-id", "scan.timestamp", "scan.timestamp-millis", "scan.watermark", FILE_TIME_KEY,
     CREATION_TIME_KEY,
 )  # fmt: skip
+OLD_KEYS: Final = {"log.scan.timestamp-millis": "scan.timestamp-millis", "log.scan": "scan.mode"}
+"""Keys of older releases, and what they are called now."""
 INCREMENTAL_KEYS: Final = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
 
 BRANCH: Option[str | None] = Option("branch", string, None, "The branch to read.", ("scan.branch",))
@@ -45,7 +55,7 @@ TIME_ZONE: Option[str | None] = Option(
     "time-zone", string, None, "Zone of timestamps written without one; default is the machine's."
 )
 ROW_KIND = Option("read.changelog", boolean, False, "Add a first column rowkind: +I, -U, +U or -D.")
-BATCH_ROWS = Option("read.batch-size", integer, 65536, "Most rows in an Arrow batch.")
+BATCH_ROWS = Option("read.batch-size", at_least_one(integer), 65536, "Most rows in an Arrow batch.")
 _MILLIS: Final[Mapping[str, Option[int | None]]] = {
     key: Option(key, integer, None, f"Only rows of {what} since then, in epoch milliseconds.")
     for key, what in ((FILE_TIME_KEY, "files made"), (CREATION_TIME_KEY, "commits made"))
@@ -55,10 +65,7 @@ INCREMENTAL_MODE = Option(
     "What is read between two versions: auto, delta, changelog or diff.",
 )  # fmt: skip
 TAG_TO_SNAPSHOT = Option(
-    "incremental-between-tag-to-snapshot",
-    boolean,
-    False,
-    "Two tags stand for their snapshots, not for a diff.",
+    "incremental-between-tag-to-snapshot", boolean, False, "Two tags stand for their snapshots, not for a diff."
 )
 OPTIONS: Final = (BRANCH, WHERE, COLUMNS, TIME_ZONE, ROW_KIND, BATCH_ROWS, INCREMENTAL_MODE, TAG_TO_SNAPSHOT)
 
@@ -86,10 +93,7 @@ _STORED_START: Final = frozenset(
     )
 )  # fmt: skip
 """Options by which a table itself says where its reads start, as Paimon names them."""
-_NOT_YET: Final = (
-    "scan.bucket",
-    "scan.partitions",
-)
+_NOT_YET: Final = ("scan.bucket", "scan.partitions")
 """Options that would leave rows out; passing over them would return more than was asked."""
 
 
@@ -114,12 +118,8 @@ class ScanOptions:
     """What one read asks for.
 
     Attributes:
-        branch: None when the read names none.
         version: the option that names a version, and its text; None reads the newest snapshot.
-        where: SQL text of a predicate.
         columns: names in output order; None means all columns.
-        time_zone: zone of timestamps written without one; None means the machine's.
-        row_kind: add a first column `rowkind`.
         table_options: table options in force for this read only, as text.
         storage_options: how to reach the file system, as text.
     """
@@ -137,11 +137,7 @@ class ScanOptions:
 
     @property
     def created_since_ms(self) -> int | None:
-        """The moment since when rows are asked for, by the time of their files or commits; None for all.
-
-        Raises:
-            InvalidOptionError: it is no number.
-        """
+        """Epoch milliseconds since when files or commits are read; None for all. Raises InvalidOptionError."""
         if self.version is None or self.version[0] not in (FILE_TIME_KEY, CREATION_TIME_KEY):
             return None
         key, text = self.version
@@ -153,16 +149,12 @@ class ScanOptions:
 
 
 def canonical(options: Mapping[str, str]) -> dict[str, str]:
-    """`options` with every known key spelt as documented; unknown keys stay.
-
-    Raises:
-        InvalidOptionError: one option is given twice with two values, in different spellings.
-    """
+    """Spell every known key as documented; unknown keys stay. Raises as `spelt`."""
     return spelt(options, _BY_LOWER)
 
 
 def parse_scan_options(options: Mapping[str, str]) -> ScanOptions:
-    """The read that `options` ask for; keys that say where the table lies are passed over.
+    """Parse the options of a batch read; keys that locate the table are ignored.
 
     Raises:
         InvalidOptionError: an unknown option (the nearest name is offered), a value of the wrong type,
@@ -173,9 +165,6 @@ def parse_scan_options(options: Mapping[str, str]) -> ScanOptions:
     _refuse_unknown(given)
     version, incremental = _version(given)
     _check_mode(given, version, incremental)
-    batch_rows = BATCH_ROWS.get(given)
-    if batch_rows < 1:
-        raise InvalidOptionError(f"option {BATCH_ROWS.key} = {batch_rows}: at least 1", option=BATCH_ROWS.key)
     columns = COLUMNS.get(given)
     return ScanOptions(
         branch=branch_named(given),
@@ -185,14 +174,14 @@ def parse_scan_options(options: Mapping[str, str]) -> ScanOptions:
         columns=None if columns is None else split_names(columns),
         time_zone=TIME_ZONE.get(given),
         row_kind=ROW_KIND.get(given),
-        batch_rows=batch_rows,
+        batch_rows=BATCH_ROWS.get(given),
         table_options={k: v for k, v in given.items() if k not in _SPECIAL_KEYS and not is_storage_option(k)},
         storage_options={k: v for k, v in given.items() if is_storage_option(k)},
     )
 
 
 def with_stored_start(asked: ScanOptions, given: Mapping[str, str], stored: Mapping[str, str]) -> ScanOptions:
-    """The read with the version or range that the table's own options name, where the read itself names none.
+    """Use the version or range stored in the table where the read names none.
 
     Args:
         asked: the read.
@@ -217,10 +206,9 @@ def with_stored_start(asked: ScanOptions, given: Mapping[str, str], stored: Mapp
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """Comma-separated column names; a name in backquotes may hold commas, and `` for a backquote.
+    """Comma-separated column names; in backquotes they may hold commas, and `` for a backquote.
 
-    Raises:
-        InvalidOptionError: the list is empty, or a name is.
+    Raises InvalidOptionError: the list is empty, or a name is.
     """
     found = tuple(
         quoted.replace("``", "`") if quoted else plain.strip()
@@ -229,9 +217,7 @@ def split_names(text: str) -> tuple[str, ...]:
     parts = found[:-1] if found and not found[-1] else found  # the pattern also matches at the very end
     if not parts or not all(parts):
         raise InvalidOptionError(
-            f"option columns = {text!r}: expected column names separated by commas",
-            option="columns",
-            value=text,
+            f"option columns = {text!r}: expected column names separated by commas", option="columns", value=text
         )
     return parts
 
@@ -247,16 +233,11 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
 
 
 def branch_named(given: Mapping[str, str]) -> str | None:
-    """The branch that option `branch`, or its other name, names; None when neither is given.
-
-    Raises:
-        InvalidOptionError: both are given and differ, or it is blank.
-    """
+    """The branch that is given. Raises InvalidOptionError: it is blank, or there are two."""
     names = {k: given[k].strip() for k in (BRANCH.key, *BRANCH.fallbacks) if k in given}
     if len(set(names.values())) > 1:
         raise InvalidOptionError(
-            "two branches are given: " + " and ".join(f"{k} = {v!r}" for k, v in names.items()),
-            option="branch",
+            "two branches are given: " + " and ".join(f"{k} = {v!r}" for k, v in names.items()), option="branch"
         )
     name = next(iter(names.values()), None)
     if name == "":
@@ -300,6 +281,5 @@ def _check_mode(given: Mapping[str, str], version: tuple[str, str] | None, incre
     needed = _MODES_BY_KEY[mode]
     if asked not in needed:
         raise InvalidOptionError(
-            f"scan.mode = {mode!r} needs one of {', '.join(needed)}; found {asked or 'none'}",
-            option="scan.mode",
+            f"scan.mode = {mode!r} needs one of {', '.join(needed)}; found {asked or 'none'}", option="scan.mode"
         )

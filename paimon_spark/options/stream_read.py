@@ -1,10 +1,11 @@
-"""StreamReadOptions: what one streaming read asks for, parsed once from option text.
+"""Options of one streaming read: StreamReadOptions.
 
 A table may store options of streams (`consumer-id`, `scan.mode`, `read.stream.*`); they count where the read gives
-nothing else. A start given with the read takes the place of a stored one as a whole; given limits take the place of
-stored alignment, and the reverse.
+nothing else. A start given with the read replaces a stored one as a whole; given limits replace stored alignment, and
+the reverse.
 
-Source: Java `CoreOptions.startupMode`, `SchemaValidation.validateStartupMode`, `PaimonMicroBatchStream`.
+Source: Java `CoreOptions.startupMode`, `SchemaValidation.validateStartupMode`, `SparkConnectorOptions`,
+`PaimonMicroBatchStream`; `read.stream.aligned` is this package's own.
 """
 
 from __future__ import annotations
@@ -15,34 +16,26 @@ from enum import Enum
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.options.descriptor import Option, did_you_mean, enum_of, integer
-from paimon_spark.options.in_force import InForce
-from paimon_spark.options.scan import BATCH_ROWS, INCREMENTAL_KEYS, ScanOptions, canonical, parse_scan_options
-from paimon_spark.options.stream_keys import (
-    ALIGNED,
-    ALIGNED_SNAPSHOTS,
-    ALIGNMENT,
-    BOUNDED_WATERMARK,
-    CONSUMER,
-    CONSUMER_MODE,
+from paimon_spark.options.descriptor import (
+    InForce,
+    Option,
+    at_least_one,
+    boolean,
+    did_you_mean,
+    duration_ms,
+    enum_of,
+    integer,
+    memory_size,
+    string,
+)
+from paimon_spark.options.scan import (
     CREATION_TIME_KEY,
-    DELAY,
     FILE_TIME_KEY,
-    ID_KEYS,
-    IGNORE_PROGRESS,
-    LIMITS,
-    MAX_DELAY,
-    MILLIS_KEYS,
-    MIN_ROWS,
-    MODE,
+    INCREMENTAL_KEYS,
     OLD_KEYS,
-    READ_APPEND_OVERWRITE,
-    READ_MODE,
-    READ_OVERWRITE,
-    SCAN_KIND,
-    SNAPSHOT_KEYS,
-    TIME_KEYS,
-    WATERMARK_KEY,
+    ScanOptions,
+    canonical,
+    parse_scan_options,
 )
 
 
@@ -59,6 +52,66 @@ class StartMode(str, Enum):
     FROM_CREATION_TIMESTAMP = "from-creation-timestamp"
 
 
+class ConsumerMode(str, Enum):
+    """How exactly progress of a consumer is kept (`consumer.mode`)."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+
+
+MODE: Option[str] = Option("scan.mode", string, "default", "Where a new stream begins.", ("log.scan",))
+CONSUMER: Option[str | None] = Option(
+    "consumer-id", string, None, "Name under which the branch keeps what the stream has yet to read."
+)
+IGNORE_PROGRESS = Option(
+    "consumer.ignore-progress", boolean, False, "A new stream begins as scan.mode says, whatever its consumer has read."
+)
+CONSUMER_MODE = Option(
+    "consumer.mode", enum_of(ConsumerMode), ConsumerMode.EXACTLY_ONCE, "Of Flink's readers; here all are exact."
+)
+BOUNDED_WATERMARK: Option[int | None] = Option(
+    "scan.bounded.watermark", integer, None, "The stream ends before the first snapshot with a later watermark."
+)
+DELAY: Option[int | None] = Option(
+    "streaming.read.snapshot.delay", duration_ms, None, "Age that a snapshot has to reach before it is read."
+)
+READ_OVERWRITE = Option(
+    "streaming-read-overwrite", boolean, False, "Overwrites of a table with a primary key are read as changes."
+)
+READ_APPEND_OVERWRITE = Option(
+    "streaming-read-append-overwrite", boolean, False, "Rows that overwrites of an append table write are read."
+)
+MAX_FILES: Option[int | None] = Option(
+    "read.stream.maxFilesPerTrigger", at_least_one(integer), None, "Files after which a micro-batch takes no more."
+)
+MAX_BYTES: Option[int | None] = Option(
+    "read.stream.maxBytesPerTrigger", at_least_one(memory_size), None, "Bytes after which a micro-batch takes no more."
+)
+MAX_ROWS: Option[int | None] = Option(
+    "read.stream.maxRowsPerTrigger", at_least_one(integer), None, "Rows after which a micro-batch takes no more."
+)
+MIN_ROWS: Option[int | None] = Option(
+    "read.stream.minRowsPerTrigger", at_least_one(integer), None, "Rows that a micro-batch waits for."
+)
+MAX_DELAY: Option[int | None] = Option(
+    "read.stream.maxTriggerDelayMs", at_least_one(duration_ms), None, "How long a micro-batch waits for them."
+)
+LIMITS: Final = (MAX_FILES, MAX_BYTES, MAX_ROWS, MIN_ROWS, MAX_DELAY)
+ALIGNED = Option("read.stream.aligned", boolean, False, "A micro-batch is one snapshot that changed something.")
+ALIGNED_SNAPSHOTS: Option[int | None] = Option(
+    "read.stream.aligned.snapshots", at_least_one(integer), None, "How many such snapshots an aligned micro-batch is."
+)
+ALIGNMENT: Final = (ALIGNED, ALIGNED_SNAPSHOTS)
+SCAN_KIND = Option("stream-scan-mode", string, "none", "Of jobs that compact tables.")
+READ_MODE = Option("streaming-read-mode", string, "file", "Of tables with a log system, which Paimon has no more.")
+
+TIME_KEYS: Final = ("scan.timestamp", "scan.timestamp-millis", "timestampAsOf")
+SNAPSHOT_KEYS: Final = (
+    "scan.snapshot-id", "scan.tag-name", "scan.tag-id", "scan.savepoint-id", "scan.version", "versionAsOf",
+)  # fmt: skip
+WATERMARK_KEY: Final = "scan.watermark"
+MILLIS_KEYS: Final = ("scan.timestamp-millis", FILE_TIME_KEY, CREATION_TIME_KEY)
+ID_KEYS: Final = ("scan.snapshot-id", "scan.tag-id", "scan.savepoint-id")
 _MODES: Final = ", ".join(m.value for m in StartMode)
 _BATCH_MODES: Final = ("incremental", "latest-delta")
 _KEYS_OF: Final[Mapping[StartMode, tuple[str, ...]]] = {
@@ -81,7 +134,7 @@ _START_KEYS: Final = (*_MODE_OF, WATERMARK_KEY, *INCREMENTAL_KEYS)
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """How much one micro-batch reads; None is no limit.
+    """Limits of one micro-batch; None is no limit.
 
     Attributes:
         min_rows: rows that it waits for, at most `max_delay_ms`.
@@ -106,27 +159,13 @@ class StreamReadOptions:
     """What one streaming read asks for.
 
     Attributes:
-        branch, where, columns, time_zone, row_kind, batch_rows, table_options, storage_options: as in `ScanOptions`.
+        rows: branch, columns and rows that are read; it names no version.
         mode: where a new stream begins; never `default`, which the other options decide.
         start: the option that `mode` needs, and its text; None for a mode that needs none.
-        consumer: under which name progress is kept in the branch; None for nowhere.
-        ignore_progress: a new stream begins by `mode` though its consumer has read before.
-        bounded_watermark: the stream ends before the first snapshot with a later watermark.
-        delay_ms: how old a snapshot has to be to be read.
-        read_overwrite: overwrites of a table with a primary key are read as changes.
-        read_append_overwrite: rows that overwrites of an append table write are read.
-        limits: how much a micro-batch reads.
         aligned: how many snapshots that changed something a micro-batch is; None for any number.
     """
 
-    branch: str | None = None
-    where: str | None = None
-    columns: tuple[str, ...] | None = None
-    time_zone: str | None = None
-    row_kind: bool = False
-    batch_rows: int = BATCH_ROWS.default
-    table_options: Mapping[str, str] = field(default_factory=dict)
-    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    rows: ScanOptions = field(default_factory=ScanOptions)
     mode: StartMode = StartMode.LATEST_FULL
     start: tuple[str, str] | None = None
     consumer: str | None = None
@@ -145,22 +184,9 @@ class StreamReadOptions:
             return None
         return int(self.start[1])
 
-    def scan(self) -> ScanOptions:
-        """The read of the branch's head with the same columns, rows and options."""
-        return ScanOptions(
-            branch=self.branch,
-            where=self.where,
-            columns=self.columns,
-            time_zone=self.time_zone,
-            row_kind=self.row_kind,
-            batch_rows=self.batch_rows,
-            table_options=self.table_options,
-            storage_options=self.storage_options,
-        )
-
 
 def parse_rows_options(options: Mapping[str, str]) -> ScanOptions:
-    """Which rows of which table a stream is of: what can be said before the table is opened.
+    """Parse what a streaming read asks of the table before it is opened: branch, columns, rows.
 
     Raises:
         InvalidOptionError: an unknown option (the nearest name is offered), or a value of the wrong type.
@@ -171,7 +197,7 @@ def parse_rows_options(options: Mapping[str, str]) -> ScanOptions:
 
 
 def parse_stream_options(options: Mapping[str, str], stored: Mapping[str, str] | None = None) -> StreamReadOptions:
-    """The stream that `options` ask for; keys that say where the table lies are passed over.
+    """Parse the options of a streaming read; keys that locate the table are ignored.
 
     Args:
         options: what the read gives, keys in any case.
@@ -182,24 +208,20 @@ def parse_stream_options(options: Mapping[str, str], stored: Mapping[str, str] |
             contradict each other.
         UnsupportedFeatureError: a start or a kind of stream that this package does not have.
     """
-    common = parse_rows_options(options)
+    rows = parse_rows_options(options)
     given = _renamed(canonical(options))
     asked = _in_force(given, _renamed(stored or {}))
     _refuse_other_streams(asked, given)
     mode, start = _start(asked)
+    consumer = asked.get(CONSUMER)
+    if consumer is not None and not consumer.strip():
+        raise InvalidOptionError(f"option {CONSUMER.key} is blank; leave it out for none", option=CONSUMER.key)
     asked.get(CONSUMER_MODE)  # a reader that Spark drives is exact whichever is asked
     return StreamReadOptions(
-        branch=common.branch,
-        where=common.where,
-        columns=common.columns,
-        time_zone=common.time_zone,
-        row_kind=common.row_kind,
-        batch_rows=common.batch_rows,
-        table_options=common.table_options,
-        storage_options=common.storage_options,
+        rows=rows,
         mode=mode,
         start=start,
-        consumer=_consumer(asked),
+        consumer=consumer,
         ignore_progress=asked.get(IGNORE_PROGRESS),
         bounded_watermark=asked.get(BOUNDED_WATERMARK),
         delay_ms=asked.get(DELAY),
@@ -235,7 +257,7 @@ def _in_force(given: Mapping[str, str], stored: Mapping[str, str]) -> InForce:
 
 
 def _wants_alignment(options: Mapping[str, str]) -> bool:
-    """A number of snapshots asks for alignment too, unless that is said not to be wanted."""
+    """Whether alignment is asked for, also by a number of snapshots alone."""
     return ALIGNED.get(options) or (ALIGNED.key not in options and ALIGNED_SNAPSHOTS.key in options)
 
 
@@ -325,13 +347,6 @@ def _refuse_other_streams(asked: InForce, given: Mapping[str, str]) -> None:
             f"{asked.show(ranges[0])} goes with a batch read between two versions, not with a stream; leave it out",
             feature=ranges[0],
         )
-
-
-def _consumer(asked: InForce) -> str | None:
-    name = asked.get(CONSUMER)
-    if name is not None and not name.strip():
-        raise InvalidOptionError(f"option {CONSUMER.key} is blank; leave it out for none", option=CONSUMER.key)
-    return name
 
 
 def _limits(asked: InForce) -> ReadLimits:

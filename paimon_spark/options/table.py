@@ -1,183 +1,196 @@
-"""TableOptions: what a table says about itself that decides how its files are read and merged.
+"""TableOptions: the options of a table in force, parsed once into groups.
 
-Options of single columns (`fields.<column>.…`) and of merge functions are parsed beside what they
-configure, from `TableOptions.raw`.
+The handle of an opened table carries them. What every read needs is parsed at once; the other groups are parsed when
+first used, at most once per handle, so that a bad value fails where it matters and readers do not pay for writers.
+
+To add an option: add a field with its descriptor to its group; `known.py` lists the key by the type of its values, for
+checks of stored options.
 
 Source: Java `CoreOptions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
-from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, memory_size, names, string
-
-
-class MergeEngine(str, Enum):
-    """How rows of one primary key become one row."""
-
-    DEDUPLICATE = "deduplicate"
-    PARTIAL_UPDATE = "partial-update"
-    AGGREGATION = "aggregation"
-    FIRST_ROW = "first-row"
-
-
-class ChangelogProducer(str, Enum):
-    """Who writes changelog files, and when."""
-
-    NONE = "none"
-    INPUT = "input"
-    LOOKUP = "lookup"
-    FULL_COMPACTION = "full-compaction"
-
-
-class SortOrder(str, Enum):
-    """Which of two sequence values is the later one."""
-
-    ASCENDING = "ascending"
-    DESCENDING = "descending"
-
-
-class BucketFunction(str, Enum):
-    """How a bucket key becomes a bucket number."""
-
-    DEFAULT = "default"
-    MOD = "mod"
-    HIVE = "hive"
-
-
-BUCKET = Option("bucket", integer, -1, "Buckets of a partition; -1 unaware or dynamic, -2 postponed.")
-BUCKET_FUNCTION = Option(
-    "bucket-function.type",
-    enum_of(BucketFunction),
-    BucketFunction.DEFAULT,
-    "How a bucket key becomes a bucket.",
+from paimon_spark.options.commit import ManifestOptions, parse_commit_options
+from paimon_spark.options.compaction import (
+    parse_append_compaction_options,
+    parse_compaction_options,
+    parse_record_expiry_options,
 )
-MERGE_ENGINE = Option(
-    "merge-engine",
-    enum_of(MergeEngine),
-    MergeEngine.DEDUPLICATE,
-    "How rows of one primary key become one row.",
+from paimon_spark.options.core import (
+    BUCKET,
+    BUCKET_FUNCTION,
+    CHANGELOG_PRODUCER,
+    COMPACTION_TRIGGER,
+    DELETION_VECTORS,
+    FALLBACK_BRANCH,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    MERGE_ON_READ,
+    NUM_LEVELS,
+    PRIMARY_BRANCH,
+    SEQUENCE_NUMBER_COLUMN,
+    SEQUENCE_ORDER,
+    SPLIT_OPEN_COST,
+    BucketFunction,
+    ChangelogProducer,
+    MergeEngine,
+    SortOrder,
+    parse_merge_options,
 )
-SEQUENCE_FIELD: Option[tuple[str, ...]] = Option(
-    "sequence.field", names, (), "Columns that order the rows of one key before their arrival does."
-)
-SEQUENCE_ORDER = Option(
-    "sequence.field.sort-order", enum_of(SortOrder), SortOrder.ASCENDING, "Direction of sequence.field."
-)
-IGNORE_DELETE = Option(
-    "ignore-delete",
+from paimon_spark.options.data_files import EXTERNAL_PATHS, parse_data_file_options
+from paimon_spark.options.descriptor import (
     boolean,
-    False,
-    "Rows of kind -U and -D are skipped.",
-    ("first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
+    field_of,
+    memory_size,
+    names,
+    option,
+    parse_group,
+    string,
 )
-CHANGELOG_PRODUCER = Option(
-    "changelog-producer", enum_of(ChangelogProducer), ChangelogProducer.NONE, "Who writes changelog files."
+from paimon_spark.options.retention import (
+    parse_expiry_options,
+    parse_partition_expiry,
+    parse_savepoint_options,
+    parse_tag_options,
 )
-DELETION_VECTORS = Option("deletion-vectors.enabled", boolean, False, "Deletes are kept as vectors beside data files.")
-DV_MERGE_ON_READ = Option(
-    "deletion-vectors.merge-on-read", boolean, False, "Readers of a deletion vector table merge level 0 too."
-)
-FORCE_LOOKUP = Option("force-lookup", boolean, False, "Compaction looks keys up in deeper levels.")
-NUM_LEVELS: Option[int | None] = Option(
-    "num-levels", integer, None, "LSM levels; default is the compaction trigger plus one."
-)
-COMPACTION_TRIGGER = Option("num-sorted-run.compaction-trigger", integer, 5, "Sorted runs that start a compaction.")
-PARTITION_DEFAULT_NAME = Option(
-    "partition.default-name", string, "__DEFAULT_PARTITION__", "Directory value of a null or blank partition."
-)
-PARTITION_LEGACY_NAME = Option(
-    "partition.legacy-name", boolean, True, "Partition directories use the internal text of values."
-)
-DATA_FILE_DIRECTORY: Option[str | None] = Option(
-    "data-file.path-directory", string, None, "Directory between the table and its partitions for data files."
-)
-INDEX_IN_DATA_DIR = Option("index-file-in-data-file-dir", boolean, False, "Index files lie in the bucket directory.")
-ROW_TRACKING = Option("row-tracking.enabled", boolean, False, "Rows have an id and a sequence number.")
-DATA_EVOLUTION = Option("data-evolution.enabled", boolean, False, "Files may hold only some columns of a row range.")
-SPLIT_TARGET_SIZE = Option("source.split.target-size", memory_size, 128 << 20, "Bytes a read task aims at.")
-SPLIT_OPEN_COST = Option("source.split.open-file-cost", memory_size, 4 << 20, "Least bytes a file counts for.")
-ALLOW_UNSAFE_CREATE = Option(
-    "commit.allow-unsafe-create",
-    boolean,
-    False,
-    "Commit on a store that cannot make a file exclusively; two racing writers may lose a commit.",
+from paimon_spark.options.write import (
+    PostponedBucketOptions,
+    SchemaMergeOptions,
+    parse_dynamic_bucket_options,
+    parse_write_options,
 )
 
+T = TypeVar("T")
 
-@dataclass(frozen=True, slots=True)
+
+def _group(parse: Callable[[Mapping[str, str]], T]) -> cached_property[T]:
+    """A group of options that `TableOptions` parses when it is first used."""
+    return cached_property(lambda options: parse(options.raw))
+
+
+@dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """The options of a table in force for one read: stored ones, overridden by the read's own.
+    """The options of a table in force for one use: stored ones, overridden by those given. Picklable.
 
     Attributes:
-        raw: all option text, for options parsed beside what they configure.
+        fallback_branch: branch that is read where a partition is not in the branch in force; empty for none.
+        primary_branch: branch whose partitions are read first; empty for none.
+        raw: all option text, for storing, changing and showing it; values are read from the groups.
     """
 
-    bucket: int
-    bucket_function: BucketFunction
-    merge_engine: MergeEngine
-    sequence_fields: tuple[str, ...]
+    bucket: int = field_of(BUCKET)
+    bucket_function: BucketFunction = field_of(BUCKET_FUNCTION)
+    merge_engine: MergeEngine = field_of(MERGE_ENGINE)
+    sequence_fields: tuple[str, ...] = option(
+        "sequence.field", names, (), "Columns that order the rows of one key before their arrival does."
+    )
     sequence_descending: bool
-    ignore_delete: bool
-    changelog_producer: ChangelogProducer
-    deletion_vectors: bool
-    deletion_vectors_merge_on_read: bool
-    force_lookup: bool
+    ignore_delete: bool = field_of(IGNORE_DELETE)
+    changelog_producer: ChangelogProducer = field_of(CHANGELOG_PRODUCER)
+    deletion_vectors: bool = field_of(DELETION_VECTORS)
+    deletion_vectors_merge_on_read: bool = field_of(MERGE_ON_READ)
+    force_lookup: bool = option("force-lookup", boolean, False, "Compaction looks keys up in deeper levels.")
     num_levels: int
-    partition_default_name: str
-    partition_legacy_name: bool
-    data_file_directory: str | None
-    index_in_data_dir: bool
-    row_tracking: bool
-    data_evolution: bool
-    split_target_bytes: int
-    split_open_cost_bytes: int
-    raw: Mapping[str, str]
+    partition_default_name: str = option(
+        "partition.default-name", string, "__DEFAULT_PARTITION__", "Directory value of a null or blank partition."
+    )
+    partition_legacy_name: bool = option(
+        "partition.legacy-name", boolean, True, "Partition directories use the internal text of values."
+    )
+    data_file_directory: str | None = option(
+        "data-file.path-directory", string, None, "Directory between the table and its partitions for data files."
+    )
+    index_in_data_dir: bool = option(
+        "index-file-in-data-file-dir", boolean, False, "Index files lie in the bucket directory."
+    )
+    row_tracking: bool = option("row-tracking.enabled", boolean, False, "Rows have an id and a sequence number.")
+    data_evolution: bool = option(
+        "data-evolution.enabled", boolean, False, "Files may hold only some columns of a row range."
+    )
+    split_target_bytes: int = option("source.split.target-size", memory_size, 128 << 20, "Bytes a read task aims at.")
+    split_open_cost_bytes: int = field_of(SPLIT_OPEN_COST)
+    fallback_branch: str = field_of(FALLBACK_BRANCH)
+    primary_branch: str = field_of(PRIMARY_BRANCH)
+    raw: Mapping[str, str] = field(repr=False)
 
     @property
     def need_lookup(self) -> bool:
         """Whether files above level 0 hold fully merged rows (Java `CoreOptions.needLookup`)."""
         return self.deletion_vectors or self.force_lookup or self.changelog_producer is ChangelogProducer.LOOKUP
 
+    def changed(self, values: Mapping[str, str | None]) -> TableOptions:
+        """The options with other text for some keys; None removes a key. Raises as `parse_table_options`."""
+        merged = {**self.raw, **values}
+        return parse_table_options({key: text for key, text in merged.items() if text is not None})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the text alone: it is small, and groups that were parsed here are rarely needed elsewhere."""
+        return parse_table_options, (dict(self.raw),)
+
+    # Groups parsed at first use.
+
+    merge = _group(parse_merge_options)
+    """Merge functions of columns."""
+    write = _group(parse_write_options)
+    """Memory of writers and kinds of rows."""
+    schema_merge = _group(partial(parse_group, SchemaMergeOptions))
+    """What writes add to the schema."""
+    dynamic_bucket = _group(parse_dynamic_bucket_options)
+    """How new keys find a bucket."""
+    postponed_bucket = _group(partial(parse_group, PostponedBucketOptions))
+    """How many buckets postponed rows get."""
+    data_files = _group(parse_data_file_options)
+    """Formats, sizes and statistics of new data files."""
+    external_paths = _group(EXTERNAL_PATHS.get)
+    """Where data files lie besides the table."""
+    commit = _group(parse_commit_options)
+    """Retries and checks of commits."""
+    manifests = _group(partial(parse_group, ManifestOptions))
+    """Format and size of new manifests."""
+    compaction = _group(parse_compaction_options)
+    """When buckets of keys are compacted."""
+    append_compaction = _group(parse_append_compaction_options)
+    """Which files without keys are compacted."""
+    record_expiry = _group(parse_record_expiry_options)
+    """How long rows are kept; None: forever."""
+    expiry = _group(parse_expiry_options)
+    """Retention of snapshots, changelogs and consumers."""
+    partition_expiry = _group(parse_partition_expiry)
+    """When partitions are dropped; None: never."""
+    tags = _group(parse_tag_options)
+    """Retention and automatic creation of tags."""
+    savepoints = _group(parse_savepoint_options)
+    """When savepoints are created automatically; None: never."""
+    shows_sequence_number = _group(SEQUENCE_NUMBER_COLUMN.get)
+    """Whether `$audit_log` and `$binlog` have a sequence number."""
+
+    @cached_property
+    def read_defaults(self) -> Mapping[str, str]:
+        """Text that readers put in place of nulls, by column: the option `fields.<column>.default-value`.
+
+        Only tables made before Paimon 1.3 have it; later ones apply defaults on write, and keep them in the schema.
+        """
+        prefix, suffix = "fields.", ".default-value"
+        return {
+            key[len(prefix) : -len(suffix)]: text
+            for key, text in self.raw.items()
+            if key.startswith(prefix) and key.endswith(suffix)
+        }
+
 
 def parse_table_options(raw: Mapping[str, str]) -> TableOptions:
     """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
     levels = NUM_LEVELS.get(raw)
-    return TableOptions(
-        bucket=BUCKET.get(raw),
-        bucket_function=BUCKET_FUNCTION.get(raw),
-        merge_engine=MERGE_ENGINE.get(raw),
-        sequence_fields=SEQUENCE_FIELD.get(raw),
+    return parse_group(
+        TableOptions,
+        raw,
         sequence_descending=SEQUENCE_ORDER.get(raw) is SortOrder.DESCENDING,
-        ignore_delete=IGNORE_DELETE.get(raw),
-        changelog_producer=CHANGELOG_PRODUCER.get(raw),
-        deletion_vectors=DELETION_VECTORS.get(raw),
-        deletion_vectors_merge_on_read=DV_MERGE_ON_READ.get(raw),
-        force_lookup=FORCE_LOOKUP.get(raw),
         num_levels=levels if levels is not None else COMPACTION_TRIGGER.get(raw) + 1,
-        partition_default_name=PARTITION_DEFAULT_NAME.get(raw),
-        partition_legacy_name=PARTITION_LEGACY_NAME.get(raw),
-        data_file_directory=DATA_FILE_DIRECTORY.get(raw),
-        index_in_data_dir=INDEX_IN_DATA_DIR.get(raw),
-        row_tracking=ROW_TRACKING.get(raw),
-        data_evolution=DATA_EVOLUTION.get(raw),
-        split_target_bytes=SPLIT_TARGET_SIZE.get(raw),
-        split_open_cost_bytes=SPLIT_OPEN_COST.get(raw),
         raw=dict(raw),
     )
-
-
-def read_defaults(raw: Mapping[str, str]) -> dict[str, str]:
-    """Text that readers put in place of nulls, by column: the option `fields.<column>.default-value`.
-
-    Only tables made before Paimon 1.3 have it; newer versions apply defaults on write, and keep them in the schema.
-    """
-    prefix, suffix = "fields.", ".default-value"
-    return {
-        key[len(prefix) : -len(suffix)]: text
-        for key, text in raw.items()
-        if key.startswith(prefix) and key.endswith(suffix)
-    }

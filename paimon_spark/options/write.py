@@ -1,6 +1,6 @@
-"""WriteOptions: what decides how rows are taken in, before they are files.
+"""Options of a table for writers: memory, row kinds, and how many buckets partitions get.
 
-Source: Java `CoreOptions`.
+Source: Java `CoreOptions`, `table/PostponeUtils.determineBucketNum`, where the default is the parallelism of the job.
 """
 
 from __future__ import annotations
@@ -9,62 +9,73 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, string
-from paimon_spark.options.table import IGNORE_DELETE, MERGE_ENGINE, MergeEngine
+from paimon_spark.errors import InvalidOptionError
+from paimon_spark.options.core import IGNORE_DELETE, MERGE_ENGINE, PARTIAL_UPDATE_REMOVE, MergeEngine
+from paimon_spark.options.descriptor import (
+    Option,
+    at_least_one,
+    boolean,
+    field_of,
+    integer,
+    memory_size,
+    option,
+    parse_group,
+    string,
+    trimmed,
+)
 
-WRITE_BUFFER_SIZE: Final = Option(
-    "write-buffer-size", memory_size, 256 << 20, "Memory for rows that are not yet in files, of one writing task."
-)
-SPILLABLE: Final = Option(
-    "write-buffer-spillable", boolean, True, "Rows may be put aside on local disk when memory is short."
-)
-SPILL_MAX_DISK: Final[Option[int | None]] = Option(
-    "write-buffer-spill.max-disk-size", memory_size, None, "Local disk a writer may use before it writes files."
-)
 MAX_OPEN_WRITERS: Final = Option(
     "write-max-writers-to-spill", integer, 10, "Most buckets whose files are open at once; rows of others wait."
 )
 ROWKIND_FIELD: Final[Option[str | None]] = Option(
     "rowkind.field", string, None, "A text column whose values +I, -U, +U, -D say what rows do."
 )
-REMOVE_ON_DELETE: Final = Option(
-    "partial-update.remove-record-on-delete", boolean, False, "A row of kind -D removes the whole row of its key."
-)
-IGNORE_UPDATE_BEFORE: Final = Option("ignore-update-before", boolean, False, "Rows of kind -U are skipped.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """How rows are taken in.
+    """Memory of writers and the meaning of row kinds.
 
     Attributes:
-        buffer_bytes: memory for rows that wait; beyond it they go to files, of the table or aside.
-        spillable: whether local disk may be used; without it small files are written when memory is short.
-        max_open_writers: most buckets whose files are open at once.
         rowkind_field: column of row kinds; None: rows are +I unless a column `_VALUE_KIND` says otherwise.
-        ignore_delete: rows of kind -U and -D are skipped.
-        ignore_update_before: rows of kind -U are skipped.
         retracts_refused: why the merge engine takes no rows of kind -U and -D; None when it does.
     """
 
-    buffer_bytes: int
-    spillable: bool
+    buffer_bytes: int = option(
+        "write-buffer-size", memory_size, 256 << 20, "Memory for rows that are not yet in files, of one writing task."
+    )
+    spillable: bool = option(
+        "write-buffer-spillable", boolean, True, "Buffered rows spill to local disk when memory is short."
+    )
+    spill_max_disk_bytes: int | None = option(
+        "write-buffer-spill.max-disk-size", memory_size, None, "Local disk a writer may use before it writes files."
+    )
     max_open_writers: int
-    rowkind_field: str | None
-    ignore_delete: bool
-    ignore_update_before: bool
+    rowkind_field: str | None = field_of(ROWKIND_FIELD)
+    ignore_delete: bool = field_of(IGNORE_DELETE)
+    ignore_update_before: bool = option("ignore-update-before", boolean, False, "Rows of kind -U are skipped.")
+    delete_as_changelog: bool = option(
+        "delete.force-produce-changelog", boolean, False, "SQL's DELETE of whole partitions writes rows of kind -D."
+    )
+    upsert_key: str = option(
+        "upsert-key",
+        trimmed,
+        "",
+        "Columns of a table without primary key; appends are refused, as Java's Spark merges them by these.",
+    )
+    bitmap64: bool = option("deletion-vectors.bitmap64", boolean, False, "Deletion vectors have positions of 64 bits.")
+    vector_file_bytes: int = option(
+        "deletion-vector.index-file.target-size", memory_size, 2 << 20, "Bytes a file of deletion vectors aims at."
+    )
     retracts_refused: str | None = None
 
 
 def parse_write_options(raw: Mapping[str, str]) -> WriteOptions:
     """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
-    return WriteOptions(
-        buffer_bytes=WRITE_BUFFER_SIZE.get(raw),
-        spillable=SPILLABLE.get(raw),
+    return parse_group(
+        WriteOptions,
+        raw,
         max_open_writers=max(1, MAX_OPEN_WRITERS.get(raw)),
-        rowkind_field=ROWKIND_FIELD.get(raw),
-        ignore_delete=IGNORE_DELETE.get(raw),
-        ignore_update_before=IGNORE_UPDATE_BEFORE.get(raw),
         retracts_refused=_retracts_refused(raw),
     )
 
@@ -72,7 +83,7 @@ def parse_write_options(raw: Mapping[str, str]) -> WriteOptions:
 def _retracts_refused(raw: Mapping[str, str]) -> str | None:
     """Why retracts cannot be merged.
 
-    Java finds out when two rows of a key meet, which may be after the commit: a table that nobody can read any more.
+    Java fails only when two rows of a key are merged, which may be after the commit, with a table that cannot be read.
 
     Source: Java `mergetree/compact/FirstRowMergeFunction`, `PartialUpdateMergeFunction`.
     """
@@ -81,9 +92,98 @@ def _retracts_refused(raw: Mapping[str, str]) -> str | None:
             return "keeps the first row of each key (merge-engine = first-row)"
         case MergeEngine.PARTIAL_UPDATE:
             grouped = any(k.startswith("fields.") and k.endswith(".sequence-group") for k in raw)
-            if not grouped and not REMOVE_ON_DELETE.get(raw):
+            if not grouped and not PARTIAL_UPDATE_REMOVE.get(raw):
                 return (
                     "merges columns (merge-engine = partial-update) without a rule for deletes: neither "
                     "partial-update.remove-record-on-delete nor sequence groups"
                 )
     return None
+
+
+MAX_BUCKETS: Final = Option("dynamic-bucket.max-buckets", integer, -1, "Most buckets of a partition; -1 is no limit.")
+
+MOST_BUCKETS: Final = 32767
+"""Bucket numbers are Java shorts in memory, so there are no more."""
+_DEFAULT_SPREAD: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicBucketOptions:
+    """How new keys find a bucket; `max_buckets` is None without a limit."""
+
+    target_rows: int = option(
+        "dynamic-bucket.target-row-num", at_least_one(integer), 2_000_000, "Keys a bucket takes before it is full."
+    )
+    initial_buckets: int | None = option(
+        "dynamic-bucket.initial-buckets",
+        at_least_one(integer),
+        None,
+        "Buckets that the first keys of a partition are spread over.",
+    )
+    max_buckets: int | None
+    assigner_parallelism: int | None = option(
+        "dynamic-bucket.assigner-parallelism", integer, None, "Tasks among which keys are divided to be given a bucket."
+    )
+
+    @property
+    def spread(self) -> int:
+        """Buckets that writers which know nothing of each other spread new keys over."""
+        return min(self.initial_buckets or _DEFAULT_SPREAD, self.max_buckets or MOST_BUCKETS)
+
+    @property
+    def bucket_limit(self) -> int:
+        """One more than the largest bucket number."""
+        return min(self.max_buckets or MOST_BUCKETS, MOST_BUCKETS)
+
+
+def parse_dynamic_bucket_options(raw: Mapping[str, str]) -> DynamicBucketOptions:
+    """The group of `raw`. Raises InvalidOptionError for a value of the wrong type or range."""
+    most = MAX_BUCKETS.get(raw)
+    if most == 0 or most < -1:
+        raise InvalidOptionError(
+            f"option {MAX_BUCKETS.key} = {most}: expected -1 or at least 1", option=MAX_BUCKETS.key
+        )
+    return parse_group(DynamicBucketOptions, raw, max_buckets=None if most == -1 else most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostponedBucketOptions:
+    """How many buckets a partition gets whose rows waited for them."""
+
+    default_buckets: int = option(
+        "postpone.default-bucket-num",
+        at_least_one(integer),
+        1,
+        "Buckets of a partition whose rows get buckets for the first time.",
+    )
+    target_rows: int | None = option(
+        "postpone.target-row-num-per-bucket",
+        at_least_one(integer),
+        None,
+        "Rows that such a partition gets a bucket for.",
+    )
+
+    def buckets_of_new_partition(self, row_count: int) -> int:
+        """How many buckets a partition of `row_count` waiting rows gets."""
+        return self.default_buckets if self.target_rows is None else max(1, -(-row_count // self.target_rows))
+
+
+MERGE_SCHEMA = Option("write.merge-schema", boolean, False, "Columns that the table lacks are added to it.")
+TYPE_WIDENING: Final = Option(
+    "write.merge-schema.type-widening", boolean, False, "write.merge-schema also widens the types of columns."
+)
+EXPLICIT_CAST: Final = Option(
+    "write.merge-schema.explicit-cast",
+    boolean,
+    False,
+    "Type widening also makes changes that may lose something of values already there.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaMergeOptions:
+    """What a write adds to the schema of its table."""
+
+    enabled: bool = field_of(MERGE_SCHEMA)
+    widens_types: bool = field_of(TYPE_WIDENING)
+    explicit_casts: bool = field_of(EXPLICIT_CAST)

@@ -1,4 +1,4 @@
-"""Predicate over Arrow data: which rows are kept, exactly as Spark would say.
+"""Evaluation of predicates on Arrow data, exactly as Spark would.
 
 Vectorised, three-valued inside. Works on canonical arrays (the Arrow types of `spec/arrow.py`); TIMESTAMP(7-9)
 compares by its microseconds, rounded down, because that is what Spark sees of it.
@@ -9,13 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from functools import reduce
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError
+from paimon_spark.format.arrays.arrow_numpy import (
+    array_of,
+    boolean_array,
+    fixed_array,
+    microseconds,
+    one_chunk,
+    scalar_of,
+    validity,
+    values,
+)
 from paimon_spark.predicate.ast import (
     And,
     Column,
@@ -32,10 +43,8 @@ from paimon_spark.predicate.ast import (
     Predicate,
     Text,
     TextOp,
+    like_shape,
 )
-from paimon_spark.predicate.like import like_shape
-from paimon_spark.spec.arrow_numpy import boolean_array, fixed_array, validity, values
-from paimon_spark.spec.arrow_values import array_of, microseconds, scalar_of
 
 _KERNELS: Final = {
     Op.EQ: "equal",
@@ -112,9 +121,11 @@ def text_matches(op: TextOp, array: pa.Array, pattern: str) -> pa.BooleanArray:
 def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
     match predicate:
         case And(children):
-            return _fold(pc.and_kleene, True, children, batch)
+            masks = [_evaluate(c, batch) for c in children]
+            return reduce(pc.and_kleene, masks) if masks else _constant(True, batch.num_rows)
         case Or(children):
-            return _fold(pc.or_kleene, False, children, batch)
+            masks = [_evaluate(c, batch) for c in children]
+            return reduce(pc.or_kleene, masks) if masks else _constant(False, batch.num_rows)
         case Not(child):
             return pc.invert(_evaluate(child, batch))
         case Constant(value):
@@ -135,16 +146,6 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.Bool
             return text_matches(op, column_of(batch, column), pattern)
 
 
-def _fold(
-    kernel: Any, neutral: bool, children: tuple[Predicate, ...], batch: pa.RecordBatch | pa.Table
-) -> pa.BooleanArray:
-    result: pa.BooleanArray | None = None
-    for child in children:
-        value = _evaluate(child, batch)
-        result = value if result is None else kernel(result, value)
-    return _constant(neutral, batch.num_rows) if result is None else result
-
-
 def _constant(value: bool | None, length: int) -> pa.BooleanArray:
     if value is None:
         return pa.nulls(length, pa.bool_())
@@ -152,21 +153,13 @@ def _constant(value: bool | None, length: int) -> pa.BooleanArray:
 
 
 def column_of(batch: pa.RecordBatch | pa.Table, column: Column) -> pa.Array:
-    """The values of a column or nested field; null where a row around the field is null.
-
-    Raises:
-        ColumnNotFoundError: the batch has no such column.
-    """
+    """The values of a column or nested field; null where a row around it is null. Raises ColumnNotFoundError."""
     index = batch.schema.get_field_index(column.path[0])
     if index < 0:
         raise ColumnNotFoundError(
             f"column {column} of the condition is not among {batch.schema.names}", column=str(column)
         )
-    array = batch.column(index)
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):  # older Arrow keeps zero chunks apart
-            array = pa.nulls(0, array.type) if array.num_chunks == 0 else array.chunk(0)
+    array = one_chunk(batch.column(index))
     for name in column.path[1:]:
         array = pc.struct_field(array, name)
     return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array

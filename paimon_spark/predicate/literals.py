@@ -1,4 +1,4 @@
-"""A column against a value: comparisons whose literal is exactly of the column's type.
+"""Comparisons of a column with a value, which becomes a literal of the column's type.
 
 Spark casts the two sides of a comparison to a common type. Here the column always stays as it is stored and
 the value moves onto the column's grid instead (`i < 1.5` becomes `i <= 1`), which means the same to every row
@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from paimon_spark.errors import InvalidOptionError, PredicateSyntaxError
+from paimon_spark.format.casts.text import FALSE_WORDS, TRUE_WORDS, float_of_text
 from paimon_spark.predicate.ast import (
     Column,
     Compare,
@@ -31,8 +32,8 @@ from paimon_spark.predicate.ast import (
     Op,
     Predicate,
 )
-from paimon_spark.spec.float_text import float_of_text
 from paimon_spark.types import (
+    INTEGER_BITS,
     INTEGER_NAMES,
     AtomicType,
     BinaryType,
@@ -43,14 +44,11 @@ from paimon_spark.types import (
     TimeType,
 )
 
-INTEGER_BITS: Final = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _EXACT: Final = Context(prec=400)
 _DOUBLE_INTEGERS: Final = 2**53
 _FLOAT_DIGITS: Final = 9
 """With so many digits, and not with fewer, every FLOAT has a text of its own."""
 _DOUBLE_DIGITS: Final = 15
-_TRUE: Final = frozenset(("t", "true", "y", "yes", "1"))
-_FALSE: Final = frozenset(("f", "false", "n", "no", "0"))
 _DATE: Final = re.compile(r"^\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?\s*$", re.DOTALL)
 _TIMESTAMP: Final = re.compile(
     r"^\s*(?P<y>\d{4})(?:-(?P<mo>\d{1,2})(?:-(?P<d>\d{1,2}))?)?"
@@ -152,11 +150,7 @@ def one_of(column: Column, values: Iterable[Literal | None], zone: tzinfo | None
 
 
 def zone_of(name: str | None) -> tzinfo | None:
-    """The zone called `name` (`Europe/Berlin`, `UTC`, `+02:00`); None for None, which is the machine's.
-
-    Raises:
-        InvalidOptionError: there is no such zone.
-    """
+    """The zone called `name` (`Europe/Berlin`, `UTC`, `+02:00`); None is the machine's. Raises InvalidOptionError."""
     if name is None:
         return None
     try:
@@ -175,8 +169,7 @@ def parse_timestamp(text: str, zone: tzinfo | None, local_zone: bool) -> datetim
         zone: session time zone, None for the machine's.
         local_zone: True gives an instant (aware, UTC), False a wall clock (naive; a zone in the text is an error).
 
-    Raises:
-        PredicateSyntaxError: not a timestamp.
+    Raises PredicateSyntaxError when it is not a timestamp.
     """
     m = _TIMESTAMP.match(text)
     if m is None:
@@ -199,8 +192,7 @@ def parse_timestamp(text: str, zone: tzinfo | None, local_zone: bool) -> datetim
 def parse_date(text: str) -> date:
     """Spark's date text: `2024-01-02`, `2024-1`, `2024`; a time of day behind it is ignored.
 
-    Raises:
-        PredicateSyntaxError: not a date.
+    Raises PredicateSyntaxError when it is not a date.
     """
     m = _DATE.match(text)
     try:
@@ -348,8 +340,8 @@ def _decimal_as_double(op: Op, column: Column, dtype: DecimalType, number: float
 def _boolean(column: Column, value: Literal) -> bool:
     if isinstance(value, bool):
         return value
-    if isinstance(value, str) and (word := value.strip().lower()) in _TRUE | _FALSE:
-        return word in _TRUE
+    if isinstance(value, str) and (word := value.strip().lower()) in TRUE_WORDS | FALSE_WORDS:
+        return word in TRUE_WORDS
     raise _cannot(column, value)
 
 
@@ -387,9 +379,3 @@ def _cannot(column: Column, value: Literal) -> PredicateSyntaxError:
         f"({type(value).__name__}); write a literal of the column's type",
         column=str(column),
     )
-
-
-def float32(value: float) -> float:
-    """The FLOAT nearest to `value`."""
-    with np.errstate(over="ignore"):
-        return float(np.float32(value))

@@ -1,16 +1,18 @@
-"""SQL text → predicate tree, in Spark's dialect.
+"""Parse SQL conditions in Spark's dialect, as text or as sqlglot's trees, into predicates.
 
-The one door to sqlglot. A comparison has a column on one side and a literal on the other; everything else
-(arithmetic, functions, two columns) is refused by name, never approximated.
+A comparison has a column on one side and a literal on the other; everything else (arithmetic, functions, two columns)
+is refused by name, never approximated.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from datetime import tzinfo
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import sqlglot
 from sqlglot import exp
 
@@ -31,9 +33,9 @@ from paimon_spark.predicate.ast import (
     Predicate,
     Text,
     TextOp,
+    like_pattern,
 )
-from paimon_spark.predicate.like import like_pattern
-from paimon_spark.types import BOOLEAN, CharType, RowType
+from paimon_spark.types import BOOLEAN, INTEGER_BITS, CharType, RowType
 
 Node: TypeAlias = Any
 """A node of sqlglot's tree; releases of sqlglot differ in what they call its class."""
@@ -46,6 +48,14 @@ _COMPARISONS: Final[dict[type, tuple[Op, Op]]] = {
     exp.LTE: (Op.LE, Op.GE),
     exp.GT: (Op.GT, Op.LT),
     exp.GTE: (Op.GE, Op.LE),
+}
+_OPERATORS: Final[dict[Op, Callable[[Any, Any], bool]]] = {
+    Op.EQ: operator.eq,
+    Op.NE: operator.ne,
+    Op.LT: operator.lt,
+    Op.LE: operator.le,
+    Op.GT: operator.gt,
+    Op.GE: operator.ge,
 }
 _TEXT_FUNCTIONS: Final = {
     "startswith": TextOp.STARTS_WITH,
@@ -83,17 +93,31 @@ def parse_predicate(text: str, row_type: RowType, time_zone: str | None = None) 
         raise PredicateSyntaxError("the condition is nested too deeply", text=text[:200]) from e
     if len(statements) != 1 or statements[0] is None:
         raise PredicateSyntaxError(f"expected one condition, found {text!r}", text=text)
+    return build_predicate(statements[0], row_type, time_zone, text)
+
+
+def build_predicate(tree: Node, row_type: RowType, time_zone: str | None = None, text: str | None = None) -> Predicate:
+    """The predicate of a condition that sqlglot has parsed in Spark's dialect.
+
+    Args:
+        tree: the condition; the names of its columns are those of `row_type`, without the name of a table.
+        row_type: the columns the condition may name.
+        time_zone: zone of timestamp text without one; None is the machine's.
+        text: the condition as written, for messages; None makes it from the tree.
+
+    Raises: as `parse_predicate`.
+    """
+    shown = tree.sql("spark") if text is None else text
     try:
-        return _Builder(text, row_type, literals.zone_of(time_zone)).predicate(statements[0])
+        return _Builder(shown, row_type, literals.zone_of(time_zone)).predicate(tree)
     except RecursionError as e:
-        raise PredicateSyntaxError("the condition is nested too deeply", text=text[:200]) from e
+        raise PredicateSyntaxError("the condition is nested too deeply", text=shown[:200]) from e
 
 
 def resolve_column(path: tuple[str, ...], row_type: RowType) -> Column:
     """The column, or field inside row columns, that `path` names.
 
-    Raises:
-        ColumnNotFoundError: no such column, or several that differ only in case.
+    Raises ColumnNotFoundError: no such column, or several that differ only in case.
     """
     names: list[str] = []
     inside: RowType = row_type
@@ -145,7 +169,10 @@ class _Builder:
             case exp.Or():
                 return Or(tuple(self.predicate(part) for part in e.flatten()))
             case exp.Not():
-                return self._negation(e.this)
+                inner = e.this
+                if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null) and not _is_negated(inner):
+                    return IsNotNull(self.column(inner.this))
+                return Not(self.predicate(inner))
             case exp.Boolean():
                 return Constant(bool(e.this))
             case exp.Null():
@@ -170,11 +197,6 @@ class _Builder:
             return self._comparison(e)
         raise self._unsupported(e)
 
-    def _negation(self, inner: Node) -> Predicate:
-        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null) and not _is_negated(inner):
-            return IsNotNull(self.column(inner.this))
-        return Not(self.predicate(inner))
-
     def _comparison(self, e: Node) -> Predicate:
         left, right = _unwrap(e.this), _unwrap(e.expression)
         if not _is_column(left) and not _is_column(right):
@@ -189,20 +211,7 @@ class _Builder:
             return Constant(None)
         if type(a) is not type(b) or not isinstance(a, int | str):
             raise self._unsupported(e)
-        order = (a > b) - (a < b)  # type: ignore[operator]
-        match _COMPARISONS[type(e)][0]:
-            case Op.EQ:
-                return Constant(order == 0)
-            case Op.NE:
-                return Constant(order != 0)
-            case Op.LT:
-                return Constant(order < 0)
-            case Op.LE:
-                return Constant(order <= 0)
-            case Op.GT:
-                return Constant(order > 0)
-            case Op.GE:
-                return Constant(order >= 0)
+        return Constant(_OPERATORS[_COMPARISONS[type(e)][0]](a, b))
 
     def _sides(self, e: Node) -> tuple[Column, Literal | None, bool]:
         """Column, literal, and whether the literal came first."""
@@ -236,12 +245,8 @@ class _Builder:
             raise self._unsupported(e)
         column = self.column(e.this)
         low, high = self.literal(_unwrap(e.args["low"])), self.literal(_unwrap(e.args["high"]))
-        return And(
-            (
-                literals.compare(Op.GE, column, low, self.zone),
-                literals.compare(Op.LE, column, high, self.zone),
-            )
-        )
+        not_below = literals.compare(Op.GE, column, low, self.zone)
+        return And((not_below, literals.compare(Op.LE, column, high, self.zone)))
 
     def _like(self, e: exp.Like | exp.Escape) -> Predicate:
         like, escape = e, "\\"
@@ -250,12 +255,7 @@ class _Builder:
             if not isinstance(like, exp.Like) or not isinstance(mark, str) or len(mark) != 1:
                 raise self._unsupported(e)
             escape = mark
-        column, pattern = self._text_column(like.this), self.literal(_unwrap(like.expression))
-        if pattern is None:
-            return Constant(None)
-        if not isinstance(pattern, str):
-            raise self._unsupported(e)
-        return Text(TextOp.LIKE, column, like_pattern(pattern, escape))
+        return self._text(e, TextOp.LIKE, like.this, like.expression, escape)
 
     def _function(self, e: Node) -> Predicate:
         name = (str(e.this) if isinstance(e, exp.Anonymous) else e.key).lower()
@@ -265,12 +265,15 @@ class _Builder:
             return IsNull(column) if name == "isnull" else IsNotNull(column)
         if name not in _TEXT_FUNCTIONS or len(args) != 2:
             raise self._unsupported(e)
-        pattern = self.literal(_unwrap(args[1]))
+        return self._text(e, _TEXT_FUNCTIONS[name], args[0], args[1])
+
+    def _text(self, e: Node, op: TextOp, subject: Node, pattern_node: Node, escape: str = "\\") -> Predicate:
+        column, pattern = self._text_column(subject), self.literal(_unwrap(pattern_node))
         if pattern is None:
             return Constant(None)
         if not isinstance(pattern, str):
             raise self._unsupported(e)
-        return Text(_TEXT_FUNCTIONS[name], self._text_column(args[0]), pattern)
+        return Text(op, column, like_pattern(pattern, escape) if op is TextOp.LIKE else pattern)
 
     def column(self, e: Node) -> Column:
         e = _unwrap(e)
@@ -357,7 +360,8 @@ class _Builder:
     def _typed_number(self, e: exp.Cast, value: Literal, to: str) -> Literal:
         convert: Callable[[str], int | float | Decimal]
         if to == "FLOAT":
-            return literals.float32(float(str(value)))
+            with np.errstate(over="ignore"):
+                return float(np.float32(float(str(value))))
         convert = float if to == "DOUBLE" else Decimal if to == "DECIMAL" else int
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
             raise self._unsupported(e)
@@ -365,7 +369,7 @@ class _Builder:
             number = convert(str(value))
         except (ValueError, InvalidOperation) as error:
             raise self._unsupported(e) from error
-        bits = literals.INTEGER_BITS.get(to)
+        bits = INTEGER_BITS.get(to)
         if isinstance(number, int) and bits and not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
             raise PredicateSyntaxError(f"{number} is out of range for {to} in {self.text!r}", text=self.text)
         if isinstance(number, Decimal) and not _fits(number, e.to):

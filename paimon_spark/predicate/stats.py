@@ -1,19 +1,24 @@
-"""Predicate over statistics of many files at once: may any row of each file match?
+"""Evaluation of predicates on statistics, to skip files and row groups without matches.
 
-Conservative: a file is ruled out only when no row in it can make the predicate true. Unknown statistics, floats
-whose NaNs writers leave out of minimum and maximum, and bounds cut short by writers keep the file.
+Conservative: rows are ruled out only when none of them can make the predicate true. Unknown statistics, floats whose
+NaNs writers leave out of minimum and maximum, and bounds cut short by writers keep them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.format.arrays.arrow_numpy import Bool, validity, values
+from paimon_spark.format.data_files.requests import Bounds, BoundsOf
 from paimon_spark.predicate.arrow import compare
 from paimon_spark.predicate.ast import (
     And,
@@ -31,11 +36,11 @@ from paimon_spark.predicate.ast import (
     Predicate,
     Text,
     TextOp,
+    like_shape,
 )
-from paimon_spark.predicate.like import like_shape
-from paimon_spark.spec.arrow_numpy import Bool, validity, values
+from paimon_spark.types import AtomicType
 
-_MOST_LITERALS: Final = 100
+_MAX_LITERALS: Final = 100
 """A longer IN list is judged by its least and greatest value only."""
 
 _NEGATED: Final = {
@@ -69,16 +74,13 @@ StatsOf: TypeAlias = Callable[[str], "ColumnStats | None"]
 def may_match(predicate: Predicate, row_counts: npt.NDArray[np.int64], stats_of: StatsOf) -> Bool:
     """For each file, False when certainly no row makes `predicate` true.
 
-    Args:
-        predicate: literals are of their columns' types.
-        row_counts: rows in each file, an upper bound.
-        stats_of: called once for each mention of a column.
+    Literals of the predicate are of their columns' types; `row_counts` may be upper bounds.
     """
-    return _Judge(row_counts, stats_of).may(predicate, True)
+    return _StatsEvaluator(row_counts, stats_of).may(predicate, True)
 
 
-class _Judge:
-    """Walks the tree with NOT pushed to the leaves: `wanted` False asks whether a leaf may be false."""
+class _StatsEvaluator:
+    """Evaluates the tree with NOT pushed to the leaves: `wanted` False asks whether a leaf may be false."""
 
     def __init__(self, row_counts: npt.NDArray[np.int64], stats_of: StatsOf) -> None:
         self.rows = row_counts
@@ -125,19 +127,13 @@ class _Judge:
 
     def _has_values(self, column: Column) -> Bool:
         """False where every value is null, so that no comparison is true."""
-        stats = self._stats(column)
-        if stats is None or stats.null_counts is None:
-            return self._all(True)
-        has: Bool = stats.null_counts < self.rows
-        return has
+        return self._is_null(column, False)
 
     def _is_null(self, column: Column, wanted: bool) -> Bool:
-        if not wanted:
-            return self._has_values(column)
         stats = self._stats(column)
         if stats is None or stats.null_counts is None:
             return self._all(True)
-        some: Bool = stats.null_counts != 0
+        some: Bool = stats.null_counts != 0 if wanted else stats.null_counts < self.rows
         return some
 
     def _compare(self, op: Op, column: Column, literal: Literal) -> Bool:
@@ -161,11 +157,10 @@ class _Judge:
                 return kept & _known(op, maximum, literal)
 
     def _in(self, column: Column, literals: tuple[Literal, ...]) -> Bool:
-        if len(literals) > _MOST_LITERALS:
-            low, high = _ends(literals)
-            if low is None or high is None:
+        if len(literals) > _MAX_LITERALS:
+            if any(v != v for v in literals):  # NaN, which has no order
                 return self._has_values(column)
-            return self._compare(Op.GE, column, low) & self._compare(Op.LE, column, high)
+            return self._compare(Op.GE, column, min(literals)) & self._compare(Op.LE, column, max(literals))
         result = self._all(False)
         for literal in literals:
             result |= self._compare(Op.EQ, column, literal)
@@ -175,7 +170,7 @@ class _Judge:
         if has_null:
             return self._all(False)
         result = self._has_values(column)
-        if len(literals) <= _MOST_LITERALS:
+        if len(literals) <= _MAX_LITERALS:
             for literal in literals:
                 result &= self._compare(Op.NE, column, literal)
         return result
@@ -217,14 +212,92 @@ def _nan_or_null(bound: pa.Array) -> Bool:
     return unknown
 
 
-def _ends(literals: tuple[Literal, ...]) -> tuple[Literal | None, Literal | None]:
-    """Least and greatest literal; None, None where they have no common order (NaN among them)."""
-    if any(v != v for v in literals):
-        return None, None
-    return min(literals), max(literals)
-
-
 def _after_prefix(prefix: bytes) -> bytes | None:
-    """The least byte string above all that start with `prefix`; None when there is none."""
+    """The least byte string above all that start with `prefix`, or None."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes((stripped[-1] + 1,)) if stripped else None
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroupFilter:
+    """Whether the rows of a row group may match; picklable, a `MayMatch` of the readers of data files.
+
+    Attributes:
+        predicate: over columns of the schema being read.
+        columns: for each column the predicate may be tested on, its name in the file; others decide nothing.
+    """
+
+    predicate: Predicate
+    columns: Mapping[str, str]
+
+    def __call__(self, bounds_of: BoundsOf) -> bool:
+        def bounds(column: Column) -> Bounds | None:
+            name = self.columns.get(column.name)
+            return None if name is None or len(column.path) > 1 else bounds_of(name, column.type)
+
+        return row_group_may_match(self.predicate, bounds)
+
+
+def row_group_may_match(predicate: Predicate, bounds_of: Callable[[Column], Bounds | None]) -> bool:
+    """False only when no row can make the predicate true. NOT, LIKE and other conditions without bounds keep all."""
+    match predicate:
+        case And(children):
+            return all(row_group_may_match(c, bounds_of) for c in children)
+        case Or(children):
+            return any(row_group_may_match(c, bounds_of) for c in children)
+        case Constant(value):
+            return value is True
+        case Compare() | NullSafeEqual() | In() | IsNull() | IsNotNull() | Text():
+            bounds = bounds_of(predicate.column)
+            return bounds is None or _leaf_may_match(predicate, bounds)
+    return True
+
+
+def _leaf_may_match(predicate: Predicate, b: Bounds) -> bool:
+    if isinstance(predicate, IsNull) or (isinstance(predicate, NullSafeEqual) and predicate.literal is None):
+        return b.null_count != 0
+    if b.null_count == b.row_count:
+        return False
+    match predicate:
+        case Compare(op, column, literal):
+            return _compare_bounds(op, column, literal, b)
+        case NullSafeEqual(column, literal):
+            return _compare_bounds(Op.EQ, column, literal, b)
+        case In(column, literals):
+            return any(_compare_bounds(Op.EQ, column, literal, b) for literal in literals)
+        case Text(TextOp.STARTS_WITH, _, prefix):
+            is_below = isinstance(b.upper, str) and b.upper < prefix
+            is_above = isinstance(b.lower, str) and b.lower[: len(prefix)] > prefix
+            return not (is_below or is_above)
+    return True
+
+
+def _compare_bounds(op: Op, column: Column, literal: Any, b: Bounds) -> bool:
+    if isinstance(literal, float) and math.isnan(literal):
+        return True
+    # NaN is larger than every number and no statistic counts it.
+    lower, top = _of_type(b.lower, literal), _of_type(b.upper, literal)
+    upper = None if isinstance(column.type, AtomicType) and column.type.name in ("FLOAT", "DOUBLE") else top
+    match op:
+        case Op.EQ:
+            return (lower is None or bool(lower <= literal)) and (top is None or bool(top >= literal))
+        case Op.LT:
+            return lower is None or bool(lower < literal)
+        case Op.LE:
+            return lower is None or bool(lower <= literal)
+        case Op.GT:
+            return upper is None or bool(upper > literal)
+        case Op.GE:
+            return upper is None or bool(upper >= literal)
+    return True
+
+
+def _of_type(bound: Any, literal: Any) -> Any:
+    """The bound if it is of the literal's type; else it says nothing (unscaled decimals, times, raw bytes)."""
+    if isinstance(literal, float):
+        return bound if isinstance(bound, (int, float)) and not math.isnan(bound) else None
+    if type(bound) is not type(literal):
+        return None
+    if isinstance(literal, datetime) and (bound.tzinfo is None) != (literal.tzinfo is None):
+        return None
+    return bound

@@ -1,20 +1,17 @@
-"""Spark words to ours and back. With sql and cli the only packages that import pyspark.
+"""Spark data sources, DataFrames and jobs. Only spark, sql and cli import pyspark.
 
-Flow: options and path → Scan → plan → SplitsPartition → executors → Arrow batches in Spark's schema.
-
-source.py       the data sources `paimon` and `paimon_py`; imports nothing heavy
-register.py     adds them to a session that cannot find them
-options.py      what Spark hands over → Scan
-schema.py       Paimon types → Spark types; what `.schema(…)` may ask
-batch_read.py   DataSourceReader: plans on the driver
-system_read.py  the same for system tables
-task_read.py    what executors run
-packing.py      splits → partitions
-batches.py      Arrow batches → exactly the schema Spark checks
-dataframe.py    Scan → DataFrame
-batch_write.py  DataSourceArrowWriter: a WriteJob planned and committed beside the driver, written by executors
-dataframe_write.py  Table.write of a DataFrame
-clustering.py   rows → the task that writes their bucket
-compaction.py   tasks of a compaction as a job; committed by who planned them
-session.py      settings under which this is fastest
+source.py          the data sources `paimon` and `paimon_py`; imports nothing heavy
+schema.py          Paimon types ↔ Spark types; what `.schema(…)` may ask for
+batch_read.py      DataSourceReader: plans beside the driver, packs splits into partitions
+task_read.py       the reading tasks on executors
+stream_read.py     DataSourceStreamReader; stream_limits.py: its read limits, from PySpark 4.2 on
+batch_write.py     DataSourceArrowWriter: a WriteJob planned and committed beside the driver, written by executors
+row_level_write.py the same for rows of append tables that are deleted or updated
+stream_write.py    DataSourceStreamArrowWriter: one commit for each micro-batch
+dataframe.py       Scan → DataFrame
+dataframe_write.py Table.write of a DataFrame, distributed by bucket
+row_level.py       DELETE and UPDATE; merge.py: MERGE
+compaction.py      tasks of a compaction as a Spark job
+session.py         sessions: found, configured, with the sources registered
+jobs.py            the port by which the library reaches all this
 """

@@ -1,29 +1,34 @@
-"""Batch reads: planned beside the driver, read on executors from the plan alone."""
+"""Batch reads: planned beside the driver, packed into partitions, read on executors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import heapq
+import os
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import fields, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from paimon_spark.spark.packing import pack
+from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.spark.schema import arrow_schema, check_readable_as
-from paimon_spark.spark.task_read import SplitsPartition, TaskReader
+from paimon_spark.spark.task_read import TIMESTAMP_DIGITS, SplitsPartition, SystemTaskReader, TaskReader, lineage_note
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from paimon_spark.spark.system_read import SystemReader
-    from paimon_spark.table.scan import Scan
+    from paimon_spark.jobs.scan import Scan
+    from paimon_spark.jobs.system_scan import SystemScan
 
-_DIGITS: Final = 6
-"""Fractional digits of the seconds of Spark's timestamps."""
+_LEAST_BYTES: Final = 16 << 20
+"""A Python task costs Spark some 50 ms; this many bytes take about as long to decode."""
+_NO_STATS: Final = SimpleStats(b"", b"", ())
 
 
-def batch_reader(scan: Scan, declared: StructType) -> BatchReader | SystemReader:
+def batch_reader(scan: Scan, declared: StructType) -> BatchReader:
     """A reader of the columns of `declared`, planned.
 
     It takes no filters that Spark pushes (`spark.sql.python.filterPushdown.enabled`): Spark keeps what one query of a
@@ -35,18 +40,9 @@ def batch_reader(scan: Scan, declared: StructType) -> BatchReader | SystemReader
     Raises:
         ColumnNotFoundError, SchemaMismatchError: `declared` is not a view of the table.
     """
-    reader = _system_reader(scan, declared) if scan.is_system else BatchReader(scan, declared)
+    reader = SystemReader(scan, declared) if scan.is_system else BatchReader(scan, declared)
     reader.plan()
     return reader
-
-
-def _system_reader(scan: Scan, declared: StructType) -> SystemReader:
-    # Only reads of system tables pay for these.
-    from paimon_spark.spark.system_read import SystemReader
-    from paimon_spark.table.system_table import SystemScan
-
-    assert isinstance(scan, SystemScan)
-    return SystemReader(scan, declared)
 
 
 class BatchReader(DataSourceReader):
@@ -58,14 +54,12 @@ class BatchReader(DataSourceReader):
         self._target = arrow_schema(declared)
 
     def plan(self) -> None:
-        """Plan now. Later Spark is pickling, and would wrap the words of errors."""
+        """Plan now: later Spark is pickling, and would wrap errors."""
         self._scan.plan()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Groups of splits. Driver."""
-        plan, note = self._scan.plan(), self._note()
-        options = self._scan.handle.options
-        groups = pack(plan.splits, options.split_target_bytes, options.split_open_cost_bytes)
+        groups, note = self._groups(), lineage_note(self._scan.tickets())
         if not groups:
             return [] if note is None else [SplitsPartition((), note)]
         return [SplitsPartition(group, None if n else note) for n, group in enumerate(groups)]
@@ -74,28 +68,124 @@ class BatchReader(DataSourceReader):
         """The rows of a group of splits. Executors do without this class: see `__reduce__`."""
         return self._task_reader().read(partition)
 
-    def _note(self) -> bytes | None:
-        """What the first task notes of the read."""
-        tickets = self._scan.tickets()
-        if not tickets:
-            return None
-        from paimon_spark.spark.noting import for_task
+    def _groups(self) -> list[tuple[DataSplit, ...]]:
+        options = self._scan.handle.options
+        return pack(self._scan.plan().splits, options.split_target_bytes, options.split_open_cost_bytes)
 
-        return for_task(tickets)
-
-    def _task_reader(self) -> TaskReader:
-        requests = {b: replace(r, timestamp_precision=_DIGITS) for b, r in self._scan.plan().requests.items()}
+    def _task_reader(self) -> TaskReader | SystemTaskReader:
+        requests = {b: replace(r, timestamp_precision=TIMESTAMP_DIGITS) for b, r in self._scan.plan().requests.items()}
         return TaskReader(requests, self._names, self._target, self._scan.table_name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Executors get what reading needs. Spark pickles before it asks for partitions, so this may plan."""
+        """Pickle what executors need instead of this. Spark pickles before it asks for partitions, so this may plan."""
         reader = self._task_reader()
-        return TaskReader, (reader.requests, reader.names, reader.target, reader.table_name)
+        return type(reader), tuple(getattr(reader, f.name) for f in fields(reader))
+
+
+class SystemReader(BatchReader):
+    """Plans the read of a system table; what goes to executors is a `SystemTaskReader`."""
+
+    _scan: SystemScan
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Groups of splits; one task for a system table that is made from metadata. Driver."""
+        if self._scan.is_listing:
+            return [SplitsPartition(())]
+        return [SplitsPartition(group) for group in self._groups()]
+
+    def _task_reader(self) -> SystemTaskReader:
+        return SystemTaskReader(self._scan.reading(), self._names, self._target, self._scan.table_name)
 
 
 def _match(scan: Scan, declared: StructType) -> tuple[str, ...]:
-    """For each declared column the table's, by name."""
+    """The table's column for each declared one, by name."""
     row_type = scan.columns_named([field.name for field in declared.fields])
     for field, f in zip(declared.fields, row_type, strict=True):
         check_readable_as(f.name, f.type, f.type.nullable, field.dataType, field.nullable)
     return row_type.names
+
+
+def pack(
+    splits: Sequence[DataSplit],
+    target_bytes: int,
+    open_cost_bytes: int,
+    cores: int | None = None,
+    *,
+    together: Callable[[DataSplit], Hashable] | None = None,
+) -> list[tuple[DataSplit, ...]]:
+    """Groups of splits of about equal weight, each for one task; inside a group in the order of the plan.
+
+    Args:
+        splits: of a plan.
+        target_bytes: weight that a group exceeds only when it has one item.
+        open_cost_bytes: least weight of a file.
+        cores: number of tasks for small reads; default is the number of cores of this machine, the driver's.
+        together: key of splits that are not cut and go to one task.
+    """
+    share = sum(_weight(s, open_cost_bytes) for s in splits) // max(1, cores or os.cpu_count() or 1)
+    limit = max(_LEAST_BYTES, min(target_bytes, share + 1))
+    if together is None:
+        chains = [[p] for s in splits for p in _pieces(s, limit, open_cost_bytes)]
+    else:
+        by_order: dict[Hashable, list[DataSplit]] = {}
+        for split in splits:
+            by_order.setdefault(together(split), []).append(split)
+        chains = list(by_order.values())
+    items = [tuple(lean(s) for s in chain) for chain in chains]
+    return _balanced(items, [sum(_weight(s, open_cost_bytes) for s in item) for item in items], limit)
+
+
+def _weight(split: DataSplit, open_cost_bytes: int) -> int:
+    return max(split.size_bytes, open_cost_bytes * (len(split.files) + len(split.before_files)))
+
+
+def _pieces(split: DataSplit, limit: int, open_cost_bytes: int) -> list[DataSplit]:
+    """A split too large for one task, cut between files when they can be read independently."""
+    if split.mode is not SplitMode.RAW or len(split.files) < 2 or _weight(split, open_cost_bytes) <= limit:
+        return [split]
+    groups: list[list[int]] = [[]]
+    filled = 0
+    for i, f in enumerate(split.files):
+        weight = max(f.file_size, open_cost_bytes)
+        if groups[-1] and filled + weight > limit:
+            groups.append([])
+            filled = 0
+        groups[-1].append(i)
+        filled += weight
+    return [
+        replace(
+            split,
+            files=tuple(split.files[i] for i in group),
+            deletions=tuple(split.deletions[i] for i in group) if split.deletions else (),
+        )
+        for group in groups
+    ]
+
+
+def _balanced(
+    items: Sequence[tuple[DataSplit, ...]], weights: Sequence[int], limit: int
+) -> list[tuple[DataSplit, ...]]:
+    """Heaviest first, each to the lightest group; inside a group in plan order."""
+    if not items:
+        return []
+    count = min(len(items), -(-sum(weights) // limit))
+    heap = [(0, g) for g in range(count)]
+    groups: list[list[int]] = [[] for _ in range(count)]
+    for i in sorted(range(len(items)), key=lambda i: -weights[i]):
+        weight, g = heapq.heappop(heap)
+        groups[g].append(i)
+        heapq.heappush(heap, (weight + weights[i], g))
+    return [tuple(chain.from_iterable(items[i] for i in sorted(group))) for group in groups]
+
+
+def lean(split: DataSplit) -> DataSplit:
+    """The split without what only planning uses, so that less is sent to executors."""
+    return replace(
+        split,
+        files=tuple(_lean(f) for f in split.files),
+        before_files=tuple(_lean(f) for f in split.before_files),
+    )
+
+
+def _lean(f: DataFileMeta) -> DataFileMeta:
+    return f._replace(value_stats=_NO_STATS, key_stats=_NO_STATS, embedded_index=None, value_stats_cols=None)

@@ -1,10 +1,10 @@
-"""Batch writes: planned beside the driver, rows written on executors, committed beside the driver."""
+"""Batch writes: planned and committed beside the driver, written on executors."""
 
 from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -13,27 +13,25 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_spark.errors import CommitError
 from paimon_spark.options.lineage import JOB
+from paimon_spark.spark.task_read import QUERY_ID, task_identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
-    from paimon_spark.handoff.commit_message import CommitMessage
-    from paimon_spark.lineage.notes import TaskIdentity
+    from paimon_spark.engine.tasks.commit_message import CommitMessage
+    from paimon_spark.jobs.batch_write import WriteJob
+    from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.metadata.handle import TableHandle
-    from paimon_spark.table.batch_write import WriteJob
 
 
 TASKS_END_S: Final = 3.0
 """More than `spark.python.task.killTimeout`, whose default is two seconds."""
 _SWEEPS: Final = 8
-_QUERY_ID: Final = "sql.streaming.queryId"
-"""Local property that Spark sets for what runs within a streaming query, foreachBatch too."""
 
 
 @dataclass(frozen=True)
 class TaskMessage(WriterCommitMessage):
-    """What one task has written, and for whom, where lineage asks for it; one task of a write says so."""
+    """What one task has written; from the first task also what it runs for, where lineage is recorded."""
 
     messages: tuple[CommitMessage, ...]
     run: TaskIdentity | None = None
@@ -74,39 +72,36 @@ class BatchWriter(DataSourceArrowWriter):
         task is there; `commit` has removed what may be removed, and nothing more must go.
         """
         if None in messages:
-            # Tasks that run beside the one that failed are told to stop, and their workers killed after two seconds;
-            # until then they make files, or end well and are not heard.
+            # Spark stops the tasks beside the one that failed, and kills their workers after two seconds; until then
+            # they make files, or end well without their messages arriving.
             job = self._job
             sweep_until_quiet(job)
             job.abort(_all(messages))
 
 
 def whose_task(handle: TableHandle, context: TaskContext | None) -> TaskIdentity | None:
-    """For whom this task runs, where the write may be recorded and this is the first of its tasks. Executor."""
+    """What this task runs for, if it is the first of a write whose lineage may be recorded. Executor."""
     if context is None or context.partitionId():
         return None
-    if JOB.key not in handle.overrides and not context.getLocalProperty(_QUERY_ID):
+    if JOB.key not in handle.overrides and not context.getLocalProperty(QUERY_ID):
         return None
-    from paimon_spark.spark.task_identity import task_identity
-
     return task_identity()
 
 
 def run_of(messages: Sequence[WriterCommitMessage | None]) -> TaskIdentity | None:
-    """For whom the tasks ran that sent these messages, if one of them says so."""
+    """What the tasks of these messages ran for, if a message has it."""
     return next((run for m in messages if (run := getattr(m, "run", None)) is not None), None)
 
 
 class Sweepable(Protocol):
-    """A job whose files can be told by their names."""
+    """A job whose files have names of their own."""
 
     def sweep(self) -> int:
-        """Remove the files there are; how many there were."""
-        ...
+        """Remove the files of the job, and return their number."""
 
 
 def sweep_until_quiet(job: Sweepable) -> None:
-    """Remove the files of a job whose tasks are being stopped, until they make no more."""
+    """Remove the files of a job whose tasks are being stopped, until no new ones appear."""
     job.sweep()
     for _ in range(_SWEEPS):
         time.sleep(TASKS_END_S)
@@ -115,35 +110,14 @@ def sweep_until_quiet(job: Sweepable) -> None:
 
 
 def check_complete(messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Refuse to commit without a word of every task. Raises CommitError: nothing is committed."""
+    """Refuse to commit without the message of every task. Raises CommitError: nothing is committed."""
     missing = messages.count(None)
     if missing:
         raise CommitError(
-            f"Spark asks to commit a write of {len(messages)} tasks, of which {missing} did not say what they wrote; "
+            f"Spark asks to commit a write of {len(messages)} tasks, of which {missing} sent no message; "
             "nothing was committed. Write again"
         )
 
 
 def _all(messages: list[WriterCommitMessage | None]) -> list[CommitMessage]:
     return [m for task in messages if isinstance(task, TaskMessage) for m in task.messages]
-
-
-def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-    """The writer of rows of `schema` that `df.write.options(…).save(path)` asks for. Beside the driver.
-
-    Raises as `table.batch_write.plan_write`.
-    """
-    from paimon_spark.options.batch_write import ROW_LEVEL, WriteMode, canonical_write
-    from paimon_spark.spark.schema import arrow_schema, row_type
-    from paimon_spark.table.batch_write import plan_path_write
-
-    operation = ROW_LEVEL.get(canonical_write(options))
-    if operation is not None:
-        from paimon_spark.spark.row_level_write import row_level_writer
-        from paimon_spark.table.row_level import plan_path_row_level
-
-        return row_level_writer(plan_path_row_level(options, arrow_schema(schema), operation))
-    mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
-    return BatchWriter(
-        plan_path_write(options, mode, arrow_schema(schema), lambda: row_type(schema, all_nullable=True))
-    )

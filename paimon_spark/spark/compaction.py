@@ -1,6 +1,6 @@
-"""Tasks of a compaction as a Spark job, in classic and in Connect sessions: a row each, a message each. User's process.
+"""Tasks of a compaction as a Spark job: a row for each task, a message back.
 
-The tasks alone travel; what they make comes back to be committed once, by who planned them.
+Only tasks travel; their messages come back and are committed once, by the planner.
 """
 
 from __future__ import annotations
@@ -11,27 +11,21 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from paimon_spark.compaction.run import run_task
-from paimon_spark.compaction.task import BucketTask
-from paimon_spark.handoff.commit_message import CommitMessage
+from paimon_spark.engine.compaction.run import run_task
+from paimon_spark.engine.compaction.task import BucketTask
+from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.write.request import new_job, remove_job_files
+from paimon_spark.format.arrays.arrow_numpy import array_of
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.spark.batch_write import sweep_until_quiet
-from paimon_spark.spark.dataframe_write import unwrapped
-from paimon_spark.spec.arrow_values import array_of
-from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.write.job_files import new_job, remove_job_files
+from paimon_spark.spark.session import our_errors
 
 _ROUND: Final = 4096
-"""Most tasks in one Spark job: the driver's plan holds them all."""
+"""Maximum of tasks in one Spark job: the driver's plan holds them all."""
 _RESULT: Final = pa.schema([("number", pa.int32()), ("message", pa.binary())])
-
-
-def active_session() -> SparkSession | None:
-    """The session of this process or thread; None when there is none."""
-    return SparkSession.getActiveSession()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +42,7 @@ class _Work:
         return remove_job_files(self.handle, self.job)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Do the tasks of a partition. Executor; files of a task that fails are gone, the driver sweeps the others."""
+        """Run the tasks of a partition. Executor; a failed task removes its files, the driver those of the others."""
         for batch in batches:
             numbers, tasks = (column.to_pylist() for column in batch.columns)
             for number, pickled in zip(numbers, tasks, strict=True):
@@ -61,29 +55,27 @@ class _Work:
 def run_tasks(
     handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str
 ) -> list[CommitMessage | None]:
-    """What `run_task` says of each task, in order. After an error no file of them is left.
+    """The result of `run_task` for each task, in order. After an error no file of them is left.
 
     Raises as `run_task`, and PySparkException where Spark itself fails.
     """
-    session = active_session()
+    session = SparkSession.getActiveSession()
     assert session is not None
     work = _Work(handle, snapshot, commit_user, new_job())
     done: list[CommitMessage | None] = []
     try:
-        for start in range(0, len(tasks), _ROUND):
-            done += _run(session, work, tasks[start : start + _ROUND])
-    except BaseException as e:
+        with our_errors():
+            for start in range(0, len(tasks), _ROUND):
+                done += _run(session, work, tasks[start : start + _ROUND])
+    except BaseException:
         sweep_until_quiet(work)
-        ours = unwrapped(e) if isinstance(e, PySparkException) else None
-        if ours is None:
-            raise
-        raise ours from e
+        raise
     return done
 
 
 def _run(session: SparkSession, work: _Work, tasks: Sequence[BucketTask]) -> list[CommitMessage | None]:
     rows = [(number, bytearray(pickle.dumps(task))) for number, task in enumerate(tasks)]
-    # Dealt out round from one partition, each task gets a partition of its own.
+    # Repartitioned round-robin from one partition, each task gets its own.
     frame = session.createDataFrame(rows, "number INT, task BINARY").coalesce(1).repartition(len(tasks))
     found = frame.mapInArrow(work, "number INT, message BINARY").collect()
     by_number = {row.number: row.message for row in found}

@@ -1,8 +1,8 @@
-"""MERGE with any number of clauses, of which for each row the first counts that holds. User's process.
+"""MERGE with any number of clauses; the first that holds for a row applies.
 
-The rows of table and source are joined once. What the clauses say is put in stage by stage, as the names in them mean
-other things: where rows match, columns of both; in clauses of the source's rows those of the source alone; in clauses
-of the table's rows those of the table alone. A stage renames the columns that its clauses must not see.
+The rows of table and source are joined once. Clauses are evaluated in stages, as their names mean different columns:
+those of both where rows match, those of the source in clauses for its rows, those of the table in clauses for its rows.
+A stage renames the columns that its clauses must not see.
 """
 
 from __future__ import annotations
@@ -14,27 +14,31 @@ from enum import Enum
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import StringType
 
-from paimon_spark.options.location import quoted
-from paimon_spark.options.table import MergeEngine
-from paimon_spark.row_level.way import check_deletes, check_set
-from paimon_spark.spark.fitted import fitted
-from paimon_spark.spark.row_level_job import (
+from paimon_spark.engine.row_level.strategy import check_deletes, check_set, delete_strategy
+from paimon_spark.errors import InvalidInputError
+from paimon_spark.format.casts.nested_assignment import column_assignment
+from paimon_spark.jobs.commit import WriteResult
+from paimon_spark.jobs.opened_table import OpenedTable
+from paimon_spark.jobs.row_level import MergeClauses
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.options.core import MergeEngine
+from paimon_spark.spark.row_level import (
     ACTION,
     DELETE,
     INSERT,
     PLACES,
     UPDATE,
     Change,
+    by_own_names,
     check_assignments,
     refuse_nulls,
     refuse_twice,
 )
-from paimon_spark.spark.schema import arrow_schema
-from paimon_spark.table.batch_write import WriteResult
-from paimon_spark.write.nested import column_assignment
+from paimon_spark.spark.schema import arrow_schema, fitted, spark_type
+from paimon_spark.types import quoted
 
 _IN_TARGET: Final = "__paimon_in_target"
 _IN_SOURCE: Final = "__paimon_in_source"
@@ -48,7 +52,7 @@ _EQUAL: Final = re.compile(rf"\(?\s*({_DOTTED.pattern})\s*={{1,2}}\s*({_DOTTED.p
 
 
 class When(Enum):
-    """Which rows a clause is about: pairs that match, rows of the source alone, rows of the table alone."""
+    """The rows of a clause: matching pairs, rows of the source alone, rows of the table alone."""
 
     MATCHED = "matched"
     NOT_MATCHED = "not matched"
@@ -80,18 +84,35 @@ class Clause:
     same: Mapping[str, str] = field(default_factory=dict)
 
 
+def merge(table: OpenedTable, source: DataFrame, on: str, given: MergeClauses) -> WriteResult:
+    """As `Table.merge`."""
+    change = Change.of(table)
+    handle = change.handle
+    delete_strategy(handle)
+    clauses = []
+    if given.when_matched_delete is not None:
+        clauses.append(Clause(When.MATCHED, Verb.DELETE, given.when_matched_delete))
+    updates = _values(handle, source, given.when_matched_update)
+    if updates is not None:
+        is_star = isinstance(given.when_matched_update, str)
+        same = {n: updates.pop(n) for n in handle.schema.primary_keys if is_star and n in updates}
+        clauses.append(Clause(When.MATCHED, Verb.UPDATE, given.when_matched_condition, updates, same))
+    inserts = _values(handle, source, given.when_not_matched_insert)
+    if inserts is not None:
+        clauses.append(Clause(When.NOT_MATCHED, Verb.INSERT, given.when_not_matched_condition, inserts))
+    if given.when_not_matched_by_source_delete is not None:
+        clauses.append(Clause(When.NOT_MATCHED_BY_SOURCE, Verb.DELETE, given.when_not_matched_by_source_delete))
+    if not clauses:
+        raise InvalidInputError("merge has no clause; give one of its when_… arguments", table=table.name)
+    return Merge(change, source, on, tuple(clauses), "t", "s").run()
+
+
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """One MERGE.
+    """One MERGE, with at least one clause. Expressions name the table and the source by their aliases.
 
-    Attributes:
-        source: the rows that are brought in.
-        on: which rows match.
-        clauses: in order; one at least.
-        target_alias: what expressions call the table.
-        source_alias: what they call the source.
-        refuses_pairs: whether a row of the table that matches twice is refused whatever the clauses choose, as Spark
-            does; else only when the clauses change it twice.
+    With `refuses_pairs`, a row of the table that matches twice is refused whatever the clauses choose, as by Spark;
+    else only when the clauses change it twice.
     """
 
     change: Change
@@ -103,12 +124,7 @@ class Merge:
     refuses_pairs: bool = False
 
     def run(self) -> WriteResult:
-        """Carry it out, in one commit.
-
-        Raises:
-            DataError: a row would become several; nothing was changed.
-            Others as `Table.merge`.
-        """
+        """Run it, in one commit. Raises as `Table.merge`."""
         change, handle = self.change, self.change.handle
         if change.keyed and any(c.verb is Verb.DELETE for c in self.clauses):
             check_deletes(handle)
@@ -118,7 +134,7 @@ class Merge:
         target = change.read(self.source.sparkSession).withColumn(_IN_TARGET, F.lit(True)).alias(self.target_alias)
         given = self.source.withColumn(_IN_SOURCE, F.lit(True)).alias(self.source_alias)
         joined = target.join(given, F.expr(self.on), self._join)
-        if self._must_look_at_pairs:
+        if self._must_count_pairs:
             pairs = joined if self._join == "inner" else target.join(given, F.expr(self.on), "inner")
             refuse_twice(change, pairs.select(*(self._target(n).alias(n) for n in change.row_id)))
         rows = self._staged(joined)
@@ -126,7 +142,7 @@ class Merge:
         if handle.options.merge_engine is MergeEngine.PARTIAL_UPDATE:
             changed = rows.where(F.col(ACTION) == UPDATE)
             set_ = {n for c in self.clauses if c.verb is Verb.UPDATE for n in c.values}
-            olds = {n: (F.col(_name(_OLD, i)), F.col(quoted(n))) for i, n in enumerate(change.names) if n in set_}
+            olds = {n: (F.col(f"{_OLD}{i}"), F.col(quoted(n))) for i, n in enumerate(change.names) if n in set_}
             refuse_nulls(handle, changed, olds)
         rows = self._once(rows)
         places = [] if change.keyed else list(PLACES)
@@ -150,18 +166,18 @@ class Merge:
 
     @property
     def _deletes_all_pairs(self) -> bool:
-        """Whether what matches is deleted and nothing else: then it may match twice."""
+        """Whether all matching rows are deleted: then they may match twice."""
         found = [c for _, c in self._of(When.MATCHED)]
         return self.refuses_pairs and len(found) == 1 and found[0].verb is Verb.DELETE and found[0].condition is None
 
     @property
-    def _must_look_at_pairs(self) -> bool:
-        """Whether pairs have to be counted before clauses choose: when one chooses every pair, that shows as well."""
+    def _must_count_pairs(self) -> bool:
+        """Whether pairs must be counted before clauses choose; a clause for every pair shows duplicates anyway."""
         found = [c for _, c in self._of(When.MATCHED)]
         return self.refuses_pairs and bool(found) and all(c.condition is not None for c in found)
 
     def _staged(self, joined: DataFrame) -> DataFrame:
-        """The rows that a clause chooses: the table's columns as they become, their places, ACTION, old values."""
+        """The rows that a clause chooses: new values of the columns, places, ACTION, old values."""
         change = self.change
         in_target, in_source = self._target(_IN_TARGET), F.col(f"{quoted(self.source_alias)}.{_IN_SOURCE}")
         kind = (
@@ -172,13 +188,13 @@ class Merge:
         rows = joined.withColumn(ACTION, kind)
         olds = {n: self._target(n) for n in change.names}
         kept = [self._target(n).alias(n) for n in (() if change.keyed else PLACES)]
-        before = [c.alias(_name(_OLD, i)) for i, c in enumerate(olds.values())]
-        # Where rows match, both sides are seen.
+        before = [c.alias(f"{_OLD}{i}") for i, c in enumerate(olds.values())]
+        # Clauses of matching rows see both sides.
         rows = rows.withColumn(_CLAUSE, self._chosen(When.MATCHED)).withColumn(_MOVED, self._moved())
         columns = self._columns(rows, When.MATCHED, olds)
         rows = rows.select(F.col(f"{quoted(self.source_alias)}.*"), *columns, *kept, *before, ACTION, _CLAUSE, _MOVED)
         carried = [*(c for c in rows.columns if c.startswith(_OLD)), *(() if change.keyed else PLACES), ACTION, _MOVED]
-        done = {n: F.col(_name(_COLUMN, i)) for i, n in enumerate(change.names)}
+        done = {n: F.col(f"{_COLUMN}{i}") for i, n in enumerate(change.names)}
         if self._of(When.NOT_MATCHED):
             rows = rows.alias(self.source_alias)
             rows = rows.withColumn(_CLAUSE, F.coalesce(F.col(_CLAUSE), self._chosen(When.NOT_MATCHED)))
@@ -186,7 +202,7 @@ class Merge:
             rows = rows.alias(self.source_alias).select(*columns, *carried, _CLAUSE)
         if self._of(When.NOT_MATCHED_BY_SOURCE):
             named = [c.alias(n) for n, c in done.items()]
-            # Not yet touched by any clause, these rows have their old values.
+            # No earlier clause changes these rows, so they have their old values.
             rows = rows.select(*named, *carried, _CLAUSE).alias(self.target_alias)
             rows = rows.withColumn(_CLAUSE, F.coalesce(F.col(_CLAUSE), self._chosen(When.NOT_MATCHED_BY_SOURCE)))
             rows = rows.alias(self.target_alias)
@@ -210,7 +226,7 @@ class Merge:
         return out
 
     def _columns(self, rows: DataFrame, when: When, before: Mapping[str, Column]) -> list[Column]:
-        """The table's columns after the clauses of a kind, under the names of the next stage."""
+        """The table's columns after the clauses of a kind, named for the next stage."""
         out = []
         for i, (name, old) in enumerate(before.items()):
             kind = self._types[name]
@@ -223,17 +239,15 @@ class Merge:
                 else:
                     continue
                 value = F.when(F.col(_CLAUSE) == number, made).otherwise(value)
-            out.append(value.alias(_name(_COLUMN, i)))
+            out.append(value.alias(f"{_COLUMN}{i}"))
         return out
 
     @property
     def _types(self) -> Mapping[str, str]:
-        from paimon_spark.spark.schema import spark_type
-
         return {f.name: spark_type(f.type, f.name).simpleString() for f in self.change.handle.schema.fields}
 
     def _fitting(self, rows: DataFrame, name: str, expression: str) -> Column:
-        """An expression as a value of a column, so that Spark unites it with others without a loss.
+        """An expression fitted to a column, so that Spark combines it with others without loss.
 
         Raises:
             SchemaMismatchError: it cannot become one, or only with a cast.
@@ -260,7 +274,7 @@ class Merge:
         return out
 
     def _is_stated(self, name: str, expression: str) -> bool:
-        """Whether the condition of the merge states that a column has the value, so that no row need be looked at."""
+        """Whether the merge condition implies that a column has the value, so that no row needs a check."""
         parts = re.split(r"\band\b", self.on, flags=re.IGNORECASE)
         pairs = [m for p in parts if (m := _EQUAL.fullmatch(p.strip())) is not None]
         if len(pairs) != len(parts):
@@ -278,7 +292,7 @@ class Merge:
             check_set(handle, [handle.schema.primary_keys[moved[0][0]]])
 
     def _once(self, rows: DataFrame) -> DataFrame:
-        """Each row that is deleted once, where it may match several rows of the source."""
+        """The rows, each deleted row once though it may match several rows of the source."""
         if not self._deletes_all_pairs:
             return rows
         number = self._of(When.MATCHED)[0][0]
@@ -286,13 +300,22 @@ class Merge:
         return gone if len(self.clauses) == 1 else gone.unionByName(rows.where(F.col(_CLAUSE) != number))
 
 
-def _name(prefix: str, position: int) -> str:
-    return f"{prefix}{position}"
-
-
 def _plain(text: str) -> tuple[str, ...]:
-    """The parts of a name in lower case, without quotes; of what is no name, the text."""
+    """The parts of a name in lower case, without quotes; other text as it is."""
     if _DOTTED.fullmatch(text.strip()) is None:
         return (text,)
     parts = re.findall(_NAME, text)
     return tuple((p[1:-1].replace("``", "`") if p.startswith("`") else p).lower() for p in parts)
+
+
+def _values(handle: TableHandle, source: DataFrame, given: Mapping[str, str] | str | None) -> dict[str, str] | None:
+    """Expression by column of the table; `*` takes all columns that the source has too."""
+    if given is None:
+        return None
+    if not isinstance(given, str):
+        return by_own_names(handle, given)
+    if given != "*":
+        raise InvalidInputError(f"expected '*' or expressions by column, found {given!r}")
+    there = {c.lower(): c for c in source.columns}
+    names = handle.schema.row_type.names
+    return {n: f"s.{quoted(there[n.lower()])}" for n in names if n.lower() in there}

@@ -1,52 +1,279 @@
-"""Table.delete, Table.update and Table.merge as Spark jobs, in classic and in Connect sessions. User's process."""
+"""DELETE and UPDATE as Spark jobs, and the commit of changed rows for MERGE.
+
+Tables with keys: the rows that change are read, and written with their row kinds. Append tables: each row is read with
+its place (file and position); tasks mark or rewrite the files that lose rows, and write the new rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from paimon_spark.errors import InvalidInputError
-from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.location import quoted
-from paimon_spark.row_level.way import Way, check_deletes, way_of
-from paimon_spark.spark.fitted import fitted
-from paimon_spark.spark.merge import Clause, Merge, Verb, When
-from paimon_spark.spark.row_level_job import (
-    ACTION,
-    DELETE,
-    PLACES,
-    UPDATE,
-    Change,
-    by_own_names,
-    check_assignments,
-    refuse_nulls,
+from paimon_spark.engine.read.file_reader import file_url
+from paimon_spark.engine.row_level.strategy import (
+    DeleteStrategy,
+    check_deletes,
+    check_set,
+    check_updates,
+    cleared_columns,
+    delete_strategy,
+    removing_columns,
+    undeletable,
 )
-from paimon_spark.table.batch_write import WriteResult
-from paimon_spark.table.table import Table
+from paimon_spark.engine.scan.fallback import OtherPartitions, other_branch, other_partitions
+from paimon_spark.engine.scan.one_branch import plan_branch
+from paimon_spark.engine.scan.query import ScanQuery
+from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
+from paimon_spark.engine.write.bucketing import PartitionNumbers
+from paimon_spark.errors import ColumnNotFoundError, DataError, InvalidInputError, UnsupportedFeatureError
+from paimon_spark.format.casts.nested_assignment import column_assignment
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.jobs.batch_write import options_of
+from paimon_spark.jobs.branch_access import at_head, reopen_to_change
+from paimon_spark.jobs.commit import WriteResult
+from paimon_spark.jobs.opened_table import OpenedTable
+from paimon_spark.jobs.row_level import KEEPS, is_cut_by_spark
+from paimon_spark.jobs.table_scan import scan_of
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, MergeEngine
+from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.options.scan import TIME_ZONE
+from paimon_spark.options.write_request import ROW_LEVEL, ROW_LEVEL_BASE, WriteMode
+from paimon_spark.spark.dataframe import dataframe
+from paimon_spark.spark.dataframe_write import save_job
+from paimon_spark.spark.dataframe_write import write as write_dataframe
+from paimon_spark.spark.schema import fitted
+from paimon_spark.spark.session import session_or_new
+from paimon_spark.types import VALUE_KIND, RowKind, quoted
 
-_TARGET: Final = "t"
-_SOURCE: Final = "s"
+ACTION: Final = "__paimon_action"
+"""Column of changed rows that holds one of the next three."""
+DELETE, UPDATE, INSERT = "D", "U", "I"
+_NO_COLUMNS: Final = pa.RecordBatch.from_arrays([], [])
+PLACES: Final = (FILE_PATH, ROW_INDEX)
+_KINDS: Final = {DELETE: RowKind.DELETE, UPDATE: RowKind.UPDATE_AFTER, INSERT: RowKind.INSERT}
+_SPREAD: Final = 32
+"""Tasks that new rows are spread over, at most."""
 _NEW: Final = "__paimon_new_"
 
 
-def active_session() -> SparkSession | None:
-    """The session of this process or thread; None when there is none."""
-    return SparkSession.getActiveSession()
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of rows of a table: its branch as it is now, and the head before any row was read, 0 for none."""
+
+    table: OpenedTable
+    handle: TableHandle
+    base_id: int
+
+    @classmethod
+    def of(cls, table: OpenedTable) -> Change:
+        """A change of the head of the branch of `table`."""
+        handle = reopen_to_change(at_head(table))
+        # Spark reads the rows, perhaps for hours, before it asks for a writer; changes meanwhile must be conflicts.
+        base = latest_snapshot(handle)
+        return cls(table, handle, 0 if base is None else base.id)
+
+    @property
+    def names(self) -> list[str]:
+        """The table's columns."""
+        return list(self.handle.schema.row_type.names)
+
+    @property
+    def keyed(self) -> bool:
+        return bool(self.handle.schema.primary_keys)
+
+    @property
+    def row_id(self) -> list[str]:
+        """Columns that identify a row."""
+        return list(self.handle.schema.primary_keys) or list(PLACES)
+
+    def read(self, session: SparkSession, where: str | None = None, time_zone: str | None = None) -> DataFrame:
+        """The rows of the head, with the place of every row where rows have one; `where` is what `Table.scan` takes."""
+        columns = [*self.names, *(() if self.keyed else PLACES)]
+        zone = {} if where is None or time_zone is None else {TIME_ZONE.key: time_zone}
+        head = {"scan.mode": "latest"}  # whatever start the table's options have
+        return dataframe(scan_of(self.table, columns, where, {**head, **zone}), session)
+
+    def run(self, rows: DataFrame, operation: str) -> WriteResult:
+        """Commit `rows`: the table's columns, the places of the old rows where rows have one, and ACTION."""
+        self._refuse_other_branch(rows)
+        if self.keyed:
+            return _run_keyed(self.table, self.handle, rows)
+        how = {ROW_LEVEL.key: operation, ROW_LEVEL_BASE.key: str(self.base_id)}
+        # All rows of a file go to one task; new rows are spread over several.
+        fields = [f for f in rows.schema.fields if f.dataType.typeName() not in ("map", "variant")]
+        hashed = F.xxhash64(*(F.col(quoted(f.name)) for f in fields))
+        spread = F.concat(F.lit("new "), F.pmod(hashed, F.lit(_SPREAD)).cast("string"))
+        marked = rows.withColumn(KEEPS, F.col(ACTION) != DELETE)
+        if operation == "DELETE":
+            marked = marked.select(FILE_PATH, ROW_INDEX, KEEPS)
+            placed = marked.repartition(F.col(FILE_PATH))
+        else:
+            placed = marked.drop(ACTION).repartition(F.coalesce(F.col(FILE_PATH), spread))
+        return save_job(self.handle, placed, {**options_of(self.table, {}), **how})
+
+    def _refuse_other_branch(self, rows: DataFrame) -> None:
+        """Refuse to change rows that are read from a fallback branch, or to empty a partition that it also has."""
+        if other_branch(self.handle) is None:
+            return
+        head = latest_snapshot(self.handle)
+        beside = other_partitions(self.handle, head)
+        if beside is None or not beside.read | beside.behind:
+            return
+        gone = self._leaving(rows.where(F.col(ACTION) != INSERT), head, beside)
+        for partition in sorted(beside.read & gone.keys()):
+            raise beside.not_reached(partition)
+        losing = {p for p in beside.behind if gone.get(p)}
+        if losing:
+            left = dict(gone)
+            for partition, count in self._by_partition(self.read(rows.sparkSession), F.count(F.lit(1))):
+                left[partition] = left.get(partition, 0) - count
+            for partition in sorted(p for p in losing if left[p] >= 0):
+                raise beside.would_appear(partition)
+
+    def _leaving(self, rows: DataFrame, head: Snapshot | None, beside: OtherPartitions) -> dict[bytes, int]:
+        """The number of `rows` that leave each of their partitions."""
+        deleted = F.sum((F.col(ACTION) == DELETE).cast("bigint"))
+        if self.keyed:  # the key has the partition
+            return {partition: gone or 0 for partition, gone in self._by_partition(rows, deleted)}
+        places = _places(beside.other.handle, beside.snapshot) | _places(self.handle, head)
+        out: dict[bytes, int] = {}
+        for new, path, gone, count in self._by_partition(rows, deleted, F.count(F.lit(1)), also=FILE_PATH):
+            old = places.get(path)
+            if old is not None:  # else the commit fails, as the file is gone
+                out[old] = out.get(old, 0) + (count if new != old else gone or 0)
+        return out
+
+    def _by_partition(self, rows: DataFrame, *numbers: Column, also: str | None = None) -> list[tuple[Any, ...]]:
+        """The rows grouped by partition and `also`: the partition as BinaryRow bytes, `also` and the aggregates."""
+        keys = self.handle.schema.partition_type
+        others = () if also is None else (also,)
+        table = rows.groupBy(*(F.col(quoted(n)) for n in (*keys.names, *others))).agg(*numbers).toArrow()
+        if not keys.fields and also is None and table.column(0)[0].as_py() in (None, 0):
+            table = table.slice(0, 0)  # without a column to group by, no rows give one row
+        arrays = [
+            column_assignment(table.column(i).type, f.type, f.name, self.handle.name)(table.column(i).combine_chunks())
+            for i, f in enumerate(keys)
+        ]
+        seen = PartitionNumbers(keys)
+        numbered = np.zeros(table.num_rows, np.int64)
+        if table.num_rows:
+            numbered += seen.of(pa.RecordBatch.from_arrays(arrays, list(keys.names)) if arrays else _NO_COLUMNS)
+        columns = [column.to_pylist() for column in table.columns[len(arrays) :]]
+        return list(zip([seen.rows[n] for n in numbered.tolist()], *columns, strict=True))
 
 
-def delete(table: Table, where: str) -> WriteResult:
+def _places(handle: TableHandle, snapshot: Snapshot | None) -> dict[str, bytes]:
+    """The partition of each data file, by its value of `__paimon_file_path`."""
+    splits = plan_branch(handle, snapshot, ScanQuery(columns=())).splits
+    return {file_url(handle.store, s, f): s.partition for s in splits for f in s.files}
+
+
+def by_own_names(handle: TableHandle, values: Mapping[str, str]) -> dict[str, str]:
+    """Expressions by the table's spelling of column names. Raises ColumnNotFoundError, InvalidInputError."""
+    names = {n.lower(): n for n in handle.schema.row_type.names}
+    if not values:
+        raise InvalidInputError("no column is set; give expressions by column: {'v': 'v + 1'}")
+    for name in values:
+        if name.lower() not in names:
+            raise ColumnNotFoundError(
+                f"{handle.describe()} has no column {name!r}{did_you_mean(name, names.values())}; its columns are "
+                + ", ".join(names.values()),
+                column=name,
+            )
+    return {names[name.lower()]: str(expression) for name, expression in values.items()}
+
+
+def check_assignments(handle: TableHandle, columns: Iterable[str]) -> None:
+    """Refuse columns that cannot be set. Raises UnsupportedFeatureError, InvalidInputError."""
+    new = list(columns)
+    if new:
+        check_updates(handle)
+    check_set(handle, new)
+    moved = [n for n in new if n in handle.schema.partition_keys]
+    if moved and handle.schema.primary_keys and other_branch(handle) is not None:
+        raise UnsupportedFeatureError(
+            f"partition column {moved[0]} of {handle.describe()} cannot be set: its rows would go to a partition that "
+            f"another branch may have ({FALLBACK_BRANCH.key} or {PRIMARY_BRANCH.key}); write them to the partition "
+            "with Table.write, then delete the old ones",
+            feature="update of partition columns beside a fallback branch",
+            column=moved[0],
+        )
+    fine = [f for f in handle.schema.fields if is_cut_by_spark(f.type)]
+    if fine:
+        raise UnsupportedFeatureError(
+            f"column {fine[0].name} of {handle.describe()} is {fine[0].type}, and Spark would cut its values to "
+            "microseconds in the rows that change; delete the rows, and write them with Table.write of Arrow data",
+            feature=f"update of tables with {fine[0].type}",
+            column=fine[0].name,
+        )
+
+
+def refuse_nulls(handle: TableHandle, rows: DataFrame, changes: Mapping[str, tuple[Column, Column]]) -> None:
+    """Refuse nulls where the merge of rows would keep the old value. `changes`: old and new, by column."""
+    if handle.options.merge_engine is not MergeEngine.PARTIAL_UPDATE:
+        return
+    for name, (old, new) in changes.items():
+        if rows.where(old.isNotNull() & new.isNull()).limit(1).count():
+            raise UnsupportedFeatureError(
+                f"column {name} of {handle.describe()} cannot be set to null: merge-engine partial-update keeps the "
+                "old value for a null; nothing was changed",
+                feature="update to null with merge-engine partial-update",
+                column=name,
+            )
+
+
+def refuse_twice(change: Change, rows: DataFrame) -> None:
+    """Refuse a merge in which one row of the table becomes several. Raises DataError."""
+    keys = [F.col(quoted(k)) for k in change.row_id]
+    twice = rows.groupBy(*keys).count().where("count > 1").limit(1).collect()
+    if twice:
+        names = change.handle.schema.primary_keys
+        key = ", ".join(f"{k} = {twice[0][k]!r}" for k in names)
+        which = f"the row with {key}" if names else "a row of the table"
+        raise DataError(
+            f"{which} matches several rows of the source, so it is not clear what it becomes; nothing was "
+            f"changed in {change.handle.describe()}. Make the rows of the source unique in the columns of the condition"
+        )
+
+
+def _run_keyed(table: OpenedTable, handle: TableHandle, rows: DataFrame) -> WriteResult:
+    deleted = F.col(ACTION) == DELETE
+    removing = removing_columns(handle)
+    if removing and rows.where(deleted & F.coalesce(*map(_text, removing)).isNull()).limit(1).count():
+        raise undeletable(handle)
+    for name in cleared_columns(handle):
+        rows = rows.withColumn(name, F.when(~deleted, F.col(quoted(name))))
+    kind = F.lit(None).cast("string")
+    field = handle.options.write.rowkind_field
+    for action, meaning in _KINDS.items():
+        value = F.lit(int(meaning)).cast("byte") if field is None else F.lit(meaning.symbol)
+        kind = F.when(F.col(ACTION) == action, value).otherwise(kind.cast("byte") if field is None else kind)
+    changed = rows.withColumn(VALUE_KIND if field is None else field, kind).drop(ACTION)
+    return write_dataframe(table, changed, WriteMode.APPEND, options_of(table, {}))
+
+
+def _text(name: str) -> Column:
+    return F.col(quoted(name)).cast("string")
+
+
+def delete(table: OpenedTable, where: str) -> WriteResult:
     """As `Table.delete`."""
     change = deletion(table)
-    return delete_found(change, change.read(_session()).where(F.expr(where)))
+    return delete_found(change, change.read(session_or_new()).where(F.expr(where)))
 
 
-def deletion(table: Table) -> Change:
-    """The change of a table that loses rows. Raises UnsupportedFeatureError."""
+def deletion(table: OpenedTable) -> Change:
+    """The change of a delete. Raises UnsupportedFeatureError."""
     change = Change.of(table)
-    if way_of(change.handle) is Way.RETRACTS:
+    if delete_strategy(change.handle) is DeleteStrategy.RETRACTS:
         check_deletes(change.handle)
     return change
 
@@ -56,10 +283,10 @@ def delete_found(change: Change, rows: DataFrame) -> WriteResult:
     return change.run(rows.withColumn(ACTION, F.lit(DELETE)), "DELETE")
 
 
-def update(table: Table, where: str | None, values: Mapping[str, str]) -> WriteResult:
+def update(table: OpenedTable, where: str | None, values: Mapping[str, str]) -> WriteResult:
     """As `Table.update`."""
     change, new = updating(table, values)
-    rows = change.read(_session())
+    rows = change.read(session_or_new())
     if where is not None:
         rows = rows.where(F.expr(where))
     named = {n: f"{_NEW}{i}" for i, n in enumerate(new)}
@@ -67,10 +294,10 @@ def update(table: Table, where: str | None, values: Mapping[str, str]) -> WriteR
     return update_found(change, rows, named)
 
 
-def updating(table: Table, values: Mapping[str, str]) -> tuple[Change, dict[str, str]]:
-    """The change of a table whose rows change, and the values by its own names of the columns. Raises as `update`."""
+def updating(table: OpenedTable, values: Mapping[str, str]) -> tuple[Change, dict[str, str]]:
+    """The change of an update, and the new values by column. Raises as `update`."""
     change = Change.of(table)
-    way_of(change.handle)
+    delete_strategy(change.handle)
     new = by_own_names(change.handle, values)
     check_assignments(change.handle, new)
     return change, new
@@ -85,54 +312,3 @@ def update_found(change: Change, rows: DataFrame, new: Mapping[str, str]) -> Wri
     columns = [values[n].alias(n) if n in new else F.col(quoted(n)) for n in change.names]
     places = [F.col(n) for n in rows.columns if n in PLACES]
     return change.run(rows.select(*columns, *places, F.lit(UPDATE).alias(ACTION)), "UPDATE")
-
-
-def merge(
-    table: Table,
-    source: DataFrame,
-    on: str,
-    *,
-    when_matched_update: Mapping[str, str] | str | None = None,
-    when_matched_condition: str | None = None,
-    when_matched_delete: str | None = None,
-    when_not_matched_insert: Mapping[str, str] | str | None = None,
-    when_not_matched_condition: str | None = None,
-    when_not_matched_by_source_delete: str | None = None,
-) -> WriteResult:
-    """As `Table.merge`."""
-    change = Change.of(table)
-    handle = change.handle
-    way_of(handle)
-    clauses = []
-    if when_matched_delete is not None:
-        clauses.append(Clause(When.MATCHED, Verb.DELETE, when_matched_delete))
-    updates = _values(handle, source, when_matched_update)
-    if updates is not None:
-        is_star = isinstance(when_matched_update, str)
-        same = {n: updates.pop(n) for n in handle.schema.primary_keys if is_star and n in updates}
-        clauses.append(Clause(When.MATCHED, Verb.UPDATE, when_matched_condition, updates, same))
-    inserts = _values(handle, source, when_not_matched_insert)
-    if inserts is not None:
-        clauses.append(Clause(When.NOT_MATCHED, Verb.INSERT, when_not_matched_condition, inserts))
-    if when_not_matched_by_source_delete is not None:
-        clauses.append(Clause(When.NOT_MATCHED_BY_SOURCE, Verb.DELETE, when_not_matched_by_source_delete))
-    if not clauses:
-        raise InvalidInputError("a merge needs something to do: give one of its when_… arguments", table=table.name)
-    return Merge(change, source, on, tuple(clauses), _TARGET, _SOURCE).run()
-
-
-def _values(handle: TableHandle, source: DataFrame, given: Mapping[str, str] | str | None) -> dict[str, str] | None:
-    """Expression by column of the table; `*` takes all columns that the source has too."""
-    if given is None:
-        return None
-    if not isinstance(given, str):
-        return by_own_names(handle, given)
-    if given != "*":
-        raise InvalidInputError(f"expected '*' or expressions by column, found {given!r}")
-    there = {c.lower(): c for c in source.columns}
-    names = handle.schema.row_type.names
-    return {n: f"{_SOURCE}.{quoted(there[n.lower()])}" for n in names if n.lower() in there}
-
-
-def _session() -> SparkSession:
-    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()

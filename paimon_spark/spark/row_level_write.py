@@ -1,7 +1,7 @@
-"""Rows of an append table taken away and put in their places, as one Spark job and one commit.
+"""The write of DELETE, UPDATE and MERGE to an append table: one Spark job and one commit.
 
-Each row of the DataFrame says which row of which file goes (`PATH`, `INDEX`; null: none), and, where `KEEPS` is true,
-holds the row that comes instead in the other columns. All rows of a file come in one task.
+Each row of the DataFrame names the row of a file that is deleted (`PATH`, `INDEX`; null: none), and, where `KEEPS` is
+true, holds the new row in the other columns. All rows of a file are in one task.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from paimon_spark.engine.read.file_reader import file_url
+from paimon_spark.engine.tasks.split import FILE_PATH as PATH
+from paimon_spark.engine.tasks.split import ROW_INDEX as INDEX
 from paimon_spark.errors import CommitConflictError, DataError
-from paimon_spark.handoff.read_request import FILE_PATH as PATH
-from paimon_spark.handoff.read_request import ROW_INDEX as INDEX
-from paimon_spark.read.file_reader import file_url
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.jobs.row_level import KEEPS
 from paimon_spark.spark.batch_write import check_complete, run_of, sweep_until_quiet, whose_task
-from paimon_spark.spec import arrow_numpy
-from paimon_spark.table.row_level import KEEPS
 
 if TYPE_CHECKING:
-    from paimon_spark.handoff.commit_message import CommitMessage
-    from paimon_spark.lineage.notes import TaskIdentity
-    from paimon_spark.row_level.job import SplitOutcome
-    from paimon_spark.table.row_level import RowLevelWrite
+    from paimon_spark.engine.row_level.job import SplitOutcome
+    from paimon_spark.engine.tasks.commit_message import CommitMessage
+    from paimon_spark.jobs.lineage_port import TaskIdentity
+    from paimon_spark.jobs.row_level import RowLevelWrite
 
 
 @dataclass(frozen=True)
 class RowLevelMessage(WriterCommitMessage):
-    """What one task did: files of new rows, and what became of files that lose rows; for whom, as in TaskMessage."""
+    """The result of one task: files of new rows, and changes of files that lose rows; `run` as in TaskMessage."""
 
     messages: tuple[CommitMessage, ...]
     outcomes: tuple[SplitOutcome, ...]
@@ -46,7 +46,7 @@ class RowLevelWriter(DataSourceArrowWriter):
         self._work = work
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowLevelMessage:
-        """Write the new rows, then take the old ones away. Executor; after an error no file of the task is left."""
+        """Write the new rows, then delete the old ones. Executor; after an error no file of the task is left."""
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
         gone: dict[str, list[Any]] = {}
@@ -69,8 +69,8 @@ class RowLevelWriter(DataSourceArrowWriter):
         found = places.get(path)
         if found is None:
             raise CommitConflictError(
-                f"{self._work.handle.describe()} was changed while its rows were looked for: data file {path} is not "
-                "in the snapshot that was planned with. Nothing was changed; do it again",
+                f"{self._work.handle.describe()} was changed while its rows were read: data file {path} is not "
+                "in the planned snapshot. Nothing was changed; run it again",
                 path=path,
             )
         return found
@@ -90,15 +90,15 @@ class RowLevelWriter(DataSourceArrowWriter):
 
 
 def row_level_writer(work: RowLevelWrite) -> RowLevelWriter:
-    """The writer of `work`, whose splits are made to hold one file each, as rows come by file."""
-    from paimon_spark.row_level.dropped import files_of
+    """The writer of `work`, with one file in each split, as rows come by file."""
+    from paimon_spark.engine.row_level.files import split_by_file
 
-    splits = tuple(part for split in work.deletes.splits for part in files_of(split))
+    splits = tuple(part for split in work.deletes.splits for part in split_by_file(split))
     return RowLevelWriter(replace(work, deletes=replace(work.deletes, splits=splits)))
 
 
 def _new_rows(batches: Iterator[pa.RecordBatch], gone: dict[str, list[Any]]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that come; positions of those that go are gathered in `gone` by file."""
+    """Yield the new rows; collect positions of deleted rows in `gone`, by file."""
     for batch in batches:
         names = [n for n in batch.schema.names if n not in (PATH, INDEX, KEEPS)]
         _gather(batch, gone)
@@ -119,7 +119,7 @@ def _gather(batch: pa.RecordBatch, gone: dict[str, list[Any]]) -> None:
 
 
 def _once(parts: list[Any], path: str) -> Any:
-    """Positions in ascending order. Raises DataError: one comes twice."""
+    """Positions in ascending order. Raises DataError: a duplicate."""
     positions = np.sort(np.concatenate(parts))
     if len(positions) > 1 and (positions[1:] == positions[:-1]).any():
         raise DataError(

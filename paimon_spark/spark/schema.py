@@ -1,7 +1,9 @@
-"""Paimon types as Spark types, and what a user's own `.schema(…)` may ask of them.
+"""Paimon types ↔ Spark types, checks of `.schema(…)`, columns fitted to a table.
 
-Source: Paimon's Spark connector, `SparkTypeUtils`. CHAR and VARCHAR are STRING here, because Spark knows
-their lengths only for tables of a catalog; nothing is padded or cut on reading.
+CHAR and VARCHAR are STRING here, because Spark knows their lengths only for tables of a catalog; nothing is padded or
+cut on reading.
+
+Source: Paimon's Spark connector, `SparkTypeUtils`.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import re
 from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.sql import Column
 from pyspark.sql import types as spark
 
 from paimon_spark.errors import SchemaMismatchError, UnsupportedFeatureError
@@ -28,6 +31,7 @@ from paimon_spark.types import (
     RowType,
     TimestampType,
     TimeType,
+    in_any_case,
 )
 
 _ATOMS: Final[dict[str, type[spark.DataType]]] = {
@@ -50,17 +54,13 @@ _WIDER: Final[dict[str, tuple[type[spark.DataType], ...]]] = {
 }
 """Types that hold every value of a type exactly."""
 _CHAR_METADATA: Final = "__CHAR_VARCHAR_TYPE_STRING"
-"""Where Spark keeps CHAR(n) and VARCHAR(n) of a column of type STRING."""
+"""The metadata in which Spark stores CHAR(n) and VARCHAR(n) of a column of type STRING."""
 _DEFAULT_METADATA: Final = "CURRENT_DEFAULT"
 _CHAR: Final = re.compile(r"(var)?char\((\d+)\)", re.IGNORECASE)
 
 
 def spark_schema(row_type: RowType) -> spark.StructType:
-    """The Spark schema of a row; comments come along.
-
-    Raises:
-        UnsupportedFeatureError: a column's type cannot be read; the message says how to leave the column out.
-    """
+    """The Spark schema of a row, with comments. Raises UnsupportedFeatureError: Spark cannot read a column's type."""
     return spark.StructType([_field(f.name, f.type, f.description, f.name) for f in row_type])
 
 
@@ -103,16 +103,19 @@ def _field(name: str, t: DataType, comment: str | None, where: str) -> spark.Str
 
 
 def row_type(schema: spark.StructType, *, all_nullable: bool = False) -> RowType:
-    """The columns of a table for `schema`; field ids only count. CHAR and VARCHAR columns keep their lengths.
+    """The columns of a table for `schema`, with ids from 0. CHAR and VARCHAR columns keep their lengths.
 
-    Args:
-        schema: of a DataFrame, or as declared.
-        all_nullable: whether NOT NULL is passed over, as Spark does for the tables it makes of a query.
+    With `all_nullable`, NOT NULL is ignored, as by Spark in CREATE TABLE AS SELECT.
 
     Raises:
-        UnsupportedFeatureError: a column's type is none of a table.
+        UnsupportedFeatureError: a type that tables cannot have.
     """
     return RowType(False, tuple(_column(i, f, f.name, all_nullable) for i, f in enumerate(schema.fields)))
+
+
+def column(name: str, data_type: spark.DataType) -> DataField:
+    """A nullable column of a type. Raises as `row_type`."""
+    return _column(0, spark.StructField(name, data_type), name, False)
 
 
 def _column(position: int, field: spark.StructField, where: str, all_nullable: bool) -> DataField:
@@ -124,7 +127,7 @@ def _column(position: int, field: spark.StructField, where: str, all_nullable: b
         data_type = _paimon_type(field.dataType, where, all_nullable)
     default = metadata.get(_DEFAULT_METADATA)
     if default is not None:
-        from paimon_spark.definition.ddl import default_text  # only columns with defaults pay for the parser
+        from paimon_spark.metadata.definition.ddl import default_text  # only columns with defaults pay for the parser
 
         default = default_text(default, where)
     data_type = data_type.with_nullable(all_nullable or field.nullable)
@@ -172,7 +175,7 @@ def _paimon_type(t: spark.DataType, where: str, all_nullable: bool) -> DataType:
 
 
 def arrow_schema(schema: spark.StructType) -> pa.Schema:
-    """The Arrow schema that Spark demands of batches for `schema`, exactly."""
+    """The Arrow schema that Spark requires of batches for `schema`, exactly."""
     # Private to Spark, but it is what Spark's own worker compares our batches with.
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -185,7 +188,7 @@ def arrow_schema(schema: spark.StructType) -> pa.Schema:
 
 
 def check_readable_as(column: str, t: DataType, nullable: bool, asked: spark.DataType, asked_nullable: bool) -> None:
-    """Check that every value of `t` can be given as Spark's `asked`, unchanged.
+    """Check that Spark's type `asked` holds every value of `t` unchanged.
 
     Raises:
         SchemaMismatchError: it cannot; the message names the column and both types.
@@ -204,38 +207,33 @@ def check_readable_as(column: str, t: DataType, nullable: bool, asked: spark.Dat
 
 
 def _same_or_wider(column: str, t: DataType, asked: spark.DataType) -> bool:
-    match t:
-        case RowType():
-            return isinstance(asked, spark.StructType) and _fields_fit(column, t, asked)
-        case ArrayType():
-            if not isinstance(asked, spark.ArrayType):
-                return False
+    match t, asked:
+        case RowType(), spark.StructType():
+            _check_fields(column, t, asked)
+            return True
+        case ArrayType(), spark.ArrayType():
             check_readable_as(f"{column}.element", t.element, t.element.nullable, asked.elementType, asked.containsNull)
             return True
-        case MapType():
-            if not isinstance(asked, spark.MapType):
-                return False
+        case MapType(), spark.MapType():
             check_readable_as(f"{column}.key", t.key, False, asked.keyType, False)
             check_readable_as(f"{column}.value", t.value, t.value.nullable, asked.valueType, asked.valueContainsNull)
             return True
-        case MultisetType():
-            if not (isinstance(asked, spark.MapType) and isinstance(asked.valueType, spark.IntegerType)):
-                return False
+        case MultisetType(), spark.MapType(valueType=spark.IntegerType()):
             check_readable_as(f"{column}.element", t.element, False, asked.keyType, False)
             return True
-        case AtomicType(name=name) if isinstance(asked, spark.DecimalType) and name in _DIGITS:
+        case AtomicType(name=name), spark.DecimalType() if name in _DIGITS:
             return asked.precision - asked.scale >= _DIGITS[name]
-        case DecimalType() if isinstance(asked, spark.DecimalType):
+        case DecimalType(), spark.DecimalType():
             whole = t.precision - t.scale
             return asked.scale >= t.scale and asked.precision - asked.scale >= whole
-        case AtomicType(name=name) if type(asked) in _WIDER.get(name, ()):
+        case AtomicType(name=name), _ if type(asked) in _WIDER.get(name, ()):
             return True
-        case CharType():
-            return type(asked) in (spark.StringType, spark.CharType, spark.VarcharType)
+        case CharType(), spark.StringType() | spark.CharType() | spark.VarcharType():
+            return True
     return spark_type(t, column) == asked
 
 
-def _fields_fit(column: str, t: RowType, asked: spark.StructType) -> bool:
+def _check_fields(column: str, t: RowType, asked: spark.StructType) -> None:
     for f in asked.fields:
         try:
             inner = t.field(f.name)
@@ -246,4 +244,42 @@ def _fields_fit(column: str, t: RowType, asked: spark.StructType) -> bool:
                 column=f"{column}.{f.name}",
             ) from None
         check_readable_as(f"{column}.{f.name}", inner.type, inner.type.nullable, f.dataType, f.nullable)
-    return True
+
+
+def fitted(column: Column, found: spark.DataType, wanted: DataType, name: str, *, by_place: bool = False) -> Column:
+    """The column with the field names and NULL types of the table's column `name`; the write casts or refuses the rest.
+
+    With `by_place`, fields of structs are matched by position, as columns are by INSERT without BY NAME.
+
+    Source: Spark's `TableOutputResolver`; Java Spark connector, `PaimonAnalysis.addCastToStructByPosition`.
+    """
+    made = _fitted(found, wanted, name, by_place)
+    return column if made == found else column.cast(made)
+
+
+def _fitted(found: spark.DataType, wanted: DataType, name: str, by_place: bool) -> spark.DataType:
+    match found, wanted:
+        case spark.NullType(), _:  # nothing but nulls, or nothing at all, as in array()
+            return spark_type(wanted, name)
+        case spark.StructType(), RowType() if by_place and len(found.fields) == len(wanted.fields):
+            pairs = zip(found.fields, wanted.fields, strict=True)
+            return spark.StructType([_fitted_field(w.name, f, w, name, by_place) for f, w in pairs])
+        case spark.StructType(), RowType():
+            known = {f.name: in_any_case(f.name, wanted.names) for f in found.fields}
+            fields = [
+                f if (n := known[f.name]) is None else _fitted_field(f.name, f, wanted.field(n), name, by_place)
+                for f in found.fields
+            ]
+            return spark.StructType(fields)
+        case spark.ArrayType(), ArrayType():
+            return spark.ArrayType(_fitted(found.elementType, wanted.element, name, by_place), found.containsNull)
+        case spark.MapType(), MapType():
+            key = _fitted(found.keyType, wanted.key, name, by_place)
+            return spark.MapType(key, _fitted(found.valueType, wanted.value, name, by_place), found.valueContainsNull)
+    return found
+
+
+def _fitted_field(
+    called: str, found: spark.StructField, wanted: DataField, name: str, by_place: bool
+) -> spark.StructField:
+    return spark.StructField(called, _fitted(found.dataType, wanted.type, name, by_place), found.nullable)

@@ -1,13 +1,23 @@
-"""Settings of a Spark session under which this source reads and writes fastest."""
+"""Spark sessions: configuration, registration of the sources, errors shown as text."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from paimon_spark.spark.register import find_sources_here
+from paimon_spark import errors
+from paimon_spark.errors import PaimonError
+from paimon_spark.spark.source import PaimonDataSource, PaimonPyDataSource
 
+_NOT_FOUND: Final = "DATA_SOURCE_NOT_FOUND"
+_ERROR: Final = re.compile(
+    r"paimon_spark\.errors\.(\w+): (.*?)(?=\n\s*(?:at |\n|JVM stacktrace|SQLSTATE)|\n?$)", re.DOTALL
+)
 SETTINGS: Final = {
     # With a lower limit the JVM adds up the Arrow buffers after every single row, which costs more than all the rest
     # of a write. Batches keep to 10,000 rows (spark.sql.execution.arrow.maxRecordsPerBatch).
@@ -35,3 +45,53 @@ def configure_session(spark: SparkSession) -> dict[str, str]:
     for key, value in SETTINGS.items():
         spark.conf.set(key, value)
     return dict(SETTINGS)
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("paimon")` and `format("paimon_py")` known to `spark`, classic or Connect.
+
+    After `pip install` this is not needed: Spark finds the package itself.
+    """
+    spark.dataSource.register(PaimonDataSource)
+    spark.dataSource.register(PaimonPyDataSource)
+
+
+def find_sources_here(spark: SparkSession) -> None:
+    """Let writes of this thread find Python data sources.
+
+    A classic session looks up the source of a write, though not of a read, in the active session of the thread, and
+    only the thread that created the session has one.
+    """
+    if isinstance(spark, SparkSession):  # classic; making a DataFrame is the public way to make its session active
+        spark.createDataFrame([], "x INT")
+
+
+def session_or_new(session: SparkSession | None = None) -> SparkSession:
+    """The session given, else the active one, else a new one."""
+    return session or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+
+
+def is_missing_source(error: PySparkException) -> bool:
+    """Whether Spark did not find the data source: its Python workers do not see the package."""
+    return _NOT_FOUND in (error.getCondition() or "") or _NOT_FOUND in str(error)
+
+
+@contextmanager
+def our_errors() -> Iterator[None]:
+    """Raise errors of this package that Spark shows as text as what they are."""
+    try:
+        yield
+    except PySparkException as e:
+        ours = unwrapped(e)
+        if ours is None:
+            raise
+        raise ours from e
+
+
+def unwrapped(error: PySparkException) -> PaimonError | None:
+    """The error of this package in the text of Spark's; None if it has none."""
+    for name, message in reversed(_ERROR.findall(str(error))):
+        kind = getattr(errors, name, None)
+        if isinstance(kind, type) and issubclass(kind, PaimonError):
+            return kind(message.strip())
+    return None

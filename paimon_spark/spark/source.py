@@ -1,10 +1,11 @@
-"""The data source that Spark knows as `paimon`, and as `paimon_py` where a JAR has the first name.
+"""The data sources `paimon` and `paimon_py`, the name for sessions with Paimon's JAR.
 
 Spark imports this module in every session that looks for data sources: it imports nothing heavy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
@@ -19,19 +20,20 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from paimon_spark.errors import PaimonError
-    from paimon_spark.table.scan import Scan
+    from paimon_spark.jobs.scan import Scan
+    from paimon_spark.spark.stream_read import PaimonStreamReader
 
 
 class PaimonDataSource(DataSource):
     """`spark.read.format("paimon")`.
 
     Spark makes it in a Python process beside the driver, asks for the schema, pickles it, and asks it for a reader
-    in another such process; that is why what `schema` found out is kept.
+    in another such process; so it keeps what `schema` found.
     """
 
     _opened: Scan | None = None
     _was_sent = False
-    """Whether this object came from another process: so do those that end micro-batches, and none that write them."""
+    """Whether this object was unpickled: then it ends micro-batches, else it writes them."""
 
     @classmethod
     def name(cls) -> str:
@@ -41,8 +43,8 @@ class PaimonDataSource(DataSource):
     def schema(self) -> StructType:
         """The columns of the read, batch or stream: Spark does not say which it will be. Driver.
 
-        What only a stream may ask, and what has become of the version that one began with, is no error yet: `reader`
-        and `streamReader` know more.
+        Errors of options that only streams have, or of the version that a stream began with, are left to `reader` and
+        `streamReader`, which know which it is.
         """
         from paimon_spark.errors import PaimonError
         from paimon_spark.spark.schema import spark_schema
@@ -61,14 +63,23 @@ class PaimonDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch writer of rows of `schema`; a missing table is made. Driver."""
-        from paimon_spark.spark.batch_write import batch_writer
+        from paimon_spark.jobs.batch_write import plan_path_write
+        from paimon_spark.options.write_request import ROW_LEVEL, WriteMode, canonical_write
+        from paimon_spark.spark.batch_write import BatchWriter
+        from paimon_spark.spark.schema import arrow_schema, row_type
 
-        return batch_writer(dict(self.options), schema, overwrite)
+        options, source = dict(self.options), arrow_schema(schema)
+        operation = ROW_LEVEL.get(canonical_write(options))
+        if operation is not None:
+            from paimon_spark.jobs.row_level import plan_path_row_level
+            from paimon_spark.spark.row_level_write import row_level_writer
+
+            return row_level_writer(plan_path_row_level(options, source, operation))
+        mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
+        return BatchWriter(plan_path_write(options, mode, source, lambda: row_type(schema, all_nullable=True)))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """A reader of a stream of the columns of `schema`. Driver."""
-        from paimon_spark.spark.stream_read import stream_reader
-
         self._opened = None  # Spark sends this object to executors, which need no scan
         return stream_reader(dict(self.options), schema)
 
@@ -85,19 +96,21 @@ class PaimonDataSource(DataSource):
 
     def _scan(self) -> Scan:
         if self._opened is None:
-            from paimon_spark.spark.options import scan_of
+            from paimon_spark.jobs.opened_table import split_path
+            from paimon_spark.jobs.table_scan import open_scan
 
-            self._opened = scan_of(dict(self.options))
+            self._opened = open_scan(*split_path(self.options))
         return self._opened
 
     def _stream_schema(self, batch_error: PaimonError) -> StructType:
-        """The columns of the read if it is a stream, which a batch read is not. Raises what is wrong with either."""
+        """The columns if this is a stream, as a batch read failed. Raises the errors of both."""
         from paimon_spark.errors import InvalidOptionError, PaimonError
-        from paimon_spark.spark.options import stream_columns
+        from paimon_spark.jobs.opened_table import split_path
+        from paimon_spark.jobs.stream_read import stream_row_type
         from paimon_spark.spark.schema import spark_schema
 
         try:
-            return spark_schema(stream_columns(dict(self.options)))
+            return spark_schema(stream_row_type(*split_path(self.options)))
         except PaimonError as stream_error:
             is_none = isinstance(stream_error, InvalidOptionError) and "path" in stream_error.context  # a system table
             if is_none or stream_error.message == batch_error.message:
@@ -108,9 +121,20 @@ class PaimonDataSource(DataSource):
 
 
 class PaimonPyDataSource(PaimonDataSource):
-    """The same source for sessions that also load Paimon's JAR, whose name Spark prefers."""
+    """The same source for sessions that also load Paimon's JAR, for which Spark reserves `paimon`."""
 
     @classmethod
     def name(cls) -> str:
         """The name after `format`."""
         return "paimon_py"
+
+
+def stream_reader(options: Mapping[str, str], declared: StructType) -> PaimonStreamReader:
+    """A reader of the columns of `declared`, with limits where PySpark has them. Opens nothing."""
+    try:
+        from paimon_spark.spark.stream_limits import LimitedStreamReader
+    except ImportError:  # before PySpark 4.2
+        from paimon_spark.spark.stream_read import UnlimitedStreamReader
+
+        return UnlimitedStreamReader(options, declared)
+    return LimitedStreamReader(options, declared)

@@ -1,7 +1,7 @@
-"""Streaming reads in PySpark 4.2 and later: Spark says where a batch starts and how much it may read.
+"""Streaming reads in PySpark 4.2 and later, with the read limits of Spark.
 
-Spark hands back what `getDefaultReadLimit` gave it, or asks for everything there is (`Trigger.Once`). Its limits are
-one figure each; options may hold several: then what it is given stands for all of them.
+Spark passes back what `getDefaultReadLimit` returned, or asks for everything available (`Trigger.Once`). Each of its
+limits is one number; where options hold several, the one returned represents all of them.
 
 Source: PySpark `sql/streaming/datasource.py`; `PaimonMicroBatchStream` for the options.
 """
@@ -26,7 +26,7 @@ from paimon_spark.streaming.offset import decode, encode
 
 
 class LimitedStreamReader(PaimonStreamReader, SupportsTriggerAvailableNow):
-    """A reader whose batches end where limits say."""
+    """A reader whose batches end where Spark's limits say."""
 
     _ends_here = False
     """Whether the query stops once there is nothing more."""
@@ -50,13 +50,13 @@ class LimitedStreamReader(PaimonStreamReader, SupportsTriggerAvailableNow):
         return None if newest is None else encode(newest)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """End at what is there now. Driver."""
+        """Stop at the newest offset of now. Driver."""
         self._ends_here = True
         self.stream.source.stop_at_newest()
 
 
 def default_limit(asked: StreamReadOptions) -> ReadLimit:
-    """A limit of Spark's that stands for those of the options."""
+    """Spark's limit that represents those of the options."""
     limits = asked.limits
     if limits.max_rows is not None:
         return ReadMaxRows(limits.max_rows)
@@ -70,7 +70,7 @@ def default_limit(asked: StreamReadOptions) -> ReadLimit:
 
 
 def _limits(limit: ReadLimit) -> ReadLimits:
-    """Another limit than that of the options: today only `ReadAllAvailable`."""
+    """The limits of a limit of Spark's own: today only `ReadAllAvailable`."""
     match limit:
         case ReadMaxRows():
             return ReadLimits(max_rows=limit.max_rows)

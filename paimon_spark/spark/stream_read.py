@@ -1,11 +1,11 @@
-"""Streaming reads: offsets and splits beside the driver, rows on executors from the splits alone.
+"""Streaming reads: offsets and splits beside the driver, rows on executors.
 
-One process beside the driver holds the reader for the whole query. Another one makes it once more, only to pickle what
-executors run: so a reader opens its table, and imports what that needs, when it is first asked for something. That also
-leaves errors their words, as Spark's worker fails with one of its own when making the reader fails.
+One process beside the driver holds the reader for the whole query. Another one creates it again, only to pickle what
+executors run: so a reader opens its table, and imports what that needs, at its first use. That also keeps error
+messages, as Spark replaces those of errors in the constructor.
 
-Spark does not write down where a query began. When its first batch has to run again, in a query started anew, Spark
-asks for the beginning once more, which may be another by then. So the first end says from where it goes.
+Spark does not store where a query began. When its first batch has to run again after a restart, Spark asks for the
+beginning again, which may have changed. So the end of the first batch stores it.
 
 Source: PySpark `sql/streaming/python_streaming_source_runner.py`, Spark `MicroBatchExecution`.
 """
@@ -27,7 +27,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.spark.schema import arrow_schema, check_readable_as
-from paimon_spark.spark.task_read import StreamPartition, StreamTaskReader
+from paimon_spark.spark.task_read import TIMESTAMP_DIGITS, StreamPartition, StreamTaskReader, lineage_note
 from paimon_spark.streaming.offset import StreamOffset, decode, encode
 from paimon_spark.types import ROW_KIND_COLUMN
 
@@ -35,35 +35,23 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from paimon_spark.handoff.read_request import ReadRequest
-    from paimon_spark.handoff.split import DataSplit
-    from paimon_spark.scan.plan import Plan
-    from paimon_spark.table.source_recording import SourceRecording
-    from paimon_spark.table.stream_read import OpenStream
+    from paimon_spark.engine.scan.plan import Plan
+    from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
+    from paimon_spark.jobs.stream_read import OpenStream
+    from paimon_spark.lineage.read_recording import SourceRecording
 
-_DIGITS: Final = 6
-"""Fractional digits of the seconds of Spark's timestamps."""
 _FIRST: Final = "first"
 """In the dictionary of an offset: whether a query begins there."""
 _START: Final = "start"
 """In the dictionary of the end of a query's first batch: where the query began."""
 
 _MADE_BEFORE: Final = (
-    "If the table was altered after spark.readStream made the DataFrame, make it anew; the checkpoint stays good"
+    "If the table was altered after spark.readStream made the DataFrame, create it again; the checkpoint stays valid"
 )
 
 
-def stream_reader(options: Mapping[str, str], declared: StructType) -> PaimonStreamReader:
-    """A reader of the columns of `declared`, with limits where PySpark knows of them. Opens nothing."""
-    try:
-        from paimon_spark.spark.stream_limits import LimitedStreamReader
-    except ImportError:  # before PySpark 4.2
-        return UnlimitedStreamReader(options, declared)
-    return LimitedStreamReader(options, declared)
-
-
 class PaimonStreamReader(DataSourceStreamReader):
-    """What Spark asks of a stream beside the driver, for every PySpark; what goes to executors is small."""
+    """The driver's part of a stream, for every version of PySpark."""
 
     def __init__(self, options: Mapping[str, str], declared: StructType) -> None:
         self._options = dict(options)
@@ -76,17 +64,18 @@ class PaimonStreamReader(DataSourceStreamReader):
     def stream(self) -> OpenStream:
         """The stream, opened when first asked for."""
         if self._opened is None:
-            from paimon_spark.spark.options import stream_of
+            from paimon_spark.jobs.opened_table import split_path
+            from paimon_spark.jobs.stream_read import open_columns
 
             try:
-                opened = stream_of(self._options, self._declared.names)
+                opened = open_columns(*split_path(self._options), self._declared.names)
                 self._names = _match(opened, self._declared)
             except ColumnNotFoundError as e:
                 if e.context.get("column") not in self._declared.names:
                     raise
                 raise _unknown_column(e) from e
             self._check(opened)
-            from paimon_spark.table.source_recording import source_recording
+            from paimon_spark.lineage.read_recording import source_recording
 
             self._opened, self._recording = opened, source_recording(opened.handle)
         return self._opened
@@ -96,7 +85,7 @@ class PaimonStreamReader(DataSourceStreamReader):
         return {**encode(self.stream.source.first()), _FIRST: True}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The rows between two offsets, for as many tasks as are worth it. Driver.
+        """Partitions of the rows between two offsets. Driver.
 
         Spark also asks for nothing, from the newest offset of a checkpoint to itself, when a query starts again.
         """
@@ -106,14 +95,15 @@ class PaimonStreamReader(DataSourceStreamReader):
             return []
         plans = self._plans(first, last)
         shared = pickle.dumps((_requests(plans), self._names, self.stream.source.table_name))
-        note = self._note(first, last)
+        ticket = None if self._recording is None else self._recording.ticket(first, last)
+        note = lineage_note(() if ticket is None else (ticket,))
         groups = self._packed([s for p in plans for s in p.splits])
         if not groups:
             return [] if note is None else [StreamPartition((), shared, note)]
         return [StreamPartition(group, shared, None if n else note) for n, group in enumerate(groups)]
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Everything up to an offset was processed. Spark says so when it builds a later batch. Driver."""
+        """Everything up to an offset was processed; Spark calls it when it builds a later batch. Driver."""
         self._ended(end)
         self.stream.source.committed(decode(end))
 
@@ -127,41 +117,32 @@ class PaimonStreamReader(DataSourceStreamReader):
         return StreamTaskReader(arrow_schema(self._declared)).read(partition)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Executors get what reading needs; the rest comes with each partition."""
+        """Pickle what executors need instead of this; the rest comes with each partition."""
         return StreamTaskReader, (arrow_schema(self._declared),)
 
     def _plans(self, start: StreamOffset, end: StreamOffset) -> list[Plan]:
-        """What lies between two offsets, in its order."""
+        """Plans of the changes between two offsets, in order."""
         return [self.stream.source.plan(start, end)]
 
-    def _note(self, start: StreamOffset, end: StreamOffset) -> bytes | None:
-        """What the first task of a batch notes of it."""
-        ticket = None if self._recording is None else self._recording.ticket(start, end)
-        if ticket is None:
-            return None
-        from paimon_spark.spark.noting import for_task
-
-        return for_task([ticket])
-
     def _ended(self, offset: dict[str, Any]) -> None:
-        """Batches up to an offset are over."""
+        """Note for lineage that batches up to an offset are processed."""
         if self._recording is not None:
             self._recording.ended(decode(offset))
 
     def _packed(self, splits: Sequence[DataSplit]) -> list[tuple[DataSplit, ...]]:
-        from paimon_spark.scan.stream_units import order_of
-        from paimon_spark.spark.packing import pack
+        from paimon_spark.engine.scan.stream_units import order_of
+        from paimon_spark.spark.batch_read import pack
 
         options = self.stream.handle.options
         # Of one key a later change must not be processed before an earlier one, nor beside it.
         return pack(splits, options.split_target_bytes, options.split_open_cost_bytes, together=order_of(splits))
 
     def _check(self, opened: OpenStream) -> None:
-        """Refuse what this PySpark cannot do."""
+        """Refuse options that this PySpark does not support."""
 
 
 class UnlimitedStreamReader(PaimonStreamReader):
-    """The reader for PySpark 4.1, which asks for the newest offset alone: no word of a start, nor of limits.
+    """The reader for PySpark 4.1, which asks only for the newest offset, without a start or limits.
 
     With `Trigger.AvailableNow` it runs one batch, or (`spark.sql.streaming.triggerAvailableNowWrapper.enabled`) asks
     before it says where the checkpoint of the query stands, and does not ask again. So the first answer is the end of
@@ -186,7 +167,7 @@ class UnlimitedStreamReader(PaimonStreamReader):
         return self._reached
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """As above; with a checkpoint this is also what tells where the query stands. Driver."""
+        """As above; with a checkpoint it also shows where the query is. Driver."""
         self._reached = end
         return super().partitions(start, end)
 
@@ -203,7 +184,7 @@ class UnlimitedStreamReader(PaimonStreamReader):
         return reached(start, source.next(after_state))
 
     def _plans(self, start: StreamOffset, end: StreamOffset) -> list[Plan]:
-        from paimon_spark.streaming.reading import is_in_state
+        from paimon_spark.streaming.reader import is_in_state
 
         source = self.stream.source
         if not is_in_state(start) or start.snapshot_id in (None, end.snapshot_id):
@@ -223,25 +204,25 @@ class UnlimitedStreamReader(PaimonStreamReader):
 
 
 def reached(start: dict[str, Any], end: StreamOffset) -> dict[str, Any]:
-    """What Spark keeps as the end of a batch that begins at `start`: `start` itself when there is nothing new."""
+    """The end of a batch that begins at `start`, as Spark stores it: `start` itself when there is nothing new."""
     if start.get(_FIRST):
         return {**encode(end), _START: {k: v for k, v in start.items() if k != _FIRST}}
     return start if end == decode(start) else encode(end)
 
 
 def _requests(plans: Sequence[Plan]) -> dict[str, ReadRequest]:
-    """What readers of all these plans need to know, by branch."""
+    """One read request for all these plans, by branch."""
     found: dict[str, ReadRequest] = {}
     for branch, request in (item for plan in plans for item in plan.requests.items()):
         known = found.get(branch, request)
         schemas = {**known.file_schemas, **request.file_schemas}
         begins = known.as_inserts or request.as_inserts
-        found[branch] = replace(request, file_schemas=schemas, as_inserts=begins, timestamp_precision=_DIGITS)
+        found[branch] = replace(request, file_schemas=schemas, as_inserts=begins, timestamp_precision=TIMESTAMP_DIGITS)
     return found
 
 
 def _match(opened: OpenStream, declared: StructType) -> tuple[str, ...]:
-    """For each declared column the stream's, by name.
+    """The stream's column for each declared one, by name.
 
     Raises:
         SchemaMismatchError: a column does not fit the declared one.
@@ -265,7 +246,7 @@ def _match(opened: OpenStream, declared: StructType) -> tuple[str, ...]:
 
 
 def _unknown_column(error: ColumnNotFoundError) -> ColumnNotFoundError:
-    """The same error, with what to do when the declared columns are those of an older version."""
+    """The same error, with advice when the declared columns are those of an older version."""
     return ColumnNotFoundError(
         f"{error.message}. A stream has the columns of the version that it starts from, or those that .schema(...) "
         f"declares: name columns that there still are in option columns. {_MADE_BEFORE}",

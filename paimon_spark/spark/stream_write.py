@@ -1,8 +1,8 @@
-"""Streaming writes: rows written on executors, each micro-batch committed beside the driver, exactly once.
+"""Streaming writes: each micro-batch written on executors, committed exactly once.
 
-Spark asks for a writer for the tasks of every micro-batch, and in another process for its end. Nothing goes from the
-one to the other but what tasks return, and the query is known to tasks alone: so each says whose rows it wrote, and
-the end of a batch plans anew. What was found out about Spark stands in NOTES.md.
+Spark asks for a writer for the tasks of every micro-batch, and in another process for its end. Only the messages of
+tasks go from the one to the other, and only tasks know the query: so each message names it, and the end of a batch
+plans again. docs/design/spark.md has what Spark does.
 
 Source: PySpark `sql/worker/write_into_data_source.py`, `sql/worker/python_streaming_sink_runner.py`.
 """
@@ -19,20 +19,17 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from paimon_spark.errors import StreamError
 from paimon_spark.spark.batch_write import check_complete, sweep_until_quiet
-from paimon_spark.spark.stream_worker import settle
+from paimon_spark.spark.task_read import BATCH_ID, QUERY_ID, freeze_gc_once
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from paimon_spark.table.stream_task import StreamRows, StreamTask
-    from paimon_spark.table.stream_write import StreamWrite
+    from paimon_spark.jobs.stream_write import StreamWrite
+    from paimon_spark.jobs.task_write import StreamRows, StreamTask
 
-_QUERY_ID: Final = "sql.streaming.queryId"
-_BATCH_ID: Final = "streaming.sql.batchId"
-"""Local properties that Spark sets for the tasks of a micro-batch."""
 _CHECKPOINTS: Final = "spark.sql.streaming.checkpointLocation"
-"""Below which directory a session keeps the checkpoints of queries that name none; the session's confs go to tasks."""
+"""Where a session keeps the checkpoints of queries that name none; the session's confs go to tasks."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +40,7 @@ class StreamMessage(WriterCommitMessage):
 
 
 class PaimonStreamWriter(DataSourceStreamArrowWriter):
-    """The sink of a streaming query, for one micro-batch.
-
-    Args:
-        options: of the query.
-        complete: each micro-batch replaces all rows of the table.
-        task: what tasks run; None at the end of a micro-batch, which has none.
-    """
+    """The sink of a streaming query, for one micro-batch; without `task` for its end only."""
 
     def __init__(self, options: Mapping[str, str], complete: bool, task: StreamTask | None = None) -> None:
         self._options = dict(options)
@@ -62,23 +53,24 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
             raise StreamError("rows came to a writer that was made to end a micro-batch; nothing was written")
         number, query_id, batch_id = _whose_task()
         rows = self._task.write(iterator, number, query_id, batch_id)
-        if not any(key.lower() == "checkpointlocation" for key in self._options):
-            rows = replace(rows, checkpoint_conf=_local_property(_CHECKPOINTS))
-        settle()
+        context = TaskContext.get()
+        if context is not None and not any(key.lower() == "checkpointlocation" for key in self._options):
+            rows = replace(rows, checkpoint_conf=context.getLocalProperty(_CHECKPOINTS) or None)
+        freeze_gc_once()
         return StreamMessage(rows)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Make the rows of a micro-batch visible: once, however often Spark asks for it. Beside the driver."""
         check_complete(messages)
         self._sink().commit(_rows(messages), batchId)
-        settle()
+        freeze_gc_once()
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Remove what tasks have written when one failed. Beside the driver.
 
         Spark also calls this after a commit that failed, with the message of every task: then `commit` has removed what
-        may be removed. When no task was heard, nobody knows the names of their files: what those that were killed left
-        stays until `remove_orphan_files`.
+        may be removed. Without any message the names of their files are unknown: what killed tasks left stays until
+        `remove_orphan_files`.
         """
         rows = _rows(messages)
         if None in messages and rows:
@@ -102,56 +94,42 @@ class _Leftovers:
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> PaimonStreamWriter:
-    """The writer that tasks get for rows of `schema`, as `df.writeStream.options(…).start(path)` asks for.
+    """The writer that tasks of a micro-batch get, as `df.writeStream.options(…).start(path)` asks for.
 
-    Beside the driver, for every micro-batch.
+    Beside the driver. To the user's options Spark adds the path, the checkpoint and the query's name. With `overwrite`
+    the output mode is complete: each micro-batch is the whole table.
 
-    Args:
-        options: as the user gave them, with the path, the checkpoint and the query's name that Spark adds.
-        schema: columns of the rows.
-        overwrite: the output mode is complete: each micro-batch is the whole table.
-
-    Raises:
-        As `table.stream_write.plan_stream_write`.
+    Raises as `jobs.stream_write.plan_stream_write`.
     """
+    from paimon_spark.jobs.stream_write import plan_stream_write
     from paimon_spark.spark.schema import arrow_schema, row_type
-    from paimon_spark.table.stream_write import plan_stream_write
 
     sink = plan_stream_write(options, overwrite, arrow_schema(schema), lambda: row_type(schema, all_nullable=True))
     writer = PaimonStreamWriter(options, overwrite, sink.task())
-    settle()
+    freeze_gc_once()
     return writer
 
 
 @lru_cache(maxsize=16)
 def _planned_end(options: tuple[tuple[str, str], ...], complete: bool) -> StreamWrite:
-    """What ends the micro-batches of a query. Spark mostly ends them in one process; each opens the table anew."""
-    from paimon_spark.table.stream_write import plan_stream_commit
+    """The sink that ends the micro-batches of a query; kept, as Spark mostly ends them in one process."""
+    from paimon_spark.jobs.stream_write import plan_stream_commit
 
     return plan_stream_commit(dict(options), complete)
 
 
 def _whose_task() -> tuple[int, str, int]:
-    """The number of this task, its query and its micro-batch.
-
-    Raises:
-        StreamError: Spark says neither.
-    """
+    """The number of this task, its query and its micro-batch. Raises StreamError: Spark does not tell them."""
     context = TaskContext.get()
-    query_id = None if context is None else context.getLocalProperty(_QUERY_ID)
-    batch_id = None if context is None else context.getLocalProperty(_BATCH_ID)
+    query_id = None if context is None else context.getLocalProperty(QUERY_ID)
+    batch_id = None if context is None else context.getLocalProperty(BATCH_ID)
     if context is None or not query_id or batch_id is None:
         raise StreamError(
-            "a task of a streaming query is not told which query and micro-batch it belongs to (local properties "
-            f"{_QUERY_ID} = {query_id!r}, {_BATCH_ID} = {batch_id!r}); nothing was written. Write with df.writeStream, "
+            "Spark does not tell a task of a streaming query its query and micro-batch (local properties "
+            f"{QUERY_ID} = {query_id!r}, {BATCH_ID} = {batch_id!r}); nothing was written. Write with df.writeStream, "
             "or with df.write inside foreachBatch"
         )
     return context.partitionId(), query_id, int(batch_id)
-
-
-def _local_property(name: str) -> str | None:
-    context = TaskContext.get()
-    return None if context is None else context.getLocalProperty(name) or None
 
 
 def _rows(messages: Sequence[WriterCommitMessage | None]) -> list[StreamRows]:

@@ -1,23 +1,37 @@
-"""Statement → DataFrame."""
+"""Parse a statement, and run it here or as a query by Spark.
+
+With `register_functions` this module implements the port `SparkSql`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.errors import PaimonError
-from paimon_spark.sql.parse import families, parse
-from paimon_spark.sql.procedures.statements import Call
+from paimon_spark.errors import PaimonError, SqlSyntaxError, UnsupportedFeatureError
+from paimon_spark.sql.commands import alter_table, analyze, create, describe, insert, row_level, show, tags_and_branches
+from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.functions import register_functions as register_functions
+from paimon_spark.sql.grammar import alter_table as alter_grammar
+from paimon_spark.sql.grammar import create as create_grammar
+from paimon_spark.sql.grammar import show as show_grammar
+from paimon_spark.sql.grammar import tags_and_branches as ref_grammar
+from paimon_spark.sql.grammar import write as write_grammar
+from paimon_spark.sql.grammar.clauses import DATABASE
+from paimon_spark.sql.grammar.create import CreateMode
+from paimon_spark.sql.messages import reword
+from paimon_spark.sql.names import resolve_table
+from paimon_spark.sql.procedures import Call, read_call, run_call
 from paimon_spark.sql.queries.run import run_query
-from paimon_spark.sql.queries.statements import Query
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.statement import Statement
-from paimon_spark.sql.wording import reword
+from paimon_spark.sql.statement import InvalidStatement, Outcome, Query, Result, Statement, UnsupportedStatement
+from paimon_spark.sql.tokens import split_statements
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from paimon_spark.table.catalog import Catalog
+    from paimon_spark.api.catalog import Catalog
 
 
 def execute(
@@ -26,26 +40,145 @@ def execute(
     args: Mapping[str, Any] | Sequence[Any] | None = None,
     session: SparkSession | None = None,
 ) -> DataFrame:
-    """As `Catalog.sql`."""
-    return run(Session.of(catalog, session, args), sql)
-
-
-def run(session: Session, sql: str) -> DataFrame:
-    """Run a statement in a session that is there. Raises as `Catalog.sql`."""
+    """Run a statement. Arguments, result and errors as of `Catalog.sql`."""
+    found = Session.of(catalog, session, args)
     statement = parse(sql)
     try:
-        return _run(session, statement)
+        return _run(found, statement)
     except PaimonError as e:
         reword(e, is_call=isinstance(statement, Call))
         raise
 
 
+def parse(sql: str) -> Statement:
+    """Parse a statement; what no reader takes is a Query.
+
+    Raises SqlSyntaxError: blank, several statements, or a statement on Paimon's tables with wrong syntax.
+    """
+    cursor = Cursor(sql)
+    if cursor.at_end:
+        raise SqlSyntaxError("the statement is blank", sql=sql)
+    if any(t.keyword == ";" for t in cursor.tokens) and len(split_statements(sql)) > 1:
+        raise SqlSyntaxError("give one statement at a time, without ; between several", sql=sql)
+    keywords = max((k for k in _READERS if cursor.at(*k)), key=len, default=None)
+    if keywords is None:
+        return Query(sql)
+    cursor.take(*keywords)
+    statement = _READERS[keywords](cursor)
+    if statement is not None and not isinstance(statement, InvalidStatement | UnsupportedStatement):
+        cursor.end()
+    return Query(sql) if statement is None else statement
+
+
 def _run(session: Session, statement: Statement) -> DataFrame:
-    if not isinstance(statement, Query):
-        for family in families():
-            runner = family.runners.get(type(statement))
-            if runner is not None:
-                result = runner(session, statement)
-                if result is not NotImplemented:
-                    return session.nothing() if result is None else result
-    return run_query(session, Query(statement.sql))
+    command = _COMMANDS.get(type(statement))
+    result = Outcome.RUN_BY_SPARK if command is None else command(session, statement)
+    if result is Outcome.RUN_BY_SPARK:
+        return run_query(session, statement.sql)
+    return session.nothing() if result is None else result
+
+
+def _invalid(session: Session, statement: InvalidStatement) -> Result:
+    """Raise the error of a statement if its table is the catalog's."""
+    if statement.creates:
+        name = create.resolve_new_table(session, statement.table, statement.provider)
+    else:
+        name = resolve_table(session, statement.table)
+    if name is None:
+        return Outcome.RUN_BY_SPARK
+    raise statement.error
+
+
+def _unsupported(session: Session, statement: UnsupportedStatement) -> Result:
+    """Refuse a statement unless it is about tables of Spark's only. Raises UnsupportedFeatureError."""
+    found = [n for n in (resolve_table(session, name) for name in statement.names) if n is not None]
+    if statement.names and not found:
+        return Outcome.RUN_BY_SPARK
+    where = f" for table {found[0]}" if found else ""
+    raise UnsupportedFeatureError(
+        f"{statement.feature} is not supported{where}. {statement.instead}", feature=statement.feature
+    )
+
+
+_READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] = {
+    ("CREATE", "TABLE"): partial(create_grammar.read_create, CreateMode.CREATE),
+    ("CREATE", "OR", "REPLACE", "TABLE"): partial(create_grammar.read_create, CreateMode.CREATE_OR_REPLACE),
+    ("REPLACE", "TABLE"): partial(create_grammar.read_create, CreateMode.REPLACE),
+    ("ALTER", "TABLE"): alter_grammar.read_alter,
+    ("DROP", "TABLE"): alter_grammar.read_drop_table,
+    ("REPAIR", "TABLE"): alter_grammar.read_repair,
+    ("MSCK", "REPAIR", "TABLE"): alter_grammar.read_repair,
+    ("CREATE", "VIEW"): create_grammar.read_create_view,
+    ("CREATE", "OR", "REPLACE", "VIEW"): create_grammar.read_create_view,
+    **{("CREATE", word): create_grammar.read_create_database for word in DATABASE},
+    **{("DROP", word): create_grammar.read_drop_database for word in DATABASE},
+    **{("ALTER", word): create_grammar.read_alter_database for word in DATABASE},
+    **{("SHOW", what.name): partial(ref_grammar.read_show_refs, what) for what in ref_grammar.Refs},
+    ("DESCRIBE",): show_grammar.read_describe,
+    ("DESC",): show_grammar.read_describe,
+    ("SHOW", "CREATE", "TABLE"): show_grammar.read_show_create,
+    ("SHOW", "COLUMNS"): show_grammar.read_show_columns,
+    ("SHOW", "PARTITIONS"): show_grammar.read_show_partitions,
+    ("SHOW", "TBLPROPERTIES"): show_grammar.read_show_properties,
+    ("SHOW", "TABLES"): show_grammar.read_show_tables,
+    ("SHOW", "TABLE", "EXTENDED"): show_grammar.read_show_table_extended,
+    **{("SHOW", f"{word}S"): show_grammar.read_show_databases for word in DATABASE},
+    ("SHOW", "CURRENT"): show_grammar.read_show_current,
+    ("USE",): show_grammar.read_use,
+    ("SET", "CATALOG"): show_grammar.read_set_catalog,
+    ("REFRESH", "TABLE"): show_grammar.read_refresh,
+    ("ANALYZE", "TABLE"): show_grammar.read_analyze,
+    ("INSERT",): write_grammar.read_insert,
+    ("WITH",): write_grammar.read_with,
+    ("FROM",): write_grammar.read_from,
+    ("DELETE",): write_grammar.read_delete,
+    ("UPDATE",): write_grammar.read_update,
+    ("MERGE",): write_grammar.read_merge,
+    ("TRUNCATE", "TABLE"): write_grammar.read_truncate,
+    ("COPY", "INTO"): write_grammar.read_copy,
+    ("LOAD", "DATA"): write_grammar.read_load,
+    ("CALL",): read_call,
+}
+"""What reads a statement behind the keywords it begins with; the longest match wins. None: the statement is Spark's."""
+
+_COMMANDS: Final[Mapping[type[Statement], Callable[[Session, Any], Result]]] = {
+    create_grammar.CreateTable: create.create_table,
+    create_grammar.CreateTableLike: create.create_table_like,
+    alter_grammar.AlterTable: alter_table.alter_table,
+    alter_grammar.RenameTable: alter_table.rename_table,
+    alter_grammar.AddPartitions: alter_table.add_partitions,
+    alter_grammar.DropPartitions: alter_table.drop_partitions,
+    alter_grammar.DropTable: alter_table.drop_table,
+    create_grammar.CreateDatabase: create.create_database,
+    create_grammar.DropDatabase: create.drop_database,
+    create_grammar.AlterDatabase: create.alter_database,
+    create_grammar.CreateView: create.create_view,
+    ref_grammar.CreateTag: tags_and_branches.create_tag,
+    ref_grammar.DropTags: tags_and_branches.drop_tags,
+    ref_grammar.CreateBranch: tags_and_branches.create_branch,
+    ref_grammar.DropBranch: tags_and_branches.drop_branch,
+    ref_grammar.RenameRef: tags_and_branches.rename_ref,
+    ref_grammar.PublishBranch: tags_and_branches.publish_branch,
+    ref_grammar.ShowRefs: tags_and_branches.show_refs,
+    show_grammar.Describe: describe.describe,
+    show_grammar.DescribeDatabase: describe.describe_database,
+    show_grammar.ShowCreateTable: show.show_create_table,
+    show_grammar.ShowColumns: show.show_columns,
+    show_grammar.ShowPartitions: show.show_partitions,
+    show_grammar.ShowProperties: show.show_properties,
+    show_grammar.ShowTables: show.show_tables,
+    show_grammar.ShowDatabases: show.show_databases,
+    show_grammar.ShowCurrent: show.show_current,
+    show_grammar.Use: show.use,
+    show_grammar.Refresh: show.refresh,
+    show_grammar.Analyze: analyze.analyze,
+    write_grammar.Insert: insert.insert,
+    write_grammar.Delete: row_level.delete,
+    write_grammar.Update: row_level.update,
+    write_grammar.Truncate: row_level.truncate,
+    write_grammar.Merge: row_level.merge_into,
+    InvalidStatement: _invalid,
+    UnsupportedStatement: _unsupported,
+    Call: run_call,
+}
+"""What runs a statement, by its class."""

@@ -1,38 +1,42 @@
-"""Names in statements → tables of the catalog, or Spark's.
+"""Resolve names of tables, databases and columns, or leave them to Spark.
 
 A name of one part is a temporary view when there is one, else a table of the current database. In a name of two parts
-the first is a database of the warehouse; where there is none of that name, the name is Spark's. A name of three
-parts is the catalog's when it begins with `paimon`, else Spark's.
+the first is a database of the warehouse; when the warehouse has none of that name, the name is Spark's. A name of three
+parts is the catalog's when it begins with `paimon`, else Spark's. Arguments of procedures and functions name tables of
+the catalog only (`CallContext`), which works without Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from paimon_spark.errors import InvalidOptionError
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, InvalidOptionError
+from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import split_suffix
+from paimon_spark.options.scan import INCREMENTAL_KEYS, VERSION_KEYS
+from paimon_spark.sql.cursor import Cursor
+from paimon_spark.types import in_any_case, quoted
 
 if TYPE_CHECKING:
+    from paimon_spark.api.table import Table
     from paimon_spark.sql.session import Session
 
 CATALOG: Final = "paimon"
-"""What the catalog is called in names of three parts."""
-_NO_DATABASE: Final = "sys"
-"""Where Paimon's procedures and functions are."""
+"""The name of the catalog in names of three parts."""
+DEFAULT_DATABASE: Final = "default"
+_SYSTEM_DATABASE: Final = "sys"
+"""The database of Paimon's procedures and functions."""
+_QUALIFIED: Final = 3
+_VERSION_OPTIONS: Final = frozenset((*VERSION_KEYS, *INCREMENTAL_KEYS))
+"""Options of a session for the versions that queries read; other calls ignore them."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table of the catalog, which need not exist.
-
-    Attributes:
-        database: its database.
-        table: its name there.
-        branch: the branch that `$branch_…` names; None where none is named.
-        system: the system table that is meant, such as `tags`.
-    """
+    """The name of a table of the catalog, which need not exist; `$branch_…` names a branch, `$tags` a system table."""
 
     database: str
     table: str
@@ -40,53 +44,178 @@ class TableName:
     system: str | None = None
 
     @property
+    def suffix(self) -> str:
+        """What follows the name of the table: `$branch_<branch>`, `$<system table>`, both or nothing."""
+        branch = "" if self.branch is None else f"$branch_{self.branch}"
+        return branch + ("" if self.system is None else f"${self.system}")
+
+    @property
+    def last_part(self) -> str:
+        """The name without the database, as written."""
+        return self.table + self.suffix
+
+    @property
     def text(self) -> str:
-        """As `Catalog.table` takes it."""
-        suffix = "" if self.branch is None else f"$branch_{self.branch}"
-        suffix += "" if self.system is None else f"${self.system}"
-        return f"`{self.database}`.`{self.table}`{suffix}"
+        """The name as `Catalog.table` takes it."""
+        return self.bare + self.suffix
 
     @property
     def bare(self) -> str:
-        """The whole table, as verbs of `Catalog` take it."""
+        """The name without branch and system table, as methods of `Catalog` take it."""
         return f"`{self.database}`.`{self.table}`"
 
     def __str__(self) -> str:
-        """As messages show it."""
+        """The name as messages show it."""
         return self.text.replace("`", "")
 
     def refuse_suffix(self, verb: str) -> None:
-        """Check that the whole table is named. Raises InvalidOptionError."""
+        """Check that no branch and no system table is named. Raises InvalidOptionError."""
         if self.branch is not None or self.system is not None:
             what = "a branch" if self.system is None else "a system table"
-            raise InvalidOptionError(f"{self} is {what}, and only a whole table can be {verb}", name=str(self))
+            raise InvalidOptionError(f"{self} is {what}; only a whole table can be {verb}", name=str(self))
 
 
-def target(session: Session, parts: Sequence[str]) -> TableName | None:
-    """The table that a statement is about, whether it exists or not; None when it is Spark's.
+def resolve_name(session: Session, parts: Sequence[str]) -> TableName | None:
+    """The table that a name means, whether it exists or not; None when it is Spark's.
 
-    Raises:
-        InvalidOptionError: what follows `$` is no branch and no system table.
+    Raises InvalidOptionError: what follows `$` is neither a branch nor a system table.
     """
-    *place, last = parts
-    if len(place) == 2 and place[0].lower() == CATALOG:
-        place = place[1:]
-    elif place and (len(place) > 1 or not session.has_database(place[0])):
+    *qualifier, last = parts
+    if len(qualifier) == 2 and qualifier[0].lower() == CATALOG:
+        qualifier = qualifier[1:]
+    elif qualifier and (len(qualifier) > 1 or not session.has_database(qualifier[0])):
         return None
     table, branch, system = split_suffix(last)
-    return TableName(place[-1] if place else session.database, table, branch, system)
+    return TableName(qualifier[-1] if qualifier else session.database, table, branch, system)
 
 
-def source(session: Session, parts: Sequence[str]) -> TableName | None:
-    """The table that a query reads, or None when it is Spark's: a temporary view hides a table of its name.
-
-    Raises as `target`.
-    """
+def resolve_source(session: Session, parts: Sequence[str]) -> TableName | None:
+    """The table that a query reads, or None when it is Spark's: a temporary view hides a table of its name."""
     if "$" not in parts[-1] and len(parts) == 1 and not session.has_table(session.database, parts[0]):
-        # Not ours: Spark may know it, and says so when it does not.
-        return None
+        return None  # Spark may know it, and reports it when it does not
     if len(parts) == 1 and session.has_view(parts[0]):
         return None
-    if len(parts) == 2 and parts[0].lower() == _NO_DATABASE:
+    if len(parts) == 2 and parts[0].lower() == _SYSTEM_DATABASE:
         return None
-    return target(session, parts)
+    return resolve_name(session, parts)
+
+
+def resolve_table(session: Session, parts: Sequence[str]) -> TableName | None:
+    """The existing table of the catalog that a statement is about; None when it is a table or view of Spark's.
+
+    A name that neither knows is reported by the catalog, whose error offers the nearest names.
+
+    Raises TableNotFoundError, DatabaseNotFoundError: neither has it; InvalidOptionError: as `resolve_name`.
+    """
+    found = resolve_source(session, parts)
+    if found is None and not _is_of_spark(session, parts):
+        found = resolve_name(session, parts)
+        if found is None and len(parts) == 2:
+            session.catalog.list_tables(parts[0])  # raises: there is no such database
+    if found is not None and not session.has_table(found.database, found.table):
+        session.catalog.table(found.bare)  # raises, and lists the tables
+    return found
+
+
+def resolve_database(session: Session, parts: Sequence[str]) -> str | None:
+    """The existing database of the warehouse that a statement is about; None when it is Spark's.
+
+    Without parts it is the current database. Raises DatabaseNotFoundError: neither the warehouse nor Spark has it.
+    """
+    if len(parts) == 2 and parts[0].lower() == CATALOG:
+        session.catalog.list_tables(parts[1])
+        return parts[1]
+    if len(parts) > 1:
+        return None
+    name = parts[0] if parts else session.database
+    if not session.has_database(name):
+        if session.spark.catalog.databaseExists(quoted(name)):
+            return None
+        session.catalog.list_tables(name)  # raises, and lists the databases
+    return name
+
+
+def resolve_column(table: Table, name: str, columns: Iterable[str], what: str = "column") -> str:
+    """The one of `columns` that a name in any case means, as the table spells it; `what` they are is for messages.
+
+    Raises:
+        ColumnNotFoundError: there is none, or several that differ in case only and none is spelt exactly so.
+    """
+    names = list(columns)
+    found = in_any_case(name, names)
+    if found is None:
+        raise ColumnNotFoundError(
+            f"{table.handle.describe()} has no {what} {name!r}{did_you_mean(name, names)}; it has "
+            f"{', '.join(names) or 'none'}",
+            column=name,
+            table=table.name,
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What names and timestamps of a call mean: `database` is that of names without one.
+
+    Without a time zone, timestamps are in the machine's. The session is that of `catalog.sql`; None outside it.
+    """
+
+    catalog: Catalog
+    database: str = DEFAULT_DATABASE
+    time_zone: str | None = None
+    session: Session | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, where: Session | Catalog | CallContext) -> CallContext:
+        """The context of a session, or of a catalog alone."""
+        if isinstance(where, CallContext):
+            return where
+        if isinstance(where, Catalog):
+            return cls(where)
+        return cls(where.catalog, where.database, where.time_zone, where)
+
+    def table_name(self, text: str, caller: str) -> TableName:
+        """The table that a text argument names: `t`, `db.t` or `paimon.db.t`, also with `$branch_…` or `$tags`.
+
+        Raises InvalidInputError, which begins with the caller: it does not name a table of the catalog.
+        """
+        cursor = Cursor(text)
+        parts = () if cursor.at_end else cursor.name()
+        cursor.end()
+        if len(parts) == _QUALIFIED and parts[0].lower() == CATALOG:
+            parts = parts[1:]
+        if not parts or len(parts) >= _QUALIFIED:
+            raise InvalidInputError(
+                f"{caller}: {text!r} is not the name of a table of warehouse {self.catalog.warehouse}; expected "
+                "'t', 'database.t' or 'paimon.database.t'",
+                name=text,
+            )
+        table, branch, system = split_suffix(parts[-1])
+        return TableName(parts[0] if len(parts) > 1 else self.database, table, branch, system)
+
+    def options(self, name: TableName) -> dict[str, str]:
+        """The options of `SET spark.paimon.…` for a table, without those for versions."""
+        found: Mapping[str, str] = {} if self.session is None else self.session.options(name)
+        return {k: v for k, v in found.items() if k not in _VERSION_OPTIONS}
+
+    def table(self, text: str, caller: str, options: Mapping[str, str] | None = None) -> Table:
+        """The table or branch that a text argument names, with `options` over those of the session.
+
+        Raises:
+            InvalidInputError: it names a system table, or not a table of the catalog.
+            NotFoundError: it does not exist.
+        """
+        name = self.table_name(text, caller)
+        if name.system is not None:
+            raise InvalidInputError(
+                f"{caller}: {name} is a system table; name the table or one of its branches", name=text
+            )
+        given = {**self.options(name), **(options or {})}
+        return self.catalog.table(name.text, **given)
+
+
+def _is_of_spark(session: Session, parts: Sequence[str]) -> bool:
+    """Whether Spark knows a table or view of this name, or at least its database or catalog."""
+    if len(parts) == 1:
+        return session.spark.catalog.tableExists(quoted(parts[0]))
+    return len(parts) > 2 or session.spark.catalog.databaseExists(quoted(parts[0]))

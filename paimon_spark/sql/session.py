@@ -1,22 +1,19 @@
-"""One call of `catalog.sql`: the catalog, the Spark session, and what the session's settings say."""
+"""One call of `catalog.sql`: catalog, Spark session, settings and current database."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import SparkSession
 
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.metadata.handle import is_table
-from paimon_spark.options.batch_write import OPTIONS as WRITE_OPTIONS
-from paimon_spark.options.batch_write import canonical_write
-from paimon_spark.options.catalog import without_table_defaults
 from paimon_spark.options.descriptor import unknown_option
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
 from paimon_spark.options.lineage import OF_ONE_USE
-from paimon_spark.options.location import table_url
+from paimon_spark.options.location import table_url, without_table_defaults
 from paimon_spark.options.scan import (
     BRANCH,
     COLUMNS,
@@ -27,68 +24,63 @@ from paimon_spark.options.scan import (
     canonical,
 )
 from paimon_spark.options.scan import OPTIONS as READ_OPTIONS
-from paimon_spark.sql.names import CATALOG, TableName
+from paimon_spark.options.write_request import OPTIONS as WRITE_OPTIONS
+from paimon_spark.options.write_request import canonical_write
+from paimon_spark.sql.names import CATALOG, DEFAULT_DATABASE, TableName
 from paimon_spark.storage.urls import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.table.catalog import Catalog
-    from paimon_spark.table.table import Table
+    from paimon_spark.api.catalog import Catalog
+    from paimon_spark.api.table import Table
 
 SETTING: Final = "spark.paimon."
-"""How settings of the session begin that are options of tables."""
+"""Prefix of the session's settings that are options of tables."""
 _DATABASE: Final = "spark.paimon-spark.current-database"
-"""Where a session keeps what USE said."""
+"""The session's setting for the database of USE."""
 _TIME_ZONE: Final = "spark.sql.session.timeZone"
-_DEFAULT_DATABASE: Final = "default"
 _READS_ONLY: Final = frozenset(
     (*VERSION_KEYS, *INCREMENTAL_KEYS, *(o.key for o in READ_OPTIONS if o not in (BRANCH, TIME_ZONE)), "scan.mode")
 )
 _READ_KEYS: Final = _READS_ONLY - {WHERE.key, COLUMNS.key} | {BRANCH.key, *BRANCH.fallbacks, TIME_ZONE.key}
-"""Options that say what a query reads; which columns and rows is said by the query."""
+"""Options of what a query reads; columns and rows come from the query itself."""
 _BRANCH_KEYS: Final = frozenset((BRANCH.key, *BRANCH.fallbacks))
 _WRITE_KEYS: Final = frozenset(o.key for o in WRITE_OPTIONS if o not in (BRANCH, TIME_ZONE))
 _IGNORED: Final = (
     "requiredsparkconfscheck.enabled", "write.", "read.stream.", "read.allow.fullscan", "vector-search.",
     "source.split.target-size-with-column-pruning",
 )  # fmt: skip
-"""Options of streams, of Paimon's JAR, and of writes, which no query minds; as they begin, in lower case."""
+"""Prefixes, in lower case, of options that queries ignore: of streams, of Paimon's JAR, of writes."""
 _SCOPED: Final = 4
-"""Parts of an option of some tables: catalog, database, table, key."""
+"""Parts of a setting for certain tables: catalog, database, table, key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What a statement runs in.
+    """The session of a statement: classic Spark or Connect, with its settings at the time of the call.
 
-    Attributes:
-        catalog: whose tables its names mean.
-        spark: runs queries; classic or Connect.
-        args: values of the statement's parameters, as `spark.sql` takes them.
-        conf: settings of the session as they were at the call.
+    `args` are the values of the statement's parameters, as `spark.sql` takes them; `seen` caches what names mean.
     """
 
     catalog: Catalog
     spark: SparkSession
     args: Mapping[str, Any] | Sequence[Any] | None = None
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    seen: dict[tuple[str, ...], Any] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(
-        cls,
-        catalog: Catalog,
-        spark: SparkSession | None = None,
-        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        cls, catalog: Catalog, spark: SparkSession | None = None, args: Mapping[str, Any] | Sequence[Any] | None = None
     ) -> Session:
-        """For a call in the session given, else the active one, else a new one."""
+        """In the Spark session given, else the active one, else a new one."""
         found = spark or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
         return cls(catalog, found, args, dict(found.conf.getAll))
 
     @property
     def database(self) -> str:
         """The current database."""
-        return self.conf.get(_DATABASE, _DEFAULT_DATABASE)
+        return self.conf.get(_DATABASE, DEFAULT_DATABASE)
 
     def use(self, database: str) -> None:
         """Make a database of the warehouse the current one of the Spark session. Raises DatabaseNotFoundError."""
@@ -96,34 +88,49 @@ class Session:
         self.spark.conf.set(_DATABASE, database)
 
     def forget_database(self) -> None:
-        """Undo `use`: the current database is `default` again."""
+        """Reset the current database to `default`."""
         self.spark.conf.unset(_DATABASE)
+
+    def caching(self) -> Session:
+        """The same session, which looks up each database, table and view only once, for the names of one statement."""
+        return replace(self, seen={})
+
+    def _once(self, key: tuple[str, ...], look: Callable[[], Any]) -> Any:
+        if self.seen is None:
+            return look()
+        if key not in self.seen:
+            self.seen[key] = look()
+        return self.seen[key]
 
     def has_database(self, name: str) -> bool:
         """Whether the warehouse has this database."""
-        return name in self.catalog.list_databases()
+        return name in self._once(("databases",), self.catalog.list_databases)
 
     def has_table(self, database: str, table: str) -> bool:
-        """Whether the warehouse has this table. Looks at its place alone, however many there are."""
+        """Whether the warehouse has this table; does not list other tables."""
+        return bool(self._once(("table", database, table), lambda: self._has_table(database, table)))
+
+    def _has_table(self, database: str, table: str) -> bool:
         storage = without_table_defaults(self.catalog.options)
         try:
             store, root = open_store(table_url(self.catalog.warehouse, database, table), storage)
         except InvalidOptionError:
-            return False  # no name of a table: a path perhaps
+            return False  # not the name of a table, but perhaps a path
         return is_table(store, root)
 
     def has_view(self, name: str) -> bool:
         """Whether the Spark session has a temporary view of this name."""
-        return any(t.isTemporary for t in self.spark.catalog.listTables(pattern=name))
+        views = self._once(("view", name.lower()), lambda: self.spark.catalog.listTables(pattern=name))
+        return any(t.isTemporary for t in views)
 
     def table(self, name: TableName, options: Mapping[str, str] | None = None) -> Table:
         """A table, branch or system table of the catalog. Raises as `Catalog.table`."""
         return self.catalog.table(name.text, **(options or {}))
 
     def table_to_change(self, name: TableName) -> Table:
-        """A table or branch at its head, with the table options that `SET spark.paimon.…` says of it.
+        """A table or branch at its head, with the table options of `SET spark.paimon.…`.
 
-        So DELETE, UPDATE, MERGE, TRUNCATE and statements on tags and branches mind them as INSERT does. Raises as
+        So they apply to DELETE, UPDATE, MERGE, TRUNCATE and statements on tags and branches as to INSERT. Raises as
         `Catalog.table`, and InvalidOptionError as `write_options`.
 
         Source: Java Spark connector, `SparkCatalog.loadSparkTable`: every statement's table is opened with them.
@@ -132,39 +139,35 @@ class Session:
 
     @property
     def time_zone(self) -> str:
-        """The session's, in which timestamps without a zone are read."""
-        # `conf` holds what was set, and no defaults.
+        """The session's time zone, for timestamps without one."""
+        # `conf` has no defaults.
         return self.conf.get(_TIME_ZONE) or str(self.spark.conf.get(_TIME_ZONE))
 
     def options(self, name: TableName) -> dict[str, str]:
         """Options of `SET spark.paimon.…` for reads of a table; those of writes are left out.
 
-        Raises:
-            InvalidOptionError: nobody knows an option; the nearest name is offered.
+        Raises InvalidOptionError: an option is unknown; the nearest name is offered.
         """
         found = canonical(self.settings(name))
         for key in found:
-            if key not in _READ_KEYS and not _is_of_table(key) and not _is_written_or_ignored(key):
+            is_known = key in _READ_KEYS or key in _WRITE_KEYS or _is_table_key(key)
+            if not is_known and not key.lower().startswith(_IGNORED):
                 raise unknown_option(key, (*TABLE_OPTIONS, *_READ_KEYS, *_WRITE_KEYS), "SET spark.paimon.")
-        wanted = {k: v for k, v in found.items() if k in _READ_KEYS or (_is_of_table(k) and k not in _WRITE_KEYS)}
-        # The lineage job of a read is that of the write which it is for: `query_dataframe` gets it.
+        wanted = {k: v for k, v in found.items() if k in _READ_KEYS or (_is_table_key(k) and k not in _WRITE_KEYS)}
+        # A read has the lineage job of its write, which `run_query` takes.
         return {k: v for k, v in wanted.items() if k not in OF_ONE_USE}
 
     def write_options(self, name: TableName) -> dict[str, str]:
-        """Options of `SET spark.paimon.…` for writes of a table; those of reads are left out.
-
-        Raises:
-            InvalidOptionError: nobody knows an option; the nearest name is offered.
-        """
+        """Options of `SET spark.paimon.…` for writes of a table; those of reads are left out. Raises as `options`."""
         self.options(name)
         found = canonical_write(self.settings(name))
-        return {k: v for k, v in found.items() if k in _WRITE_KEYS or (_is_of_table(k) and k not in _READS_ONLY)}
+        return {k: v for k, v in found.items() if k in _WRITE_KEYS or (_is_table_key(k) and k not in _READS_ONLY)}
 
     def settings(self, name: TableName) -> dict[str, str]:
-        """What `SET spark.paimon.…` says of a table, as it is: what is said of all tables, then of those that name it.
+        """The options of `SET spark.paimon.…` for a table, as set; those for the table override those for all tables.
 
-        `spark.paimon.<key>` is for all tables, `spark.paimon.<catalog>.<database>.<table>.<key>` for those named, with
-        `*` for any. The branch that a name says is the one, as in Paimon's `OptionUtils.withBranchFromOptions`.
+        `spark.paimon.<key>` is for all tables, `spark.paimon.<catalog>.<database>.<table>.<key>` for certain ones, with
+        `*` for any. A branch in the name overrides option `branch`, as in Paimon's `OptionUtils.withBranchFromOptions`.
         """
         general: dict[str, str] = {}
         special: dict[str, str] = {}
@@ -184,21 +187,17 @@ class Session:
         return found
 
     def run(self, sql: str, frames: Mapping[str, DataFrame] | None = None) -> DataFrame:
-        """Let Spark run a statement; with `frames`, in which `{name}` stands for a DataFrame, and `{{` for a `{`."""
+        """Run a statement by Spark; with `frames`, `{name}` in it stands for a DataFrame, and `{{` for a `{`."""
         return self.spark.sql(sql, args=self.args, **(frames or {}))  # type: ignore[arg-type]
 
     def rows(self, schema: str, rows: Iterable[Sequence[Any]] = ()) -> DataFrame:
-        """Rows as a DataFrame of the columns that `schema`, DDL text, states."""
+        """Rows as a DataFrame; `schema` is DDL text."""
         return self.spark.createDataFrame([tuple(r) for r in rows], schema)
 
     def nothing(self) -> DataFrame:
-        """What statements without a result return: no rows and no columns."""
+        """The result of statements without one: no rows and no columns."""
         return self.spark.createDataFrame([], "")
 
 
-def _is_of_table(key: str) -> bool:
+def _is_table_key(key: str) -> bool:
     return is_table_option(key) or is_storage_option(key)
-
-
-def _is_written_or_ignored(key: str) -> bool:
-    return key in _WRITE_KEYS or key.lower().startswith(_IGNORED)

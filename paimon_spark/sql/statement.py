@@ -1,39 +1,68 @@
-"""What a family of statements gives to `parse` and `execute`."""
+"""Parsed statements: the base class, and those of no particular kind."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias, Union
+
+from paimon_spark.errors import PaimonError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.sql.cursor import Cursor
-    from paimon_spark.sql.session import Session
+Name: TypeAlias = tuple[str, ...]
+"""The parts of a name: of a table, a column, or a nested field."""
+
+
+class Outcome(Enum):
+    """What a command returns instead of rows."""
+
+    RUN_BY_SPARK = "the statement is not about tables of the catalog, so Spark runs it"
+
+
+Result: TypeAlias = Union["DataFrame", Outcome, None]
+"""What a command returns: rows, None for no rows, or that Spark is to run the statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement as it was read. Classes of it are frozen, and hold names, values, and text that Spark is to read.
-
-    Attributes:
-        sql: its whole text.
-    """
+    """A parsed statement and its text. Subclasses are frozen; they hold names, values, and text that Spark parses."""
 
     sql: str
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """Statements that belong together.
+class TableStatement(Statement):
+    """A statement about one table; `$branch_<name>` at the end of its name means that branch."""
 
-    Attributes:
-        readers: what reads a statement, by the keywords that it begins with (`("SHOW", "TAGS")`). It gets the cursor at
-            the first word, and gives None when the statement is not of this family after all. Longer beginnings win.
-        runners: what runs it, by its class. Gives the rows, or None for none. It gives NotImplemented when the
-            statement is about no table of the catalog: then Spark runs it, as a query.
+    table: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Statement):
+    """A query, or any other statement that Spark runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidStatement(TableStatement):
+    """A statement that is wrong for tables of the catalog; for other tables Spark decides.
+
+    `provider` is the format after USING of a table that it `creates`.
     """
 
-    readers: Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]
-    runners: Mapping[type[Statement], Callable[[Session, Any], DataFrame | None]]
+    error: PaimonError
+    creates: bool = False
+    provider: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnsupportedStatement(Statement):
+    """A statement that is not supported for tables of the catalog.
+
+    It is refused when one of the tables it names is the catalog's, or when it names none.
+    """
+
+    names: tuple[Name, ...]
+    feature: str
+    instead: str

@@ -1,4 +1,4 @@
-"""FsspecStore: any file system that fsspec knows."""
+"""FsspecStore: a store over any file system that fsspec supports."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
 from paimon_spark.storage import fsspec_write
-from paimon_spark.storage.output_file import open_output_file
-from paimon_spark.storage.range_file import open_ranges
-from paimon_spark.storage.store import AtomicCreate, FileInfo
+from paimon_spark.storage.store import AtomicCreate, FileInfo, open_output_file, open_ranges
 
 _EXTRAS: Final = {
     "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs",
@@ -95,7 +93,7 @@ class FsspecStore:
             try:
                 return bytes(fs.cat_file(path, start=offset, end=offset + length))
             except Exception as e:
-                if _beyond_end(e):
+                if _begins_behind_the_end(e):
                     return b""
                 raise
 
@@ -217,7 +215,7 @@ class FsspecStore:
     def _failures(self, verb: str, path: str) -> Iterator[Any]:
         """The file system, with everything it raises turned into our errors."""
         try:
-            with fsspec_write.alone(self.protocol):
+            with fsspec_write.call_lock(self.protocol):
                 yield self._fs()
         except StorageError:
             raise
@@ -287,14 +285,6 @@ def is_retryable(cause: BaseException) -> bool:
     return any(c.__name__.endswith(_RETRYABLE_NAMES) for c in type(cause).__mro__)
 
 
-def _beyond_end(cause: Exception) -> bool:
-    """Whether a store refused to read a range because it begins behind the end of the file."""
-    if isinstance(cause, FileNotFoundError):
-        return False
-    text = f"{type(cause).__name__} {cause}"
-    return fsspec_write.http_status(cause) == 416 or "InvalidRange" in text or "not satisfiable" in text
-
-
 def _parent(path: str) -> str:
     return path.rsplit("/", 1)[0]
 
@@ -324,3 +314,11 @@ def _modified_ms(entry: Mapping[str, Any]) -> int | None:
             except ValueError:
                 continue
     return None
+
+
+def _begins_behind_the_end(error: Exception) -> bool:
+    """Whether a store refused to read a range because it begins behind the end of the file."""
+    if isinstance(error, FileNotFoundError):
+        return False
+    text = f"{type(error).__name__} {error}"
+    return fsspec_write.http_status(error) == 416 or any(mark in text for mark in ("InvalidRange", "not satisfiable"))

@@ -1,16 +1,20 @@
-"""How fsspec's file systems make, move and remove files: each has its own way, or none, to do it in one step.
+"""Creation, moves and deletion of files through fsspec; settings of S3.
 
-Stores of objects have no directories and put a file there whole. The others write to `.<name>.<uuid>.tmp`
+Object stores have no directories and put a file there whole. The others write to `.<name>.<uuid>.tmp`
 beside the file and then rename; a killed process may leave such a file, which nothing ever reads.
+
+Source: Java `S3FileIO` (keys `s3.`, `s3a.` and `fs.s3a.` mean the same), Hadoop's S3A settings.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
@@ -18,7 +22,6 @@ from fsspec import AbstractFileSystem
 
 from paimon_spark import progress
 from paimon_spark.errors import StorageError
-from paimon_spark.storage import s3
 from paimon_spark.storage.store import AtomicCreate
 
 T = TypeVar("T")
@@ -32,17 +35,17 @@ _CONCURRENT: Final = 16
 
 
 def has_directories(protocol: str) -> bool:
-    """Whether directories are things of their own there, to be made before files and renamed with them."""
+    """Whether the file system has directories, which are created before files and renamed with them."""
     return protocol not in _OBJECT_STORES
 
 
 def renames_directories(protocol: str, cls: type[Any]) -> bool:
-    """Whether a directory moves in one step: the file system has directories, and a way of its own to move them."""
+    """Whether the file system renames a directory in one step."""
     return has_directories(protocol) and cls.mv is not AbstractFileSystem.mv
 
 
-def alone(protocol: str) -> AbstractContextManager[object]:
-    """What to hold during a call: fsspec's memory is one dictionary of the process, for threads to take in turns."""
+def call_lock(protocol: str) -> AbstractContextManager[object]:
+    """The lock to hold during a call: the memory file system is one dictionary that all threads share."""
     return _IN_MEMORY if protocol == "memory" else nullcontext()
 
 
@@ -51,7 +54,7 @@ def atomic_create(protocol: str, cls: Any, options: Mapping[str, str]) -> Atomic
     if protocol == "memory":
         return AtomicCreate.NATIVE
     if protocol == "s3":
-        offered = _takes(cls, "mode") and s3.client_knows_conditions() and s3.conditional_writes(options)
+        offered = _takes(cls, "mode") and client_knows_conditions() and conditional_writes(options)
     elif protocol in _GCS:
         offered = _takes(cls, "mode")
     else:
@@ -64,8 +67,8 @@ def _takes(cls: Any, argument: str) -> bool:
 
 
 def create(fs: Any, protocol: str, path: str, data: bytes) -> None:
-    """Make a file in one conditional request. What `is_conflict` says of the error tells whether one was there."""
-    if protocol == "memory":  # the caller holds `alone`
+    """Create a file in one conditional request; `is_conflict` tells whether an error means that it exists."""
+    if protocol == "memory":  # the caller holds `call_lock`
         if fs.exists(path):
             raise FileExistsError(path)
         fs.pipe_file(path, data)
@@ -73,12 +76,12 @@ def create(fs: Any, protocol: str, path: str, data: bytes) -> None:
         fs.pipe_file(path, data, overwrite=False)
     else:
         if protocol == "s3":
-            s3.check_conditional_writes(fs, path)
+            check_conditional_writes(fs, path)
         fs.pipe_file(path, data, mode="create")
 
 
 def is_conflict(cause: BaseException) -> bool:
-    """Whether a conditional write failed because something was there."""
+    """Whether a conditional write failed because the file exists."""
     return isinstance(cause, FileExistsError) or http_status(cause) == 412
 
 
@@ -104,7 +107,7 @@ def write(fs: Any, protocol: str, path: str, data: bytes) -> None:
     if not has_directories(protocol):
         fs.pipe_file(path, data)
         return
-    if not _renames(fs):
+    if type(fs).mv is AbstractFileSystem.mv:  # it can only copy
         with_parents(fs, path, lambda: fs.pipe_file(path, data))
         return
     directory, _, name = path.rpartition("/")
@@ -140,24 +143,24 @@ def with_parents(fs: Any, path: str, make: Callable[[], T]) -> T:
 
 
 def remove(fs: Any, path: str) -> None:
-    """Remove a file that may not be there."""
+    """Delete a file if it exists."""
     with suppress(FileNotFoundError):
         fs.rm_file(path)
 
 
 def remove_many(fs: Any, protocol: str, paths: Iterable[str]) -> None:
-    """Remove files that may not be there."""
+    """Delete the files that exist."""
     if protocol == "s3":
-        s3.delete_objects(fs, list(paths))
+        delete_objects(fs, list(paths))
     else:
         for_each(fs, paths, lambda path: remove(fs, path))
 
 
 def remove_tree(fs: Any, protocol: str, directory: str) -> None:
-    """Remove a directory that may not be there."""
+    """Delete a directory if it exists."""
     if protocol == "s3":
-        s3.delete_prefix(fs, directory)
-    elif _is_pattern(directory) or not has_directories(protocol):
+        delete_prefix(fs, directory)
+    elif any(c in directory for c in "*?[") or not has_directories(protocol):
         found = fs.find(directory, withdirs=True, detail=True)
         remove_many(fs, protocol, (name for name, info in found.items() if info["type"] != "directory"))
         if has_directories(protocol):
@@ -214,9 +217,111 @@ def for_each(fs: Any, paths: Iterable[str], act: Callable[[str], None], what: st
                 progress.report(what, done, len(every))
 
 
-def _renames(fs: Any) -> bool:
-    return type(fs).mv is not AbstractFileSystem.mv
+_PREFIXES: Final = ("fs.s3a.", "s3a.", "s3.")
+_S3_ARGUMENTS: Final = {
+    "access-key": "key", "access.key": "key",
+    "secret-key": "secret", "secret.key": "secret",
+    "session-token": "token", "session.token": "token", "security-token": "token",
+    "endpoint": "endpoint_url",
+    "region": "region", "endpoint.region": "region",
+    "path.style.access": "path_style", "path-style-access": "path_style",
+    "connection.ssl.enabled": "use_ssl",
+}  # fmt: skip
+_CONDITIONS: Final = "s3.conditional-writes"
+_MIN_BOTOCORE: Final = (1, 35, 21)
+_BULK: Final = 1000
+_checked: set[tuple[int, str]] = set()
 
 
-def _is_pattern(path: str) -> bool:
-    return not {"*", "?", "["}.isdisjoint(path)
+def s3_settings(options: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments of s3fs for the S3 settings among `options`; S3A's tuning keys are left out."""
+    given = {}
+    for key, value in options.items():
+        for prefix in _PREFIXES:
+            if key.lower().startswith(prefix) and key.lower()[len(prefix) :] in _S3_ARGUMENTS:
+                given[_S3_ARGUMENTS[key.lower()[len(prefix) :]]] = value
+                break
+    out: dict[str, Any] = {k: given[k] for k in ("key", "secret", "token") if k in given}
+    secure = given.get("use_ssl", "true").strip().lower() != "false"
+    if endpoint := given.get("endpoint_url"):
+        out["endpoint_url"] = endpoint if "://" in endpoint else f"http{'s' if secure else ''}://{endpoint}"
+    if "region" in given:
+        out["client_kwargs"] = {"region_name": given["region"]}
+    if given.get("path_style", "").strip().lower() == "true":
+        out["config_kwargs"] = {"s3": {"addressing_style": "path"}}
+    return out
+
+
+def conditional_writes(options: Mapping[str, str]) -> bool:
+    """Whether `If-None-Match` may be used; `s3.conditional-writes=false` says that the server lacks it."""
+    return options.get(_CONDITIONS, "true").strip().lower() != "false"
+
+
+def client_knows_conditions() -> bool:
+    """Whether the client sends `If-None-Match`; older ones silently leave it out."""
+    try:
+        parts = version("botocore").split(".")[:3]
+    except PackageNotFoundError:
+        return False
+    return tuple(int(part) for part in parts if part.isdigit()) >= _MIN_BOTOCORE
+
+
+def check_conditional_writes(fs: Any, path: str) -> None:
+    """Make sure, once per process, that a server other than AWS's knows conditional writes. Raises StorageError.
+
+    Servers that do not know `If-None-Match` ignore it, and two commits would overwrite each other.
+    """
+    endpoint = str(fs.s3.meta.endpoint_url)
+    if ".amazonaws." in endpoint or (os.getpid(), endpoint) in _checked:
+        return
+    directory, _, name = path.rpartition("/")
+    probe = f"{directory}/.{name}.{uuid4()}.tmp"
+    try:
+        fs.pipe_file(probe, b"1", mode="create")
+        try:
+            fs.pipe_file(probe, b"2", mode="create")
+        except Exception as e:
+            if not (isinstance(e, FileExistsError) or "PreconditionFailed" in repr(e.__cause__)):
+                raise
+        else:
+            raise StorageError(
+                f"cannot create s3://{path} safely: the server at {endpoint} ignores If-None-Match, so commits could "
+                f"overwrite each other. Use a server with conditional writes; or, if nobody else ever writes to the "
+                f"table at the same time, set {_CONDITIONS}=false and commit.allow-unsafe-create=true",
+                path=path,
+                retryable=False,
+            )
+    finally:
+        fs.rm_file(probe)
+    _checked.add((os.getpid(), endpoint))
+
+
+def delete_objects(fs: Any, paths: list[str]) -> None:
+    """Delete objects of one bucket, a thousand per request; those that are not there are no error.
+
+    Raises StorageError when the server refuses to delete one.
+    """
+    for start in range(0, len(paths), _BULK):
+        keys = [fs.split_path(path)[:2] for path in paths[start : start + _BULK]]
+        answer = fs.call_s3(
+            "delete_objects", Bucket=keys[0][0], Delete={"Objects": [{"Key": key} for _, key in keys], "Quiet": True}
+        )
+        for error in answer.get("Errors", ()):
+            raise StorageError(
+                f"cannot delete s3://{keys[0][0]}/{error.get('Key')}: {error.get('Code')}: {error.get('Message')}",
+                path=f"{keys[0][0]}/{error.get('Key')}",
+                retryable=error.get("Code") in ("InternalError", "SlowDown", "ServiceUnavailable"),
+            )
+
+
+def delete_prefix(fs: Any, directory: str) -> None:
+    """Delete every object below `directory`, and the marker that other clients make for the directory itself."""
+    bucket, key, _ = fs.split_path(directory)
+    prefix, token = f"{key}/", dict[str, str]()
+    while True:
+        page = fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=prefix, **token)
+        if found := [f"{bucket}/{entry['Key']}" for entry in page.get("Contents", ())]:
+            delete_objects(fs, found)
+        if not page.get("IsTruncated"):
+            return
+        token = {"ContinuationToken": page["NextContinuationToken"]}

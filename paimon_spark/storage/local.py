@@ -1,13 +1,16 @@
-"""LocalStore: the machine's own file system."""
+"""LocalStore: the file system of this machine, with creation that never replaces a file."""
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from operator import itemgetter
 from typing import Final, TypeVar
 from uuid import uuid4
@@ -15,16 +18,14 @@ from uuid import uuid4
 import pyarrow as pa
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
-from paimon_spark.storage.no_replace import move_no_replace
-from paimon_spark.storage.output_file import open_output_file
-from paimon_spark.storage.store import AtomicCreate, FileInfo
+from paimon_spark.storage.store import AtomicCreate, FileInfo, open_output_file
 
 T = TypeVar("T")
 
-_EMPTYINGS: Final = 10
-"""Times a directory is emptied that others fill meanwhile."""
-_MAKINGS: Final = 10
-"""Times a directory is made that others remove meanwhile, as it is empty."""
+_REMOVE_ATTEMPTS: Final = 10
+"""Attempts to remove a directory that others fill meanwhile."""
+_CREATE_ATTEMPTS: Final = 10
+"""Attempts to create a directory that others remove meanwhile because it is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +85,14 @@ class LocalStore:
         return True
 
     def create_exclusive(self, path: str, data: bytes) -> None:
-        with _failures("create", path), _beside(path, data) as temporary:
+        with _failures("create", path), _temporary_file(path, data) as temporary:
             try:
                 move_no_replace(temporary, path)
             except FileExistsError as e:
                 raise FileAlreadyThereError(f"there is a file {path} already", path=path) from e
 
     def write(self, path: str, data: bytes) -> None:
-        with _failures("write", path), _beside(path, data) as temporary:
+        with _failures("write", path), _temporary_file(path, data) as temporary:
             os.replace(temporary, path)
 
     def open_output(self, path: str) -> pa.NativeFile:
@@ -136,8 +137,8 @@ class LocalStore:
 
 
 @contextmanager
-def _beside(path: str, data: bytes) -> Iterator[str]:
-    """A temporary file with `data` in the directory of `path`; if it is still there at the end, it goes."""
+def _temporary_file(path: str, data: bytes) -> Iterator[str]:
+    """A temporary file with `data` in the directory of `path`, deleted after an error."""
     directory, name = os.path.split(path)
     temporary = os.path.join(directory, f".{name}.{uuid4()}.tmp")
     try:
@@ -152,7 +153,7 @@ def _beside(path: str, data: bytes) -> Iterator[str]:
 
 def _with_parents(path: str, make: Callable[[], T]) -> T:
     """What `make` returns; when it finds no directory for `path`, that is made and `make` called again."""
-    for _ in range(_MAKINGS):
+    for _ in range(_CREATE_ATTEMPTS):
         with suppress(FileNotFoundError):
             return make()
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -160,8 +161,8 @@ def _with_parents(path: str, make: Callable[[], T]) -> T:
 
 
 def _remove_tree(directory: str) -> None:
-    """Remove what is in a directory and then itself, though others remove from it or add to it at the same time."""
-    for left in range(_EMPTYINGS, 0, -1):
+    """Remove a directory and its contents while others may remove from it or add to it."""
+    for left in range(_REMOVE_ATTEMPTS, 0, -1):
         with os.scandir(directory) as entries:
             found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
         for path, is_directory in found:
@@ -180,7 +181,7 @@ def _remove_tree(directory: str) -> None:
 
 
 def _info(entry: os.DirEntry[str]) -> FileInfo | None:
-    """The entry; None when it went away meanwhile or is a link to nowhere."""
+    """The entry; None when it was removed meanwhile or is a broken link."""
     try:
         found = entry.stat()
     except FileNotFoundError:
@@ -200,3 +201,77 @@ def _failures(verb: str, path: str) -> Iterator[None]:
         raise FileMissingError(f"there is no file {path}", path=path) from e
     except (OSError, ValueError) as e:  # ValueError: a NUL in the path
         raise StorageError(f"cannot {verb} {path}: {e}", path=path, retryable=False) from e
+
+
+_AT_FDCWD_LINUX: Final = -100
+_RENAME_NOREPLACE: Final = 1  # Linux: renameat2
+_RENAME_EXCL: Final = 4  # macOS: renamex_np
+_UNSUPPORTED: Final = frozenset(
+    (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMLINK)
+)
+
+
+def move_no_replace(old: str, new: str) -> None:
+    """Move a file to `new` unless something is there. By a hard link, else by a rename that does not replace.
+
+    Readers see nothing at `new`, or the whole file. When the call dies halfway, `old` may be left over.
+
+    Raises:
+        FileExistsError: something is at `new`, which stays as it is.
+        OSError: anything else; ENOTSUP when the file system can do neither.
+    """
+    try:
+        os.link(old, new)
+    except FileExistsError:
+        # NFS repeats a request whose answer was lost, and then finds the link it made itself.
+        if not _same_file(old, new):
+            raise
+    except OSError as e:
+        if e.errno not in _UNSUPPORTED:
+            raise
+        rename_no_replace(old, new)
+        return
+    os.unlink(old)
+
+
+def rename_no_replace(old: str, new: str) -> None:
+    """Rename a file or directory unless something is at `new`. Raises FileExistsError, else OSError as above."""
+    rename = _system_rename()
+    if rename is None:
+        raise OSError(errno.ENOTSUP, "this system has no rename that does not replace", new)
+    rename(old, new)
+
+
+def _same_file(old: str, new: str) -> bool:
+    try:
+        return os.path.samefile(old, new)
+    except FileNotFoundError:
+        return False
+
+
+@cache
+def _system_rename() -> Callable[[str, str], None] | None:
+    """The system's own call; None on systems without one."""
+    if os.name == "nt":
+        return os.rename  # which refuses to replace there
+    libc = ctypes.CDLL(None, use_errno=True)
+    if sys.platform == "darwin" and hasattr(libc, "renamex_np"):
+        return lambda old, new: _checked(libc.renamex_np(os.fsencode(old), os.fsencode(new), _RENAME_EXCL), old, new)
+    if sys.platform == "linux" and hasattr(libc, "renameat2"):
+        return lambda old, new: _checked(
+            libc.renameat2(
+                _AT_FDCWD_LINUX, os.fsencode(old), _AT_FDCWD_LINUX, os.fsencode(new), ctypes.c_uint(_RENAME_NOREPLACE)
+            ),
+            old,
+            new,
+        )
+    return None
+
+
+def _checked(result: int, old: str, new: str) -> None:
+    if result == 0:
+        return
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS):  # the file system does not know the flag
+        code = errno.ENOTSUP
+    raise OSError(code, os.strerror(code), old, None, new)

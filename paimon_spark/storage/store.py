@@ -1,4 +1,4 @@
-"""Store: what this package asks of a file system.
+"""Store, the interface of file systems in this package, and Arrow files over it.
 
 Paths are absolute inside the store (`/wh/db.db/t` locally, `bucket/wh/db.db/t` on S3), `/`-separated,
 without scheme. A store is picklable and cheap to make; connections are opened on first use in each process.
@@ -6,9 +6,11 @@ without scheme. A store is picklable and cheap to make; connections are opened o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -25,7 +27,7 @@ class FileInfo(NamedTuple):
 class AtomicCreate(str, Enum):
     """Whether `Store.create_exclusive` lets exactly one of several racing callers win.
 
-    NATIVE: the file system itself sees to it. NONE: it offers nothing, and the verb only looks before it writes.
+    NATIVE: the file system guarantees it. NONE: it does not, and the method only checks before it writes.
     """
 
     NATIVE = "native"
@@ -33,7 +35,7 @@ class AtomicCreate(str, Enum):
 
 
 class ReadableStore(Protocol):
-    """The verbs that read. Every failure is a StorageError that names the path."""
+    """Reading operations. Every failure is a StorageError that names the path."""
 
     @property
     def identity(self) -> str:
@@ -61,7 +63,7 @@ class ReadableStore(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory is there."""
+        """Whether a file or directory exists."""
         ...
 
     def list(self, directory: str) -> list[FileInfo]:
@@ -70,7 +72,7 @@ class ReadableStore(Protocol):
 
 
 class Store(ReadableStore, Protocol):
-    """The verbs that read, and those that write. Every failure is a StorageError that names the path."""
+    """Reading and writing operations. Every failure is a StorageError that names the path."""
 
     @property
     def atomic_create(self) -> AtomicCreate:
@@ -83,19 +85,19 @@ class Store(ReadableStore, Protocol):
         ...
 
     def create_exclusive(self, path: str, data: bytes) -> None:
-        """Make a file that is not there, whole; parent directories are made. No wrapper repeats it.
+        """Create a whole file where none exists, and its parent directories. No wrapper repeats the call.
 
         Data should be what no other caller would write: the client of a remote store may repeat a request whose
         answer was lost, so there a file that holds exactly `data` counts as made by this call.
 
         Raises:
-            FileAlreadyThereError: there is one, which stays as it is.
-            StorageError: anything else; then the file may be there nonetheless, with all of `data` or not at all.
+            FileAlreadyThereError: the file exists; it stays as it is.
+            StorageError: anything else; the file may still exist then, with all of `data`.
         """
         ...
 
     def write(self, path: str, data: bytes) -> None:
-        """Make or replace a file: readers see the old bytes or the new ones, never a part. Parents are made."""
+        """Create or replace a file and its parents: readers see the old bytes or the new ones, never a part."""
         ...
 
     def open_output(self, path: str) -> pa.NativeFile:
@@ -106,19 +108,19 @@ class Store(ReadableStore, Protocol):
         ...
 
     def delete(self, path: str) -> None:
-        """Remove a file; one that is not there is no error."""
+        """Delete a file if it exists."""
         ...
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """Remove files, concurrently or in bulk where that pays; those that are not there are no error."""
+        """Delete the files that exist, concurrently or in bulk where that pays."""
         ...
 
     def delete_tree(self, directory: str) -> None:
-        """Remove a directory with everything in it; one that is not there is no error. Not atomic."""
+        """Delete a directory with everything in it, if it exists. Not atomic."""
         ...
 
     def make_directory(self, directory: str) -> None:
-        """Make a directory and its parents where the store has directories; one that is there is no error."""
+        """Create a directory and its parents unless they exist, where the store has directories."""
         ...
 
     def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:
@@ -134,3 +136,112 @@ class Store(ReadableStore, Protocol):
             FileAlreadyThereError: something at `new`.
         """
         ...
+
+
+_MIN_FETCH_BYTES: Final = 64 << 10
+
+
+def open_ranges(path: str, size: int, read_range: Callable[[str, int, int], bytes]) -> pa.NativeFile:
+    """An Arrow file whose reads become `read_range` calls; Arrow asks for what it needs and no more."""
+    return _ArrowFile(_RangeFile(path, size, read_range), mode="r")
+
+
+def failure_of(file: pa.NativeFile) -> Exception | None:
+    """What a read of an `open_ranges` file failed with; libraries may have turned it into an error of their own."""
+    return file.ranges.failure if isinstance(file, _ArrowFile) else None
+
+
+class _ArrowFile(pa.PythonFile):  # type: ignore[misc]
+    def __init__(self, ranges: _RangeFile, mode: str) -> None:
+        self.ranges = ranges
+
+
+class _RangeFile(io.RawIOBase):
+    """A file read by ranges. Small reads fetch `_MIN_FETCH_BYTES` bytes, so that footers cost one request."""
+
+    def __init__(self, path: str, size: int, read_range: Callable[[str, int, int], bytes]) -> None:
+        self._path, self._size, self._read_range = path, size, read_range
+        self._position = 0
+        self._buffer_start, self._buffer = 0, b""
+        self.failure: Exception | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._size - self._position)
+        length = left if size < 0 else min(size, left)
+        try:
+            data = self._fetch(self._position, length) if length else b""
+        except Exception as e:
+            self.failure = e
+            raise
+        self._position += len(data)
+        return data
+
+    def _fetch(self, offset: int, length: int) -> bytes:
+        start = offset - self._buffer_start
+        if start >= 0 and start + length <= len(self._buffer):
+            return self._buffer[start : start + length]
+        if length >= _MIN_FETCH_BYTES:
+            return self._read_range(self._path, offset, length)
+        first = max(0, min(offset, self._size - _MIN_FETCH_BYTES))
+        self._buffer = self._read_range(self._path, first, min(_MIN_FETCH_BYTES, self._size - first))
+        self._buffer_start = first
+        return self._buffer[offset - first : offset - first + length]
+
+
+def open_output_file(file: Any, failures: Callable[[], AbstractContextManager[Any]]) -> pa.NativeFile:
+    """An Arrow output file over a binary file object; `failures` turns what that raises into our errors.
+
+    After a failed write, closing keeps nothing that the file system can still throw away.
+    """
+    return pa.PythonFile(_OutputFile(file, failures), mode="w")
+
+
+class _OutputFile(io.RawIOBase):
+    def __init__(self, file: Any, failures: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._file = file
+        self._failures = failures
+        self._failed = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        try:
+            self._file.write(data)
+        except BaseException:
+            self._failed = True
+            with self._failures():
+                raise
+        return memoryview(data).nbytes
+
+    def flush(self) -> None:
+        """Nothing: parts are uploaded when they are full."""
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        super().close()
+        if self._failed:
+            with suppress(Exception):
+                if hasattr(self._file, "discard"):
+                    self._file.discard()
+                    self._file.closed = True
+                else:
+                    self._file.close()
+            return
+        with self._failures():
+            self._file.close()

@@ -1,15 +1,20 @@
-"""Which store and path a URL means."""
+"""Opening of the store that a URL means, with retries for remote stores."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from typing import Any, Final
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar
 
-from paimon_spark.errors import InvalidInputError
+import pyarrow as pa
+
+from paimon_spark.errors import InvalidInputError, StorageError
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.storage.store import Store
+from paimon_spark.storage.store import AtomicCreate, FileInfo, Store, open_ranges
 
 _S3: Final = ("s3", "s3a", "s3n")
 _NUMBERS: Final = ("_size", "_timeout", "_concurrency", "_blocksize", "port", "retries")
@@ -30,15 +35,14 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Stor
     options = dict(options or {})
     scheme, _, path = split_url(url)
     if scheme == "file":
-        return LocalStore(_file_system_options(options)), _local_path(path)
+        return LocalStore(_file_system_options(options)), os.path.abspath(path)
     return _remote_store(url, options)
 
 
 def _remote_store(url: str, options: Mapping[str, str]) -> tuple[Store, str]:
     # Imported only here: fsspec costs a Spark worker a tenth of a second, which local tables need not pay.
     from paimon_spark.storage.fsspec_store import FsspecStore, filesystem_class
-    from paimon_spark.storage.retrying import RetryingStore
-    from paimon_spark.storage.s3 import s3_settings
+    from paimon_spark.storage.fsspec_write import s3_settings
 
     scheme, authority, path = split_url(url)
     kept = _file_system_options(options)
@@ -57,7 +61,7 @@ def _remote_store(url: str, options: Mapping[str, str]) -> tuple[Store, str]:
 
 
 def _host(scheme: str, authority: str) -> dict[str, Any]:
-    """Arguments for file systems whose URL names a server: HDFS and its kin."""
+    """Arguments for file systems whose URL names a server: HDFS and others."""
     if scheme not in ("hdfs", "webhdfs", "ftp", "sftp", "ssh", "smb") or not authority:
         return {}
     user, _, place = authority.rpartition("@")
@@ -86,15 +90,10 @@ def split_url(url: str) -> tuple[str, str, str]:
 def external_path(store: Store, url: str) -> tuple[Store, str]:
     """Where a file lies that metadata names by its URL: in `store` when that reaches it, else in another.
 
-    Raises:
-        StorageError: no file system for its scheme.
+    Raises StorageError when there is no file system for its scheme.
     """
     other, path = open_store(url, getattr(store, "options", {}))
     return (store, path) if other.identity == store.identity else (other, path)
-
-
-def _local_path(path: str) -> str:
-    return os.path.abspath(path)
 
 
 def _trim(path: str) -> str:
@@ -144,3 +143,107 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
         old = out.get(key)
         out[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return out
+
+
+T = TypeVar("T")
+
+
+class RangedStore(Store, Protocol):
+    """A store whose open files are ranges of its own `read_range`."""
+
+    @property
+    def options(self) -> Mapping[str, str]: ...
+
+    def size(self, path: str) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RetryingStore:
+    """Store over `inner` that repeats a call after a retryable StorageError, later and later.
+
+    Reads inside a file that `open` gave are repeated too. Never repeated: `create_exclusive`, whose caller must
+    look what became of it; `rename_tree`; and writes to a file that `open_output` gave.
+
+    Attributes:
+        attempts: calls at most, the first included.
+        first_delay_s: least wait before the second call; waits double, and up to as much again is added.
+    """
+
+    inner: RangedStore
+    attempts: int = 4
+    first_delay_s: float = 0.2
+    sleep: Callable[[float], None] = field(default=time.sleep, repr=False, compare=False)
+
+    @property
+    def identity(self) -> str:
+        return self.inner.identity
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        return self.inner.options
+
+    def url(self, path: str) -> str:
+        return self.inner.url(path)
+
+    def read(self, path: str) -> bytes:
+        return self._repeat(lambda: self.inner.read(path))
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        return self._repeat(lambda: self.inner.read_range(path, offset, length))
+
+    def read_many(self, paths: list[str]) -> list[bytes]:
+        return self._repeat(lambda: self.inner.read_many(paths))
+
+    def open(self, path: str) -> pa.NativeFile:
+        size = self._repeat(lambda: self.inner.size(path))
+        return open_ranges(path, size, self.read_range)
+
+    def exists(self, path: str) -> bool:
+        return self._repeat(lambda: self.inner.exists(path))
+
+    def list(self, directory: str) -> list[FileInfo]:
+        return self._repeat(lambda: self.inner.list(directory))
+
+    @property
+    def atomic_create(self) -> AtomicCreate:
+        return self.inner.atomic_create
+
+    @property
+    def renames_directories(self) -> bool:
+        return self.inner.renames_directories
+
+    def create_exclusive(self, path: str, data: bytes) -> None:
+        self.inner.create_exclusive(path, data)
+
+    def write(self, path: str, data: bytes) -> None:
+        self._repeat(lambda: self.inner.write(path, data))
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        return self.inner.open_output(path)
+
+    def delete(self, path: str) -> None:
+        self._repeat(lambda: self.inner.delete(path))
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        self._repeat(lambda: self.inner.delete_many(paths))
+
+    def delete_tree(self, directory: str) -> None:
+        self._repeat(lambda: self.inner.delete_tree(directory))
+
+    def make_directory(self, directory: str) -> None:
+        self._repeat(lambda: self.inner.make_directory(directory))
+
+    def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:
+        self.inner.rename_tree(old, new, last)
+
+    def _repeat(self, call: Callable[[], T]) -> T:
+        delay = self.first_delay_s
+        for _ in range(self.attempts - 1):
+            try:
+                return call()
+            except StorageError as e:
+                if not e.retryable:
+                    raise
+            self.sleep(delay * (1 + random.random()))  # noqa: S311 - spreads callers out, guards nothing
+            delay *= 2
+        return call()

@@ -1,30 +1,44 @@
-"""Whether a batch of a streaming query is in a branch already, and all before it are: what the history says.
+"""Decide whether a batch of a streaming write is already committed; the sink log.
 
-Spark commits the batches of a query in order, and asks for the last one again after a crash. In order of what is
-believed: the query's own snapshots, by commit user and identifier; that the branch's history still holds the head
-noted before the newest commit (`sink_log.py`), so that what follows it is all there is to look at; that what is
-missing of the history has expired.
+Spark commits the batches of a query in order, and repeats the last one after a crash. Evidence, strongest first: the
+query's own snapshots, by commit user and identifier; the head in the sink log, when the branch still has it, as only
+what follows it needs to be read; the expiry of what is missing.
 
-A branch whose history was changed (a roll-back, a merge, another main, a copy made earlier) lost the batches that it
-does not hold. One that is only asked for again is committed again; when earlier ones are gone, their rows are lost.
+A branch whose history was changed (a rollback, a merge, another main, an earlier copy) lost the batches that it lacks.
+The requested batch is committed again; when earlier ones are missing, their rows are lost.
 
-Source: own; Java `FileStoreCommitImpl.filterCommitted` knows the newest snapshot of a user alone.
+The sink log is the file `sink/sink-<query id>` of the branch. A batch without rows makes no snapshot, and snapshots
+expire and are rolled back; so before each commit the query logs the batch, and the head that includes all earlier
+batches. What follows that head tells whether the batch was committed: few snapshots, however long the history. Other
+engines ignore the file. It moves with a renamed branch, is deleted with its branch, and is copied by replace_main to
+the branch, and by a merge to main unless main's log is of a later batch; a new branch starts without one. The branch's
+history always outweighs it.
+
+Source: own; Java `FileStoreCommitImpl.filterCommitted` knows the newest snapshot of a user only.
 """
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from paimon_spark.commit.attempts import BATCH_COMMIT_IDENTIFIER
-from paimon_spark.errors import CorruptFileError, FileMissingError
+from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
+from paimon_spark.errors import CorruptFileError, FileMissingError, InvalidInputError, UnknownFormatVersionError
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, read_snapshots
-from paimon_spark.refs.tags import list_tags
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
-from paimon_spark.streaming.sink_log import Landed, Place, SinkLog, read_log
+from paimon_spark.metadata.layout import is_file_name
+from paimon_spark.metadata.small_files import checked_number, checked_text, find_decoded
+from paimon_spark.metadata.snapshots import (
+    find_snapshot,
+    latest_snapshot,
+    list_snapshot_ids,
+    read_alive,
+    read_snapshots,
+)
+from paimon_spark.metadata.tags import list_tags
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,16 +46,13 @@ QUERY_PROPERTY: Final = "paimon-spark.query-id"
 """Property of the snapshots of a query whose commit user was given: others may commit by the same name."""
 _TOGETHER: Final = 256
 """Snapshots read at once."""
+_VERSION: Final = 1
+SINK_PREFIX: Final = "sink-"
 
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Whose batches are looked for.
-
-    Attributes:
-        commit_user: who commits them.
-        is_named: the user was given by name; otherwise it is made of the query's id.
-    """
+    """The query whose batches are searched; `is_named`: its commit user was given, not derived from its id."""
 
     query_id: str
     commit_user: str
@@ -49,32 +60,69 @@ class Sink:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What its snapshots say besides."""
+        """Properties of its snapshots."""
         return {QUERY_PROPERTY: self.query_id} if self.is_named else {}
 
 
 @dataclass(frozen=True, slots=True)
-class New:
-    """The batch is not in the branch, all that made a snapshot before it are."""
+class SnapshotKey:
+    """Identifies a snapshot across histories; `made` is the name of its delta manifest list, unique to its commit."""
+
+    snapshot_id: int
+    made: str
+
+    @staticmethod
+    def of(snapshot: Snapshot) -> SnapshotKey:
+        return SnapshotKey(snapshot.id, snapshot.delta_manifest_list)
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """The batch is in the branch.
+class LastBatch:
+    """The newest of some batches that made a snapshot; `place` is None when that had expired before it was read."""
+
+    batch_id: int
+    place: SnapshotKey | None
+
+
+@dataclass(frozen=True, slots=True)
+class SinkLog:
+    """What a query logged before its newest commit to a branch.
 
     Attributes:
-        snapshot: of its rows, while it is there; None when only later ones of the query are.
+        batch_id: the batch to be committed; all earlier ones had been.
+        makes_snapshot: False for a batch without rows.
+        head: the branch's head at that moment; None when it had none.
+        jobs: in the names of the files to be committed.
+        before: the newest batch before this one that made a snapshot; None when none did, or it does not matter.
     """
+
+    query_id: str
+    commit_user: str
+    batch_id: int
+    makes_snapshot: bool
+    head: SnapshotKey | None
+    jobs: tuple[str, ...] = ()
+    before: LastBatch | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotCommitted:
+    """The batch is not in the branch; all earlier ones that made a snapshot are."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyCommitted:
+    """The batch is in the branch; `snapshot` has its rows, None when only later snapshots of the query are left."""
 
     snapshot: Snapshot | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """Batches before it are not in the branch any more.
+class BatchesMissing:
+    """Earlier batches are no longer in the branch.
 
     Attributes:
-        first: the first that may be missing; all from there up to the one asked for are, that had rows.
+        first: the first that may be missing; all with rows from there up to the requested one are.
         why: what was found.
     """
 
@@ -83,8 +131,8 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
-    """It cannot be told whether the batch, or those before it, are in the branch.
+class OutcomeUnknown:
+    """It is unknown whether the batch, or earlier ones, are in the branch.
 
     Attributes:
         is_doubtful: whether it is the batch itself that may be there.
@@ -95,94 +143,86 @@ class Unknown:
     why: str
 
 
-Fate: TypeAlias = New | Committed | Lost | Unknown
+BatchOutcome: TypeAlias = NotCommitted | AlreadyCommitted | BatchesMissing | OutcomeUnknown
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What became of a batch.
+class BatchStatus:
+    """The outcome of a batch.
 
     Attributes:
-        head: of the branch, when it was looked at.
-        before: the newest batch before it that is known to have made a snapshot.
+        head: the branch's head when it was read.
+        before: the newest earlier batch that is known to have made a snapshot.
     """
 
-    fate: Fate
+    outcome: BatchOutcome
     head: Snapshot | None
-    before: Landed | None = None
+    before: LastBatch | None = None
 
 
-def fate_of(handle: TableHandle, sink: Sink, batch_id: int, *, complete: bool = False) -> Judged:
-    """What became of a batch on a branch. Six small reads where nothing unusual happened.
+def find_batch(handle: TableHandle, sink: Sink, batch_id: int, *, complete: bool = False) -> BatchStatus:
+    """The outcome of a batch on a branch. Six small reads where nothing unusual happened.
 
-    Args:
-        handle: the branch.
-        sink: the query.
-        batch_id: of the batch.
-        complete: each batch replaces all rows of the table, so that no earlier one can be lost.
-
-    Raises:
-        UnknownFormatVersionError: a later release noted what the query does.
-        StorageError: the store failed.
+    `complete`: each batch replaces all rows of the table, so that no earlier one can be lost.
     """
     head = latest_snapshot(handle)
-    log = _log(handle, sink)
-    asked = _Asked(handle, sink, batch_id, head, log)
-    fate, before = asked.without_log() if log is None else asked.by_log(log)
-    if complete and not isinstance(fate, Committed):
-        fate = New()
-    return Judged(fate, head, before)
-
-
-def _log(handle: TableHandle, sink: Sink) -> SinkLog | None:
+    search = _Search(handle, sink, batch_id, head)
     try:
-        return read_log(handle, sink.query_id)
+        log = read_sink_log(handle, sink.query_id)
     except CorruptFileError as e:
-        _LOG.warning("what query %s noted on %s counts as missing: %s", sink.query_id, handle.describe(), e)
-        return None
+        _LOG.warning("the log of query %s on %s counts as missing: %s", sink.query_id, handle.describe(), e)
+        log = None
+    outcome, before = search.without_log() if log is None else search.by_log(log)
+    if complete and not isinstance(outcome, AlreadyCommitted):
+        outcome = NotCommitted()
+    return BatchStatus(outcome, head, before)
 
 
-_Verdict: TypeAlias = tuple[Fate, Landed | None]
+_Verdict: TypeAlias = tuple[BatchOutcome, LastBatch | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """One question, and what was read for it first."""
+class _Search:
+    """The search for one batch."""
 
     handle: TableHandle
     sink: Sink
     batch_id: int
     head: Snapshot | None
-    log: SinkLog | None
 
     def by_log(self, log: SinkLog) -> _Verdict:
-        """The answer where the query noted a commit."""
+        """The outcome when the query has a log on the branch."""
         later = _later(self.handle, log.head, self.head)
-        if not later.follows:
+        if later is None:
             return self._in_another_history(log)
-        own = [s for s in later.snapshots if self._is_own(s)]
+        snapshots, whole = later
+        own = [s for s in snapshots if self._is_own(s)]
         landed = self._landed(own)
         if landed is not None:
             return landed, None
         if log.batch_id > self.batch_id:
-            return Committed(), None
+            return AlreadyCommitted(), None
         before = self._before(own) or log.before
         if log.batch_id < self.batch_id - 1:
-            return self._from_elsewhere(log, before, later.whole)
+            return self._from_elsewhere(log, before, whole)
         is_missing = log.makes_snapshot and (before is None or before.batch_id < log.batch_id)
         if log.batch_id < self.batch_id and is_missing:
-            if later.whole:
-                return Lost(log.batch_id, f"no snapshot of batch {log.batch_id} follows {_shown(log.head)}"), None
-            return New(), Landed(log.batch_id, None)
-        if log.batch_id == self.batch_id and log.makes_snapshot and not later.whole:
+            if whole:
+                return BatchesMissing(
+                    log.batch_id, f"no snapshot of batch {log.batch_id} follows {_shown(log.head)}"
+                ), None
+            return NotCommitted(), LastBatch(log.batch_id, None)
+        if log.batch_id == self.batch_id and log.makes_snapshot and not whole:
             tagged = self._landed(self._tagged())
             if tagged is not None:
                 return tagged, None
-            return Unknown(True, f"snapshots after {_shown(log.head)} have expired, and its may be among them"), None
-        return New(), before
+            return OutcomeUnknown(
+                True, f"snapshots after {_shown(log.head)} have expired, and the batch's may be among them"
+            ), None
+        return NotCommitted(), before
 
     def _in_another_history(self, log: SinkLog) -> _Verdict:
-        """The answer where the branch does not hold the head noted."""
+        """The outcome when the branch lacks the logged head."""
         own = self._everywhere()
         landed = self._landed(own)
         if landed is not None:
@@ -192,40 +232,40 @@ class _Asked:
             return self._from_elsewhere(log, newest, True)
         needed, is_gone = log.before, False
         if log.batch_id < self.batch_id and log.makes_snapshot:
-            needed, is_gone = Landed(log.batch_id, None), True  # it came after the head that is gone
+            needed, is_gone = LastBatch(log.batch_id, None), True  # it came after the head that is gone
         elif log.batch_id > self.batch_id:
-            needed = Landed(self.batch_id - 1, None)
+            needed = LastBatch(self.batch_id - 1, None)
         if needed is None or (newest is not None and newest.batch_id >= needed.batch_id):
-            return New(), newest
+            return NotCommitted(), newest
         why = f"{_shown(log.head)}, which the query saw before batch {log.batch_id}, is not in its history"
         if is_gone or (needed.place is not None and not self._may_have_expired(needed.place)):
-            return Lost(_after(newest), why), None
-        return Unknown(False, why), None
+            return BatchesMissing(_after(newest), why), None
+        return OutcomeUnknown(False, why), None
 
-    def _from_elsewhere(self, log: SinkLog, newest: Landed | None, whole: bool) -> _Verdict:
-        """The answer where the query noted no batch after an early one: it wrote to another branch meanwhile."""
+    def _from_elsewhere(self, log: SinkLog, newest: LastBatch | None, whole: bool) -> _Verdict:
+        """The outcome when the query logged none of the last batches: it wrote to another branch meanwhile."""
         if newest is not None and newest.batch_id == self.batch_id - 1:
-            return New(), newest
+            return NotCommitted(), newest
         last = self.batch_id - 1
-        why = f"the query noted nothing there after batch {log.batch_id}, and no snapshot of batch {last} is found"
+        why = f"the query logged nothing there after batch {log.batch_id}, and no snapshot of batch {last} is found"
         if whole:
-            return Lost(max(_after(newest), log.batch_id + 1), why), None
-        return Unknown(False, f"{why}; snapshots have expired"), None
+            return BatchesMissing(max(_after(newest), log.batch_id + 1), why), None
+        return OutcomeUnknown(False, f"{why}; snapshots have expired"), None
 
     def without_log(self) -> _Verdict:
-        """The answer where the query noted nothing: on a branch that is new to it, as a rule."""
+        """The outcome when the query has no log, usually on a branch that is new to it."""
         own = self._everywhere()
         landed = self._landed(own)
         if landed is not None:
             return landed, None
         newest = self._before(own)
         if self.batch_id == 0 or (newest is not None and newest.batch_id == self.batch_id - 1):
-            return New(), newest
-        why = f"the query has noted nothing there, and no snapshot of batch {self.batch_id - 1} is found"
+            return NotCommitted(), newest
+        why = f"the query has no log there, and no snapshot of batch {self.batch_id - 1} is found"
         ids = list_snapshot_ids(self.handle)
         if not ids or ids[0] == 1:
-            return Lost(_after(newest), why), None
-        return Unknown(False, f"{why}; snapshots before {ids[0]} have expired"), None
+            return BatchesMissing(_after(newest), why), None
+        return OutcomeUnknown(False, f"{why}; snapshots before {ids[0]} have expired"), None
 
     def _is_own(self, snapshot: Snapshot) -> bool:
         if snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER:
@@ -234,24 +274,24 @@ class _Asked:
         is_user = snapshot.commit_user == query_id or snapshot.commit_user.endswith(f"_{query_id}")
         return is_user or (snapshot.properties or {}).get(QUERY_PROPERTY) == query_id
 
-    def _landed(self, own: Sequence[Snapshot]) -> Committed | None:
-        """The batch among snapshots of the query, or later ones."""
+    def _landed(self, own: Sequence[Snapshot]) -> AlreadyCommitted | None:
+        """The batch, or later ones, among snapshots of the query."""
         found = [s for s in own if s.commit_identifier >= self.batch_id]
-        rows = (s for s in found if _is(s, self.batch_id) and s.commit_kind is not CommitKind.COMPACT)
-        return Committed(next(rows, None)) if found else None
+        rows = (s for s in found if s.commit_identifier == self.batch_id and s.commit_kind is not CommitKind.COMPACT)
+        return AlreadyCommitted(next(rows, None)) if found else None
 
-    def _before(self, own: Sequence[Snapshot]) -> Landed | None:
-        """The newest earlier batch among snapshots of the query."""
+    def _before(self, own: Sequence[Snapshot]) -> LastBatch | None:
+        """The newest earlier batch, from snapshots of the query."""
         earlier = [s for s in own if s.commit_identifier < self.batch_id]
         # A compaction of a batch follows on its rows, which may be all that a copy of the branch has of it.
         newest = max(
             earlier, key=lambda s: (s.commit_identifier, s.commit_kind is not CommitKind.COMPACT, s.id), default=None
         )
-        return None if newest is None else Landed(newest.commit_identifier, Place.of(newest))
+        return None if newest is None else LastBatch(newest.commit_identifier, SnapshotKey.of(newest))
 
     def _everywhere(self) -> list[Snapshot]:
         """The query's snapshots that the branch holds, alive or in a tag."""
-        alive = _read(self.handle, list_snapshot_ids(self.handle))
+        alive = read_alive(self.handle, list_snapshot_ids(self.handle))
         return [*(s for s in alive if self._is_own(s)), *self._tagged()]
 
     def _tagged(self) -> list[Snapshot]:
@@ -262,75 +302,126 @@ class _Asked:
     def _is_replaced(self, snapshot: Snapshot) -> bool:
         """Whether the branch's history has another snapshot in its place."""
         found = find_snapshot(self.handle, snapshot.id)
-        return found is not None and Place.of(found) != Place.of(snapshot)
+        return found is not None and SnapshotKey.of(found) != SnapshotKey.of(snapshot)
 
-    def _may_have_expired(self, place: Place) -> bool:
-        """Whether nothing says that the snapshot is not in the history: it would have expired by now."""
+    def _may_have_expired(self, place: SnapshotKey) -> bool:
+        """Whether the snapshot is in the history, or expired from it as far as ids show."""
         ids = list_snapshot_ids(self.handle)
         if ids and place.snapshot_id < ids[0]:
             return True
         found = find_snapshot(self.handle, place.snapshot_id)
-        return found is not None and Place.of(found) == place
+        return found is not None and SnapshotKey.of(found) == place
 
 
-@dataclass(frozen=True, slots=True)
-class _Later:
-    """What follows a noted head.
+def _later(
+    handle: TableHandle, logged: SnapshotKey | None, head: Snapshot | None
+) -> tuple[Sequence[Snapshot], bool] | None:
+    """The snapshots after a logged head, ascending, and whether none of them has expired.
 
-    Attributes:
-        follows: False when the branch does not hold that head, and it has not expired either.
-        whole: whether none of what follows has expired.
-        snapshots: after it, ascending.
+    None when the branch does not hold that head, and it has not expired either.
     """
-
-    follows: bool
-    whole: bool = False
-    snapshots: Sequence[Snapshot] = ()
-
-
-def _later(handle: TableHandle, noted: Place | None, head: Snapshot | None) -> _Later:
     if head is None:
-        return _Later(noted is None, noted is None)
-    first = 1 if noted is None else noted.snapshot_id
+        return ((), True) if logged is None else None
+    first = 1 if logged is None else logged.snapshot_id
     if first > head.id:
-        return _Later(False)
+        return None
+    found: list[Snapshot] = []
     try:
-        found = list(_together(handle, range(first, head.id)))
+        for start in range(first, head.id, _TOGETHER):
+            found += read_snapshots(handle, range(start, min(start + _TOGETHER, head.id)))
         found.append(head)
     except (FileMissingError, CorruptFileError):
         alive = list_snapshot_ids(handle)
-        found = _read(handle, [i for i in alive if i >= first])
+        found = read_alive(handle, [i for i in alive if i >= first])
         if alive and first < alive[0]:
-            return _Later(True, False, found)
+            return found, False
         if len(found) < head.id + 1 - first:
-            return _Later(False)  # a hole: other engines leave one when they roll back
-    if noted is not None and Place.of(found[0]) != noted:
-        return _Later(False)
-    return _Later(True, True, found if noted is None else found[1:])
+            return None  # a hole: other engines leave one when they roll back
+    if logged is None:
+        return found, True
+    return (found[1:], True) if SnapshotKey.of(found[0]) == logged else None
 
 
-def _together(handle: TableHandle, ids: Sequence[int]) -> Iterator[Snapshot]:
-    """The snapshots, all of which are there. Raises FileMissingError: one is not."""
-    for start in range(0, len(ids), _TOGETHER):
-        yield from read_snapshots(handle, ids[start : start + _TOGETHER])
-
-
-def _read(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
-    """Those of the snapshots that are still there."""
-    try:
-        return list(_together(handle, ids))
-    except (FileMissingError, CorruptFileError):  # expiry goes on, or one is being written
-        return [s for s in (find_snapshot(handle, i) for i in ids) if s is not None]
-
-
-def _is(snapshot: Snapshot, batch_id: int) -> bool:
-    return snapshot.commit_identifier == batch_id
-
-
-def _shown(place: Place | None) -> str:
+def _shown(place: SnapshotKey | None) -> str:
     return "the empty branch" if place is None else f"snapshot {place.snapshot_id}"
 
 
-def _after(newest: Landed | None) -> int:
+def _after(newest: LastBatch | None) -> int:
     """The first batch after the newest that is there."""
     return 0 if newest is None else newest.batch_id + 1
+
+
+def sink_log_path(handle: TableHandle, query_id: str) -> str:
+    """The path of the query's log. Raises InvalidInputError: the id cannot be part of a path."""
+    if not is_file_name(query_id):
+        raise InvalidInputError(f"{query_id!r} is not the id of a streaming query", query_id=query_id)
+    return f"{handle.layout.sink_dir}/{SINK_PREFIX}{query_id}"
+
+
+def read_sink_log(handle: TableHandle, query_id: str) -> SinkLog | None:
+    """The query's log; None when it has none."""
+    return find_decoded(handle.store, sink_log_path(handle, query_id), decode_sink_log)
+
+
+def write_sink_log(handle: TableHandle, log: SinkLog) -> None:
+    """Replace the query's log before a commit. Raises StorageError: then nothing may be committed."""
+    handle.store.write(sink_log_path(handle, log.query_id), encode_sink_log(log))
+
+
+def encode_sink_log(log: SinkLog) -> bytes:
+    """The bytes of the file: small, JSON, with a version."""
+    before = log.before
+    raw = {
+        "version": _VERSION,
+        "query": log.query_id,
+        "user": log.commit_user,
+        "batch": log.batch_id,
+        "makesSnapshot": log.makes_snapshot,
+        "head": _place(log.head),
+        "jobs": list(log.jobs),
+        "before": None if before is None else {"batch": before.batch_id, "place": _place(before.place)},
+    }
+    return json.dumps(raw, indent=2, ensure_ascii=False).encode()
+
+
+def decode_sink_log(data: bytes, path: str) -> SinkLog:
+    """The log in the bytes of a file; `path` is for messages. Raises as `read_sink_log`."""
+    try:
+        raw = json.loads(data)
+        version = raw["version"]
+        if isinstance(version, int) and version > _VERSION:
+            raise UnknownFormatVersionError(
+                f"{path} is of version {version}, known is {_VERSION}: a later release of paimon-spark wrote it; "
+                "use that one",
+                path=path,
+            )
+        before = raw.get("before")
+        return SinkLog(
+            checked_text(raw["query"]),
+            checked_text(raw["user"]),
+            checked_number(raw["batch"]),
+            _flag(raw["makesSnapshot"]),
+            _found(raw["head"]),
+            tuple(checked_text(job) for job in raw["jobs"]),
+            None if before is None else LastBatch(checked_number(before["batch"]), _found(before["place"])),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        raise CorruptFileError(
+            f"{path} does not say which batch its query was about to commit ({e!r}); remove it, and the snapshots "
+            "alive show that instead",
+            path=path,
+        ) from e
+
+
+def _place(place: SnapshotKey | None) -> Mapping[str, Any] | None:
+    return None if place is None else {"snapshot": place.snapshot_id, "made": place.made}
+
+
+def _found(raw: Mapping[str, Any] | None) -> SnapshotKey | None:
+    return None if raw is None else SnapshotKey(checked_number(raw["snapshot"]), checked_text(raw["made"]))
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value

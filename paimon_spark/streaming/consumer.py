@@ -1,8 +1,8 @@
-"""A stream's progress, written down in the branch so that nothing expires before it was read (`consumer-id`).
+"""Progress of a stream in its consumer file, which keeps unread snapshots (`consumer-id`).
 
-A stream that begins with a state says so in its consumer, as a query that dies before its first batch is in the
-checkpoint begins once more, and has to read the state then. One that compares each snapshot with the one before keeps
-that too.
+A stream that starts with a full state marks that in its consumer: a query that dies before its first batch is in the
+checkpoint starts again, and must read the state then. A stream that compares each snapshot with the one before keeps
+that one too.
 
 Source: Java `consumer/ConsumerManager`, `DataTableStreamScan.notifyCheckpointComplete`.
 """
@@ -14,48 +14,38 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_spark.maintenance.consumers import Consumer, Last, find_consumer, write_consumer
-from paimon_spark.maintenance.lock import find_intent
+from paimon_spark.maintenance.consumers import Consumer, LastRead, find_consumer, write_consumer
+from paimon_spark.maintenance.expiry import CHANGELOG_EXPIRY, SNAPSHOT_EXPIRY
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.expiry import parse_expiry_options
+from paimon_spark.metadata.journal.lock import find_lock
 from paimon_spark.streaming.history import find_kept
 from paimon_spark.streaming.offset import Phase, StreamOffset
 
 _LONGEST_MS: Final = 3_600_000
-"""A consumer that has nothing to read is written anew at least so often, as its age is that of its file."""
-_EXPIRY: Final = ("expire-snapshots", "expire-changelogs")
+"""An idle consumer is written again at least this often, as its age is that of its file."""
+_EXPIRY: Final = (SNAPSHOT_EXPIRY, CHANGELOG_EXPIRY)
 _LONGEST_WAIT_MS: Final = 60_000
 _WAIT_S: Final = 0.05
 
 
 def needed(name: str, offset: StreamOffset, *, compares: bool = False) -> Consumer:
-    """What a stream has yet to read after an offset: also the snapshot of which a part is unread.
+    """The consumer of a stream that has read up to an offset; it keeps a snapshot that is partly unread.
 
-    Args:
-        name: the consumer's.
-        offset: how far the stream has read.
-        compares: what a snapshot changed is told by the one before it, which is needed too then.
+    With `compares`, changes are computed from the previous snapshot, which is kept too.
     """
     read = offset.snapshot_id or 0
-    last = Last(read, offset.made, offset.rows) if read and offset.made is not None else None
+    last = LastRead(read, offset.made, offset.rows) if read and offset.made is not None else None
     if offset.part is not None and offset.part.phase is Phase.STATE:
         return Consumer(name, read, in_state=True, last=last)
-    goes_on_with = read + 1 if offset.part is None else read
-    if compares and goes_on_with > 1:
-        return Consumer(name, goes_on_with - 1, has_read=True, last=last)
-    return Consumer(name, goes_on_with, offset.snapshot_id is None and offset.begins_with is Phase.STATE, last=last)
+    reads_next = read + 1 if offset.part is None else read
+    if compares and reads_next > 1:
+        return Consumer(name, reads_next - 1, has_read=True, last=last)
+    return Consumer(name, reads_next, offset.snapshot_id is None and offset.begins_with is Phase.STATE, last=last)
 
 
 @dataclass(slots=True)
-class Progress:
-    """Keeps the file of one consumer.
-
-    Attributes:
-        name: the consumer's.
-        clock_ms: epoch milliseconds.
-        sleep: waits for seconds.
-        compares: what a snapshot changed is told by the one before it.
-    """
+class ConsumerProgress:
+    """Writes the file of one consumer; `compares` as in `needed`."""
 
     name: str
     clock_ms: Callable[[], int]
@@ -65,54 +55,42 @@ class Progress:
     _at_ms: int = 0
 
     def write(self, handle: TableHandle, offset: StreamOffset) -> None:
-        """Let everything up to the offset expire, and nothing after it. Writes nothing that stands there already.
-
-        Raises:
-            InvalidInputError: no consumer can be called so.
-            StorageError: it was not written.
-        """
+        """Let everything up to the offset expire, and nothing after it. Skips the write when nothing changed."""
         consumer = self._needed(offset)
         if self._written != (handle.layout.consumer_dir, consumer) or self._is_old(handle):
             self._put(handle, consumer)
 
     def begin(self, handle: TableHandle, offset: StreamOffset) -> None:
-        """As `write`, before anything is read: when this returns, no expiry of ours is at work that does not know.
+        """Write the consumer before anything is read, and wait for a running expiry that may not have seen it.
 
-        Whether what is needed is still there has to be looked at after that. A consumer that holds an earlier snapshot
-        stays where it is until batches are complete: Spark asks where a query begins once more when its first batch
-        runs, and again after a restart, and that batch still reads from where the first answer said.
+        The caller checks afterwards that the needed snapshots still exist. A consumer with an earlier snapshot stays
+        until batches are complete: Spark asks for the first offset again when the first batch runs, and after a
+        restart, and that batch still reads from the first answer.
         """
-        wanted, found = self._needed(offset), find_consumer(handle, self.name)
-        holds = found is not None and found.next_snapshot < wanted.next_snapshot
-        if found is not None and holds and find_kept(handle, found.next_snapshot) is not None:
-            wanted = found
-        self._put(handle, wanted)
+        consumer, found = self._needed(offset), find_consumer(handle, self.name)
+        is_earlier = found is not None and found.next_snapshot < consumer.next_snapshot
+        if found is not None and is_earlier and find_kept(handle, found.next_snapshot) is not None:
+            consumer = found
+        self._put(handle, consumer)
         until_ms = self.clock_ms() + _LONGEST_WAIT_MS
-        first = find_intent(handle)
-        intent = first
-        while intent is not None and intent == first and intent.kind in _EXPIRY and self.clock_ms() < until_ms:
+        first = find_lock(handle)
+        lock = first
+        while lock is not None and lock == first and lock.kind in _EXPIRY and self.clock_ms() < until_ms:
             self.sleep(_WAIT_S)
-            intent = find_intent(handle)
+            lock = find_lock(handle)
 
     def refresh(self, handle: TableHandle, start: StreamOffset) -> None:
-        """Keep the consumer from expiring while there is nothing to read, and bring it back after a pause.
+        """Keep the consumer from expiring while there is nothing to read, and restore it after a pause.
 
-        Args:
-            handle: the branch.
-            start: what the query has read for certain. A consumer that stands before that stays where it is until
-                the stream says that its batches are complete.
-
-        Raises:
-            InvalidInputError: no consumer can be called so.
-            CorruptFileError: the consumer's file cannot be decoded.
+        A consumer before `start`, up to which the query has read for certain, stays until its batches are complete.
         """
         if self._written is not None and self._written[0] == handle.layout.consumer_dir:
             if self._is_old(handle):
                 self._put(handle, self._written[1])
             return
-        wanted, found = self._needed(start), find_consumer(handle, self.name)
-        is_behind = found is not None and found.next_snapshot < wanted.next_snapshot
-        self._put(handle, found if is_behind and found is not None else wanted)
+        consumer, found = self._needed(start), find_consumer(handle, self.name)
+        is_behind = found is not None and found.next_snapshot < consumer.next_snapshot
+        self._put(handle, found if is_behind and found is not None else consumer)
 
     def _needed(self, offset: StreamOffset) -> Consumer:
         return needed(self.name, offset, compares=self.compares)
@@ -122,7 +100,7 @@ class Progress:
         self._written, self._at_ms = (handle.layout.consumer_dir, consumer), self.clock_ms()
 
     def _is_old(self, handle: TableHandle) -> bool:
-        life = parse_expiry_options(handle.options.raw).consumer_expiration_ms
+        life = handle.options.expiry.consumer_expiration_ms
         interval = _LONGEST_MS if life is None else min(life // 4, _LONGEST_MS)
-        # A clock that was put back says nothing of how old the file is.
+        # After the clock was set back, the age of the file is unknown.
         return not 0 <= self.clock_ms() - self._at_ms < interval

@@ -1,9 +1,10 @@
-"""The snapshots that follow on an offset, and whether they still do.
+"""Read the snapshots after an offset, and check that the history before it is the same.
 
-Branches are rolled back, merged, replaced, deleted and made anew, and snapshots expire, all while a stream reads. So
-before rows are taken, the offset's snapshot is looked at again: it has to be the very one that was read, told by the
-name of its delta manifest list, which no two commits share. When it has expired since, the next one has to be there,
-and to continue its number of rows.
+Branches are rolled back, merged, replaced, deleted and created again, and snapshots expire, all while a stream reads.
+So before rows are taken, the offset's snapshot is read again: it must have the same delta manifest list, whose name no
+two commits share. When it has expired, the next snapshot must exist and continue its number of rows.
+
+Errors say from where the stream can be read again, and which branch keeps the former history.
 
 Source: own; Java `utils/NextSnapshotFetcher` compares ids only.
 """
@@ -14,35 +15,37 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from paimon_spark.errors import FileMissingError, HistoryChangedError, OffsetError, PaimonError
-from paimon_spark.metadata.changelogs import find_changelog
-from paimon_spark.metadata.handle import TableHandle, read_main_branch
+from paimon_spark.errors import FileMissingError, HistoryChangedError, OffsetError, PaimonError, SnapshotExpiredError
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.metadata.branches import is_main, newest_shared, read_fork
+from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.layout import LATEST, MAIN
 from paimon_spark.metadata.snapshots import (
     alive_range,
+    contiguous_ids,
+    find_changelog,
     find_snapshot,
     latest_snapshot,
+    list_changelog_ids,
     list_snapshot_ids,
     read_hint,
     read_snapshots,
 )
-from paimon_spark.refs.tags import list_tags
-from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.metadata.tags import list_tags
 from paimon_spark.streaming.offset import Phase, StreamOffset
-from paimon_spark.streaming.parting import expired, history_changed
 
 _STEPS: Final = 4
-"""Snapshots that are looked for after a hint before the directory is listed."""
+"""Snapshots tried after a hint before the directory is listed."""
 _FIRST_CHUNK: Final = 2
 _LARGEST_CHUNK: Final = 64
 """Snapshots read at once: few at first, as limits may want no more; each is about a kilobyte."""
 
 
-class UnsettledError(Exception):
-    """What was read does not fit together: an operation on the branch's history is on its way. Look again.
+class ChangingHistoryError(Exception):
+    """What was read is inconsistent, as an operation is changing the branch's history; read again.
 
     Attributes:
-        error: what to raise when it stays so.
+        error: what to raise when that persists.
     """
 
     def __init__(self, error: PaimonError) -> None:
@@ -51,21 +54,26 @@ class UnsettledError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where an offset stands in a branch.
+class OffsetPosition:
+    """The position of an offset in a branch.
 
     Attributes:
-        snapshot: the offset's, alive or kept for what is read of it: by its changelog, or a tag. None when it has
-            expired since, and where the offset stands before the first one.
-        is_alive: whether it is alive.
+        snapshot: the offset's, alive or kept by a changelog or tag. None when it has expired, and before the first.
+        is_alive: whether the snapshot is alive.
     """
 
     snapshot: Snapshot | None = None
     is_alive: bool = False
 
 
-def check(handle: TableHandle, offset: StreamOffset) -> Place:
-    """See that the branch goes on where the offset stands. One small read when its snapshot is there.
+def offset_after(handle: TableHandle, snapshot: Snapshot) -> StreamOffset:
+    """The offset after a snapshot of the branch."""
+    made, rows = snapshot.delta_manifest_list, snapshot.total_record_count
+    return StreamOffset(handle.location, handle.branch, snapshot.id, made, rows)
+
+
+def check(handle: TableHandle, offset: StreamOffset) -> OffsetPosition:
+    """Check that the branch continues at the offset. One small read when its snapshot exists.
 
     Raises:
         HistoryChangedError: the branch has another history than the stream has read.
@@ -76,17 +84,17 @@ def check(handle: TableHandle, offset: StreamOffset) -> Place:
         _check_place(handle, offset)
         if offset.snapshot_id is not None or offset.begins_with is Phase.CHANGES:
             _check_first(handle)
-        return Place()
+        return OffsetPosition()
     alive = find_snapshot(handle, offset.snapshot_id)
     found = alive or _kept_or_gone(handle, offset)
     if found is None:
-        return Place()
+        return OffsetPosition()
     if offset.made is None:
         _check_place(handle, offset)
     elif found.delta_manifest_list != offset.made:
         _check_place(handle, offset)
         raise history_changed(handle, offset, f"its snapshot {found.id} is another one now")
-    return Place(found, is_alive=alive is not None)
+    return OffsetPosition(found, is_alive=alive is not None)
 
 
 def check_end(handle: TableHandle, offset: StreamOffset, phase: Phase) -> Snapshot:
@@ -98,16 +106,14 @@ def check_end(handle: TableHandle, offset: StreamOffset, phase: Phase) -> Snapsh
     _check_place(handle, offset)
     if found is None and offset.snapshot_id < min(list_snapshot_ids(handle), default=0):
         raise expired(handle, offset.snapshot_id, reading=True)
-    what = "is another one now" if found is not None else "is not there any more"
+    what = "is another one now" if found is not None else "no longer exists"
     raise history_changed(handle, offset, f"its snapshot {offset.snapshot_id} {what}", planned=True)
 
 
 def newest(handle: TableHandle, known: Snapshot | None = None) -> Snapshot | None:
     """The head of the branch; None when it has no snapshot. Two small reads when nothing is new and the hint is good.
 
-    Args:
-        handle: the branch.
-        known: a snapshot that is alive; it saves the listing where other engines leave no hint, or an old one.
+    `known`: a snapshot that is alive; it saves the listing where other engines leave no hint, or an old one.
     """
     hint = read_hint(handle.store, f"{handle.layout.snapshot_dir}/{LATEST}") or 0
     at = known if known is not None and hint <= known.id else find_snapshot(handle, hint) if hint else None
@@ -125,21 +131,24 @@ def find_kept(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
     return find_snapshot(handle, snapshot_id) or find_changelog(handle, snapshot_id)
 
 
-def check_joined(handle: TableHandle, after: int, head: Snapshot) -> None:
-    """See that the snapshot after an id is there, so that those up to the head are no rest of a history that goes.
+def changes_since(handle: TableHandle) -> int | None:
+    """The first snapshot from which on all changes up to the head can be read; None without a snapshot."""
+    ids = sorted({*list_snapshot_ids(handle), *list_changelog_ids(handle)})
+    return contiguous_ids(ids, ids[-1])[0] if ids else None
 
-    Raises as `following`.
-    """
+
+def check_joined(handle: TableHandle, after: int, head: Snapshot) -> None:
+    """Check that the snapshot after an id exists: otherwise the head may be of a history being deleted."""
     if after + 1 < head.id:
         _get(handle, after + 1)
 
 
 def following(handle: TableHandle, after: int, end: Snapshot) -> Iterator[Snapshot]:
-    """Yield the snapshots after an id up to `end`, alive or kept for their changelog; some are read at a time.
+    """Yield the snapshots after an id up to `end`, alive or kept for their changelog; read in chunks.
 
     Raises:
         SnapshotExpiredError: one has expired.
-        UnsettledError: one is missing in the middle, or two do not follow on one another.
+        ChangingHistoryError: one is missing in the middle, or two do not follow on one another.
     """
     size, before = _FIRST_CHUNK, None
     while after < end.id:
@@ -155,9 +164,9 @@ def following(handle: TableHandle, after: int, end: Snapshot) -> Iterator[Snapsh
 
 
 def is_as_before(handle: TableHandle, *snapshots: Snapshot | None) -> bool:
-    """Whether main still means the same directory, and the snapshots are there and the same. A small read each.
+    """Whether main still means the same directory, and the snapshots still exist unchanged. A small read each.
 
-    Asked after other snapshots were read: then all of them were of one history.
+    Called after other snapshots were read, to be sure that all are of one history.
     """
     layout = handle.layout
     if layout.branch == MAIN and read_main_branch(handle.store, layout.root) != layout.main_branch:
@@ -169,14 +178,13 @@ def is_as_before(handle: TableHandle, *snapshots: Snapshot | None) -> bool:
     return True
 
 
-def moving(handle: TableHandle) -> UnsettledError:
-    """The branch is changed while it is read."""
-    return UnsettledError(
+def moving(handle: TableHandle) -> ChangingHistoryError:
+    """The error for a branch whose history changes while it is read."""
+    return ChangingHistoryError(
         HistoryChangedError(
-            f"{handle.describe()} is given other histories faster than a stream can look at it; start the query again "
-            "when that is over",
-            table=handle.name,
-            branch=handle.branch,
+            f"the history of {handle.describe()} changes faster than a stream can read it; restart the query when that "
+            "is over",
+            **handle.context,
         )
     )
 
@@ -222,43 +230,41 @@ def _kept_for(handle: TableHandle, offset: StreamOffset, phase: Phase) -> Snapsh
 
 
 def _continues(after: Snapshot, rows: int | None) -> bool:
-    """Whether a snapshot may have been made on one with so many rows; True when that cannot be told."""
-    total, delta = after.total_record_count, after.delta_record_count
-    return rows is None or total is None or delta is None or total - delta == rows
+    """Whether a snapshot may follow one with this many rows; True when unknown."""
+    return rows is None or after.rows_before in (None, rows)
 
 
 def _check_first(handle: TableHandle) -> None:
-    """See that snapshot 1 has not expired. One small read when it is there."""
+    """Check that snapshot 1 has not expired. One small read when it exists."""
     if find_kept(handle, 1) is None and (ids := list_snapshot_ids(handle)) and ids[0] > 1:
         raise expired(handle, 1)
 
 
 def _check_place(handle: TableHandle, offset: StreamOffset) -> None:
-    """Check that an offset whose snapshot tells nothing is of this table and branch.
+    """Check that an offset is of this table and branch, when its snapshot does not show it.
 
-    Tables may be renamed, and reached by another scheme: what counts is the snapshot, where there is one.
+    Tables may be renamed, and opened by another scheme.
     """
     if _path(offset.table) == _path(handle.location) and offset.branch == handle.branch:
         return
     if offset.made is not None and _path(offset.table) == _path(handle.location):
         asked = (
             f"after snapshot {offset.snapshot_id} of branch {offset.branch!r}, and the query reads branch "
-            f"{handle.branch!r}, which does not have that snapshot, or not any more,"
+            f"{handle.branch!r}, which does not have that snapshot, or no longer,"
         )
     else:
         asked = f"of branch {offset.branch!r} of {offset.table}, and the query reads {handle.describe()}"
     raise OffsetError(
-        f"the checkpoint holds an offset {asked} at {handle.location}; read what it is of, or give the query a "
+        f"the checkpoint holds an offset {asked} at {handle.location}; read that branch, or give the query a "
         "checkpointLocation of its own",
-        table=handle.name,
-        branch=handle.branch,
+        **handle.context,
         offset_table=offset.table,
         offset_branch=offset.branch,
     )
 
 
 def _path(url: str) -> str:
-    """What schemes such as s3 and s3a, and file with or without slashes, have in common."""
+    """The path without the scheme: s3 and s3a are the same store."""
     return url.partition("://")[2].strip("/") if "://" in url else url.partition(":")[2].strip("/") or url.strip("/")
 
 
@@ -278,25 +284,134 @@ def _get(handle: TableHandle, snapshot_id: int) -> Snapshot:
     ids = list_snapshot_ids(handle)
     if not ids or ids[0] > snapshot_id:
         raise expired(handle, snapshot_id)
-    raise UnsettledError(
+    raise ChangingHistoryError(
         HistoryChangedError(
-            f"snapshot {snapshot_id} of {handle.describe()} is missing, though earlier and later ones are there "
-            f"({alive_range(handle)}): somebody took it away, so the rows after it do not follow on those before. "
-            "doctor() tells what is damaged; roll the branch back to before the hole, or begin with a new "
+            f"snapshot {snapshot_id} of {handle.describe()} is missing, though earlier and later ones exist "
+            f"({alive_range(handle)}): it was deleted, so later rows do not continue earlier ones. "
+            "doctor() shows what is damaged; roll the branch back to before the hole, or begin with a new "
             "checkpointLocation and scan.mode = latest-full",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             snapshot_id=snapshot_id,
         )
     )
 
 
 def _check_follows(handle: TableHandle, before: Snapshot | None, after: Snapshot) -> None:
-    """See that two snapshots were read of one history, where their numbers of rows say otherwise.
+    """Check that two snapshots are of one history when their row counts contradict each other.
 
-    Other engines may count as they like, so what stays as it was read is believed.
+    Other engines may count differently, so unchanged snapshots are accepted.
     """
     if before is None or _continues(after, before.total_record_count):
         return
     if not is_as_before(handle, before, after):
         raise moving(handle)
+
+
+BACKUP_PREFIX: Final = "main-backup-"
+"""Prefix of the branches that keep what main lost (`versioning.publish`)."""
+
+
+def expired(handle: TableHandle, snapshot_id: int, *, reading: bool = False) -> SnapshotExpiredError:
+    """The error for a snapshot that expired before it was read, or while it was.
+
+    `reading`: a part of it was read, or it was planned to be read.
+    """
+    logs = list_changelog_ids(handle)
+    kept = f"; long-lived changelogs are kept of {logs[0]} to {logs[-1]}" if logs else ""
+    since = changes_since(handle)
+    first = max(since or 0, snapshot_id + 1)
+    return SnapshotExpiredError(
+        f"snapshot {snapshot_id} of {handle.describe()} expired before the stream had read "
+        f"{'all of it' if reading else 'it'}: {alive_range(handle)}{kept}. Its rows cannot be read as changes any "
+        "more. Begin again with a new checkpointLocation: scan.mode = latest-full reads the whole table first, "
+        f"scan.snapshot-id = {first} what is left of the changes. Option consumer-id keeps snapshots until a stream "
+        "has read them; snapshot.time-retained and snapshot.num-retained.min keep them longer",
+        **handle.context,
+        snapshot_id=snapshot_id,
+        earliest=since,
+    )
+
+
+def history_changed(
+    handle: TableHandle, offset: StreamOffset, found: str, *, planned: bool = False
+) -> HistoryChangedError:
+    """The error for an offset whose snapshot is no longer in the branch.
+
+    `found`: what exists instead, in words. `planned`: it is the end of a batch that may not have been read.
+    """
+    kept = _kept_on(handle, offset)
+    shared = None if kept is None else kept.shared_id
+    read = offset.snapshot_id or 0
+    head = max(list_snapshot_ids(handle), default=0)
+    did = "a batch of the stream was to read" if planned else "the stream has read"
+    if shared is not None:
+        lost = (
+            f"the two histories part after snapshot {shared}; of what the stream has read, {_gone(shared, read)} gone"
+        )
+    elif head < read:
+        lost = f"where the two part is unknown, at snapshot {head} or before: {_gone(head, read)} gone for certain"
+    else:
+        lost = f"where the two part is unknown; of what the stream has read, snapshot {read} is gone for certain"
+    begin = (
+        "scan.mode = latest-full reads all rows, scan.snapshot-id = <id> the changes from a snapshot on"
+        if shared is None
+        else f"scan.snapshot-id = {shared + 1} continues where the histories part, once the rows that the stream "
+        "delivered of later snapshots are removed; scan.mode = latest-full reads all rows"
+    )
+    where = (
+        "no branch keeps it"
+        if kept is None
+        else f"branch {kept.branch!r} keeps it: option branch = {kept.branch} continues from this checkpoint"
+    )
+    return HistoryChangedError(
+        f"{handle.describe()} has another history (after a rollback, a merge, another main, or it was created again) "
+        f"than the one that {did} up to snapshot {read}: {found}; {alive_range(handle)}. "
+        f"{lost[0].upper()}{lost[1:]}; {where}. To read the branch as it is, begin with a new "
+        f"checkpointLocation: {begin}",
+        **handle.context,
+        snapshot_id=read,
+        shared_id=shared,
+        kept_on=None if kept is None else kept.branch,
+    )
+
+
+def _gone(last: int, read: int) -> str:
+    """The stream's snapshots after `last`, as text."""
+    return f"snapshot {read} is" if last + 1 >= read else f"snapshots {last + 1} to {read} are"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A branch that has the offset's snapshot, and the newest one that it shares with the branch that is read."""
+
+    branch: str
+    shared_id: int | None
+
+
+def _kept_on(handle: TableHandle, offset: StreamOffset) -> _Kept | None:
+    """Find a branch that has the history that was read: a backup of main, or a branch created from it."""
+    names = [n for n in branch_names(handle.store, handle.layout) if not n.startswith(".")]
+    others = [n for n in names if n not in (handle.layout.directory_branch, handle.branch)]
+    others.sort(key=lambda n: not n.startswith(BACKUP_PREFIX))
+    for name in [*([] if is_main(handle) else [MAIN]), *others]:
+        other = handle.on_branch_directory(name)
+        try:
+            if _has(other, offset):
+                shared = newest_shared(handle, other)
+                fork = read_fork(other) if shared is None else None
+                found = None if fork is None else fork.snapshot_id
+                return _Kept(name, found if shared is None else shared.id)
+        except PaimonError:  # damage of another branch does not matter here
+            continue
+    return None
+
+
+def _has(other: TableHandle, offset: StreamOffset) -> bool:
+    assert offset.snapshot_id is not None
+    found = find_snapshot(other, offset.snapshot_id)
+    if found is not None:
+        return found.delta_manifest_list == offset.made
+    head = latest_snapshot(other)
+    if head is None or head.id < offset.snapshot_id:
+        return False
+    return any(tag.snapshot.delta_manifest_list == offset.made for tag in list_tags(other))

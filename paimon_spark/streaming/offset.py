@@ -1,7 +1,7 @@
-"""StreamOffset: how far a stream has read a branch, as Spark keeps it in its checkpoint.
+"""StreamOffset: how far a stream has read a branch, and its JSON in Spark's checkpoint.
 
-The dictionary is part of what users own: every release reads what earlier ones wrote (`_VERSION`). A snapshot is named
-by its id and by its delta manifest list, whose name no two commits share, so that another history is noticed.
+Checkpoints belong to users: every release reads what earlier ones wrote (`_VERSION`). A snapshot is identified by its
+id and its delta manifest list, whose name no two commits share, so that another history is noticed.
 
 Source: own.
 """
@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, Final
 
 from paimon_spark.errors import OffsetError
+from paimon_spark.metadata.small_files import checked_number, checked_text
 
 _VERSION: Final = 1
 _SHOWN: Final = 300
@@ -32,10 +33,9 @@ class Part:
     """How much of one snapshot has been read.
 
     Attributes:
-        phase: what of it is read.
         units: how many of its units (`scan.stream_units`) have been read, in their order.
         of: how many it has.
-        digest: of the units' order and files; another one means that the units cannot be counted off again.
+        digest: of the units' order and files; when it differs, the units read before are unknown.
     """
 
     phase: Phase
@@ -51,11 +51,11 @@ class StreamOffset:
     Attributes:
         table: URL of the table's directory.
         branch: as the reader called it.
-        snapshot_id: None as long as the branch had no snapshot; 0 before the first.
-        made: name of its delta manifest list; None for 0 and None, and where a stream began after an expired snapshot.
-        rows: its `total_record_count`, which that of the next snapshot continues; None when unknown.
-        part: what of it was read; None for all of it. Everything before it was read, or is not of the stream.
-        begins_with: what is read of the first snapshot, where `snapshot_id` is None.
+        snapshot_id: None while the branch has no snapshot; 0 before the first.
+        made: name of its delta manifest list; None for 0 and None, and when the stream started after an expired one.
+        rows: its `total_record_count`, on which the next snapshot builds; None when unknown.
+        part: the part of it that was read; None for all. Everything before it was read, or is not of the stream.
+        begins_with: what is read of the first snapshot, when `snapshot_id` is None.
     """
 
     table: str
@@ -68,7 +68,7 @@ class StreamOffset:
 
 
 def encode(offset: StreamOffset) -> dict[str, Any]:
-    """What Spark keeps: small, JSON, with a version."""
+    """Encode for Spark's checkpoint: small, JSON, with a version."""
     out: dict[str, Any] = {
         "version": _VERSION,
         "table": offset.table,
@@ -88,11 +88,7 @@ def encode(offset: StreamOffset) -> dict[str, Any]:
 
 
 def decode(raw: Mapping[str, Any]) -> StreamOffset:
-    """The offset of a checkpoint.
-
-    Raises:
-        OffsetError: it was not written by this package, or by a later release of it.
-    """
+    """The offset of a checkpoint. Raises OffsetError."""
     try:
         version = _count(raw["version"])
         if version > _VERSION:
@@ -105,9 +101,8 @@ def decode(raw: Mapping[str, Any]) -> StreamOffset:
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
         shown = repr(raw)
         raise OffsetError(
-            f"the checkpoint holds {shown if len(shown) < _SHOWN else shown[:_SHOWN] + '…'}, which is no offset of a "
-            f"Paimon table ({type(e).__name__}: {e}); was it made by another source? Give the query a "
-            "checkpointLocation of its own"
+            f"the checkpoint holds {shown if len(shown) < _SHOWN else shown[:_SHOWN] + '…'}, which is not an offset of "
+            f"a Paimon table ({type(e).__name__}: {e}); give the query a checkpointLocation of its own"
         ) from e
 
 
@@ -116,36 +111,26 @@ def _of_version_1(raw: Mapping[str, Any]) -> StreamOffset:
     if part is not None and not snapshot_id:
         raise ValueError("a part of no snapshot")
     return StreamOffset(
-        table=_text(raw["table"]),
-        branch=_text(raw["branch"]),
+        table=checked_text(raw["table"]),
+        branch=checked_text(raw["branch"]),
         snapshot_id=None if snapshot_id is None else _count(snapshot_id),
-        made=None if made is None else _text(made),
-        rows=None if rows is None else _number(rows),
+        made=None if made is None else checked_text(made),
+        rows=None if rows is None else checked_number(rows),
         part=None if part is None else _part(part),
         begins_with=Phase(raw.get("beginsWith", Phase.CHANGES.value)),
     )
 
 
 def _part(raw: Mapping[str, Any]) -> Part:
-    part = Part(Phase(raw["phase"]), _count(raw["units"]), _count(raw["of"]), _text(raw["digest"], blank=True))
-    if part.units > part.of or (part.units and not part.digest):
-        raise ValueError(f"{part.units} units of {part.of}, digest {part.digest!r}")
-    return part
-
-
-def _text(value: Any, *, blank: bool = False) -> str:
-    if not isinstance(value, str) or not (value or blank):
-        raise ValueError(f"{value!r} is no text")
-    return value
-
-
-def _number(value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise ValueError(f"{value!r} is no number")
+    units, of = _count(raw["units"]), _count(raw["of"])
+    digest = checked_text(raw["digest"]) if units or raw["digest"] != "" else ""
+    if units > of:
+        raise ValueError(f"{units} units of {of}")
+    return Part(Phase(raw["phase"]), units, of, digest)
 
 
 def _count(value: Any) -> int:
-    if _number(value) < 0:
+    count = checked_number(value)
+    if count < 0:
         raise ValueError(f"{value!r} is negative")
-    return int(value)
+    return count

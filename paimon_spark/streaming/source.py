@@ -1,10 +1,10 @@
-"""StreamSource: a stream of a branch, from offsets to plans. Knows nothing of Spark.
+"""StreamSource: a stream of one branch that turns offsets into plans, without Spark.
 
-A batch reads either a state, or changes; what both are is told by `contents` and `scan.stream_units`. Offsets go on
-over snapshots that hold nothing to read, so that they do not stand where snapshots expire. Before every offset and
-every plan the branch is looked at anew (`history`).
+A batch reads either the full state of a snapshot or changes (`reader`, `engine.scan.stream_units`). Offsets advance
+over snapshots without anything to read, so that they do not stay where snapshots expire. The branch's history is
+checked before every offset and every plan (`history`).
 
-Source: Java `DataTableStreamScan`, `PaimonMicroBatchStream`, `StreamHelper`.
+Source: Java `DataTableStreamScan`, `PaimonMicroBatchStream`, `StreamHelper`, `schema/SchemaValidation`.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from paimon_spark.commit.retry import now_ms
+from paimon_spark.engine.scan.changes import Content
+from paimon_spark.engine.scan.plan import Plan
+from paimon_spark.engine.scan.query import ScanQuery
+from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import (
     ColumnNotFoundError,
     CorruptFileError,
     FileMissingError,
     HistoryChangedError,
+    InvalidOptionError,
     SchemaChangedError,
     SnapshotExpiredError,
 )
-from paimon_spark.handoff.output import output_type
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.maintenance.consumers import consumer_path
 from paimon_spark.metadata.handle import TableHandle, current
-from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.options.core import ChangelogProducer
+from paimon_spark.options.scan import ScanOptions
+from paimon_spark.options.stream_read import READ_APPEND_OVERWRITE, READ_OVERWRITE, ReadLimits, StreamReadOptions
 from paimon_spark.predicate.ast import Predicate, names_of
-from paimon_spark.scan.plan import Plan
-from paimon_spark.scan.query import ScanQuery
-from paimon_spark.scan.stream_units import Content
-from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.streaming import history
-from paimon_spark.streaming.columns import QueryColumns
-from paimon_spark.streaming.consumer import Progress
-from paimon_spark.streaming.history import Place, UnsettledError
-from paimon_spark.streaming.limits import Admission
+from paimon_spark.streaming.consumer import ConsumerProgress
+from paimon_spark.streaming.history import ChangingHistoryError, OffsetPosition, expired
 from paimon_spark.streaming.offset import Phase, StreamOffset
-from paimon_spark.streaming.parting import expired
-from paimon_spark.streaming.reading import Reading, is_in, is_in_state
-from paimon_spark.streaming.refusals import check_stream
+from paimon_spark.streaming.reader import Admission, BatchPlanner, QueryColumns, is_in, is_in_state
 from paimon_spark.streaming.start import first_offset
 from paimon_spark.types import RowType
 
 T = TypeVar("T")
 
 _WAITS_S: Final = (0.05, 0.2, 1.0, 3.0)
-"""Waits before a branch is looked at again that somebody is changing."""
+"""Waits before a branch that another operation is changing is read again."""
 _NO_LIMITS: Final = ReadLimits()
 _TRIES: Final = 5
 """Starts that may expire before their consumer is written."""
@@ -57,8 +57,7 @@ class StreamSource:
     """A stream of one branch, on the driver; one for each query. Not for several threads.
 
     Attributes:
-        options: what was asked for.
-        table_name: how messages call the table.
+        table_name: the table's name in messages.
     """
 
     def __init__(
@@ -69,36 +68,27 @@ class StreamSource:
         clock_ms: Callable[[], int] = now_ms,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """The stream that `options` ask for. Reads nothing.
-
-        Args:
-            handle: the branch, with the schema to read with.
-            options: what is asked.
-            clock_ms: epoch milliseconds.
-            sleep: waits for seconds.
-
-        Raises:
-            ColumnNotFoundError: a column of the query does not exist.
-            PredicateSyntaxError: `where` is no predicate.
-            InvalidInputError: the table cannot be read so (`refusals.check_stream`).
-        """
+        """Check the options. Reads nothing."""
         check_stream(handle, options)
         self.options, self.table_name = options, handle.name
         self._clock_ms, self._sleep = clock_ms, sleep
+        rows = options.rows
         row_type = output_type(
             handle.schema,
-            options.columns,
+            rows.columns,
             table=handle.describe(),
             tracks_rows=handle.options.row_tracking,
-            row_kind=options.row_kind,
+            row_kind=rows.row_kind,
         )
-        names = row_type.names[1:] if options.row_kind else row_type.names
-        predicate = _predicate(handle, options)
-        query = ScanQuery(names, predicate, options.row_kind, batch_rows=options.batch_rows)
+        names = row_type.names[1:] if rows.row_kind else row_type.names
+        predicate = _predicate(handle, rows)
+        query = ScanQuery(names, predicate, rows.row_kind, batch_rows=rows.batch_rows)
         columns = QueryColumns.of(handle.schema, {*names, *names_of(predicate)})
-        self._reading = Reading(handle, options, query, row_type, columns)
+        self._planner = BatchPlanner(handle, options, query, row_type, columns)
         compares = options.read_overwrite or handle.options.data_evolution
-        self._progress = None if options.consumer is None else Progress(options.consumer, clock_ms, sleep, compares)
+        self._progress = (
+            None if options.consumer is None else ConsumerProgress(options.consumer, clock_ms, sleep, compares)
+        )
         self._stop: int | None = None
         self._seen: Snapshot | None = None
         self._given_ms = 0
@@ -106,81 +96,63 @@ class StreamSource:
 
     @property
     def handle(self) -> TableHandle:
-        """The branch as it was found last, with the schema that the query reads with."""
-        return self._reading.handle
+        """The branch as last opened, with the schema of the query."""
+        return self._planner.handle
 
     @property
     def row_type(self) -> RowType:
-        """The columns that come out, as long as the query runs."""
-        return self._reading.row_type
+        """The columns of the result, as long as the query runs."""
+        return self._planner.row_type
 
     def first(self) -> StreamOffset:
-        """Where a new query begins; a consumer holds on to it from then on.
-
-        Raises:
-            As `start.first_offset`, and SnapshotExpiredError: snapshots expire faster than a consumer is written.
-        """
-        return self._settled(self._first)
+        """The first offset of a new query; its consumer keeps the snapshots from then on."""
+        return self._retried(self._first)
 
     def next(self, start: StreamOffset, limits: ReadLimits | None = None) -> StreamOffset:
-        """How far the batch after `start` reads; `start` itself when there is nothing new, or it is waited for.
+        """The end of the batch after `start`; `start` itself when nothing is new, or the batch waits for more.
 
-        Args:
-            start: what the query has read.
-            limits: how much it may read; None for the limits of the options. Aligned streams have none.
+        `limits`: how much it may read; None for the limits of the options. Aligned streams have none.
 
         Raises:
             HistoryChangedError: the branch has another history than was read.
             SnapshotExpiredError: what comes next has expired.
             OffsetError: the offset is not of this table, or not of this query.
-            SchemaChangedError: a column of the query is not there any more, or has another type.
+            SchemaChangedError: a column of the query was dropped, or has another type.
         """
         self._seen = None
         allowed = self.options.limits if limits is None else limits
-        end = self._settled(lambda: self._next(start, allowed), start)
+        end = self._retried(lambda: self._next(start, allowed), start)
         if end != start:
             self._given_ms, self._waiting = self._clock_ms(), None
         return end
 
     def newest(self) -> StreamOffset | None:
-        """The offset after everything there is; None when the branch has no snapshot.
-
-        Right after `next` it is what that has seen, and nothing is read.
-        """
+        """The offset after the head; None when the branch has no snapshot. Right after `next`, reads nothing."""
         seen, self._seen = self._seen, None
-        return self._settled(self._newest) if seen is None else self._reading.after(seen)
+        return self._retried(self._newest) if seen is None else self._planner.after(seen)
 
     def stop_at_newest(self) -> None:
-        """From now on, read nothing that is committed later, and wait for nothing."""
-        found = self._settled(self._newest)
+        """Stop at the current head, without waiting for more."""
+        found = self._retried(self._newest)
         self._stop = 0 if found is None else found.snapshot_id
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> Plan:
-        """The splits that hold exactly the rows between two offsets; the same ones whenever it is asked.
-
-        Raises:
-            As `next`.
-        """
-        return self._settled(lambda: self._reading.plan(start, end), start)
+        """The splits with exactly the rows between two offsets; the same ones on every call."""
+        return self._retried(lambda: self._planner.plan(start, end), start)
 
     def committed(self, end: StreamOffset) -> None:
-        """Everything up to `end` has been read and kept by who reads: the consumer lets go of it."""
+        """Release everything up to `end`, which has been read and stored: the consumer moves on."""
         if self._progress is not None:
             progress = self._progress
-            self._settled(lambda: progress.write(self.handle, end))
+            self._retried(lambda: progress.write(self.handle, end))
 
-    def _settled(self, act: Callable[[], T], start: StreamOffset | None = None) -> T:
-        """Do it on the branch as it is now; again where it is given another history meanwhile.
-
-        Args:
-            act: what to do.
-            start: what the query has read; that this is gone tells more than that columns are.
-        """
+    def _retried(self, act: Callable[[], T], start: StreamOffset | None = None) -> T:
+        """Run `act` on the reopened branch; again when the branch gets another history meanwhile."""
         for wait_s in (*_WAITS_S, None):
             try:
                 self._reopen(start)
                 return act()
-            except UnsettledError as e:  # noqa: PERF203 - a handful of times
+            except ChangingHistoryError as e:  # noqa: PERF203 - a handful of times
                 if wait_s is None:
                     raise e.error from e
                 self._sleep(wait_s)
@@ -190,7 +162,7 @@ class StreamSource:
         raise AssertionError
 
     def _reopen(self, start: StreamOffset | None) -> None:
-        """Follow main to another directory. The schema stays that of the query where the branch has it."""
+        """Follow main to another directory. The query keeps its schema if the branch has it."""
         handle = self.handle
         found = current(handle)
         if found is handle:
@@ -200,12 +172,12 @@ class StreamSource:
             found = same
         else:
             try:
-                self._reading.columns.check_other(found)
+                self._planner.columns.check_other(found)
             except SchemaChangedError:
                 if start is not None:
                     history.check(found, start)
                 raise
-        self._reading.move(found)
+        self._planner.move(found)
 
     def _first(self) -> StreamOffset:
         for tries_left in reversed(range(_TRIES)):
@@ -224,10 +196,10 @@ class StreamSource:
 
     def _newest(self) -> StreamOffset | None:
         head = history.newest(self.handle)
-        return None if head is None else self._reading.after(head)
+        return None if head is None else self._planner.after(head)
 
     def _next(self, start: StreamOffset, limits: ReadLimits) -> StreamOffset:
-        self._reading.keep_only(start)
+        self._planner.keep_only(start)
         place = history.check(self.handle, start)
         if self._progress is not None:
             self._progress.refresh(self.handle, start)
@@ -244,16 +216,16 @@ class StreamSource:
             end = self._aligned(start, place, last, self.options.aligned, is_end)
         elif limits.unlimited:
             history.check_joined(self.handle, start.snapshot_id or 0, last)
-            self._reading.columns.check(self.handle, [last.schema_id])
-            end = self._reading.after(last)
+            self._planner.columns.check(self.handle, [last.schema_id])
+            end = self._planner.after(last)
         else:
             end = self._limited(start, place, last, limits, is_end)
         if end != start and not history.is_as_before(self.handle, place.snapshot, last):
             raise history.moving(self.handle)
         return end
 
-    def _next_of_state(self, start: StreamOffset, place: Place, limits: ReadLimits) -> StreamOffset:
-        """How far a batch of a state goes: all of it, or what the limits allow. No rows are waited for."""
+    def _next_of_state(self, start: StreamOffset, place: OffsetPosition, limits: ReadLimits) -> StreamOffset:
+        """The end of a batch of a state: all of it, or what the limits allow. Waits for no rows."""
         snapshot = place.snapshot
         if start.snapshot_id is None:
             snapshot = history.newest(self.handle)
@@ -261,13 +233,13 @@ class StreamSource:
                 return start
         assert snapshot is not None
         if limits.unlimited or self.options.aligned is not None:
-            return self._reading.after(snapshot)
-        units = self._reading.units(snapshot, Content.STATE)
-        taken = Admission(limits).take(units, self._reading.counted_off(start, units))
-        return self._reading.at(units, Phase.STATE, taken)
+            return self._planner.after(snapshot)
+        units = self._planner.units(snapshot, Content.STATE)
+        taken = Admission(limits).take(units, self._planner.counted_off(start, units))
+        return self._planner.at(units, Phase.STATE, taken)
 
-    def _reachable(self, start: StreamOffset, place: Place, head: Snapshot) -> tuple[Snapshot | None, bool]:
-        """The last snapshot that may be read now, None for none; and whether nothing is to come after it."""
+    def _reachable(self, start: StreamOffset, place: OffsetPosition, head: Snapshot) -> tuple[Snapshot | None, bool]:
+        """The last snapshot that may be read now, None for none; and whether the stream ends after it."""
         if place.snapshot is not None and self._is_beyond(place.snapshot):
             return place.snapshot, True
         is_end = self._stop is not None
@@ -297,51 +269,51 @@ class StreamSource:
         delay = self.options.delay_ms
         return delay is not None and snapshot.time_ms > self._clock_ms() - delay
 
-    def _aligned(self, start: StreamOffset, place: Place, last: Snapshot, count: int, is_end: bool) -> StreamOffset:
-        """After the next `count` snapshots that hold something to read.
-
-        Where fewer are there they are waited for, unless nothing more is to come. Ones that hold nothing are passed
-        over.
-        """
+    def _aligned(
+        self, start: StreamOffset, place: OffsetPosition, last: Snapshot, count: int, is_end: bool
+    ) -> StreamOffset:
+        """The end after the next `count` snapshots with something to read; waits for them unless the stream ends."""
         so_far, place = self._counted(start, place, _NO_LIMITS)
         found = so_far.snapshots
-        for units in self._reading.changes(so_far.counted, place, last):
+        for units in self._planner.changes(so_far.counted, place, last):
             found += bool(len(units))
             if found == count:
-                return self._reading.after(units.snapshot)
-        end = self._reading.after(last)
+                return self._planner.after(units.snapshot)
+        end = self._planner.after(last)
         if found > 0 and not is_end:
             self._waiting = replace(so_far, counted=end, snapshots=found)
             return start
         return end
 
     def _limited(
-        self, start: StreamOffset, place: Place, last: Snapshot, limits: ReadLimits, is_end: bool
+        self, start: StreamOffset, place: OffsetPosition, last: Snapshot, limits: ReadLimits, is_end: bool
     ) -> StreamOffset:
-        """As far as the limits allow; `start` while there are too few rows yet."""
+        """The end that the limits allow; `start` while there are too few rows."""
         so_far, place = self._counted(start, place, limits)
         admission, begin = so_far.admission, so_far.counted
         end = begin
-        for units in self._reading.changes(begin, place, last):
-            first = self._reading.counted_off(begin, units) if is_in(begin, units.snapshot) else 0
+        for units in self._planner.changes(begin, place, last):
+            first = self._planner.counted_off(begin, units) if is_in(begin, units.snapshot) else 0
             taken = admission.take(units, first)
             if taken > first or not len(units):
-                end = self._reading.at(units, Phase.CHANGES, taken)
+                end = self._planner.at(units, Phase.CHANGES, taken)
             if admission.is_full:
                 break
             if admission.has_enough and admission.takes_all:
-                end = self._reading.after(last)
+                end = self._planner.after(last)
                 break
         else:
-            end = self._reading.after(last) if last.id > (begin.snapshot_id or 0) else end
+            end = self._planner.after(last) if last.id > (begin.snapshot_id or 0) else end
         late = limits.max_delay_ms is None or not 0 <= self._clock_ms() - self._given_ms <= limits.max_delay_ms
         if admission.has_enough or late or is_end:
             return end
         self._waiting = _Waiting(start, end, admission)
         return start
 
-    def _counted(self, start: StreamOffset, place: Place, limits: ReadLimits) -> tuple[_Waiting, Place]:
-        """What was counted at earlier triggers is not planned again, unless it went with the branch's history."""
+    def _counted(
+        self, start: StreamOffset, place: OffsetPosition, limits: ReadLimits
+    ) -> tuple[_Waiting, OffsetPosition]:
+        """What earlier triggers counted, unless the branch has another history now; and the position after it."""
         waiting, self._waiting = self._waiting, None
         if waiting is not None and waiting.start == start and waiting.admission.limits == limits:
             with suppress(HistoryChangedError, SnapshotExpiredError):
@@ -350,31 +322,69 @@ class StreamSource:
         return _Waiting(start, start, Admission(limits)), place
 
 
-def _predicate(handle: TableHandle, options: StreamReadOptions) -> Predicate | None:
-    if options.where is None:
+def _predicate(handle: TableHandle, rows: ScanOptions) -> Predicate | None:
+    if rows.where is None:
         return None
     from paimon_spark.predicate.parse import parse_predicate  # only streams with SQL text pay for the parser
 
     try:
-        return parse_predicate(options.where, handle.schema.row_type, options.time_zone)
+        return parse_predicate(rows.where, handle.schema.row_type, rows.time_zone)
     except ColumnNotFoundError as e:
         raise ColumnNotFoundError(
-            f"option where = {options.where!r} of a stream of {handle.describe()}: {e.message}",
+            f"option where = {rows.where!r} of a stream of {handle.describe()}: {e.message}",
             **{**e.context, "table": handle.name, "branch": handle.branch},
         ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """Rows, or snapshots, that were counted while a batch waits for more.
+    """What was counted from `start` up to `counted` while a batch waits for more.
 
     Attributes:
-        start: where the batch begins.
-        counted: up to where they were counted.
-        snapshots: of an aligned stream, those that hold something to read.
+        snapshots: of an aligned stream, those with something to read.
     """
 
     start: StreamOffset
     counted: StreamOffset
     admission: Admission
     snapshots: int = 0
+
+
+_MAKES_CHANGELOG: Final = (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
+
+
+def check_stream(handle: TableHandle, asked: StreamReadOptions) -> None:
+    """Check that the options of a stream suit its table.
+
+    Raises:
+        InvalidOptionError: overwrites cannot be read as requested.
+        InvalidInputError: the name of the consumer is not allowed.
+    """
+    keyed, producer = bool(handle.schema.primary_keys), handle.options.changelog_producer
+    if asked.read_overwrite and not keyed:
+        raise _refuse(
+            handle, READ_OVERWRITE.key, f"needs a primary key; give {READ_APPEND_OVERWRITE.key} = true for this table"
+        )
+    if asked.read_overwrite and producer in _MAKES_CHANGELOG:
+        raise _refuse(
+            handle,
+            READ_OVERWRITE.key,
+            f"does not go with changelog-producer = {producer.value}, whose changelog holds overwrites too: they would "
+            "be read twice; leave the option out",
+        )
+    if asked.read_append_overwrite and keyed and READ_APPEND_OVERWRITE.key in handle.overrides:
+        raise _refuse(
+            handle,
+            READ_APPEND_OVERWRITE.key,
+            f"is for tables without a primary key; give {READ_OVERWRITE.key} = true for this table",
+        )
+    if asked.consumer is not None:
+        consumer_path(handle, asked.consumer)
+
+
+def _refuse(handle: TableHandle, key: str, why: str) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"option {key} = true of a stream of {handle.describe()} {why}",
+        option=key,
+        **handle.context,
+    )

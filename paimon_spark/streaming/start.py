@@ -1,17 +1,17 @@
-"""Where a stream without a checkpoint begins: scan modes and consumers.
+"""The first offset of a stream without a checkpoint: modes, times, versions, consumers.
 
-Unlike Java, which begins with the earliest snapshot there is when the one asked for has expired, a start that cannot be
-had is an error: rows would be missing and nobody told. A time is fine as long as it is known that no snapshot since has
-expired. A time later than all snapshots begins with the next one, as in Java.
+Java starts with the earliest snapshot when the requested one has expired; here that is an error, as rows would be
+missing without notice. A time is accepted when no snapshot since then has expired. A time after all snapshots starts
+with the next one, as in Java.
 
 Source: Java `table/source/AbstractDataTableScan.createStartingScanner`, `table/source/snapshot/Continuous…Scanner`,
 `FullStartingScanner`, `CompactedStartingScanner`, `FullCompactedStartingScanner`, `FileCreationTimeStartingScanner`,
-`TimeTravelUtil.earlierThanTimeMills`. Tags and savepoints as starts are this package's own.
+`TimeTravelUtil.earlierThanTimeMills`. Starting with tags and savepoints is our own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from paimon_spark.errors import (
@@ -22,24 +22,28 @@ from paimon_spark.errors import (
     SnapshotExpiredError,
     SnapshotNotFoundError,
 )
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.maintenance.consumers import Consumer, find_consumer
+from paimon_spark.metadata.branches import fork_of, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.snapshots import alive_range, find_snapshot, latest_snapshot
-from paimon_spark.options.stream_read import StartMode, StreamReadOptions
-from paimon_spark.refs.forks import fork_of, same_snapshot
-from paimon_spark.refs.resolve import resolve
-from paimon_spark.refs.tags import tag_of_snapshot
-from paimon_spark.refs.version import VersionKind, from_options
-from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.streaming.history import moving
-from paimon_spark.streaming.offset import Part, Phase, StreamOffset
-from paimon_spark.streaming.start_search import (
-    changes_since,
-    find_changes,
-    first_at_or_after,
-    newest_compacted,
-    rows_before,
+from paimon_spark.metadata.resolve import resolve
+from paimon_spark.metadata.snapshots import (
+    alive_range,
+    contiguous_ids,
+    find_changelog,
+    find_snapshot,
+    latest_snapshot,
+    list_changelog_ids,
+    list_snapshot_ids,
+    read_alive,
+    snapshot_at_or_after_ms,
 )
+from paimon_spark.metadata.tags import tag_of_snapshot
+from paimon_spark.metadata.version import VersionKind, from_option
+from paimon_spark.options.core import ChangelogProducer
+from paimon_spark.options.stream_read import StartMode, StreamReadOptions
+from paimon_spark.streaming.history import changes_since, find_kept, moving, offset_after
+from paimon_spark.streaming.offset import Part, Phase, StreamOffset
 
 UNPLANNED: Final = Part(Phase.STATE, 0, 0, "")
 """Nothing of a state has been read, and how many units it has is not known yet."""
@@ -53,20 +57,20 @@ def first_offset(handle: TableHandle, options: StreamReadOptions) -> StreamOffse
     """The offset before everything that a new query reads.
 
     A stream that begins with a state gets `UNPLANNED` as its part, as nothing is planned here. On a branch without a
-    snapshot the first one that comes decides.
+    snapshot, the first one committed decides.
 
     Raises:
-        SnapshotExpiredError: what was to be read first has expired; says from where on changes can be read.
-        SnapshotNotFoundError: a snapshot that was never there, or is not there yet.
-        NotFoundError, VersionNotFoundError: a version that does not exist.
+        SnapshotExpiredError: what is to be read first has expired; says from where on changes can be read.
+        SnapshotNotFoundError: a snapshot never existed, or does not exist yet.
+        NotFoundError, VersionNotFoundError: a version does not exist.
         HistoryChangedError: a tag or a consumer is of another history than the branch has now.
-        InvalidOptionError: a version of another branch.
-        UnsettledError: main comes to mean another branch at this moment.
+        InvalidOptionError: a version is on another branch.
+        ChangingHistoryError: main comes to mean another branch at this moment.
     """
     start = _Start(handle, options)
     if options.consumer is not None and not options.ignore_progress:
         consumer = find_consumer(handle, options.consumer)
-        # One that has yet to read a state died before its first batch was written down.
+        # A consumer that has yet to read a state belongs to a query that died before its first batch was recorded.
         if consumer is not None and not consumer.in_state:
             return start.of_consumer(consumer)
     if options.mode in (StartMode.FROM_SNAPSHOT, StartMode.FROM_SNAPSHOT_FULL):
@@ -89,82 +93,73 @@ def first_offset(handle: TableHandle, options: StreamReadOptions) -> StreamOffse
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """A start that is looked for."""
+    """The search for the first offset; its methods return it for one kind of start each."""
 
     handle: TableHandle
     options: StreamReadOptions
 
     @property
     def asked(self) -> str:
-        """What was asked, for messages."""
+        """The requested start, for messages."""
         if self.options.start is None:
             return f"scan.mode = {self.options.mode.value}"
         key, text = self.options.start
         return f"{key} = {text}"
 
     def at(self, snapshot: Snapshot | None, part: Part | None = None, begins_with: Phase | None = None) -> StreamOffset:
-        """After a snapshot, or in it; None for a branch without one."""
+        """The offset after a snapshot, or in it; None for a branch without one."""
         if snapshot is None:
-            if begins_with is None:
-                begins_with = Phase.STATE if self.options.mode in _WITH_STATE else Phase.CHANGES
-            return StreamOffset(self.handle.location, self.handle.branch, None, begins_with=begins_with)
-        return StreamOffset(
-            self.handle.location,
-            self.handle.branch,
-            snapshot.id,
-            snapshot.delta_manifest_list,
-            snapshot.total_record_count,
-            part,
-        )
+            default = Phase.STATE if self.options.mode in _WITH_STATE else Phase.CHANGES
+            return StreamOffset(self.handle.location, self.handle.branch, None, begins_with=begins_with or default)
+        return replace(offset_after(self.handle, snapshot), part=part)
 
     def before(self, snapshot: Snapshot) -> StreamOffset:
-        """Before the changes of a snapshot."""
+        """The offset before the changes of a snapshot."""
         if snapshot.id == 1:
             return StreamOffset(self.handle.location, self.handle.branch, 0)
-        previous = find_changes(self.handle, snapshot.id - 1)
+        previous = find_kept(self.handle, snapshot.id - 1)
         if previous is not None:
             return self.at(previous)
-        return StreamOffset(self.handle.location, self.handle.branch, snapshot.id - 1, rows=rows_before(snapshot))
+        return StreamOffset(self.handle.location, self.handle.branch, snapshot.id - 1, rows=snapshot.rows_before)
 
     def of_consumer(self, consumer: Consumer) -> StreamOffset:
-        name, next_snapshot = consumer.name, consumer.goes_on_with
+        name, next_snapshot = consumer.name, consumer.reads_next
         who = f"consumer {name!r} of {self.handle.describe()}"
         instead = "reset the consumer, or give consumer.ignore-progress = true and where to begin (scan.mode)"
         head = latest_snapshot(self.handle)
         newest = 0 if head is None else head.id
         if next_snapshot < 1:
             raise OffsetError(
-                f"{who} goes on with snapshot {next_snapshot}, but ids begin with 1; {instead}", consumer=name
+                f"{who} continues with snapshot {next_snapshot}, but ids begin with 1; {instead}", consumer=name
             )
         found = alive_range(self.handle) if next_snapshot > newest + 1 else self._parted(consumer)
         if found is not None:
             raise HistoryChangedError(
-                f"{who} goes on with snapshot {next_snapshot}, but {found}: the branch was rolled back or given "
+                f"{who} continues with snapshot {next_snapshot}, but {found}: the branch was rolled back or given "
                 f"another history since the consumer read it; {instead}",
-                table=self.handle.name,
-                branch=self.handle.branch,
+                **self.handle.context,
                 consumer=name,
                 snapshot_id=next_snapshot,
             )
         if next_snapshot == newest + 1:
             return self.at(head, begins_with=Phase.CHANGES)
-        snapshot = find_changes(self.handle, next_snapshot)
+        snapshot = find_kept(self.handle, next_snapshot)
         if snapshot is None:
             raise self._expired(f"{who} has yet to read snapshot {next_snapshot}, which", next_snapshot, instead)
         return self.before(snapshot)
 
     def _parted(self, consumer: Consumer) -> str | None:
-        """What tells that the branch has another history than the consumer has read; None when nothing does."""
+        """Why the branch has another history than the consumer has read, as text; None when it has not."""
         last = consumer.last
         if last is None:
             return None
-        now = find_changes(self.handle, last.snapshot_id)
+        now = find_kept(self.handle, last.snapshot_id)
         if now is not None:
             return (
                 None if now.delta_manifest_list == last.made else f"snapshot {now.id} is not the one that it has read"
             )
-        after = find_changes(self.handle, last.snapshot_id + 1)
-        before = None if after is None else rows_before(after)
+        after = find_kept(self.handle, last.snapshot_id + 1)
+        before = None if after is None else after.rows_before
         if after is None or None in (before, last.rows) or before == last.rows:
             return None
         return f"snapshot {after.id} was not made on the one that it has read"
@@ -182,7 +177,7 @@ class _Start:
             if full or snapshot_id > newest + 1:
                 raise self._not_yet(snapshot_id, full)
             return self.at(head)
-        alive = find_changes(self.handle, snapshot_id)
+        alive = find_kept(self.handle, snapshot_id)
         if named is not None and alive is not None and not same_snapshot(named, alive):
             raise self._foreign(named, f"the branch has another snapshot {snapshot_id}")
         if full:
@@ -196,7 +191,7 @@ class _Start:
         first = first_at_or_after(self.handle, time_ms)
         if first is None:
             return self.at(head)
-        if first.id > 1 and find_changes(self.handle, first.id - 1) is None:
+        if first.id > 1 and find_kept(self.handle, first.id - 1) is None:
             tag = tag_of_snapshot(self.handle, first.id - 1)
             if tag is None or tag.snapshot.time_ms >= time_ms:
                 what = f"snapshot {first.id - 1} of {self.handle.describe()}, which may be later than {self.asked},"
@@ -204,9 +199,9 @@ class _Start:
         return self.before(first)
 
     def of_creation_time(self, head: Snapshot) -> StreamOffset:
-        """The first snapshot since, as long as one before it tells so; else the files since then that are alive."""
+        """From the first snapshot since the time, if its predecessor is kept; else the live files created since."""
         first = first_at_or_after(self.handle, self._time_ms())
-        if first is not None and first.id > 1 and find_changes(self.handle, first.id - 1) is not None:
+        if first is not None and first.id > 1 and find_kept(self.handle, first.id - 1) is not None:
             return self.before(first)
         return self.at(head, UNPLANNED)
 
@@ -215,15 +210,13 @@ class _Start:
         since = self.options.created_since_ms
         if since is not None:
             return since
-        spec = from_options([self.options.start], self.options.time_zone)
-        assert spec is not None
+        spec = from_option(*self.options.start, self.options.rows.time_zone)
         return int(spec.value)
 
     def _find_version(self) -> tuple[int | None, Snapshot | None]:
-        """Id of the snapshot asked for, and the snapshot where it is alive or in a tag; None, None for no snapshot."""
+        """Id of the requested snapshot, and the snapshot if it is alive or in a tag; None, None for no snapshot."""
         assert self.options.start is not None
-        spec = from_options([self.options.start], self.options.time_zone)
-        assert spec is not None
+        spec = from_option(*self.options.start, self.options.rows.time_zone)
         if spec.kind is VersionKind.SNAPSHOT:
             return int(spec.value), find_snapshot(self.handle, int(spec.value))
         try:
@@ -245,19 +238,19 @@ class _Start:
         return (None, None) if found.snapshot is None else (found.snapshot.id, found.snapshot)
 
     def _state_of(self, snapshot_id: int, named: Snapshot | None, *, is_newest: bool, is_known: bool) -> StreamOffset:
-        """The state of a snapshot that is alive or in a tag; what changes then must be there too.
+        """From the state of a snapshot that is alive or in a tag; later changes must exist too.
 
-        Where only a tag is left, its number of rows tells whether the next snapshot was made on it: other engines may
-        leave tags of a history that the branch has no more.
+        If only a tag is left, its number of rows shows whether the next snapshot was made on it: other engines may
+        leave tags of a former history.
         """
         if named is None:
             raise self._expired(self._what(snapshot_id), snapshot_id)
         if not is_newest:
-            following = find_changes(self.handle, snapshot_id + 1)
+            following = find_kept(self.handle, snapshot_id + 1)
             if following is None:
                 what = f"snapshot {snapshot_id + 1} of {self.handle.describe()}, which follows {self.asked},"
                 raise self._expired(what, snapshot_id + 1)
-            before = rows_before(following)
+            before = following.rows_before
             if not is_known and None not in (before, named.total_record_count) and before != named.total_record_count:
                 raise self._foreign(
                     named,
@@ -276,8 +269,7 @@ class _Start:
         can = "no snapshot is left" if since is None else f"changes can be read from snapshot {since} on"
         return SnapshotExpiredError(
             f"{what} {self._why_gone(snapshot_id)}: {can}; {instead}",
-            table=self.handle.name,
-            branch=self.handle.branch,
+            **self.handle.context,
             snapshot_id=snapshot_id,
             earliest=since,
         )
@@ -292,7 +284,7 @@ class _Start:
         return f"is not on this branch, which left {fork.parent!r} at snapshot {fork.snapshot_id}"
 
     def _held(self, since: int | None) -> str:
-        """The tag from which on nothing is missing, though its snapshot is gone."""
+        """Name the tag of the expired snapshot before `since`, from which a stream could begin, as text."""
         tag = None if since is None else tag_of_snapshot(self.handle, since - 1)
         if tag is None:
             return ""
@@ -306,8 +298,7 @@ class _Start:
         return SnapshotNotFoundError(
             f"{self.handle.describe()} has no snapshot {snapshot_id} ({self.asked}): {alive_range(self.handle)}; a "
             f"stream begins with {last} at the latest (scan.mode = latest: with whatever comes next)",
-            table=self.handle.name,
-            branch=self.handle.branch,
+            **self.handle.context,
             snapshot_id=snapshot_id,
         )
 
@@ -315,7 +306,50 @@ class _Start:
         return HistoryChangedError(
             f"{self.asked} is snapshot {named.id} of another history than {self.handle.describe()} has now: {why}. The "
             "branch was rolled back or given another history; begin with a snapshot that it has",
-            table=self.handle.name,
-            branch=self.handle.branch,
+            **self.handle.context,
             snapshot_id=named.id,
         )
+
+
+_ALWAYS_FULL: Final = 2**63 - 1
+"""Commit identifier of batch jobs, whose compactions are full ones."""
+_CHUNK: Final = 64
+"""Snapshots read at once in the search for the newest compacted one."""
+
+
+def first_at_or_after(handle: TableHandle, time_ms: int) -> Snapshot | None:
+    """The first snapshot since a time whose changes can be read; None when all are earlier."""
+    found = snapshot_at_or_after_ms(handle, time_ms)
+    if found is None or find_snapshot(handle, found.id - 1) is not None:
+        return found
+    ids = [i for i in list_changelog_ids(handle) if i < found.id]
+    low, high = 0, len(ids)
+    while low < high:
+        middle = (low + high) // 2
+        changelog = find_changelog(handle, ids[middle])
+        if changelog is None or changelog.time_ms < time_ms:
+            low = middle + 1
+        else:
+            found, high = changelog, middle
+    return found
+
+
+def newest_compacted(handle: TableHandle, head: Snapshot) -> Snapshot:
+    """The newest snapshot made by compaction, full where the options plan full ones; the head when there is none."""
+    every = handle.options.compaction.full_after_commits
+    only_full = every is not None or handle.options.changelog_producer is ChangelogProducer.FULL_COMPACTION
+
+    def fits(snapshot: Snapshot) -> bool:
+        number = snapshot.commit_identifier
+        is_full = not only_full or number == _ALWAYS_FULL or number % max(every or 1, 1) == 0
+        return snapshot.commit_kind is CommitKind.COMPACT and is_full
+
+    if fits(head):
+        return head
+    alive = [i for i in list_snapshot_ids(handle) if i < head.id]
+    ids = contiguous_ids([*alive, head.id], head.id)[-2::-1]
+    for first in range(0, len(ids), _CHUNK):
+        found = next(filter(fits, read_alive(handle, ids[first : first + _CHUNK])), None)
+        if found is not None:
+            return found
+    return head

@@ -1,37 +1,42 @@
 """The data files of a version: $files, $file_key_ranges.
 
-Source: Java `table/system/FilesTable`, `FileKeyRangesTable` of Paimon 2.0.
+Statistics are shown in the columns of the read schema: those of older schemas are cast, and a column that a file lacks
+is null in all its rows.
+
+Source: Java `table/system/FilesTable`, `FileKeyRangesTable`, `stats/SimpleStatsEvolution` of Paimon 2.0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.engine.scan.file_stats import Partitions, list_items
+from paimon_spark.engine.scan.prune import one_batch
+from paimon_spark.errors import DataError, UnsupportedFeatureError
+from paimon_spark.format.arrays.arrow_numpy import array_of, boolean_array, fixed_array, take_indices, values
+from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.binary_row import decode_column
+from paimon_spark.format.casts.evolution import caster
+from paimon_spark.format.metadata_files.data_file import FileSource
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.schemas import schemas_by_id
-from paimon_spark.scan.partitions import Partitions
-from paimon_spark.scan.prune import one_batch
-from paimon_spark.spec.arrow import arrow_type
-from paimon_spark.spec.arrow_numpy import boolean_array, take_indices, values
-from paimon_spark.spec.arrow_values import array_of
-from paimon_spark.spec.data_file import FileSource
-from paimon_spark.spec.table_schema import TableSchema
-from paimon_spark.system_tables.file_texts import FileTexts
-from paimon_spark.system_tables.java_text import concatenated, joined, sql_text, text
+from paimon_spark.system_tables.java_text import concatenated, joined, map_text, object_text, sql_text, text
 from paimon_spark.system_tables.listing import TIMESTAMP, Asked, Listing, Thunk, batch_of, columns, required
-from paimon_spark.types import BIGINT, INT, STRING, ArrayType, RowType
+from paimon_spark.types import BIGINT, INT, STRING, ArrayType, DataField, RowType
 
 _BATCH_FILES: Final = 1 << 16
-"""Files in a batch: their texts are many times the size of what manifests hold."""
+"""Files in a batch: their texts are much larger than the manifests."""
 _COMPRESSED: Final = r"(gz|bz2|deflate|snappy|lz4|zst)"
-"""Last parts of names of text files that say how they are compressed."""
+"""Extensions of compressed text files."""
 
 _FILES: Final = columns(
     ("partition", STRING),
@@ -55,19 +60,8 @@ _FILES: Final = columns(
     ("first_row_id", BIGINT),
     ("write_cols", ArrayType(element=STRING)),
 )
-_FILE_KEY_RANGES: Final = columns(
-    ("partition", STRING),
-    ("bucket", required(INT)),
-    ("file_path", required(STRING)),
-    ("file_format", required(STRING)),
-    ("schema_id", required(BIGINT)),
-    ("level", required(INT)),
-    ("record_count", required(BIGINT)),
-    ("file_size_in_bytes", required(BIGINT)),
-    ("min_key", STRING),
-    ("max_key", STRING),
-    ("first_row_id", BIGINT),
-)
+_KEY_RANGES: Final = (*_FILES.names[:10], "first_row_id")
+_FILE_KEY_RANGES: Final = columns(*((f.name, f.type) for f in _FILES if f.name in _KEY_RANGES))
 _STORED: Final = {
     "bucket": "bucket",
     "schema_id": "schema_id",
@@ -83,15 +77,7 @@ _STORED: Final = {
 """Columns that manifests hold as they are."""
 
 
-def _read_files(asked: Asked) -> Iterator[pa.RecordBatch]:
-    return _read(asked, _FILES)
-
-
-def _read_key_ranges(asked: Asked) -> Iterator[pa.RecordBatch]:
-    return _read(asked, _FILE_KEY_RANGES)
-
-
-def _read(asked: Asked, row_type: RowType) -> Iterator[pa.RecordBatch]:
+def _read(row_type: RowType, asked: Asked) -> Iterator[pa.RecordBatch]:
     if asked.snapshot is None:
         return
     handle = asked.handle
@@ -149,7 +135,140 @@ def _sources(codes: pa.Array) -> pa.Array:
 
 
 LISTINGS: Final = (
-    Listing("files", _FILES, ("file_path",), True, _read_files),
-    Listing("file_key_ranges", _FILE_KEY_RANGES, ("file_path",), True, _read_key_ranges),
+    Listing("files", _FILES, ("file_path",), True, partial(_read, _FILES)),
+    Listing("file_key_ranges", _FILE_KEY_RANGES, ("file_path",), True, partial(_read, _FILE_KEY_RANGES)),
 )
 """The system tables of this module."""
+
+
+class _Group(NamedTuple):
+    """Files of one schema that have the same columns and statistics of the same columns."""
+
+    files: pa.RecordBatch
+    schema: TableSchema
+    columns: RowType
+    with_stats: Sequence[str] | None
+
+
+class FileTexts(NamedTuple):
+    """Texts about the files of manifest entries, by the columns of `schema`; `file_schemas` are by id."""
+
+    entries: pa.RecordBatch
+    schema: TableSchema
+    file_schemas: Mapping[int, TableSchema]
+
+    def keys(self, name: str) -> pa.Array:
+        """`[1, a]` of column `min_key` or `max_key`; null for files without keys."""
+        return self._by_group(("schema_id",), lambda g: _key_text(g, name))
+
+    def bounds(self, name: str) -> pa.Array:
+        """`{a=1, b=x}` of column `value_min` or `value_max`; null where not known."""
+        return self._maps(name, lambda group, field: _bound_text(group, name, field))
+
+    def null_counts(self) -> pa.Array:
+        """`{a=0, b=3}`; null where not counted."""
+        return self._maps("value_min", _null_count_text)
+
+    def _maps(self, bounds: str, make: Callable[[_Group, DataField], pa.Array]) -> pa.Array:
+        """Maps of texts by column; `{}` where column `bounds` shows that a file has no statistics."""
+
+        def of_group(group: _Group) -> pa.Array:
+            count = group.files.num_rows
+            if group.with_stats is None and not _has_fields(group.files.column(bounds)):
+                return pa.repeat(text("{}"), count)
+            return map_text(self.schema.row_type.names, [make(group, f) for f in self.schema.fields], count)
+
+        return self._by_group(("schema_id", "value_stats_cols", "write_cols"), of_group)
+
+    def _by_group(self, names: Sequence[str], make: Callable[[_Group], pa.Array]) -> pa.Array:
+        rows, texts = [], []
+        for places in _groups([self.entries.column(n) for n in names]):
+            whole = len(places) == self.entries.num_rows
+            files = self.entries if whole else self.entries.take(take_indices(places))
+            rows.append(places)
+            texts.append(make(self._group(files)))
+        if len(texts) == 1:
+            return texts[0]
+        order = np.argsort(np.concatenate(rows), kind="stable") if rows else np.empty(0, np.int64)
+        return pa.concat_arrays(texts).take(take_indices(order)) if texts else pa.nulls(0, pa.string())
+
+    def _group(self, files: pa.RecordBatch) -> _Group:
+        schema = self.file_schemas[int(values(files.column("schema_id"))[0])]
+        written = files.column("write_cols")[0].as_py()
+        columns = schema.row_type
+        if written is not None:
+            columns = columns.project([n for n in written if n in columns.names])
+        return _Group(files, schema, columns, files.column("value_stats_cols")[0].as_py())
+
+
+def _groups(columns: Sequence[pa.Array]) -> Iterator[np.ndarray]:
+    """Row numbers grouped by equal values of all columns."""
+    codes = np.stack([_codes(c) for c in columns], axis=1)
+    if not len(codes):
+        return
+    if bool((codes == codes[0]).all()):
+        yield np.arange(len(codes))
+        return
+    _, kinds = np.unique(codes, axis=0, return_inverse=True)
+    kinds = np.asarray(kinds).reshape(-1)
+    for kind in range(int(kinds.max()) + 1):
+        yield np.flatnonzero(kinds == kind)
+
+
+def _codes(column: pa.Array) -> np.ndarray:
+    """A number for each value, equal for equal values; null is a value. Lists hold names, which have no NUL."""
+    if pa.types.is_list(column.type):
+        column = pc.binary_join(column, text("\0"))
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return values(encoded.indices).astype(np.int64)
+
+
+def _has_fields(rows: pa.Array) -> bool:
+    """Whether statistics rows have any field; those of files without statistics are empty. One kind in a group."""
+    return bool(rows[0].as_py()[:4] != b"\0\0\0\0") if len(rows) else False
+
+
+def _key_text(group: _Group, name: str) -> pa.Array:
+    rows = group.files.column(name)
+    key = group.schema.key_type if group.schema.trimmed_primary_keys else group.schema.row_type
+    if not _has_fields(rows):
+        return pa.nulls(len(rows), pa.string())
+    parts = [object_text(decode_column(rows, i, f.type, exact=False), f.type) for i, f in enumerate(key)]
+    return joined(parts, "[", "]", len(rows))
+
+
+def _bound_text(group: _Group, name: str, field: DataField) -> pa.Array:
+    nothing = pa.nulls(group.files.num_rows, pa.string())
+    old = group.columns.find_by_id(field.id)
+    position = None if old is None else _position(group, old)
+    if old is None or position is None:
+        return nothing
+    try:
+        return object_text(_cast(decode_column(group.files.column(name), position, old.type, exact=False), old, field),
+                           field.type)  # fmt: skip
+    except (UnsupportedFeatureError, DataError):
+        return nothing  # the files may not be readable as the new type either; then their read fails
+
+
+def _cast(array: pa.Array, old: DataField, new: DataField) -> pa.Array:
+    stored, wanted = old.type.with_nullable(True), new.type.with_nullable(True)
+    if stored == wanted or not array.type.equals(arrow_type(stored)):
+        return array
+    return caster(stored, wanted)(array)
+
+
+def _null_count_text(group: _Group, field: DataField) -> pa.Array:
+    old = group.columns.find_by_id(field.id)
+    if old is None:
+        return group.files.column("row_count").cast(pa.string())
+    position = _position(group, old)
+    if position is None:
+        return pa.nulls(group.files.num_rows, pa.string())
+    counts = list_items(group.files.column("value_nulls"), position)
+    return fixed_array(counts, pa.int64(), counts >= 0).cast(pa.string())
+
+
+def _position(group: _Group, old: DataField) -> int | None:
+    """Where the statistics have the column; None when they leave it out."""
+    names = group.columns.names if group.with_stats is None else group.with_stats
+    return list(names).index(old.name) if old.name in names else None

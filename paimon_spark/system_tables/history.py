@@ -1,116 +1,37 @@
-"""What was committed and defined: $snapshots, $schemas, $options, $aggregation_fields.
+"""Snapshots, definitions, refs and consumers of a branch.
 
-Source: Java `table/system/SnapshotsTable`, `SchemasTable`, `OptionsTable`, `AggregationFieldsTable` of Paimon 2.0.
+These are $snapshots, $schemas, $options, $aggregation_fields, $tags, $branches, $savepoints and $consumers. The last
+columns of $tags and $branches are those of the proposals: which branch was made from which tag, and which tags guard
+one.
+
+Source: Java `table/system/SnapshotsTable`, `SchemasTable`, `OptionsTable`, `AggregationFieldsTable`, `TagsTable`,
+`BranchesTable`, `ConsumersTable` of Paimon 2.0; PIP-14, PIP-4.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Final
 
-import pyarrow as pa
-
-from paimon_spark.metadata.schemas import latest_schema, list_schema_ids, schemas_by_id
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.maintenance.consumers import list_consumers
+from paimon_spark.metadata.branches import Branch, list_branches, list_tag_infos, tag_info
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.schemas import latest_schema, list_schema_ids, read_schema, schemas_by_id
 from paimon_spark.metadata.snapshots import list_snapshots
-from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.spec.table_schema import TableSchema
+from paimon_spark.metadata.tags import TagInfo, list_savepoints, list_tags
 from paimon_spark.system_tables.java_text import type_text
-from paimon_spark.system_tables.listing import TIMESTAMP, Asked, Listing, batch_of_rows, columns, required
-from paimon_spark.types import BIGINT, STRING, field_to_json
+from paimon_spark.system_tables.listing import TIMESTAMP, Asked, each, listing, required
+from paimon_spark.types import BIGINT, STRING, ArrayType, DataField, field_to_json
 
-_SNAPSHOTS: Final = columns(
-    ("snapshot_id", required(BIGINT)),
-    ("schema_id", required(BIGINT)),
-    ("commit_user", required(STRING)),
-    ("commit_identifier", required(BIGINT)),
-    ("commit_kind", required(STRING)),
-    ("commit_time", required(TIMESTAMP)),
-    ("base_manifest_list", required(STRING)),
-    ("delta_manifest_list", required(STRING)),
-    ("changelog_manifest_list", STRING),
-    ("total_record_count", BIGINT),
-    ("delta_record_count", BIGINT),
-    ("changelog_record_count", BIGINT),
-    ("watermark", BIGINT),
-    ("next_row_id", BIGINT),
-    ("operation", STRING),
-)
-_SCHEMAS: Final = columns(
-    ("schema_id", required(BIGINT)),
-    ("fields", required(STRING)),
-    ("partition_keys", required(STRING)),
-    ("primary_keys", required(STRING)),
-    ("options", required(STRING)),
-    ("comment", STRING),
-    ("update_time", required(TIMESTAMP)),
-)
-_OPTIONS: Final = columns(("key", required(STRING)), ("value", required(STRING)))
-_AGGREGATION_FIELDS: Final = columns(
-    ("field_name", required(STRING)),
-    ("field_type", required(STRING)),
-    ("function", STRING),
-    ("function_options", STRING),
-    ("comment", STRING),
-)
+_LINE: Final[dict[str, Any]] = {"ensure_ascii": False, "separators": (",", ":")}
 
 
-def _read_snapshots(asked: Asked) -> Iterator[pa.RecordBatch]:
-    rows = [_snapshot_row(asked, s) for s in list_snapshots(asked.handle)]
-    yield batch_of_rows(_SNAPSHOTS, asked, rows)
-
-
-def _snapshot_row(asked: Asked, s: Snapshot) -> tuple[Any, ...]:
-    return (
-        s.id,
-        s.schema_id,
-        s.commit_user,
-        s.commit_identifier,
-        s.commit_kind.value,
-        asked.wall_clock(s.time_ms),
-        s.base_manifest_list,
-        s.delta_manifest_list,
-        s.changelog_manifest_list,
-        s.total_record_count,
-        s.delta_record_count,
-        s.changelog_record_count,
-        s.watermark,
-        s.next_row_id,
-        s.operation,
-    )
-
-
-def _read_schemas(asked: Asked) -> Iterator[pa.RecordBatch]:
-    handle = asked.handle
-    schemas = schemas_by_id(handle, list_schema_ids(handle.store, handle.layout))
-    rows = [_schema_row(asked, schemas[i]) for i in sorted(schemas)]
-    yield batch_of_rows(_SCHEMAS, asked, rows)
-
-
-def _schema_row(asked: Asked, s: TableSchema) -> tuple[Any, ...]:
-    return (
-        s.id,
-        _json([field_to_json(f) for f in s.fields]),
-        _json(list(s.partition_keys)),
-        _json(list(s.primary_keys)),
-        _json(dict(s.options)),
-        s.comment,
-        asked.wall_clock(s.time_ms),
-    )
-
-
-def _read_options(asked: Asked) -> Iterator[pa.RecordBatch]:
-    yield batch_of_rows(_OPTIONS, asked, list(_stored(asked).options.items()))
-
-
-def _read_aggregation_fields(asked: Asked) -> Iterator[pa.RecordBatch]:
-    schema = _stored(asked)
-    of_fields = _options_by_field(schema.options)
-    rows = []
-    for f in schema.fields:
-        found = of_fields.get(f.name, {})
-        rows.append((f.name, type_text(f.type), _list(found.values()), _list(found), f.description))
-    yield batch_of_rows(_AGGREGATION_FIELDS, asked, rows)
+def _schemas(asked: Asked) -> Sequence[TableSchema]:
+    found = schemas_by_id(asked.handle, list_schema_ids(asked.handle.store, asked.handle.layout))
+    return [found[i] for i in sorted(found)]
 
 
 def _stored(asked: Asked) -> TableSchema:
@@ -119,28 +40,142 @@ def _stored(asked: Asked) -> TableSchema:
     return latest_schema(handle.store, handle.layout) or handle.schema
 
 
-def _options_by_field(options: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Options `fields.<column>.…` by what stands for the column; Java goes by dots alone, too."""
-    out: dict[str, dict[str, str]] = {}
-    for key, value in options.items():
+def _functions(asked: Asked) -> Sequence[tuple[DataField, dict[str, str]]]:
+    """Each column, and its options `fields.<column>.…`; split at dots alone, as in Java."""
+    schema = _stored(asked)
+    found: dict[str, dict[str, str]] = {f.name: {} for f in schema.fields}
+    for key, value in schema.options.items():
         parts = key.split(".")
-        if len(parts) > 2 and parts[0] == "fields":
-            out.setdefault(parts[1], {})[key] = value
-    return out
+        if len(parts) > 2 and parts[0] == "fields" and parts[1] in found:
+            found[parts[1]][key] = value
+    return [(f, found[f.name]) for f in schema.fields]
 
 
-def _list(items: Any) -> str:
-    return f"[{', '.join(items)}]"
+def _tags(asked: Asked) -> Sequence[TagInfo]:
+    if "branches" in asked.wanted:
+        tags = list_tag_infos(asked.handle)
+    else:  # where branches come from need not be looked up
+        tags = [tag_info(tag) for tag in list_tags(asked.handle)]
+    return sorted(tags, key=lambda t: t.name)
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def duration_text(seconds: float | None) -> str | None:
+    """As `java.time.Duration` prints: `PT24H`, `PT1H30M`, `PT0.5S`."""
+    if seconds is None:
+        return None
+    nanos = round(seconds * 10**9)
+    sign = "-" if nanos < 0 else ""
+    whole, fraction = divmod(abs(nanos), 10**9)
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    parts = [f"{sign}{hours}H"] if hours else []
+    parts += [f"{sign}{minutes}M"] if minutes else []
+    if rest or fraction or not parts:
+        digits = f".{fraction:09d}".rstrip("0") if fraction else ""
+        parts.append(f"{sign}{rest}{digits}S")
+    return "PT" + "".join(parts)
+
+
+def _created_ms(asked: Asked, branches: Sequence[Branch]) -> list[int]:
+    return [_definition_ms(asked.handle, b.name) if b.modified_ms is None else b.modified_ms for b in branches]
+
+
+def _definition_ms(handle: TableHandle, branch: str) -> int:
+    """When the branch's oldest schema was made, for stores without modification times of directories."""
+    layout = handle.layout.with_branch(branch)
+    ids = list_schema_ids(handle.store, layout)
+    return read_schema(handle.store, layout, ids[0]).time_ms if ids else 0
 
 
 LISTINGS: Final = (
-    Listing("snapshots", _SNAPSHOTS, ("snapshot_id",), False, _read_snapshots),
-    Listing("schemas", _SCHEMAS, ("schema_id",), False, _read_schemas),
-    Listing("options", _OPTIONS, ("key",), False, _read_options),
-    Listing("aggregation_fields", _AGGREGATION_FIELDS, ("field_name",), False, _read_aggregation_fields),
+    listing(
+        "snapshots",
+        ("snapshot_id",),
+        lambda asked: list_snapshots(asked.handle),
+        ("snapshot_id", required(BIGINT), "id"),
+        ("schema_id", required(BIGINT), "schema_id"),
+        ("commit_user", required(STRING), "commit_user"),
+        ("commit_identifier", required(BIGINT), "commit_identifier"),
+        ("commit_kind", required(STRING), "commit_kind.value"),
+        ("commit_time", required(TIMESTAMP), "time_ms"),
+        ("base_manifest_list", required(STRING), "base_manifest_list"),
+        ("delta_manifest_list", required(STRING), "delta_manifest_list"),
+        ("changelog_manifest_list", STRING, "changelog_manifest_list"),
+        ("total_record_count", BIGINT, "total_record_count"),
+        ("delta_record_count", BIGINT, "delta_record_count"),
+        ("changelog_record_count", BIGINT, "changelog_record_count"),
+        ("watermark", BIGINT, "watermark"),
+        ("next_row_id", BIGINT, "next_row_id"),
+        ("operation", STRING, "operation"),
+    ),
+    listing(
+        "schemas",
+        ("schema_id",),
+        _schemas,
+        ("schema_id", required(BIGINT), "id"),
+        ("fields", required(STRING), each(lambda s: json.dumps([field_to_json(f) for f in s.fields], **_LINE))),
+        ("partition_keys", required(STRING), each(lambda s: json.dumps(s.partition_keys, **_LINE))),
+        ("primary_keys", required(STRING), each(lambda s: json.dumps(s.primary_keys, **_LINE))),
+        ("options", required(STRING), each(lambda s: json.dumps(dict(s.options), **_LINE))),
+        ("comment", STRING, "comment"),
+        ("update_time", required(TIMESTAMP), "time_ms"),
+    ),
+    listing(
+        "options",
+        ("key",),
+        lambda asked: list(_stored(asked).options.items()),
+        ("key", required(STRING), each(itemgetter(0))),
+        ("value", required(STRING), each(itemgetter(1))),
+    ),
+    listing(
+        "aggregation_fields",
+        ("field_name",),
+        _functions,
+        ("field_name", required(STRING), each(lambda row: row[0].name)),
+        ("field_type", required(STRING), each(lambda row: type_text(row[0].type))),
+        ("function", STRING, each(lambda row: f"[{', '.join(row[1].values())}]")),
+        ("function_options", STRING, each(lambda row: f"[{', '.join(row[1])}]")),
+        ("comment", STRING, each(lambda row: row[0].description)),
+    ),
+    listing(
+        "tags",
+        ("tag_name",),
+        _tags,
+        ("tag_name", required(STRING), "name"),
+        ("snapshot_id", required(BIGINT), "snapshot.id"),
+        ("schema_id", required(BIGINT), "snapshot.schema_id"),
+        ("commit_time", required(TIMESTAMP), "snapshot.time_ms"),
+        ("record_count", BIGINT, "snapshot.total_record_count"),
+        ("create_time", TIMESTAMP, "create_time"),
+        ("time_retained", STRING, each(lambda tag: duration_text(tag.time_retained_s))),
+        ("tagged_snapshot_id", BIGINT, "snapshot.id"),
+        ("branches", ArrayType(element=STRING), "branches"),
+        ("guarded_branch", STRING, "guards"),
+    ),
+    listing(
+        "branches",
+        ("branch_name",),
+        lambda asked: list_branches(asked.handle),
+        ("branch_name", required(STRING), "name"),
+        ("create_time", required(TIMESTAMP), _created_ms),
+        ("name", STRING, "name"),
+        ("tag_name", STRING, "created_from_tag"),
+        ("tagged_snapshot_id", BIGINT, "created_from_snapshot_id"),
+    ),
+    listing(
+        "savepoints",
+        ("savepoint_id",),
+        lambda asked: list_savepoints(asked.handle),
+        ("savepoint_id", required(BIGINT), "id"),
+        ("schema_id", required(BIGINT), "snapshot.schema_id"),
+        ("save_time", required(BIGINT), "snapshot.time_ms"),
+        ("record_count", BIGINT, "snapshot.total_record_count"),
+    ),
+    listing(
+        "consumers",
+        ("consumer_id",),
+        lambda asked: list_consumers(asked.handle),
+        ("consumer_id", required(STRING), "name"),
+        ("next_snapshot_id", required(BIGINT), "next_snapshot"),
+    ),
 )
 """The system tables of this module."""

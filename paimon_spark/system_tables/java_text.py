@@ -12,10 +12,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.casting.casts import caster
-from paimon_spark.casting.text import by_distinct, plain_decimals
-from paimon_spark.spec.arrow_numpy import scalar
-from paimon_spark.spec.float_text import float_text
+from paimon_spark.format.arrays.arrow_numpy import scalar
+from paimon_spark.format.casts.evolution import caster
+from paimon_spark.format.casts.text import by_distinct, float_text, plain_decimals
 from paimon_spark.types import (
     STRING,
     ArrayType,
@@ -54,13 +53,11 @@ def object_text(array: pa.Array, dtype: DataType) -> pa.Array:
             return plain_decimals(array)
         case TimestampType():
             return _local_date_time(array)
-        case TimeType():
-            return array.cast(pa.int32()).cast(pa.string())
         case BinaryType():
             return by_distinct(array, lambda v: v.hex(), pa.string())
         case AtomicType(name="FLOAT" | "DOUBLE"):
             return float_text(array)
-        case AtomicType(name="DATE"):
+        case TimeType() | AtomicType(name="DATE"):
             return array.cast(pa.int32()).cast(pa.string())
         case AtomicType(name="BOOLEAN" | "TINYINT" | "SMALLINT" | "INT" | "BIGINT"):
             return array.cast(pa.string())
@@ -71,9 +68,7 @@ def joined(parts: Sequence[pa.Array], before: str, after: str, count: int) -> pa
     """`{v1, v2}`: the texts of each row between `before` and `after`; null is written null."""
     if not parts:
         return pa.repeat(text(before + after), count)
-    row = pc.binary_join_element_wise(
-        *parts, text(", "), null_handling="replace", null_replacement=_NULL
-    )  # fmt: skip
+    row = pc.binary_join_element_wise(*parts, text(", "), null_handling="replace", null_replacement=_NULL)
     return concatenated(text(before), row, text(after))
 
 
@@ -90,7 +85,7 @@ def concatenated(*parts: pa.Array | pa.Scalar) -> pa.Array:
 
 
 def text(value: str) -> pa.Scalar:
-    """A piece of text for all rows."""
+    """A text for all rows."""
     return scalar(value, pa.string())
 
 

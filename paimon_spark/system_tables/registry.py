@@ -1,36 +1,34 @@
-"""Which system tables there are. Names are the same in any case, as in Java."""
+"""System tables by name, in any case as in Java, and the read of those made from metadata."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.system_tables import files, history, manifests, references, totals
-from paimon_spark.system_tables.listing import Listing
+from paimon_spark.predicate.ast import Predicate
+from paimon_spark.system_tables import files, history, manifests, totals
+from paimon_spark.system_tables.listing import Asked, Listing
 from paimon_spark.system_tables.views import View
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 LISTINGS: Final[dict[str, Listing]] = {
-    listing.name: listing for module in (history, references, files, totals, manifests) for listing in module.LISTINGS
+    listing.name: listing for module in (history, files, totals, manifests) for listing in module.LISTINGS
 }
 """System tables that are made from metadata."""
 
 VIEWS: Final[dict[str, View]] = {view.value: view for view in View}
-"""System tables that are other looks at the table's rows."""
+"""System tables that show the table's rows in another form."""
 
 NAMES: Final = (*LISTINGS, *VIEWS)
 
 
 def find(name: str, table: str) -> Listing | View:
-    """The system table called `name`, in any case.
-
-    Args:
-        name: what follows the last `$`.
-        table: for messages.
-
-    Raises:
-        InvalidOptionError: there is none; the nearest names are offered.
-    """
+    """The system table called `name`, in any case; `table` is for messages. Raises InvalidOptionError."""
     lower = name.lower()
     found: Listing | View | None = LISTINGS.get(lower) or VIEWS.get(lower)
     if found is None:
@@ -40,3 +38,23 @@ def find(name: str, table: str) -> Listing | View:
             path=table,
         )
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class ListingReading:
+    """The read of a listing by one task: the rows that satisfy the predicate, with columns `names`. Picklable."""
+
+    system: str
+    asked: Asked
+    names: tuple[str, ...]
+    predicate: Predicate | None
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """The rows in batches."""
+        from paimon_spark.predicate.arrow import matches
+
+        listing = find(self.system, self.asked.handle.name)
+        assert isinstance(listing, Listing)
+        for batch in listing.read(self.asked):
+            kept = batch if self.predicate is None else batch.filter(matches(self.predicate, batch))
+            yield kept.select(list(self.names))

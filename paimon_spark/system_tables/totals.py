@@ -14,17 +14,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.engine.scan.fallback import in_order, other_branch
+from paimon_spark.engine.scan.file_stats import Partitions
+from paimon_spark.engine.scan.prune import one_batch
+from paimon_spark.format.arrays.arrow_numpy import array_of, boolean_array, fixed_array, take_indices, validity, values
+from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS
+from paimon_spark.format.metadata_files.manifest import FileKind
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import data_manifests, read_index_manifest, read_manifests
-from paimon_spark.scan.fallback import in_order, other_branch
-from paimon_spark.scan.partitions import Partitions
-from paimon_spark.scan.prune import one_batch
-from paimon_spark.spec.arrow import arrow_type
-from paimon_spark.spec.arrow_numpy import boolean_array, fixed_array, take_indices, validity, values
-from paimon_spark.spec.arrow_values import array_of
-from paimon_spark.spec.index_manifest import DELETION_VECTORS
-from paimon_spark.spec.manifest import FileKind
-from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.system_tables.files import partition_texts
 from paimon_spark.system_tables.java_text import concatenated, sql_text, text
 from paimon_spark.system_tables.listing import TIMESTAMP, Asked, Listing, Thunk, batch_of, columns, required
@@ -57,11 +56,11 @@ _NEVER: Final = np.iinfo(np.int64).min
 
 
 class _Sums(NamedTuple):
-    """Sums of groups of files, one place for each group.
+    """Sums over groups of files, an element for each group.
 
     Attributes:
-        updated_ms: wall clock of the youngest file ever added or removed; `_NEVER` when no file says.
-        total_buckets: as the last entry has it.
+        updated_ms: wall clock of the newest file ever added or removed; `_NEVER` when no file has a time.
+        total_buckets: of the last entry.
     """
 
     rows: _I64
@@ -94,7 +93,7 @@ def _read_partitions(asked: Asked) -> Iterator[pa.RecordBatch]:
 
 
 def _pieces(asked: Asked) -> Iterator[tuple[TableHandle, Snapshot, pa.RecordBatch]]:
-    """The branch and its entries; and a fallback branch with those of the partitions that are read from it."""
+    """The branch and its entries, and a fallback branch with the entries of partitions that are read from it."""
     sources: tuple[tuple[TableHandle, Snapshot | None], ...] = ((asked.handle, asked.snapshot),)
     other = other_branch(asked.handle)
     if other is not None:
@@ -103,7 +102,7 @@ def _pieces(asked: Asked) -> Iterator[tuple[TableHandle, Snapshot, pa.RecordBatc
     for handle, snapshot in sources:
         if snapshot is None:
             continue
-        # A partition whose rows all wait in a postponed bucket has nothing to be read yet.
+        # A partition with rows only in a postponed bucket has no readable rows yet.
         entries = _entries(handle, snapshot, real_buckets_only=handle.options.bucket == -2)
         if taken is not None:
             entries = entries.filter(pc.invert(pc.is_in(entries.column("partition"), value_set=taken)))
@@ -130,7 +129,7 @@ def _read_buckets(asked: Asked) -> Iterator[pa.RecordBatch]:
 
 
 def _entries(handle: TableHandle, snapshot: Snapshot, *, real_buckets_only: bool = False) -> pa.RecordBatch:
-    """All entries of the snapshot's manifests, ADD and DELETE: the time of a removal is an update, too."""
+    """All entries of the snapshot's manifests, ADD and DELETE: a removal counts as an update."""
     entries = one_batch(read_manifests(handle, data_manifests(handle, snapshot)))
     if real_buckets_only:
         entries = entries.filter(boolean_array(values(entries.column("bucket")) >= 0))

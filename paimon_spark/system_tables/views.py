@@ -1,43 +1,43 @@
-"""Other looks at a table's own rows: $audit_log, $binlog, $ro, $row_tracking.
+"""A table's rows in other forms: $audit_log, $binlog, $ro, $row_tracking.
 
 They are planned and read as every read of the table, in as many tasks; conditions on the table's columns skip files.
 
-Source: Java `table/system/AuditLogTable`, `BinlogTable`, `ReadOptimizedTable`, `RowTrackingTable`.
+Source: Java `table/system/AuditLogTable`, `BinlogTable`, `ReadOptimizedTable`, `RowTrackingTable`,
+`reader/PackChangelogReader`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from paimon_spark.engine.read.split_reader import read_split
+from paimon_spark.engine.scan.incremental import mode_of, plan_incremental
+from paimon_spark.engine.scan.plan import Plan, plan_batch
+from paimon_spark.engine.scan.query import ScanQuery
+from paimon_spark.engine.tasks.output import output_type
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.handoff.output import output_type
-from paimon_spark.handoff.read_request import ReadRequest
-from paimon_spark.handoff.split import DataSplit
+from paimon_spark.format.arrays.arrow_numpy import fixed_array, take_indices, values
+from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.resolve import Resolved, ResolvedRange
 from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.core import SEQUENCE_NUMBER_COLUMN
 from paimon_spark.options.scan import Incremental
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
-from paimon_spark.read.split_reader import read_split
-from paimon_spark.refs.ranges import ResolvedRange
-from paimon_spark.refs.resolve import Resolved
-from paimon_spark.scan.incremental import mode_of, plan_incremental
-from paimon_spark.scan.plan import Plan, plan_batch
-from paimon_spark.scan.query import ScanQuery
-from paimon_spark.spec.arrow import arrow_schema
-from paimon_spark.system_tables.packing import packed
-from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, ArrayType, RowType
-
-_SEQUENCE_OPTION: Final = "table-read.sequence-number.enabled"
+from paimon_spark.system_tables.java_text import text
+from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, ArrayType, RowKind, RowType
 
 
 class View(str, Enum):
-    """A look at the rows of a table."""
+    """A system table that shows the table's rows in another form."""
 
     AUDIT_LOG = "audit_log"
     BINLOG = "binlog"
@@ -46,7 +46,7 @@ class View(str, Enum):
 
     @property
     def shows_kinds(self) -> bool:
-        """Whether rows come with their kind, and deleted ones come too."""
+        """Whether rows have their kind, and deleted rows are among them."""
         return self in (View.AUDIT_LOG, View.BINLOG)
 
 
@@ -71,11 +71,12 @@ def view_type(view: View, handle: TableHandle) -> RowType:
         found = output_type(handle.schema, names, table=handle.describe(), tracks_rows=True)
         tracked = (replace(f, type=f.type.with_nullable(False)) for f in found.fields[-2:])
         return RowType(False, (*row_type.fields, *tracked))
-    if handle.options.raw.get(_SEQUENCE_OPTION, "").strip().lower() == "true":
+    if handle.options.shows_sequence_number:
         raise UnsupportedFeatureError(
-            f"${view.value} of {handle.describe()} has a column {SEQUENCE_NUMBER} by its option {_SEQUENCE_OPTION}, "
-            f"which cannot be read; give {_SEQUENCE_OPTION} = false for this read",
-            feature=_SEQUENCE_OPTION,
+            f"${view.value} of {handle.describe()} has a column {SEQUENCE_NUMBER} by its option "
+            f"{SEQUENCE_NUMBER_COLUMN.key}, which cannot be read; give {SEQUENCE_NUMBER_COLUMN.key} = false for this "
+            "read",
+            feature=SEQUENCE_NUMBER_COLUMN.key,
         )
     with_kind = output_type(handle.schema, None, table=handle.describe(), row_kind=True)
     if view is View.AUDIT_LOG:
@@ -86,12 +87,13 @@ def view_type(view: View, handle: TableHandle) -> RowType:
 
 @dataclass(frozen=True, slots=True)
 class ViewReading:
-    """What the tasks of a read of a view share. Picklable.
+    """The read of a view, shared by its tasks. Picklable.
 
     Attributes:
         requests: by branch.
-        schema: of what comes out.
-        rest: what must be true of a row beside what the plan sees to.
+        schema: of the result.
+        rest: the predicate that the plan does not evaluate.
+        full: schema of the rows that `rest` is evaluated on.
         pairs: whether a -U and its +U are packed into one row of $binlog.
     """
 
@@ -103,12 +105,7 @@ class ViewReading:
     pairs: bool
 
     def read(self, splits: Sequence[DataSplit], *, timestamp_precision: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of some splits.
-
-        Args:
-            splits: of the plan.
-            timestamp_precision: fractional digits of timestamps that come out; None means all they have.
-        """
+        """The rows of some splits; `timestamp_precision` is the maximum of fractional digits of timestamps."""
         requests = self.requests
         if timestamp_precision is not None:
             requests = {b: replace(r, timestamp_precision=timestamp_precision) for b, r in requests.items()}
@@ -136,21 +133,21 @@ def plan_view(
     """The plan of a read of a view, and what its tasks share. Driver only; safe to retry.
 
     Args:
-        view: which.
-        found: the version or range asked for; None for the head.
+        view: the system table.
+        found: the version or range; None for the head.
         handle: the branch; of `found` when that is given.
-        names: columns that come out, in order.
-        predicate: what must be true of each row, over the view's columns.
+        names: columns of the result, in order.
+        predicate: over the view's columns; every row satisfies it.
         incremental: how the range is read.
-        batch_rows: most rows of a batch.
+        batch_rows: maximum of rows of a batch.
 
     Raises:
         InvalidOptionError: the view has no changes between versions.
         Others as `plan_batch` and `plan_incremental`.
     """
-    table_columns = frozenset(handle.schema.row_type.names)
-    pushed, rest = _divided(view, predicate, table_columns)
-    needed = [f.name for f in view_type(view, handle) if f.name in {*names, *names_of(rest)}]
+    pushed, rest = _split_predicate(view, predicate, frozenset(handle.schema.row_type.names))
+    full = view_type(view, handle)
+    needed = [f.name for f in full if f.name in {*names, *names_of(rest)}]
     query = ScanQuery(
         columns=tuple(n for n in needed if n != ROW_KIND_COLUMN or not view.shows_kinds),
         predicate=pushed,
@@ -158,6 +155,7 @@ def plan_view(
         batch_rows=batch_rows,
         max_level_only=view is View.RO,
     )
+    shows_changes = False
     if isinstance(found, ResolvedRange):
         assert incremental is not None
         if view is View.RO:
@@ -167,11 +165,12 @@ def plan_view(
                 option=incremental.key,
             )
         plan = plan_incremental(found, query, incremental)
+        # A diff has the difference of two states; other modes have rows as they were written.
+        shows_changes = mode_of(found.handle, found, incremental).value != "diff"
     elif found is None:
         plan = plan_batch(handle, latest_snapshot(handle), query)
     else:
         plan = plan_batch(handle, found.snapshot, query, travelled=found.travelled)
-    full = view_type(view, handle)
     kinds = {ROW_KIND_COLUMN} if view.shows_kinds else set()
     reading = ViewReading(
         view,
@@ -179,23 +178,61 @@ def plan_view(
         arrow_schema([full.field(n) for n in names]),
         rest,
         arrow_schema([f for f in full if f.name in {*needed, *kinds}]),
-        isinstance(found, ResolvedRange) and _are_changes(found, incremental),
+        shows_changes,
     )
     return plan, reading
 
 
-def _are_changes(found: ResolvedRange, incremental: Incremental | None) -> bool:
-    """Whether rows come as they were written, not as the difference of two states."""
-    assert incremental is not None
-    return mode_of(found.handle, found, incremental).value != "diff"
-
-
-def _divided(
+def _split_predicate(
     view: View, predicate: Predicate | None, table_columns: frozenset[str]
 ) -> tuple[Predicate | None, Predicate | None]:
-    """What planning and reading can see to, and what only the finished rows show."""
+    """The predicate for planning and reading, and the rest for the rows of the view."""
     parts = conjuncts(predicate)
     if view is View.BINLOG:
         return None, predicate  # its columns are arrays
     pushed = [p for p in parts if names_of(p) and names_of(p) <= table_columns]
     return conjunction(pushed), conjunction([p for p in parts if p not in pushed])
+
+
+def packed(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, pairs: bool) -> Iterator[pa.RecordBatch]:
+    """Rows of $binlog: the row kind first, every other column as an array.
+
+    With `pairs`, the -U and +U of one change, which follow each other, become one +U row `[before, after]`; every other
+    row has arrays of one value. A -U without a +U after it, which correct writers never leave, stays alone; Java packs
+    it with the next row.
+    """
+    left: pa.RecordBatch | None = None
+    for batch in batches:
+        whole = batch if left is None else pa.Table.from_batches([left, batch]).combine_chunks().to_batches()[0]
+        left = None
+        starts = _starts(whole, pairs)
+        if pairs and len(starts) and starts[-1] == whole.num_rows - 1 and _is(whole, RowKind.UPDATE_BEFORE)[-1]:
+            left = whole.slice(int(starts[-1]))
+            whole, starts = whole.slice(0, int(starts[-1])), starts[:-1]
+        if len(starts):
+            yield _arrays(whole, starts, schema)
+    if left is not None:
+        yield _arrays(left, np.zeros(1, np.int64), schema)
+
+
+def _is(batch: pa.RecordBatch, kind: RowKind) -> np.ndarray:
+    return np.asarray(values(pc.equal(batch.column(ROW_KIND_COLUMN), text(kind.symbol))))
+
+
+def _starts(batch: pa.RecordBatch, pairs: bool) -> np.ndarray:
+    """The first row of each group of one or two."""
+    second = np.zeros(batch.num_rows, np.bool_)
+    if pairs:
+        second[1:] = _is(batch, RowKind.UPDATE_BEFORE)[:-1] & _is(batch, RowKind.UPDATE_AFTER)[1:]
+    return np.flatnonzero(~second)
+
+
+def _arrays(batch: pa.RecordBatch, starts: np.ndarray, schema: pa.Schema) -> pa.RecordBatch:
+    ends = np.append(starts[1:], batch.num_rows)
+    offsets = fixed_array(np.append(starts, batch.num_rows).astype(np.int32), pa.int32())
+    kinds = batch.column(ROW_KIND_COLUMN).take(take_indices(ends - 1))
+    columns = [
+        kinds if f.name == ROW_KIND_COLUMN else pa.ListArray.from_arrays(offsets, batch.column(f.name)).cast(f.type)
+        for f in schema
+    ]
+    return record_batch(columns, schema, len(starts))

@@ -1,25 +1,26 @@
-"""Version control: what creates, moves and takes away tags, savepoints and branches.
+"""Version control: tags, savepoints, branches, rollback, publishing, diff, log and doctor.
 
-Each verb plans under `maintenance.intents.change_table` and leaves the doing to it.
+`metadata` reads tag and branch files; here are the operations, each planned as a `TableChange` under the table's lock
+(`maintenance.change`). The methods of `api.Table` document their arguments and errors.
 
-names.py        what a tag or branch may be called; pure
-tags.py         create, replace, rename, delete; tag_expiry.py ends them, auto_tags.py makes them by itself
-tag_steps.py    tags as steps of a change; tag_source.py what a tag is made of
-savepoints.py   a full compaction and its tag
-rollback.py     back to a version; restoring.py makes its state the newest instead
-reopening.py    the branch as it is once nobody else changes refs
-branches.py     create, rename, delete
-guarding.py     guard tags along the history of a branch, as steps
-line.py         what a branch's directory holds, as values; staging.py lays that down, or over another, as steps
-published.py    what becomes of main when a branch is published; pure. publication.py reads what it takes
-merge.py        a branch becomes main's history; what that discards is kept as a branch
-late_commits.py     commits of other engines that landed on main in that moment
-replace_main.py     MAIN-BRANCH
-splices.py      whether one snapshot was made on another
-append_branch.py    new files of a branch committed to another
-doctor/         what other engines left, and what can be mended
-diff.py         two versions told apart, as values; comparing.py finds them by changed_files.py, changed_columns.py
-relation.py     what two histories share, and how far each went since
-status.py       how a table stands, as values; standing.py finds them
-history.py      commits of all branches as a graph, as values; walking.py reads them
+names.py          naming rules of tags and branches
+tags.py           create, replace, rename, delete and expire tags
+auto_tags.py      create tags on schedule
+savepoints.py     compact a branch fully and tag the result
+branches.py       create, rename and delete branches
+tag_steps.py      steps for tags, guard tags and forks
+branch_state.py   BranchState: the refs in one branch's directory, and steps that write them
+rollback.py       go back to a version, by deleting what is later or by a new snapshot
+new_main.py       compute main's history after a branch is published
+publish.py        read and check what publishing a branch as main needs
+merge.py          merge_branch and fast_forward: replace main's history by a branch's
+replace_main.py   make `main` mean a branch, by the file MAIN-BRANCH
+append_branch.py  commit the new files of one branch to another
+relation.py       what two histories share, and whether one snapshot was committed on another
+diff.py           Diff: the differences between two versions, as values
+compare.py        compute a Diff from metadata
+status.py         TableStatus: head, sizes, branches, consumers and due maintenance
+log.py            History: commits of all branches as a graph
+damage.py         checks for damage left by other engines, one function for each kind
+doctor.py         run all checks, and repair
 """

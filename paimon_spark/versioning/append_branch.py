@@ -1,8 +1,8 @@
-"""append_branch: the files that one branch has and another lacks, added to that in one snapshot.
+"""append_branch: commit the files that one branch has and another lacks, in one snapshot.
 
-What is added are files, so nothing may have been deleted, rewritten or compacted on either branch since they parted:
-a file that the target once dropped would come back, one that the source rewrote would bring its rows twice. Paimon asks
-for that from snapshot 1 on, as it cannot tell where branches parted; here it is asked from the newest shared snapshot.
+Since the branches parted, neither may have deleted, rewritten or compacted files: a file that the target had dropped
+would come back, and one that the source rewrote would add its rows twice. Paimon requires this from snapshot 1 on, as
+it does not know where branches parted; here it is required from the newest shared snapshot on.
 
 Source: Java `utils/FileSystemBranchManager.mergeBranch`, `utils/BranchMergeHandler`.
 """
@@ -15,26 +15,22 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.commit.attempts import Author, make_snapshot
-from paimon_spark.commit.changes import Changes
-from paimon_spark.commit.committer import new_commit_user
-from paimon_spark.commit.entries import I64, no_entries, numbers, together, where, with_numbers
-from paimon_spark.commit.publish import check_store
-from paimon_spark.commit.retry import Surroundings
-from paimon_spark.commit.wanted import Wanted
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
+from paimon_spark.engine.commit.changes import Changes
+from paimon_spark.engine.commit.committer import Committer, new_commit_user
+from paimon_spark.engine.commit.entries import I64, no_entries, numbers, together, where, with_numbers
+from paimon_spark.engine.commit.requests import AppendBranch
 from paimon_spark.errors import InvalidInputError, PaimonError, SnapshotExpiredError, UnsupportedFeatureError
-from paimon_spark.maintenance.intents import change_table
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.maintenance.change import change_branch
+from paimon_spark.metadata.branches import newest_shared
 from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.live_files import file_ids, live_entries
 from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshots
-from paimon_spark.options.commit import parse_commit_options
-from paimon_spark.refs.forks import newest_shared
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.versioning.branches import check_branch_exists
-from paimon_spark.versioning.reopening import reopened
 
 _HARMLESS: Final = (CommitKind.APPEND, CommitKind.ANALYZE)
 _IDENTIFIER: Final = 0
@@ -63,30 +59,18 @@ def append_branch(
     source: str,
     target: str = "main",
     *,
-    around: Surroundings = Surroundings(),  # noqa: B008 - a frozen value
+    clock: Clock = Clock(),  # noqa: B008 - a frozen value
 ) -> Appended:
     """Add the source branch's new files to the target. Nothing is copied: both then share them.
 
     Other processes that want to change refs of the table wait meanwhile, so what the source has is not deleted.
-
-    Raises:
-        BranchNotFoundError: there is no such branch.
-        InvalidInputError: the two are one branch or empty, their columns or schemas differ, or one of them had more
-            than appends since they parted.
-        SnapshotExpiredError: it cannot be told any more what happened since.
-        UnsupportedFeatureError: the table has primary keys or data evolution.
-        CommitError, StorageError: the snapshot was not made.
     """
     done: list[Appended] = []
-
-    def append() -> None:
-        done.append(_append(reopened(handle), source, target, around))
-
-    change_table(handle, "append-branch", append)
+    change_branch(handle, "append-branch", lambda on: done.append(_append(on, source, target, clock)))
     return done[0]
 
 
-def _append(handle: TableHandle, source: str, target: str, around: Surroundings) -> Appended:
+def _append(handle: TableHandle, source: str, target: str, clock: Clock) -> Appended:
     for name in (source, target):
         check_branch_exists(handle, name)
     on_source, on_target = open_branch(handle, source), open_branch(handle, target)
@@ -106,18 +90,12 @@ def _append(handle: TableHandle, source: str, target: str, around: Surroundings)
     if on_target.options.row_tracking:
         # Their ids are of the source's rows; the target's commit gives them its own.
         new = with_numbers(new, "first_row_id", np.zeros(len(new), np.int64), np.zeros(len(new), np.bool_))
-    check_store(on_target)
-    made = make_snapshot(
-        on_target,
-        parse_commit_options(on_target.options.raw),
-        Wanted(CommitKind.APPEND, _IDENTIFIER, lambda _: Changes(new, no_entries()), check_conflicts=True),
-        Author(new_commit_user(on_target.options.raw)),
-        around,
-    )
+    committer = Committer(on_target, new_commit_user(on_target.options), clock=clock)
+    made = committer.make(AppendBranch(changes=Changes(new, no_entries()), identifier=_IDENTIFIER)).snapshots[0]
     return Appended(
         source,
         target,
-        made.snapshot.id,
+        made.id,
         len(new),
         int(numbers(new, "row_count").sum()),
         int(numbers(new, "file_size").sum()),
@@ -129,8 +107,7 @@ def _head(handle: TableHandle, instead: str) -> Snapshot:
     if head is None:
         raise InvalidInputError(
             f"append_branch needs two branches with rows, and {handle.describe()} has no snapshot; {instead}",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
         )
     return head
 
@@ -150,19 +127,12 @@ def _check_definitions(source: TableHandle, target: TableHandle) -> None:
                 feature="append_branch of data-evolution tables",
             )
     if source.options.row_tracking != target.options.row_tracking:
-        raise _unlike(
-            source,
-            target,
-            f"row-tracking.enabled is {str(source.options.row_tracking).lower()} on the first and "
-            f"{str(target.options.row_tracking).lower()} on the second; it must be the same",
-        )
+        first, second = (str(handle.options.row_tracking).lower() for handle in (source, target))
+        why = f"row-tracking.enabled is {first} on the first and {second} on the second; it must be the same"
+        raise _unlike(source, target, why)
     if tuple(source.schema.row_type) != tuple(target.schema.row_type):
-        raise _unlike(
-            source,
-            target,
-            f"the columns of the first are {source.schema.row_type}, those of the second {target.schema.row_type}; "
-            "alter them alike, in the same order",
-        )
+        columns = f"the columns of the first are {source.schema.row_type}, those of the second {target.schema.row_type}"
+        raise _unlike(source, target, f"{columns}; alter them alike, in the same order")
 
 
 def _check_histories(source: TableHandle, target: TableHandle) -> None:
@@ -185,10 +155,9 @@ def _check_histories(source: TableHandle, target: TableHandle) -> None:
             expected += 1
         if after and expected <= after[-1].id:
             raise SnapshotExpiredError(
-                f"{_asked(source, target)}: snapshot {expected} of {handle.describe()} has expired, so nobody can "
-                "tell whether only appends happened since the branches parted; insert the rows instead",
-                table=handle.name,
-                branch=handle.branch,
+                f"{_asked(source, target)}: snapshot {expected} of {handle.describe()} has expired, so it is "
+                "unknown whether only appends happened since the branches parted; insert the rows instead",
+                **handle.context,
                 snapshot_id=expected,
             )
 
@@ -206,11 +175,8 @@ def _check_schemas(source: TableHandle, target: TableHandle, new: pa.Table) -> N
             raise _unlike(source, target, f"files of the first have schema {schema_id}, which the second lacks")
         theirs, ours = (read_schema(h.store, h.layout, schema_id) for h in (source, target))
         if theirs != ours:
-            raise _unlike(
-                source,
-                target,
-                f"schema {schema_id} is not the same on both, as they were altered apart; insert the rows instead",
-            )
+            why = f"schema {schema_id} is not the same on both, as they were altered apart; insert the rows instead"
+            raise _unlike(source, target, why)
 
 
 def _asked(source: TableHandle, target: TableHandle) -> str:

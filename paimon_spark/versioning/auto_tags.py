@@ -1,37 +1,48 @@
-"""Tags made by themselves: one for each period that the clock or the watermark has left behind, or one for each batch.
+"""Automatic tags: one for each period of the clock or the watermark, or one for each batch.
 
-Which snapshot is tagged, and with what name, is exactly what Paimon's own writers would do, so that it does not matter
-who wrote: the tag of a period is made by the first snapshot whose time reaches the end of the period, and the delay.
+Snapshots and names are the same as those of Paimon's writers: a period's tag is created from the
+first snapshot whose time reaches the end of the period, plus the delay.
 
 Source: Java `tag/TagAutoCreation`, `tag/TagTimeExtractor`, `tag/TagBatchCreation`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import Final, TypeAlias
 
-from paimon_spark.display.values import ShownAsFacts
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.maintenance.changes import Step, TableChange
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
+from paimon_spark.maintenance.change import change_branch
 from paimon_spark.metadata.handle import TableHandle, branch_names
+from paimon_spark.metadata.journal.change import Step, TableChange
 from paimon_spark.metadata.layout import TAG_PREFIX
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids
-from paimon_spark.options.tags import TagCreation, TagOptions, parse_tag_options
-from paimon_spark.refs.auto_tags import TagPeriods, tag_periods
-from paimon_spark.refs.guards import guarded_branch
-from paimon_spark.refs.savepoints import savepoint_id_of
-from paimon_spark.refs.tags import find_tag, get_tag, list_tags, tag_names
-from paimon_spark.refs.timestamp import zone_of
-from paimon_spark.spec.snapshot import Snapshot, Tag
+from paimon_spark.metadata.tags import (
+    TagPeriods,
+    find_tag,
+    get_tag,
+    guarded_branch,
+    list_tags,
+    savepoint_id_of,
+    tag_names,
+    tag_periods,
+)
+from paimon_spark.metadata.version import zone_of
+from paimon_spark.options.retention import TagCreation, TagOptions
 from paimon_spark.versioning.names import check_tag_name
-from paimon_spark.versioning.reopening import change_branch
-from paimon_spark.versioning.tag_source import check_still_there
-from paimon_spark.versioning.tag_steps import create_steps, delete_steps, new_tag, tag_root
+from paimon_spark.versioning.tag_steps import (
+    check_not_expired,
+    create_steps,
+    delete_steps,
+    local_time,
+    new_tag,
+    tag_root,
+)
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _BATCH_PREFIX: Final = "batch-write-"
 
 
@@ -40,8 +51,8 @@ class AutoTags(ShownAsFacts):
     """What automatic tagging did.
 
     Attributes:
-        created: names of the tags that are there now and were not before, or moved.
-        deleted: names of the tags that went because of `tag.num-retained-max`.
+        created: names of the tags that were created or moved.
+        deleted: names of the tags that were deleted because of `tag.num-retained-max`.
     """
 
     created: tuple[str, ...] = ()
@@ -49,10 +60,7 @@ class AutoTags(ShownAsFacts):
 
 
 def create_automatic_tags(handle: TableHandle, *, wait_ms: int = 60_000) -> AutoTags:
-    """Make the tags that are due, as after a commit. Nothing without option `tag.automatic-creation`.
-
-    Raises: as `run_automatic_tags`.
-    """
+    """Create the tags that are due, as after a commit. Nothing without option `tag.automatic-creation`."""
     head = latest_snapshot(handle)
     return AutoTags() if head is None else run_automatic_tags(handle, head, wait_ms=wait_ms)
 
@@ -64,24 +72,12 @@ def run_automatic_tags(
     wait_ms: int = 60_000,
     clock: Callable[[], datetime] = datetime.now,
 ) -> AutoTags:
-    """Make the tags that are due once `snapshot` is the head, and delete those beyond `tag.num-retained-max`.
+    """Create the tags that are due once `snapshot` is the head, and delete those beyond `tag.num-retained-max`.
 
-    Costs nothing without option `tag.automatic-creation`; when no tag is due, a listing of the tags and one of them.
-
-    Args:
-        handle: the branch.
-        snapshot: its head; for tags of batches, it holds what a batch wrote.
-        wait_ms: how long to wait for another process that changes the table's refs.
-        clock: the local wall clock.
-
-    Raises:
-        InvalidOptionError: an option of automatic tags has a bad value.
-        InvalidInputError: option `tag.batch.customized-name` is no name of a tag.
-        SnapshotExpiredError: another engine let a snapshot expire while it was tagged; the tag is gone again.
-        OperationInProgressError: another process changes the table's refs all the time.
-        UnsafeDeletionError: it cannot be told what else needs the files of a tag that goes; nothing was changed.
+    For tags of batches, `snapshot` holds what a batch wrote. Costs nothing without option `tag.automatic-creation`;
+    when no tag is due, a listing and one read.
     """
-    options = parse_tag_options(handle.options.raw)
+    options = handle.options.tags
     if options.creation is TagCreation.NONE:
         return AutoTags()
     if options.creation is not TagCreation.BATCH and not _may_be_due(handle, options, snapshot):
@@ -97,21 +93,21 @@ def run_automatic_tags(
 
     change_branch(handle, "automatic-tags", plan, wait_ms=wait_ms)
     for tag in made:
-        check_still_there(handle, tag)
+        check_not_expired(handle, tag)
     return done
 
 
 _Done: TypeAlias = tuple[TableChange | None, list[Tag], AutoTags]
-"""A change, the tags that it makes, and what it does in names."""
+"""A change, the tags that it creates, and its result."""
 
 
 @dataclass(slots=True)
 class Schedule:
-    """Which tag is due next. Pure; goes on with each snapshot that it is shown.
+    """Which tag is due next; advanced by each snapshot given to `tag`.
 
     Attributes:
-        extract: the local time that a snapshot stands for; None when it says none.
-        next_tag: the period whose tag is made next; None before the first tag.
+        extract: the local time of a snapshot; None when it has none.
+        next_tag: start of the period whose tag is created next; None before the first tag.
     """
 
     periods: TagPeriods
@@ -121,7 +117,7 @@ class Schedule:
     next_tag: datetime | None = None
 
     def is_due(self, snapshot: Snapshot) -> bool:
-        """Whether the snapshot makes a tag."""
+        """Whether a tag is created from the snapshot."""
         time = self.extract(snapshot)
         return time is not None and self._reached(time)
 
@@ -130,11 +126,11 @@ class Schedule:
             return True
         try:
             return time - self.delay >= self.next_tag + self.periods.length
-        except OverflowError:  # at the ends of the calendar nothing follows
+        except OverflowError:  # beyond the calendar
             return False
 
     def tag(self, snapshot: Snapshot) -> str | None:
-        """The name of the tag that the snapshot makes; None when it makes none."""
+        """The name of the tag created from the snapshot; None for none."""
         time = self.extract(snapshot)
         if time is None or not self._reached(time):
             return None
@@ -147,17 +143,13 @@ class Schedule:
 
 
 def schedule_of(handle: TableHandle, options: TagOptions) -> Schedule:
-    """The schedule that a branch's options say, before its first tag.
-
-    Raises:
-        InvalidOptionError: no such time zone, or a delay that is as long as the period.
-    """
-    periods = tag_periods(handle.options.raw)
+    """The schedule of a branch's options, before its first tag. Raises InvalidOptionError."""
+    periods = tag_periods(options)
     delay = timedelta(milliseconds=options.delay_ms)
     if delay >= periods.length:
         raise InvalidOptionError(
-            f"option tag.creation-delay of {handle.describe()} is {delay}, which is not shorter than the period of "
-            f"{periods.length}; no automatic tag is made until it is",
+            f"option tag.creation-delay of {handle.describe()} is {delay}, but must be shorter than the period of "
+            f"{periods.length}; set a shorter delay",
             option="tag.creation-delay",
             table=handle.name,
         )
@@ -171,15 +163,15 @@ def schedule_of(handle: TableHandle, options: TagOptions) -> Schedule:
 
 
 def _local(epoch_ms: int, zone: tzinfo | None) -> datetime | None:
-    """The wall clock of a zone, None meaning the machine's; None for moments that no calendar has."""
+    """The local time in a zone; None outside the calendar."""
     try:
-        return (_EPOCH + timedelta(milliseconds=epoch_ms)).astimezone(zone).replace(tzinfo=None)
+        return local_time(epoch_ms, zone)
     except (OverflowError, ValueError, OSError):
         return None
 
 
 def _may_be_due(handle: TableHandle, options: TagOptions, snapshot: Snapshot) -> bool:
-    """Whether to look closer. Times of snapshots go up, so when the head makes no tag none does."""
+    """Whether a tag may be due: times of snapshots ascend, so none is when none is due at the head."""
     schedule = schedule_of(handle, options)
     newest = _newest(schedule.periods, tag_names(handle))
     if newest is not None:
@@ -194,7 +186,7 @@ def _newest(periods: TagPeriods, names: Iterable[str]) -> tuple[datetime, str] |
 
 
 def _by_time(handle: TableHandle, options: TagOptions, now: datetime) -> _Done:
-    """Tags of the clock or the watermark: as if each snapshot since the newest tag were committed only now."""
+    """Tags by the clock or the watermark, for each snapshot since the newest tag."""
     schedule = schedule_of(handle, options)
     names = tag_names(handle)
     newest = _newest(schedule.periods, names)
@@ -202,11 +194,12 @@ def _by_time(handle: TableHandle, options: TagOptions, now: datetime) -> _Done:
     if newest is not None:
         schedule.next_tag = newest[0] + schedule.periods.length
         first = get_tag(handle, newest[1]).snapshot.id + 1
-    due = [(name, snapshot) for snapshot in _from(handle, first) if (name := schedule.tag(snapshot)) is not None]
+    snapshots = (find_snapshot(handle, i) for i in list_snapshot_ids(handle) if i >= first)
+    due = [(name, s) for s in snapshots if s is not None and (name := schedule.tag(s)) is not None]
     if not due:
         return None, [], AutoTags()
     old = [t for t in list_tags(handle) if schedule.periods.time_of(t.name) is not None]
-    tagged = {t.snapshot.id for t in old}  # Paimon's own tagging stops at a snapshot with two tags made by time
+    tagged = {t.snapshot.id for t in old}  # Paimon's automatic tagging fails at a snapshot with two tags by time
     made = [
         new_tag(name, snapshot, options.default_time_retained_s, now)
         for name, snapshot in due
@@ -217,25 +210,17 @@ def _by_time(handle: TableHandle, options: TagOptions, now: datetime) -> _Done:
     return _change(handle, options, [t for t in made if t.name not in gone], [t for t in old if t.name in gone])
 
 
-def _from(handle: TableHandle, first_id: int) -> Iterator[Snapshot]:
-    """The snapshots alive from an id on, one after the other."""
-    for snapshot_id in list_snapshot_ids(handle):
-        snapshot = find_snapshot(handle, snapshot_id) if snapshot_id >= first_id else None
-        if snapshot is not None:
-            yield snapshot
-
-
 def _oldest(tags: list[Tag], keep: int) -> set[str]:
-    """Names of the tags that go so that only so many tagged snapshots stay; the newest ones do."""
+    """Names of the tags to delete so that the newest `keep` tagged snapshots stay."""
     ids = sorted({t.snapshot.id for t in tags})
     last_gone = ids[len(ids) - keep - 1] if len(ids) > max(keep, 0) else -1
     return {t.name for t in tags if t.snapshot.id <= last_gone}
 
 
 def _of_batch(handle: TableHandle, options: TagOptions, now: datetime) -> _Done:
-    """The tag that tells the last batch, or the last of a day. `tag.num-retained-max` counts others too, as in Java.
+    """The tag of the last batch, or the last of a day. `tag.num-retained-max` counts other tags too, as in Java.
 
-    Savepoints and the guards of branches neither count nor go.
+    Savepoints and guard tags do not count and stay.
     """
     head = latest_snapshot(handle)
     if head is None:
@@ -247,19 +232,15 @@ def _of_batch(handle: TableHandle, options: TagOptions, now: datetime) -> _Done:
     replaced = find_tag(handle, name)
     gone = list[Tag]()
     if options.num_retained_max is not None:
-        others = [t for t in list_tags(handle) if t.name != name and _counts(t)]
+        tags = (t for t in list_tags(handle) if savepoint_id_of(t.name) is None and guarded_branch(t.name) is None)
+        others = [t for t in tags if t.name != name]
         surplus = len(others) + 1 - max(options.num_retained_max, 1)
         gone = _by_age(handle, others)[: max(surplus, 0)]
     return _change(handle, options, [tag], gone, replaced)
 
 
-def _counts(tag: Tag) -> bool:
-    """Whether `tag.num-retained-max` of batches is about a tag."""
-    return savepoint_id_of(tag.name) is None and guarded_branch(tag.name) is None
-
-
 def _by_age(handle: TableHandle, tags: list[Tag]) -> list[Tag]:
-    """Tags by their snapshots, and those of one snapshot by when they were made."""
+    """Tags by snapshot, then by when they were created."""
     made_ms = {i.name.removeprefix(TAG_PREFIX): i.modified_ms or 0 for i in handle.store.list(handle.layout.tag_dir)}
     return sorted(tags, key=lambda t: (t.snapshot.id, made_ms.get(t.name, 0), t.name))
 
@@ -267,7 +248,7 @@ def _by_age(handle: TableHandle, tags: list[Tag]) -> list[Tag]:
 def _change(
     handle: TableHandle, options: TagOptions, made: list[Tag], gone: list[Tag], replaced: Tag | None = None
 ) -> _Done:
-    """The tags that come and go as one change."""
+    """The created and deleted tags as one change."""
     if not made and not gone:
         return None, [], AutoTags()
     steps: list[Step] = [step for tag in made for step in create_steps(handle, options, tag)]

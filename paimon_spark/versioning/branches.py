@@ -1,15 +1,14 @@
-"""Branches: create, rename and delete, as plans of steps.
+"""Create, rename and delete branches.
 
-A branch is there when it has its schemas (`metadata/handover.py`), so these come last and go first; a reader finds the
-whole branch or none, and one that is renamed under one of its names.
+A branch is visible while it has its schemas (`metadata/schemas.py`), so these are written last and deleted first: a
+reader finds the whole branch or none, and a renamed branch under exactly one of its names.
 
-Source: PIP-14; Java `utils/FileSystemBranchManager`. Guards: `guarding.py`.
+Source: PIP-14; Java `utils/FileSystemBranchManager`.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,34 +18,55 @@ from paimon_spark.errors import (
     InvalidInputError,
     SnapshotExpiredError,
 )
-from paimon_spark.maintenance.changes import Delete, DeleteTree, Put, RenameTree, Step, TableChange
-from paimon_spark.maintenance.expire_snapshots import dry
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files import table_schema as schema_file
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
+from paimon_spark.maintenance.change import change_branch
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.maintenance.roots import RootKind, all_roots
+from paimon_spark.maintenance.roots import all_roots
+from paimon_spark.metadata.branches import (
+    Branch,
+    Fork,
+    branch_exists,
+    fork_of,
+    is_main,
+    list_branch_names,
+    list_branches,
+    logical_name,
+    read_fork,
+    recorded_forks,
+    same_snapshot,
+)
 from paimon_spark.metadata.handle import TableHandle, branch_names
+from paimon_spark.metadata.journal.change import (
+    Delete,
+    DeleteTree,
+    Put,
+    RenameTree,
+    RootKind,
+    Step,
+    TableChange,
+    relative_path,
+)
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, Layout
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import latest_schema, list_schema_ids
-from paimon_spark.metadata.snapshots import find_snapshot, snapshot_missing
+from paimon_spark.metadata.snapshots import find_snapshot
+from paimon_spark.metadata.tags import (
+    find_tag,
+    get_tag,
+    guard_name,
+    guarded_branch,
+    list_tags,
+    tag_names,
+)
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.refs.branches import Branch, branch_exists, list_branch_names, list_branches
-from paimon_spark.refs.forks import Fork, encode, fork_of, fork_path, is_main, logical_name, read_fork, same_snapshot
-from paimon_spark.refs.guards import guard_name, guarded_branch
-from paimon_spark.refs.tags import find_tag, get_tag, list_tags, tag_names, tag_of_snapshot
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec import table_schema as schema_file
-from paimon_spark.spec.snapshot import Snapshot, Tag
-from paimon_spark.versioning.guarding import Guards, guard_put, plan_guards, relative
+from paimon_spark.versioning.branch_state import publish_schemas, snapshot_of_tag, withdraw_schemas
 from paimon_spark.versioning.names import check_branch_name
-from paimon_spark.versioning.reopening import change_branch, reopened
-from paimon_spark.versioning.staging import schemas_gone, schemas_put
+from paimon_spark.versioning.tag_steps import Guards, guard_put, known_snapshot, plan_guards, put_fork
 
 READ_BESIDE: Final = ("scan.fallback-branch", "scan.primary-branch")
-"""Options that name a branch which is read with the one that has them."""
-
-
-def now_ms() -> int:
-    """Epoch milliseconds."""
-    return time.time_ns() // 1_000_000
+"""Options that name a branch to read together with the branch that has the option."""
 
 
 def create_branch(
@@ -58,24 +78,10 @@ def create_branch(
     ignore_if_exists: bool = False,
     clock_ms: Callable[[], int] = now_ms,
 ) -> Branch:
-    """Make a branch of a tag or snapshot of the handle's branch, or an empty one with its schemas.
+    """Create a branch from a tag or snapshot of the handle's branch, or an empty one with its schemas.
 
-    Metadata files of the refs are written, a fixed number besides schemas; no data or manifest is read. When another
-    engine expires the snapshot at this very moment, the branch is taken back.
-
-    Args:
-        handle: the branch to begin from.
-        name: the new branch's.
-        tag: what it begins with; its file is copied too.
-        snapshot_id: what it begins with; that of an expired snapshot, when a tag keeps it. With `tag`: the tag's.
-        ignore_if_exists: leave an existing branch as it is.
-        clock_ms: epoch milliseconds, for the record of when it was made.
-
-    Raises:
-        InvalidInputError: the name is refused, or tag and snapshot are two things.
-        BranchAlreadyExistsError: there is such a branch, or what another engine left of one.
-        TagNotFoundError, SnapshotNotFoundError, SnapshotExpiredError: there is nothing to begin with.
-        OperationInProgressError, UnsafeDeletionError, StorageError: as `maintenance.intents.change_table`.
+    Writes a fixed number of small files besides schemas; reads no data and no manifest. When another engine expires
+    the snapshot at the same time, the branch is deleted again.
     """
     made: list[_Creation] = []
 
@@ -89,59 +95,34 @@ def create_branch(
     if not made:
         return next(b for b in list_branches(handle) if b.name == name)
     creation = made[0]
-    if creation.source is not None and not _still_there(handle, creation.source, name):
+    if creation.source is not None and not _exists(handle, creation.source, name):
         change_branch(handle, "undo-create-branch", lambda branch: plan_delete(branch, name))
         raise SnapshotExpiredError(
             f"branch {name!r} was not created: snapshot {creation.source.snapshot.id} of {handle.describe()} expired "
             "at the same time; create it from a tag or a newer snapshot",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             snapshot_id=creation.source.snapshot.id,
         )
     return creation.branch
 
 
 def rename_branch(handle: TableHandle, old: str, new: str) -> None:
-    """Give a branch another name. What is opened by the old one finds no branch any more.
+    """Rename a branch.
 
-    Readers see the whole branch under one of the two names at any moment. Where the store moves no directory at once,
-    its files are copied, and other engines see it under both for a while.
-
-    Raises:
-        BranchNotFoundError: there is no branch `old`.
-        BranchAlreadyExistsError: there is a branch `new`, or what another engine left of one.
-        InvalidInputError: a name is refused, `old` is main, or a table option names it.
-        OperationInProgressError, StorageError: as `maintenance.intents.change_table`.
+    Readers always see the whole branch under exactly one of the two names. Where the store cannot move directories,
+    files are copied, and other engines see both names for a while.
     """
     change_branch(handle, "rename-branch", lambda branch: plan_rename(branch, old, new))
 
 
 def delete_branch(handle: TableHandle, name: str, *, dry_run: bool = False) -> Removed:
-    """Take a branch away with its guards, and the files that nothing else needs. Branches made of it stay whole.
-
-    Args:
-        handle: any branch of the table.
-        name: of the branch.
-        dry_run: only tell what would go.
-
-    Raises:
-        BranchNotFoundError: there is no such branch.
-        InvalidInputError: it is main, or a table option names it.
-        UnsafeDeletionError, OperationInProgressError, StorageError: as `maintenance.intents.change_table`.
-    """
-    if dry_run:
-        branch = reopened(handle)
-        return dry(branch, plan_delete(branch, name))
-    return change_branch(handle, "delete-branch", lambda branch: plan_delete(branch, name))
+    """Delete a branch, its guard tags, and the files that only it needs. Branches created from it keep theirs."""
+    return change_branch(handle, "delete-branch", lambda branch: plan_delete(branch, name), dry_run=dry_run)
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What a branch begins with.
-
-    Attributes:
-        alive: whether the snapshot's own file is there; else only the tag keeps it.
-    """
+    """The snapshot that a branch starts from; only a tag keeps it unless `alive`."""
 
     snapshot: Snapshot
     tag: Tag | None
@@ -158,7 +139,7 @@ class _Creation:
 def plan_create(
     handle: TableHandle, name: str, *, tag: str | None = None, snapshot_id: int | None = None, created_ms: int
 ) -> _Creation:
-    """The steps of `create_branch`, from the table as it is. Raises as that."""
+    """The change of `create_branch` on the current table. Raises as it."""
     check_branch_name(name, table=handle.describe(), tag_names=_all_tag_names(handle))
     _check_free(handle, name)
     source = _source(handle, tag, snapshot_id)
@@ -175,9 +156,9 @@ def plan_create(
     )
     steps = (
         *guards.steps,
-        Put(relative(handle, fork_path(handle.on_branch_directory(name))), encode(fork).decode()),
+        put_fork(handle.on_branch_directory(name), fork),
         *(() if source is None else _base(handle.on_branch_directory(name), source)),
-        *schemas_put(name, relative(handle, layout.schema_dir), {i: data.decode() for i, data in schemas}),
+        *publish_schemas(name, relative_path(handle, layout.schema_dir), {i: data.decode() for i, data in schemas}),
     )
     change = TableChange("create-branch", f"creation of branch {name!r}", steps, guards.released)
     branch = Branch(name, False, fork.tag, fork.snapshot_id, None, fork)
@@ -185,12 +166,12 @@ def plan_create(
 
 
 def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
-    """The steps of `rename_branch`, from the table as it is. Raises as that."""
+    """The change of `rename_branch` on the current table. Raises as it."""
     check_branch_exists(handle, old)
     on_old = handle.on_branch_directory(old)
     if old == MAIN or is_main(on_old):
         raise InvalidInputError(
-            f"branch {old!r} of table {handle.name} cannot be renamed: it is main, and readers of main would miss it",
+            f"branch {old!r} of table {handle.name} cannot be renamed: it is main; make another branch main first",
             table=handle.name,
             branch=old,
         )
@@ -201,37 +182,37 @@ def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
         _check_free(handle, new)
         if _holds_files(on_new):
             raise _left_over(handle, new, "files")
-        # Left by a commit that came too late, when a branch of this name went; a directory cannot be moved onto it.
+        # Left by a late commit to a deleted branch of this name; it would block the move.
         handle.store.delete_tree(on_new.layout.branch_root)
     guards = _guards_on_others(handle, old)
     fork = read_fork(on_old)
     steps: list[Step] = [guard_put(place, new, guard.snapshot) for place, guard in guards]
-    steps.append(RenameTree(*(relative(handle, h.layout.branch_root) for h in (on_old, on_new))))
+    steps.append(RenameTree(*(relative_path(handle, h.layout.branch_root) for h in (on_old, on_new))))
     own = find_tag(on_old, guard_name(old))
     if own is not None:
         steps += [
             guard_put(on_new, new, own.snapshot),
-            Delete(relative(handle, on_new.layout.tag_path(guard_name(old)))),
+            Delete(relative_path(handle, on_new.layout.tag_path(guard_name(old)))),
         ]
     if fork is not None:
         renamed = replace(fork, guards={place: guard_name(new) for place in fork.guards})
-        steps.append(_fork_put(on_new, renamed))
+        steps.append(put_fork(on_new, renamed))
     for child, its in _descendants(handle, old):
         parent = new if its.parent == old else its.parent
         places = {new if place == old else place: guard for place, guard in its.guards.items()}
-        steps.append(_fork_put(child, replace(its, parent=parent, guards=places)))
-    steps += [Delete(relative(handle, place.layout.tag_path(guard_name(old)))) for place, _ in guards]
+        steps.append(put_fork(child, replace(its, parent=parent, guards=places)))
+    steps += [Delete(relative_path(handle, place.layout.tag_path(guard_name(old)))) for place, _ in guards]
     return TableChange("rename-branch", f"renaming of branch {old!r} to {new!r}", tuple(steps))
 
 
 def plan_delete(handle: TableHandle, name: str) -> TableChange:
-    """The steps of `delete_branch`, from the table as it is. Raises as that."""
+    """The change of `delete_branch` on the current table. Raises as it."""
     if name == MAIN:
         raise InvalidInputError(
             f"main of table {handle.name} cannot be deleted; drop the table instead", table=handle.name, branch=name
         )
     if str(name).startswith(".") or name not in branch_names(handle.store, handle.layout):
-        check_branch_exists(handle, name)  # what others left of a branch, without schema, may be deleted too
+        check_branch_exists(handle, name)  # left-over files of a branch, without schema, may be deleted too
     on_branch = handle.on_branch_directory(name)
     if is_main(on_branch):
         raise InvalidInputError(
@@ -249,16 +230,16 @@ def plan_delete(handle: TableHandle, name: str) -> TableChange:
     )
     guards = [root.branch_directory for root in released if root.branch_directory != name]
     parent = fork_of(on_branch)
-    steps: list[Step] = [_fork_put(child, _adopted(fork, parent, name)) for child, fork in _descendants(handle, name)]
+    steps: list[Step] = [put_fork(child, _adopted(fork, parent, name)) for child, fork in _descendants(handle, name)]
     ids = list_schema_ids(handle.store, on_branch.layout)
-    steps += schemas_gone(relative(handle, on_branch.layout.schema_dir), ids)
-    steps.append(DeleteTree(relative(handle, on_branch.layout.branch_root)))
-    steps += [Delete(relative(handle, Layout(handle.layout.root, place).tag_path(guard))) for place in guards]
+    steps += withdraw_schemas(relative_path(handle, on_branch.layout.schema_dir), ids)
+    steps.append(DeleteTree(relative_path(handle, on_branch.layout.branch_root)))
+    steps += [Delete(relative_path(handle, Layout(handle.layout.root, place).tag_path(guard))) for place in guards]
     return TableChange("delete-branch", f"deletion of branch {name!r}", tuple(steps), released)
 
 
 def check_branch_exists(handle: TableHandle, name: str) -> None:
-    """Raises BranchNotFoundError: the table has no such branch; the nearest names are offered."""
+    """Check that the table has the branch. Raises BranchNotFoundError, which suggests similar names."""
     if _is_branch(handle, name):
         return
     names = list_branch_names(handle)
@@ -281,30 +262,24 @@ def _source(handle: TableHandle, tag: str | None, snapshot_id: int | None) -> _S
         return None
     if isinstance(snapshot_id, bool) or not isinstance(snapshot_id, int):
         raise InvalidInputError(
-            f"snapshot_id = {snapshot_id!r}: the id of a snapshot of {handle.describe()} is a number; "
-            "a tag is given as tag=",
+            f"snapshot_id = {snapshot_id!r} of {handle.describe()} is not a number; give a tag as tag=",
             table=handle.name,
         )
-    snapshot = find_snapshot(handle, snapshot_id) if snapshot_id > 0 else None
-    if snapshot is not None:
-        return _Source(snapshot, None, alive=True)
-    keeps = tag_of_snapshot(handle, snapshot_id)
-    if keeps is None:
-        raise snapshot_missing(handle, snapshot_id)
-    return _Source(keeps.snapshot, None, alive=False)
+    alive = find_snapshot(handle, snapshot_id) if snapshot_id > 0 else None
+    return _Source(alive or known_snapshot(handle, snapshot_id), None, alive=alive is not None)
 
 
 def _tag_source(handle: TableHandle, name: str, snapshot_id: int | None) -> _Source:
     if not isinstance(name, str):
         raise InvalidInputError(
-            f"tag = {name!r}: the name of a tag of {handle.describe()} is text; a snapshot is given as snapshot_id=",
+            f"tag = {name!r} of {handle.describe()} is not text; give a snapshot as snapshot_id=",
             table=handle.name,
         )
     tag = get_tag(handle, name)
     if snapshot_id is not None and snapshot_id != tag.snapshot.id:
         raise InvalidInputError(
-            f"a branch begins with one snapshot, but tag {name!r} of {handle.describe()} is snapshot "
-            f"{tag.snapshot.id} and snapshot_id is {snapshot_id}; give one of them",
+            f"tag {name!r} of {handle.describe()} is snapshot {tag.snapshot.id}, but snapshot_id is {snapshot_id}; "
+            "give one of them",
             table=handle.name,
             tag=name,
             snapshot_id=snapshot_id,
@@ -317,36 +292,32 @@ def _tag_source(handle: TableHandle, name: str, snapshot_id: int | None) -> _Sou
 
 
 def _base(on_branch: TableHandle, source: _Source) -> Iterator[Put]:
-    """The files of a branch's first snapshot, but for its schemas."""
+    """Yield the files of a branch's first snapshot, without its schemas."""
     layout, snapshot = on_branch.layout, source.snapshot
     yield guard_put(on_branch, on_branch.branch, snapshot)
     if source.tag is not None:
-        path = relative(on_branch, layout.tag_path(source.tag.name))
+        path = relative_path(on_branch, layout.tag_path(source.tag.name))
         yield Put(path, snapshot_file.encode_tag(source.tag).decode())
-    if not source.alive:
-        # A tag keeps the state of its snapshot, not the changelog, which went with the snapshot.
-        snapshot = replace(
-            snapshot, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None
-        )
-    yield Put(relative(on_branch, layout.snapshot_path(snapshot.id)), snapshot_file.encode(snapshot).decode())
+    text = snapshot_file.encode(snapshot).decode() if source.alive else snapshot_of_tag(snapshot).text
+    yield Put(relative_path(on_branch, layout.snapshot_path(snapshot.id)), text)
     for hint in (EARLIEST, LATEST):
-        yield Put(relative(on_branch, f"{layout.snapshot_dir}/{hint}"), str(snapshot.id))
+        yield Put(relative_path(on_branch, f"{layout.snapshot_dir}/{hint}"), str(snapshot.id))
 
 
 def _schemas(handle: TableHandle, newest: int | None) -> list[tuple[int, bytes]]:
-    """Schema files for a branch, ascending: all, or up to that of its snapshot."""
+    """Schema files for a branch by id: all, or those up to the schema of its snapshot."""
     store, layout = handle.store, handle.layout
     paths = {i: layout.schema_path(i) for i in list_schema_ids(store, layout)}
     if newest is None:
         newest = max(paths)
     if not set(range(newest + 1)) <= set(paths):
-        # Branches of Paimon 0.9 and older have but one schema; the others are read from main.
+        # Branches of Paimon 0.9 and older have only one schema; the others are read from main.
         for place in (layout.with_branch(MAIN), Layout(layout.root)):
             paths = {**{i: place.schema_path(i) for i in list_schema_ids(store, place)}, **paths}
     if newest not in paths:
         raise InvalidInputError(
-            f"no branch can be made: {store.url(layout.schema_path(newest))} is missing, the schema of the snapshot "
-            f"of {handle.describe()} that was asked for; doctor() shows what is damaged",
+            f"cannot create a branch: {store.url(layout.schema_path(newest))} is missing, the schema of the requested "
+            f"snapshot of {handle.describe()}; doctor() shows what is damaged",
             table=handle.name,
             schema_id=newest,
         )
@@ -358,11 +329,11 @@ def _schemas(handle: TableHandle, newest: int | None) -> list[tuple[int, bytes]]
 
 
 def _check_free(handle: TableHandle, name: str) -> None:
-    """Check that no branch has the name, and no other engine left files where it would lie."""
+    """Check that no branch has the name, and no other engine left files in its directory."""
     on_branch = handle.on_branch_directory(name)
     if list_schema_ids(handle.store, on_branch.layout):
         raise BranchAlreadyExistsError(
-            f"table {handle.name} already has a branch {name!r}; take another name, or ignore_if_exists=True",
+            f"table {handle.name} already has a branch {name!r}; use another name, or ignore_if_exists=True",
             table=handle.name,
             branch=name,
         )
@@ -373,15 +344,15 @@ def _check_free(handle: TableHandle, name: str) -> None:
 
 def _left_over(handle: TableHandle, name: str, what: str) -> BranchAlreadyExistsError:
     return BranchAlreadyExistsError(
-        f"{handle.store.url(handle.layout.with_branch(name).branch_root)} holds {what} but no schema: another engine "
-        f"left it of a branch {name!r}; doctor() tells more, delete_branch({name!r}) clears it",
+        f"{handle.store.url(handle.layout.with_branch(name).branch_root)} has {what} but no schema, left by another "
+        f"engine from a branch {name!r}; doctor() shows details, delete_branch({name!r}) deletes them",
         table=handle.name,
         branch=name,
     )
 
 
 def _own_files(on_branch: TableHandle) -> list[str]:
-    """Files of a branch besides its schemas, as paths in its directory."""
+    """Files of a branch except its schemas, as paths in its directory."""
     store, layout = on_branch.store, on_branch.layout
     root = layout.branch_root
     places = (layout.snapshot_dir, layout.tag_dir, layout.changelog_dir, layout.consumer_dir, root)
@@ -394,7 +365,7 @@ def _own_files(on_branch: TableHandle) -> list[str]:
 
 
 def _holds_files(on_branch: TableHandle) -> bool:
-    """Whether any file lies below the branch's directory, but for temporary ones."""
+    """Whether the branch's directory contains any file except temporary ones."""
     directories = [on_branch.layout.branch_root]
     while directories:
         directory = directories.pop()
@@ -407,7 +378,7 @@ def _holds_files(on_branch: TableHandle) -> bool:
 
 
 def _check_not_read_beside(handle: TableHandle, name: str, done: str) -> None:
-    """Raises InvalidInputError: an option of another branch reads this one."""
+    """Check that no option of another branch names this one. Raises InvalidInputError."""
     for other in dict.fromkeys([MAIN, *list_branch_names(handle)]):
         if other == name:
             continue
@@ -430,7 +401,7 @@ def _all_tag_names(handle: TableHandle) -> list[str]:
 
 
 def _guards_on_others(handle: TableHandle, branch: str) -> list[tuple[TableHandle, Tag]]:
-    """Guards of a branch that lie on other branches, with where."""
+    """Guard tags of a branch on other branches, each with its branch."""
     found = []
     for name in dict.fromkeys([MAIN, *branch_names(handle.store, handle.layout)]):
         place = handle.on_branch_directory(name)
@@ -441,18 +412,13 @@ def _guards_on_others(handle: TableHandle, branch: str) -> list[tuple[TableHandl
 
 
 def _descendants(handle: TableHandle, parent: str) -> list[tuple[TableHandle, Fork]]:
-    """Branches whose `FORK` files name `parent`: those made of it, and those whose guards lie on it."""
-    found = []
-    for name in list_branch_names(handle):
-        child = handle.on_branch_directory(name)
-        fork = None if name == parent else read_fork(child)
-        if fork is not None and (fork.parent == parent or parent in fork.guards):
-            found.append((child, fork))
-    return found
+    """Branches whose `FORK` files name `parent`: created from it, or with guard tags on it."""
+    others = recorded_forks(handle, other_than=parent)
+    return [(child, fork) for child, fork in others if fork.parent == parent or parent in fork.guards]
 
 
 def _adopted(fork: Fork, parent: Fork | None, name: str) -> Fork:
-    """The fork of a branch when `name` goes: of one made of that, as if made where that one left its own parent."""
+    """The fork of a branch after `name` is deleted: its children become children of its parent."""
     guards = {place: guard for place, guard in fork.guards.items() if place != name}
     if fork.parent != name:
         return replace(fork, guards=guards)
@@ -463,19 +429,14 @@ def _adopted(fork: Fork, parent: Fork | None, name: str) -> Fork:
     return Fork(parent.parent, parent.snapshot_id, None, parent.time_ms, fork.created_ms, guards)
 
 
-def _fork_put(on_branch: TableHandle, fork: Fork) -> Put:
-    return Put(relative(on_branch, fork_path(on_branch)), encode(fork).decode())
-
-
-def _still_there(handle: TableHandle, source: _Source, name: str) -> bool:
-    """Whether another engine's expiry left what the branch was made of, beside the branch's own guard."""
-    on_source: Sequence[Snapshot | None]
+def _exists(handle: TableHandle, source: _Source, name: str) -> bool:
+    """Whether the source still exists, other than in the new branch's guard tag."""
     if source.alive:
-        on_source = [find_snapshot(handle, source.snapshot.id)]
+        kept = find_snapshot(handle, source.snapshot.id)
     else:
         tag = None if source.tag is None else find_tag(handle, source.tag.name)
-        on_source = [None if tag is None else tag.snapshot]
-    if any(same_snapshot(s, source.snapshot) for s in on_source):
+        kept = None if tag is None else tag.snapshot
+    if same_snapshot(kept, source.snapshot):
         return True
     others = (t.snapshot for t in list_tags(handle) if t.name != guard_name(name))
     return any(same_snapshot(s, source.snapshot) for s in others)

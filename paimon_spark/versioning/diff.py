@@ -1,16 +1,16 @@
-"""Diff: what tells one version of a table from another, of any two branches. Values; `comparing.py` finds them.
+"""Diff: the differences between two versions of a table, on any branches, as values.
 
-Told from metadata alone: files are compared, not the rows in them, so compaction shows as files that come and go.
+Files are compared, not rows, so compaction shows as files added and removed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.display.html import amount, facts, grid, section
-from paimon_spark.options.secrets import shown_changes
+from paimon_spark.display import amount, facts, grid, section
+from paimon_spark.options.known import shown_changes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,12 +21,12 @@ class Side:
     """One of the two versions.
 
     Attributes:
-        version: as it was asked for; the branch's name when nothing was.
+        version: as requested; the branch's name when none was.
         label: the same in words, such as `tag 'v1'` or `head of main`.
-        branch: where it lies.
+        branch: the branch that it is on.
         snapshot_id: None for a branch without snapshots.
-        time_ms: when that was committed, epoch milliseconds.
-        total_rows: physical rows alive, before merging; None where the snapshot does not say.
+        time_ms: when it was committed, epoch milliseconds.
+        total_rows: physical rows alive, before merging; None when unknown.
     """
 
     version: str
@@ -40,7 +40,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDiff:
-    """What differs in one partition. `added` is only in the new version, `removed` only in the old.
+    """The differences in one partition. `added` is only in the new version, `removed` only in the old.
 
     Attributes:
         partition: values as text by column, None for null; empty in a table without partitions.
@@ -84,7 +84,7 @@ class ColumnChange:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What tells two versions of a table apart. `added` is only in the new one, `removed` only in the old.
+    """The differences between two versions of a table. `added` is only in the new one, `removed` only in the old.
 
     Attributes:
         rows_added, rows_removed: physical rows of those files, before merging.
@@ -92,8 +92,8 @@ class Diff:
         partitions: those that differ, sorted by name.
         options: old and new text of the table options that differ, by key; None where one is not set.
         common_snapshot_id: the newest snapshot that both histories share; None when they share none, or none known.
-        ahead: commits of the new version that the old lacks; None when it cannot be told.
-        behind: commits of the old version that the new lacks; None when it cannot be told.
+        ahead: commits of the new version that the old lacks; None when unknown.
+        behind: commits of the old version that the new lacks; None when unknown.
         files: one row for each file that differs: `change` (added, removed, changed), `partition`, `bucket`,
             `file_name`, `level`, `row_count`, `file_size`, `deleted_rows` (more deleted by its vector).
     """
@@ -124,7 +124,7 @@ class Diff:
         return not (self.files_added or self.files_removed or self.files_changed or self.columns or self.options)
 
     def __str__(self) -> str:
-        """What differs, a line each, as text that may hold anything that names can hold."""
+        """The differences as text, one per line."""
         lines = [f"{self.table}: {self.old.label} -> {self.new.label}"]
         if self.ahead is not None and self.behind is not None:
             lines.append(f"  commits: {self.ahead} ahead, {self.behind} behind")
@@ -142,29 +142,24 @@ class Diff:
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values that JSON can hold, without the list of files and without secrets."""
         out: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "files"}
-        out["old"], out["new"] = _plain(self.old), _plain(self.new)
-        out["partitions"] = [{**_plain(p), "name": p.name} for p in self.partitions]
-        out["columns"] = [_plain(c) for c in self.columns]
+        out["old"], out["new"] = asdict(self.old), asdict(self.new)
+        out["partitions"] = [{**asdict(p), "name": p.name} for p in self.partitions]
+        out["columns"] = [asdict(c) for c in self.columns]
         out["options"] = {key: list(pair) for key, pair in shown_changes(self.options).items()}
         return {**out, "is_same": self.is_same}
 
     def _repr_html_(self) -> str:
-        ahead = (
+        related = (
             "shares no snapshot with"
             if self.common_snapshot_id is None
-            else (f"{self.ahead} ahead of and {self.behind} behind")
-        )
-        told = (
-            f"{self.new.label} is {ahead} {self.old.label}"
-            if self.common_snapshot_id is not None
-            else (f"{self.new.label} {ahead} {self.old.label}")
+            else f"is {self.ahead} ahead of and {self.behind} behind"
         )
         parts = [
             facts(
                 {
                     "old": _side(self.old),
                     "new": _side(self.new),
-                    "related": told,
+                    "related": f"{self.new.label} {related} {self.old.label}",
                     "added": _sum(self.files_added, self.rows_added, self.bytes_added),
                     "removed": _sum(self.files_removed, self.rows_removed, self.bytes_removed),
                     "changed": f"{self.files_changed:,} files, {self.rows_deleted:,} rows deleted, "
@@ -184,19 +179,13 @@ class Diff:
             ]
             parts.append(grid(("partition", "added", "removed", "changed files"), rows))
         if self.columns:
-            parts.append(
-                grid(("column", "change", "old", "new"), [(c.name, c.kind, c.old, c.new) for c in self.columns])
-            )
+            columns = [(c.name, c.kind, c.old, c.new) for c in self.columns]
+            parts.append(grid(("column", "change", "old", "new"), columns))
         if self.options:
-            parts.append(
-                grid(("option", "old", "new"), [(k, *pair) for k, pair in sorted(shown_changes(self.options).items())])
-            )
+            options = [(k, *pair) for k, pair in sorted(shown_changes(self.options).items())]
+            parts.append(grid(("option", "old", "new"), options))
         title = f"{self.table}: {self.old.version} → {self.new.version}"
         return section(title, "the same" if self.is_same else "", *parts)
-
-
-def _plain(value: Any) -> dict[str, Any]:
-    return {f.name: getattr(value, f.name) for f in fields(value)}
 
 
 def _side(side: Side) -> str:

@@ -1,13 +1,13 @@
-"""A branch becomes main's history: merge_branch and fast_forward. What main loses by it is kept as a branch.
+"""merge_branch and fast_forward: replace main's history by a branch's, with a backup.
 
-The two differ where main has every commit of the branch already: a merge does nothing then, so that it is safe to
-repeat while main goes on; a fast-forward takes main back to the branch.
+They differ where main already has every commit of the branch: a merge does nothing, so that it can be repeated while
+main continues; a fast-forward takes main back to the branch.
 
-Readers see main as it was or as it will be, all of it at once: the new main is first laid down whole beside, in a
-directory below `branch/` whose name begins with `.merge-`; then MAIN-BRANCH names that directory, which every open of
-the table looks at; then main's own directory is written over, in an order that suits engines that do not know
-MAIN-BRANCH; then MAIN-BRANCH is as before and the directory beside goes. Commits on main meanwhile are turned away
-(`commit.still_there`).
+Readers see main before or after, never a mix: the new main is first written to a directory below `branch/` whose name
+starts with `.merge-`; then MAIN-BRANCH, which every open of the table reads, names that directory; then main's own
+directory is replaced, in an order that is safe for engines that do not know MAIN-BRANCH; then MAIN-BRANCH is restored
+and the directory is deleted. Our own concurrent commits to main fail (`engine.commit.verify`). Commits of other engines
+to the replaced history are moved to the backup branch.
 
 Source: PIP-14, Merge Branch To Main; Java `utils/FileSystemBranchManager.fastForward`.
 """
@@ -18,62 +18,68 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Final
 
-from paimon_spark.commit.retry import now_ms
-from paimon_spark.display.values import ShownAsFacts
-from paimon_spark.maintenance.changes import Delete, DeleteTree, Put, Step, TableChange
-from paimon_spark.maintenance.expire_snapshots import dry
-from paimon_spark.maintenance.intents import change_table
+from paimon_spark.display import ShownAsFacts
+from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.removal import Removed
+from paimon_spark.metadata.branches import Fork
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import Delete, DeleteTree, Put, Step, TableChange
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.refs.forks import Fork
-from paimon_spark.refs.guards import guard_name
-from paimon_spark.versioning.late_commits import keep_late_commits
-from paimon_spark.versioning.notes import later_notes, put_notes, read_notes
-from paimon_spark.versioning.publication import (
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.snapshots import list_snapshot_ids
+from paimon_spark.metadata.tags import guard_name
+from paimon_spark.versioning.branch_state import (
+    STAGING_PREFIX,
+    BranchState,
+    Ref,
+    create_state,
+    delete_snapshot,
+    directory_path,
+    latest_path,
+    main_branch_path,
+    read_branch_state,
+    replace_state,
+    snapshot_path,
+)
+from paimon_spark.versioning.new_main import without_expiration
+from paimon_spark.versioning.publish import (
     Publication,
     backup_steps,
     fork_put,
     fork_steps,
     guard_put,
-    late_branch,
+    late_commits_branch,
+    late_commits_branch_steps,
+    newer_sink_logs,
+    put_sink_logs,
     read_publication,
     released,
     with_guard_of_backup,
+    with_sink_logs,
 )
-from paimon_spark.versioning.published import without_life_time
-from paimon_spark.versioning.staging import (
-    STAGING_PREFIX,
-    directory_path,
-    laid_down,
-    main_branch_path,
-    written_over,
-)
+from paimon_spark.versioning.relation import follows
 
 _LOG = logging.getLogger(__name__)
 
 KIND = "merge-branch"
-_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class MergeResult(ShownAsFacts):
-    """What publishing a branch did, or with a dry run would.
+    """What publishing a branch did, or with a dry run would do.
 
     Attributes:
-        branch: that was published; it lives on.
+        branch: the published branch, which stays.
         fork_snapshot_id: the newest snapshot that main and the branch shared; None when they shared none.
-        published_snapshot_id: main's head now.
-        moved_snapshots, moved_tags: that main has got.
-        discarded_snapshots, discarded_tags: that main had and has no more, or of the same name but not the same.
-        discarded_schemas: ids of schemas that main had and has no more, or not the same.
+        published_snapshot_id: main's new head.
+        moved_snapshots, moved_tags: added to main.
+        discarded_snapshots, discarded_tags: removed from main, or replaced by others of the same id or name.
+        discarded_schemas: ids of schemas removed from main, or replaced.
         backup_branch: the branch that keeps what was discarded; None when nothing was, or with `backup=False`.
-        removed: files that nothing needs any more and that were deleted.
-        already_merged: main had every commit of the branch before, so nothing was done; after `fast_forward`: main was
-            the branch before.
+        removed: deleted files that nothing else needed.
+        already_merged: main already had every commit of the branch, so nothing was done; of `fast_forward`: main
+            already equalled the branch.
     """
 
     branch: str
@@ -96,80 +102,35 @@ def merge_branch(
     snapshot: int | str | None = None,
     backup: bool = True,
     dry_run: bool = False,
+    takes_back: bool = False,
     clock_ms: Callable[[], int] = now_ms,
     wait_ms: int = 60_000,
 ) -> MergeResult:
-    """Make a branch's history main's: its snapshots, tags and schemas after the point where it left main.
+    """Make a branch's history main's: its snapshots, tags and schemas after the fork.
 
-    Main's own after that point go; they are kept as a branch `main-backup-<time>`, unless `backup` is False. The
-    branch lives on and is from then on one that left main at its published snapshot. Nothing happens when main has
-    every commit of the branch already.
+    What main has after the fork is kept as a branch `main-backup-<time>`, unless `backup` is False. The branch stays,
+    forked from main at its published snapshot. Nothing happens when main already has every commit of the branch, unless
+    `takes_back` (a fast-forward): then main goes back to the branch, and also gets its tags up to the fork, where their
+    names are free.
 
-    Args:
-        handle: main of the table.
-        name: the branch.
-        snapshot: a snapshot id, tag or version of the branch: that becomes main's head, and nothing after it.
-        backup: keep what main loses as a branch.
-        dry_run: only tell what would happen; the backup is named after the time of the call.
-        clock_ms: epoch milliseconds.
-        wait_ms: how long to wait for another operation on the table's refs.
-
-    Raises:
-        BranchNotFoundError, InvalidInputError: there is no such branch, it is empty, or is main; the snapshot is none
-            of the branch, or none after the point where it left main.
-        OperationInProgressError, UnsafeDeletionError, StorageError: as `intents.change_table`.
+    Source: Java `utils/FileSystemBranchManager.fastForward`, which keeps no backup.
     """
-    return _publish(handle, name, snapshot, backup, dry_run, clock_ms, wait_ms, takes_back=False)
-
-
-def fast_forward(
-    handle: TableHandle,
-    name: str,
-    *,
-    snapshot: int | str | None = None,
-    backup: bool = True,
-    dry_run: bool = False,
-    clock_ms: Callable[[], int] = now_ms,
-    wait_ms: int = 60_000,
-) -> MergeResult:
-    """Make main what a branch is, also where main has every commit of the branch and more: then it is taken back.
-
-    As `merge_branch` otherwise, except that main also gets the branch's tags up to the fork, where their names are
-    free. What main has after the fork is kept as a branch, unless `backup` is False.
-
-    Source: Java `utils/FileSystemBranchManager.fastForward`, which keeps nothing.
-    """
-    return _publish(handle, name, snapshot, backup, dry_run, clock_ms, wait_ms, takes_back=True)
-
-
-def _publish(
-    handle: TableHandle,
-    name: str,
-    snapshot: int | str | None,
-    backup: bool,
-    dry_run: bool,
-    clock_ms: Callable[[], int],
-    wait_ms: int,
-    *,
-    takes_back: bool,
-) -> MergeResult:
-    plans: list[Publication] = []
     verb = "the fast-forward" if takes_back else "the merge"
+    publication: Publication | None = None
 
     def plan() -> TableChange | None:
+        nonlocal publication
         publication = read_publication(
             handle, name, verb, snapshot=snapshot, backup=backup, now_ms=clock_ms(), takes_back=takes_back
         )
-        plans.append(publication)
-        if publication.is_nothing:
+        if publication.changes_nothing:
             return None
-        notes, of_branch = (read_notes(handle, line.directory) for line in (publication.main, publication.source.line))
-        return merge_change(publication, uuid.uuid4().hex[:12], notes, of_branch)
+        return merge_change(with_sink_logs(publication), uuid.uuid4().hex[:12])
 
-    removed = dry(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
-    publication = plans[-1]
-    if publication.is_nothing:
-        done = publication.done
+    removed = change_table(handle, KIND, plan, dry_run=dry_run, wait_ms=wait_ms)
+    assert publication is not None
+    if publication.changes_nothing:
+        done = publication.new_main
         return MergeResult(name, done.fork_id, publication.main.head, removed=removed, already_merged=True)
     if dry_run:
         return _result(publication, removed, ())
@@ -178,24 +139,15 @@ def _publish(
     return result
 
 
-def merge_change(
-    plan: Publication, staging_id: str, notes: Mapping[str, str] = _NONE, of_branch: Mapping[str, str] = _NONE
-) -> TableChange:
-    """The whole merge as steps; pure.
-
-    Args:
-        plan: what was read.
-        staging_id: part of the name of the directory beside.
-        notes: what streaming queries noted on main, by name of the file.
-        of_branch: what they noted on the branch.
-    """
-    new = with_guard_of_backup(plan.done.line, plan)
+def merge_change(plan: Publication, staging_id: str) -> TableChange:
+    """The merge as steps; `staging_id` is part of the staging directory's name."""
+    new = with_guard_of_backup(plan.new_main.state, plan)
     staging = STAGING_PREFIX + staging_id
     before = plan.handle.layout.main_branch
-    head = without_life_time(plan.head)
+    head = without_expiration(plan.head)
     branch = plan.source.name
     guard = guard_name(branch)
-    old, later = plan.fork, later_notes(notes, of_branch)
+    old, later = plan.fork, newer_sink_logs(plan.main_logs, plan.branch_logs)
     record = Fork(
         MAIN,
         plan.source.head,
@@ -205,21 +157,21 @@ def merge_change(
         {**({} if old is None else old.guards), MAIN: guard},
     )
     steps: tuple[Step, ...] = (
-        *(() if plan.backup is None else put_notes(plan.backup.directory, notes)),
+        *(() if plan.backup is None else put_sink_logs(plan.backup.directory, plan.main_logs)),
         *backup_steps(plan),
-        *put_notes(staging, {**notes, **later}),
-        *laid_down(replace(new, directory=staging)),
+        *put_sink_logs(staging, {**plan.main_logs, **later}),
+        *create_state(replace(new, directory=staging)),
         Put(main_branch_path(), staging),
-        *put_notes(plan.main.directory, later),
-        *written_over(plan.main, new, plan.late),
-        *late_branch(plan, plan.main.directory),
-        guard_put(plan.source.line.directory, branch, head),
-        fork_put(plan.source.line.directory, record),
+        *put_sink_logs(plan.main.directory, later),
+        *replace_state(plan.main, new, plan.late),
+        *late_commits_branch(plan, plan.main.directory),
+        guard_put(plan.source.state.directory, branch, head),
+        fork_put(plan.source.state.directory, record),
         *fork_steps(plan),
         Delete(main_branch_path()) if before is None else Put(main_branch_path(), before),
         DeleteTree(directory_path(staging)),
     )
-    source = plan.source.line
+    source = plan.source.state
     now = replace(source, tags={**source.tags, guard: head})
     kept = [now, *([] if plan.backup is None else [plan.backup])]
     gone = (*released(plan.main, new, kept), *released(source, now, [new, *kept]))
@@ -228,7 +180,7 @@ def merge_change(
 
 
 def _result(plan: Publication, removed: Removed, late: tuple[int, ...]) -> MergeResult:
-    done = plan.done
+    done = plan.new_main
     is_kept = plan.backup is not None or late
     return MergeResult(
         plan.source.name,
@@ -242,3 +194,75 @@ def _result(plan: Publication, removed: Removed, late: tuple[int, ...]) -> Merge
         plan.late if is_kept else None,
         removed,
     )
+
+
+LATE_KIND = "keep-late-commits"
+
+
+def keep_late_commits(plan: Publication, *, wait_ms: int = 60_000) -> tuple[int, ...]:
+    """Move snapshots that follow main's former head to the backup branch; returns their ids. Two listings for none.
+
+    A backup branch is created for them even when main lost nothing else. Snapshots that follow the published head
+    stay, and so do those where it is unknown, for the doctor to report. An error leaves main published.
+    """
+    if plan.late is None or not (_moved_aside(plan, plan.late) or _is_beyond(plan)):
+        return ()
+    kept: list[int] = []
+
+    def change() -> TableChange | None:
+        assert plan.late is not None
+        place, now = plan.late, read_branch_state(plan.handle)
+        there = read_branch_state(plan.handle.on_branch_directory(place)).snapshots
+        aside = {i: there[i] for i in _moved_aside(plan, place) if i in there}
+        late = _late(plan, now, aside)
+        ids = {ref.id for ref in late}
+        kept.extend(sorted({*aside, *ids}))
+        if not kept:
+            return None
+        steps: tuple[Step, ...] = (
+            *(Put(snapshot_path(place, ref.id), ref.text) for ref in late),
+            *(late_commits_branch_steps(plan, place, plan.main.directory) if plan.backup is None and not aside else ()),
+            Put(latest_path(place), str(kept[-1])),
+            # Other engines trust a hint even when it names a missing snapshot.
+            Put(latest_path(plan.main.directory), str(max(now.snapshots.keys() - ids))),
+            *(delete_snapshot(now, ref.id) for ref in reversed(late)),
+        )
+        return TableChange(LATE_KIND, "keeping commits made while main was replaced", steps)
+
+    change_table(plan.handle, LATE_KIND, change, wait_ms=wait_ms)
+    if kept:
+        _LOG.warning(
+            "snapshots %s were committed to the former main of table %s while it was replaced; they are on branch %r",
+            kept,
+            plan.handle.name,
+            plan.late,
+        )
+    return tuple(kept)
+
+
+def _moved_aside(plan: Publication, place: str) -> list[int]:
+    """Ids of snapshots in the backup's directory that are not of the plan."""
+    planned = {plan.main.head} if plan.backup is None else plan.backup.snapshots.keys()
+    return [i for i in list_snapshot_ids(plan.handle.on_branch_directory(place)) if i not in planned]
+
+
+def _is_beyond(plan: Publication) -> bool:
+    """Whether main has snapshots after the published head."""
+    return plan.main.head > 0 and max(list_snapshot_ids(plan.handle), default=0) > plan.source.head
+
+
+def _late(plan: Publication, now: BranchState, aside: Mapping[int, Ref]) -> list[Ref]:
+    """The newest snapshots of main that follow its former head, or one moved aside, ascending.
+
+    Before them there may be snapshots that follow the published head, made while the former one still existed.
+    """
+    former = aside[max(aside)] if aside else plan.main.snapshots.get(plan.main.head)
+    found = None if former is None else now.snapshots.get(former.id + 1)
+    if former is None or found is None or found.id <= plan.source.head:
+        return []
+    if follows(plan.handle, former.snapshot, found.snapshot) is not True:
+        return []
+    published = now.snapshots.get(former.id)
+    if published is not None and follows(plan.handle, published.snapshot, found.snapshot) is not False:
+        return []
+    return [ref for i, ref in sorted(now.snapshots.items()) if i >= found.id]

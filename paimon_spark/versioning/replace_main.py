@@ -1,8 +1,8 @@
-"""`main` comes to mean a branch: MAIN-BRANCH is pointed at it, and the former main goes.
+"""Make `main` mean a branch, by the file MAIN-BRANCH, and delete the former main.
 
-What the branch needs of the former main is copied to it first: snapshots and tags from before it left main, schemas,
-consumers, what streaming queries noted of the batches that they committed. Whoever opens main then finds the branch;
-who had opened it before finds its files until they are gone, and then that there is no schema, and opens it anew.
+First the branch gets what it needs of the former main: snapshots and tags from before the fork, schemas, consumers and
+sink logs. Later opens of main find the branch; readers that opened main before read its files until they are deleted,
+then find no schema and open it again.
 
 Source: PIP-14, Replace Main With Branch; Paimon between 2024-05-28 and 2024-06-27 (`FileSystemBranchManager`).
 """
@@ -10,66 +10,64 @@ Source: PIP-14, Replace Main With Branch; Paimon between 2024-05-28 and 2024-06-
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Final
 
-from paimon_spark.commit.retry import now_ms
-from paimon_spark.display.values import ShownAsFacts
-from paimon_spark.maintenance.changes import Delete, DeleteTree, Put, SetAside, Step, TableChange
-from paimon_spark.maintenance.expire_snapshots import dry
-from paimon_spark.maintenance.intents import change_table
+from paimon_spark.display import ShownAsFacts
+from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.maintenance.roots import Root, RootKind
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import Delete, DeleteTree, Put, Root, RootKind, SetAside, Step, TableChange
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.refs.guards import guard_name, guarded_branch
-from paimon_spark.versioning.line import Line
-from paimon_spark.versioning.notes import later_notes, put_notes, read_notes
-from paimon_spark.versioning.publication import (
-    Publication,
-    backup_steps,
-    fork_steps,
-    late_branch,
-    read_publication,
-    released,
-    with_guard_of_backup,
-)
-from paimon_spark.versioning.staging import (
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.tags import guard_name, guarded_branch
+from paimon_spark.versioning.branch_state import (
+    BranchState,
+    delete_snapshot,
     directory_path,
     layout_of,
     main_branch_path,
     relative,
-    schemas_gone,
-    snapshot_gone,
+    replace_state,
     tag_path,
-    written_over,
+    withdraw_schemas,
+)
+from paimon_spark.versioning.publish import (
+    Publication,
+    backup_steps,
+    fork_steps,
+    late_commits_branch,
+    newer_sink_logs,
+    put_sink_logs,
+    read_publication,
+    released,
+    with_guard_of_backup,
+    with_sink_logs,
 )
 
 _LOG = logging.getLogger(__name__)
 
 KIND = "replace-main"
-_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 WARNING: Final = (
-    "Java Paimon 0.9 and newer, and pypaimon, do not read the file MAIN-BRANCH: they find no main in this table any "
-    "more, and read it as a branch by its own name"
+    "Java Paimon 0.9 and newer, and pypaimon, do not read the file MAIN-BRANCH: they no longer find main in this "
+    "table, and can only read it as a branch by its own name"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaceResult(ShownAsFacts):
-    """What replacing main did, or with a dry run would.
+    """What replacing main did, or with a dry run would do.
 
     Attributes:
-        branch: that main means now.
+        branch: the branch that main means now.
         former_main: the branch that main meant before; `main` for the table's own directory.
         fork_snapshot_id: the newest snapshot that both shared; None when they shared none.
-        copied_snapshots, copied_tags: that the branch got of the former main.
-        discarded_snapshots, discarded_tags, discarded_schemas: of the former main, that the branch does not have.
+        copied_snapshots, copied_tags: copied from the former main to the branch.
+        discarded_snapshots, discarded_tags, discarded_schemas: of the former main, which the branch lacks.
         backup_branch: the branch that keeps what was discarded; None when nothing was, or with `backup=False`.
-        removed: files that nothing needs any more and that were deleted.
-        warning: what other engines make of such a table.
+        removed: deleted files that nothing else needed.
+        warning: how other engines read such a table.
     """
 
     branch: str
@@ -94,33 +92,19 @@ def replace_main(
     clock_ms: Callable[[], int] = now_ms,
     wait_ms: int = 60_000,
 ) -> ReplaceResult:
-    """Make `main` mean a branch, and drop the former main.
-
-    Args:
-        handle: main of the table.
-        name: the branch.
-        backup: keep what the former main had after the branch left it, as a branch `main-backup-<time>`.
-        dry_run: only tell what would happen; the backup is named after the time of the call.
-        clock_ms: epoch milliseconds.
-        wait_ms: how long to wait for another operation on the table's refs.
-
-    Raises:
-        BranchNotFoundError, InvalidInputError: there is no such branch, it is empty, or main already.
-        OperationInProgressError, UnsafeDeletionError, StorageError: as `intents.change_table`.
-    """
-    plans: list[tuple[Publication, Line, Mapping[str, str], Mapping[str, str]]] = []
+    """Make `main` mean a branch, and delete the former main."""
+    plans: list[tuple[Publication, BranchState]] = []
 
     def plan() -> TableChange:
         publication = read_publication(handle, name, "replacing main", snapshot=None, backup=backup, now_ms=clock_ms())
-        own, former = (read_notes(handle, line.directory) for line in (publication.source.line, publication.main))
-        plans.append((publication, promoted(publication), former, own))
+        plans.append((with_sink_logs(publication), promoted_branch(publication)))
         return replace_change(*plans[-1])
 
-    removed = dry(handle, plan()) if dry_run else change_table(handle, KIND, plan, wait_ms=wait_ms)
-    publication, new = plans[-1][:2]
+    removed = change_table(handle, KIND, plan, dry_run=dry_run, wait_ms=wait_ms)
+    publication, new = plans[-1]
     if not dry_run:
-        _LOG.warning("branch %r is main of table %s now: %s", name, handle.name, WARNING)
-    before, done = publication.source.line, publication.done
+        _LOG.warning("branch %r is now main of table %s: %s", name, handle.name, WARNING)
+    before, done = publication.source.state, publication.new_main
     return ReplaceResult(
         name,
         publication.main.directory,
@@ -135,74 +119,61 @@ def replace_main(
     )
 
 
-def promoted(plan: Publication) -> Line:
-    """The branch's line when it is main: all it has, and what it lacks of main's new line."""
-    line, main = plan.source.line, with_guard_of_backup(plan.done.line, plan)
+def promoted_branch(plan: Publication) -> BranchState:
+    """The branch's state as main: its own, and what it lacks of main's new state."""
+    state, main = plan.source.state, with_guard_of_backup(plan.new_main.state, plan)
     own = guard_name(plan.source.name)
     guards = {n: ref for n, ref in main.tags.items() if guarded_branch(n) is not None}
-    tags = {**main.tags, **line.tags, **guards}
+    tags = {**main.tags, **state.tags, **guards}
     return replace(
-        line,
-        snapshots={**main.snapshots, **line.snapshots},
+        state,
+        snapshots={**main.snapshots, **state.snapshots},
         tags={n: ref for n, ref in tags.items() if n != own},
-        changelogs={**main.changelogs, **line.changelogs},
-        schemas={**main.schemas, **line.schemas},
-        consumers={**plan.main.consumers, **line.consumers},
+        changelogs={**main.changelogs, **state.changelogs},
+        schemas={**main.schemas, **state.schemas},
+        consumers={**plan.main.consumers, **state.consumers},
     )
 
 
-def replace_change(
-    plan: Publication, new: Line, former: Mapping[str, str] = _NONE, own: Mapping[str, str] = _NONE
-) -> TableChange:
-    """The whole operation as steps; pure.
-
-    Args:
-        plan: what was read.
-        new: `promoted(plan)`.
-        former: what streaming queries noted on the former main, by name of the file.
-        own: what they noted on the branch.
-    """
-    name, old = plan.source.name, plan.source.line
-    consumers = relative(layout_of(old.directory).consumer_dir)
-    parents = {p: line for p, line in plan.source.between.items() if guard_name(name) in line.tags}
+def replace_change(plan: Publication, new: BranchState) -> TableChange:
+    """The whole operation as steps; pure."""
+    name, old = plan.source.name, plan.source.state
+    consumers, sinks = relative(layout_of(old.directory).consumer_dir), relative(layout_of(MAIN).sink_dir)
+    parents = {p: state for p, state in plan.source.between.items() if guard_name(name) in state.tags}
     steps: tuple[Step, ...] = (
         *backup_steps(plan),
-        *written_over(old, new),
+        *replace_state(old, new),
         *(
             Put(f"{consumers}/consumer-{consumer}", text)
             for consumer, text in sorted(new.consumers.items())
             if consumer not in old.consumers
         ),
-        *put_notes(old.directory, later_notes(own, former)),
+        *put_sink_logs(old.directory, newer_sink_logs(plan.branch_logs, plan.main_logs)),
         Put(main_branch_path(), name),
         Delete(f"{directory_path(old.directory)}/FORK"),
         *(Delete(tag_path(parent, guard_name(name))) for parent in sorted(parents)),
         *fork_steps(plan, former_goes=True),
-        *_dropped(plan.main, plan.late),
-        *late_branch(plan, old.directory),
-        *(Delete(f"{relative(layout_of(plan.main.directory).sink_dir)}/{n}") for n in _kept_apart(plan.main, former)),
+        *_delete_main(plan.main, plan.late),
+        *late_commits_branch(plan, old.directory),
+        # The sink logs of a branch are deleted with its directory.
+        *(Delete(f"{sinks}/{n}") for n in sorted(plan.main_logs) if plan.main.directory == MAIN),
     )
     kept = [new, *([] if plan.backup is None else [plan.backup])]
     gone = (
         *released(plan.main, None, kept),
         *released(old, new, kept),
         *(
-            Root(RootKind.TAG, parent, guard_name(name), line.tags[guard_name(name)].snapshot)
-            for parent, line in sorted(parents.items())
+            Root(RootKind.TAG, parent, guard_name(name), state.tags[guard_name(name)].snapshot)
+            for parent, state in sorted(parents.items())
         ),
     )
     return TableChange(KIND, f"replacing main by branch {name!r}", steps, gone)
 
 
-def _kept_apart(main: Line, notes: Mapping[str, str]) -> list[str]:
-    """The notes that do not go with the former main's directory: only a branch has one to itself."""
-    return sorted(notes) if main.directory == MAIN else []
+def _delete_main(main: BranchState, late: str | None) -> tuple[Step, ...]:
+    """Delete a former main: its schemas first, which make it visible; its head last of the snapshots.
 
-
-def _dropped(main: Line, late: str | None) -> tuple[Step, ...]:
-    """Take a former main away: its schemas first, which say that it is there; the head last of the snapshots.
-
-    What other engines committed to it meanwhile goes to the directory of the branch `late`.
+    Concurrent commits of other engines are moved to the directory of the branch `late`.
     """
     layout = layout_of(main.directory)
     rest = (
@@ -214,9 +185,9 @@ def _dropped(main: Line, late: str | None) -> tuple[Step, ...]:
         *(
             [DeleteTree(relative(layout.schema_dir))]
             if main.directory == MAIN
-            else schemas_gone(relative(layout.schema_dir), main.schemas)
+            else withdraw_schemas(relative(layout.schema_dir), main.schemas)
         ),
-        *(snapshot_gone(main, i) for i in sorted(main.snapshots)),
+        *(delete_snapshot(main, i) for i in sorted(main.snapshots)),
         *(() if late is None else [SetAside(relative(layout.snapshot_dir), relative(layout_of(late).snapshot_dir))]),
         *(DeleteTree(relative(path)) for path in rest),
     )

@@ -1,41 +1,49 @@
-"""Savepoints: a full compaction, and a tag of the snapshot that it made; by hand or once in so many days.
+"""Savepoints: compact a branch fully and tag the result, on request or every few days.
 
-A savepoint lives until it is deleted, whatever option `tag.default-time-retained` says.
+A savepoint stays until it is deleted, whatever option `tag.default-time-retained` says.
 
 Source: PIP-4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from datetime import datetime, time, timedelta, timezone
+from collections.abc import Callable
+from datetime import datetime, time, timedelta
 from typing import Final, TypeAlias
 
-from paimon_spark.compaction.branch import compact_branch
-from paimon_spark.compaction.run import CompactResult
+from paimon_spark.engine.compaction.run import compact_branch
+from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError, TagAlreadyExistsError
-from paimon_spark.maintenance.changes import TableChange
-from paimon_spark.maintenance.expire_snapshots import dry, reopened
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, Tag
+from paimon_spark.maintenance.change import change_branch, reopened
 from paimon_spark.maintenance.removal import Removed
+from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import TableChange
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
-from paimon_spark.options.tags import SavepointOptions, parse_savepoint_options, parse_tag_options
-from paimon_spark.refs.forks import same_snapshot
-from paimon_spark.refs.savepoints import Savepoint, get_savepoint, savepoint_id_of, savepoint_tag
-from paimon_spark.refs.tags import find_tag, get_tag, tag_names
-from paimon_spark.refs.timestamp import zone_of
-from paimon_spark.spec.snapshot import CommitKind, Snapshot, Tag
-from paimon_spark.versioning.reopening import change_branch
-from paimon_spark.versioning.tag_source import check_still_there
-from paimon_spark.versioning.tag_steps import create_steps, deletion
+from paimon_spark.metadata.tags import (
+    Savepoint,
+    find_tag,
+    get_savepoint,
+    get_tag,
+    savepoint_id_of,
+    savepoint_tag,
+    tag_names,
+)
+from paimon_spark.metadata.version import zone_of
+from paimon_spark.options.retention import SavepointOptions
+from paimon_spark.versioning.tag_steps import (
+    check_not_expired,
+    create_steps,
+    delete_tags_change,
+    local_time,
+)
 
 Compact: TypeAlias = Callable[[TableHandle], CompactResult]
-"""Compacts a branch fully, wherever."""
+"""Compacts a branch fully, in this process or in a Spark job."""
 
 _ATTEMPTS: Final = 3
 _NO_ROWS: Final = (CommitKind.COMPACT, CommitKind.ANALYZE)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_RECORDS_EXPIRE: Final = "record-level.expire-time"
 
 
 def compact_here(handle: TableHandle) -> CompactResult:
@@ -44,22 +52,10 @@ def compact_here(handle: TableHandle) -> CompactResult:
 
 
 def create_savepoint(handle: TableHandle, *, compact: Compact = compact_here, wait_ms: int = 60_000) -> Savepoint:
-    """Compact the branch fully and keep the snapshot that this makes, under the name `savepoint-<its id>`.
+    """Compact the branch fully and tag the resulting snapshot as `savepoint-<its id>`.
 
-    When nothing was written since the last savepoint, that one is returned. A branch that is compact already gets no
-    new snapshot. Rows that others commit meanwhile may be in the savepoint or not; the compacted ones are.
-
-    Args:
-        handle: the branch.
-        compact: how to compact it.
-        wait_ms: how long to wait for another process that changes the table's refs.
-
-    Raises:
-        SnapshotNotFoundError: there is no snapshot yet; SnapshotExpiredError: it expired at once.
-        TagAlreadyExistsError: another engine gave the name to another snapshot.
-        CommitError: others were faster than the compaction every time.
-        UnsupportedFeatureError: such a table cannot be compacted.
-        OperationInProgressError: another process changes the table's refs all the time.
+    When nothing was written since the last savepoint, that one is returned. A branch that is already compact gets no
+    new snapshot. Rows of concurrent commits may or may not be in the savepoint.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         handle = reopened(handle)
@@ -67,50 +63,43 @@ def create_savepoint(handle: TableHandle, *, compact: Compact = compact_here, wa
         if head is None:
             raise SnapshotNotFoundError(
                 f"{handle.describe()} has no snapshot yet, so there is nothing to save; write rows first",
-                table=handle.name,
-                branch=handle.branch,
+                **handle.context,
             )
         last = _last(handle)
         if last is not None and _holds_all(handle, last.snapshot, head):
             return last
         compacted = compact(handle).snapshot or head
-        saved = _save(handle, compacted, wait_ms, insists=attempt == _ATTEMPTS)
+        saved = _save(handle, compacted, wait_ms, is_last_attempt=attempt == _ATTEMPTS)
         if saved is not None:
             return saved
-    raise AssertionError("the last attempt insists")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def delete_savepoint(handle: TableHandle, savepoint_id: int, *, dry_run: bool = False) -> Removed:
-    """Delete a savepoint, and the files that nothing else needs then.
-
-    Raises:
-        SavepointNotFoundError: there is none of this id; lists those there are.
-        InvalidInputError: the id is no number.
-        UnsafeDeletionError: it cannot be told what else needs its files; nothing was deleted.
-        OperationInProgressError: another process changes the table's refs all the time.
-    """
+    """Delete a savepoint, and the files that nothing else needs."""
     if isinstance(savepoint_id, bool) or not isinstance(savepoint_id, int):
         raise InvalidInputError(
-            f"{savepoint_id!r} is no savepoint of {handle.describe()}: give its id, a number", argument="savepoint_id"
+            f"{savepoint_id!r} is not a savepoint of {handle.describe()}: give its id, a number",
+            argument="savepoint_id",
         )
 
     def plan(branch: TableHandle) -> TableChange:
         tag = Tag(savepoint_tag(savepoint_id), get_savepoint(branch, savepoint_id).snapshot)
         label = f"deletion of savepoint {savepoint_id} on branch {branch.branch!r}"
-        return deletion(branch, [tag], "delete-savepoint", label)
+        return delete_tags_change(branch, [tag], "delete-savepoint", label)
 
-    return dry(handle, plan(reopened(handle))) if dry_run else change_branch(handle, "delete-savepoint", plan)
+    return change_branch(handle, "delete-savepoint", plan, dry_run=dry_run)
 
 
 def run_periodic_savepoint(
     handle: TableHandle, snapshot: Snapshot, *, compact: Compact = compact_here, wait_ms: int = 60_000
 ) -> Savepoint | None:
-    """Make the savepoint that is due once `snapshot` is the head, if one is; for after a commit.
+    """Create the savepoint that is due once `snapshot` is the head, if any; called after commits.
 
     Costs nothing without the options `savepoint.create-time` and `savepoint.create-interval`; when none is due, a
-    listing of the tags and one of them. Raises as `create_savepoint`, and InvalidOptionError.
+    listing and one read. Raises as `create_savepoint`, and InvalidOptionError.
     """
-    options = parse_savepoint_options(handle.options.raw)
+    options = handle.options.savepoints
     if options is None:
         return None
     last = _last(handle)
@@ -120,52 +109,39 @@ def run_periodic_savepoint(
 
 
 def is_due(options: SavepointOptions, commit_ms: int, last_ms: int | None) -> bool:
-    """Whether a commit is the one that makes a savepoint.
+    """Whether a savepoint is due at a commit; times are epoch milliseconds, `last_ms` of the last savepoint's snapshot.
 
-    The day of a savepoint begins at the create time and lasts a day. The next one is due so many days later, at the
-    create time; the first one at the first create time that there is a commit after.
-
-    Args:
-        options: when savepoints are made.
-        commit_ms: when the commit was made, epoch milliseconds.
-        last_ms: when the snapshot of the last savepoint was made; None without one.
+    The day of a savepoint starts at the create time. The next one is due `options.days` later, at the create time; the
+    first one at the first commit after a create time.
     """
     zone = zone_of(options.zone)
-    now = _local(commit_ms, zone)
+    now = local_time(commit_ms, zone)
     at = time(options.time_ms // 3_600_000, options.time_ms // 60_000 % 60)
     if last_ms is None:
         return now.time() >= at
-    last = _local(last_ms, zone)
+    last = local_time(last_ms, zone)
     day = last.date() if last.time() >= at else last.date() - timedelta(days=1)
     return now >= datetime.combine(day + timedelta(days=options.days), at)
 
 
-def _local(epoch_ms: int, zone: object) -> datetime:
-    moment = _EPOCH + timedelta(milliseconds=epoch_ms)
-    return moment.astimezone(zone).replace(tzinfo=None)  # type: ignore[arg-type]
-
-
-def _savepoints(handle: TableHandle) -> Iterator[Savepoint]:
-    """The branch's savepoints, the newest first. Tags of other engines that are only named so are passed over."""
+def _last(handle: TableHandle) -> Savepoint | None:
+    """The branch's newest savepoint, skipping tags of other engines that only have such a name."""
     ids = (savepoint_id_of(name) for name in tag_names(handle))
     for savepoint_id in sorted((i for i in ids if i is not None), reverse=True):
         snapshot = get_tag(handle, savepoint_tag(savepoint_id)).snapshot
         if snapshot.id == savepoint_id:
-            yield Savepoint(savepoint_id, snapshot)
-
-
-def _last(handle: TableHandle) -> Savepoint | None:
-    return next(_savepoints(handle), None)
+            return Savepoint(savepoint_id, snapshot)
+    return None
 
 
 def _holds_all(handle: TableHandle, saved: Snapshot, head: Snapshot) -> bool:
-    """Whether the rows of the head are those of `saved`: nothing but compactions came after it."""
+    """Whether the head has the rows of `saved`: only compactions followed it."""
     if saved.id > head.id:
         return False
     alive = head if head.id == saved.id else find_snapshot(handle, saved.id)
     if alive is not None and not same_snapshot(alive, saved):
         return False
-    records_expire = _RECORDS_EXPIRE in handle.options.raw
+    records_expire = handle.options.record_expiry is not None
     at: Snapshot | None = head
     while at is not None and at.id > saved.id:
         if at.commit_kind not in _NO_ROWS or records_expire:
@@ -174,8 +150,8 @@ def _holds_all(handle: TableHandle, saved: Snapshot, head: Snapshot) -> bool:
     return at is not None
 
 
-def _save(handle: TableHandle, snapshot: Snapshot, wait_ms: int, *, insists: bool) -> Savepoint | None:
-    """Tag a snapshot as the savepoint that it is. None, unless `insists`, when it is not there any more."""
+def _save(handle: TableHandle, snapshot: Snapshot, wait_ms: int, *, is_last_attempt: bool) -> Savepoint | None:
+    """Tag a snapshot as savepoint. When the snapshot is gone, None, or an error at the last attempt."""
     tag = Tag(savepoint_tag(snapshot.id), snapshot)
     gone = False
 
@@ -185,29 +161,27 @@ def _save(handle: TableHandle, snapshot: Snapshot, wait_ms: int, *, insists: boo
         if old is not None and same_snapshot(old.snapshot, snapshot):
             return None
         gone = not same_snapshot(find_snapshot(branch, snapshot.id), snapshot)
-        if gone and not insists:
+        if gone and not is_last_attempt:
             return None
         if gone:
             raise SnapshotNotFoundError(
-                f"the compacted snapshot {snapshot.id} of {branch.describe()} is gone before it can be saved, "
-                "each time; does another process roll the table back, or keep too few snapshots?",
-                table=branch.name,
-                branch=branch.branch,
+                f"the compacted snapshot {snapshot.id} of {branch.describe()} was deleted before it could be saved, in "
+                f"{_ATTEMPTS} attempts; check whether another process rolls the table back or keeps too few snapshots",
+                **branch.context,
                 snapshot_id=snapshot.id,
             )
         if old is not None:
             raise TagAlreadyExistsError(
-                f"the savepoint of snapshot {snapshot.id} of {branch.describe()} would be tag {tag.name!r}, but another"
-                f" engine named snapshot {old.snapshot.id} so; delete that tag, or write something and try again",
-                table=branch.name,
-                branch=branch.branch,
+                f"the savepoint of snapshot {snapshot.id} of {branch.describe()} would be tag {tag.name!r}, but "
+                f"another engine gave that name to snapshot {old.snapshot.id}; delete that tag, or write rows first",
+                **branch.context,
                 tag=tag.name,
             )
         label = f"creation of savepoint {snapshot.id} on branch {branch.branch!r}"
-        return TableChange("create-savepoint", label, create_steps(branch, parse_tag_options(branch.options.raw), tag))
+        return TableChange("create-savepoint", label, create_steps(branch, branch.options.tags, tag))
 
     change_branch(handle, "create-savepoint", plan, wait_ms=wait_ms)
     if gone:
         return None
-    check_still_there(handle, tag)
+    check_not_expired(handle, tag)
     return Savepoint(snapshot.id, snapshot)

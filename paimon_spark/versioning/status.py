@@ -1,13 +1,35 @@
-"""TableStatus: how a table stands, at one look. Values; `standing.py` finds them."""
+"""TableStatus: head, sizes, branches, consumers and due maintenance of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from paimon_spark.display.html import amount, facts, grid, moment, section
-from paimon_spark.versioning.doctor.findings import Finding
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.display import amount, facts, grid, moment, section
+from paimon_spark.engine.write.dynamic_buckets import is_cross_partition
+from paimon_spark.errors import CorruptFileError, FileMissingError
+from paimon_spark.format.arrays.arrow_numpy import values
+from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.maintenance.change import check_there, unfinished
+from paimon_spark.maintenance.consumers import list_consumers
+from paimon_spark.maintenance.expiry import may_expire_snapshots
+from paimon_spark.metadata.branches import list_branches
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import MAIN, POSTPONE_BUCKET
+from paimon_spark.metadata.live_files import live_entries
+from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
+from paimon_spark.metadata.tags import guarded_branch, savepoint_id_of, tag_names
+from paimon_spark.versioning.damage import Finding
+from paimon_spark.versioning.doctor import run_doctor
+from paimon_spark.versioning.relation import relation
+from paimon_spark.versioning.tags import expired_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +50,16 @@ class HeadStatus:
 
 @dataclass(frozen=True, slots=True)
 class BranchStatus:
-    """A branch beside main.
+    """A branch besides main.
 
     Attributes:
         is_main: whether `main` means this branch.
-        base: the branch it was made of; None when nothing tells.
+        base: the branch that it was created from; None when unknown.
         base_snapshot_id: the newest snapshot that it shares with that one.
-        base_tag: the tag it was made from.
+        base_tag: the tag that it was created from.
         head: None when nothing was committed yet.
-        ahead: commits that main lacks; None when it cannot be told.
-        behind: commits of main that it lacks; None when it cannot be told.
+        ahead: commits that main lacks; None when unknown.
+        behind: commits of main that it lacks; None when unknown.
     """
 
     name: str
@@ -52,7 +74,7 @@ class BranchStatus:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStatus:
-    """Somebody who reads the branch as a stream.
+    """A named stream that reads the branch.
 
     Attributes:
         next_snapshot_id: the oldest snapshot that it needs.
@@ -66,7 +88,7 @@ class ConsumerStatus:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """How a branch of a table stands.
+    """The status of a branch of a table.
 
     Attributes:
         kind: `append` or `primary key`.
@@ -76,11 +98,11 @@ class TableStatus:
         head: None when nothing was committed yet.
         files, bytes, rows: alive at the head; rows are physical ones, before merging.
         snapshots: alive.
-        tags, savepoints, guards: how many the branch has; tags are those that are neither of the others.
+        tags, savepoints, guards: how many the branch has; `tags` counts the others only.
         branches: of the table, without main, by name.
-        operation: a change of tags or branches that another process is at, or left unfinished; None for none.
-        findings: of `Table.doctor`; None where it was not asked for.
-        due: what wants doing, in words.
+        operation: a change of tags or branches that is running or was left unfinished; None for none.
+        findings: of `Table.doctor`; None when not requested.
+        due: maintenance that is due, as text.
     """
 
     table: str
@@ -110,7 +132,7 @@ class TableStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values that JSON can hold."""
-        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        return dict(_plain(self))
 
     def _repr_html_(self) -> str:
         kind = self.kind if self.merge_engine is None else f"{self.kind}, {self.merge_engine}"
@@ -144,8 +166,8 @@ class TableStatus:
             rows_read = [(c.name, c.next_snapshot_id, c.behind) for c in self.consumers]
             parts.append(grid(("consumer", "next snapshot", "behind"), rows_read))
         if self.findings:
-            told = [(f.severity, f.branch, f.message, f.remedy) for f in self.findings]
-            parts.append(grid(("finding", "branch", "what", "what to do"), told))
+            findings = [(f.severity, f.branch, f.message, f.remedy) for f in self.findings]
+            parts.append(grid(("finding", "branch", "what", "what to do"), findings))
         return section(self.table, f"branch {self.branch}", *parts)
 
 
@@ -154,10 +176,158 @@ def _brief(head: HeadStatus) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, (HeadStatus, BranchStatus, ConsumerStatus, Finding)):
+    if is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, Mapping):
-        return {k: _plain(v) for k, v in value.items()}
-    return getattr(value, "value", value)
+    return [_plain(v) for v in value] if isinstance(value, tuple) else getattr(value, "value", value)
+
+
+_TRIES = 5
+
+
+def read_status(
+    handle: TableHandle, *, with_findings: bool = False, clock_ms: Callable[[], int] = now_ms
+) -> TableStatus:
+    """Read the status of the handle's branch; with `with_findings`, also run the doctor."""
+    check_there(handle)
+    head, entries = _head(handle)
+    tags = tag_names(handle)
+    savepoints = sum(savepoint_id_of(t) is not None for t in tags)
+    guards = sum(guarded_branch(t) is not None for t in tags)
+    schema, newest = handle.schema, 0 if head is None else head.id
+    return TableStatus(
+        table=handle.name,
+        location=handle.location,
+        branch=handle.branch,
+        kind="primary key" if schema.primary_keys else "append",
+        primary_keys=schema.primary_keys,
+        partition_keys=schema.partition_keys,
+        bucket=_bucket(handle),
+        merge_engine=handle.options.merge_engine.value if schema.primary_keys else None,
+        main_branch=handle.layout.main_branch,
+        schema_id=schema.id,
+        columns=len(schema.fields),
+        head=_head_status(head),
+        files=len(entries),
+        bytes=int(_column(entries, "file_size").sum()),
+        rows=int(_column(entries, "row_count").sum()),
+        snapshots=len(list_snapshot_ids(handle)),
+        tags=len(tags) - savepoints - guards,
+        savepoints=savepoints,
+        guards=guards,
+        branches=tuple(_branches(handle)),
+        consumers=tuple(
+            ConsumerStatus(c.name, c.next_snapshot, max(0, newest + 1 - c.reads_next)) for c in list_consumers(handle)
+        ),
+        operation=_operation(handle),
+        findings=tuple(run_doctor(handle)) if with_findings else None,
+        due=() if head is None else tuple(_due(handle, head, entries, clock_ms)),
+    )
+
+
+def _head(handle: TableHandle) -> tuple[Snapshot | None, pa.Table]:
+    """The head and its live files; when it expires meanwhile, of the next head."""
+    head = latest_snapshot(handle)
+    for tries_left in reversed(range(_TRIES + 1)):
+        if head is None:
+            return None, pa.Table.from_batches([], ENTRY_SCHEMA)
+        try:
+            return head, live_entries(handle, data_manifests(handle, head))
+        except FileMissingError:
+            before, head = head, latest_snapshot(handle)
+            if head == before or not tries_left:
+                raise
+    raise AssertionError
+
+
+def _head_status(head: Snapshot | None) -> HeadStatus | None:
+    if head is None:
+        return None
+    return HeadStatus(head.id, head.commit_kind.value, head.time_ms, head.commit_user, head.operation)
+
+
+def _bucket(handle: TableHandle) -> str:
+    bucket = handle.options.bucket
+    if bucket > 0:
+        return f"fixed ({bucket})"
+    if bucket == POSTPONE_BUCKET:
+        return "postponed"
+    if not handle.schema.primary_keys:
+        return "unaware"
+    return "dynamic across partitions" if is_cross_partition(handle.schema) else "dynamic"
+
+
+def _branches(handle: TableHandle) -> Iterator[BranchStatus]:
+    listed = list_branches(handle)
+    if not listed:
+        return
+    main = handle.on_branch_directory(MAIN)
+    main_head = latest_snapshot(main)
+    for branch in listed:
+        on_branch = handle.on_branch_directory(branch.name)
+        head = latest_snapshot(on_branch)
+        related = relation(main, main_head, on_branch, head)
+        fork = branch.fork
+        yield BranchStatus(
+            branch.name,
+            branch.is_main,
+            None if fork is None else fork.parent,
+            None if fork is None else fork.snapshot_id,
+            None if fork is None else fork.tag,
+            _head_status(head),
+            related.ahead,
+            related.behind,
+        )
+
+
+def _operation(handle: TableHandle) -> str | None:
+    try:
+        return unfinished(handle)
+    except CorruptFileError as e:
+        return e.message
+
+
+def _due(handle: TableHandle, head: Snapshot, entries: pa.Table, clock_ms: Callable[[], int]) -> Iterator[str]:
+    if may_expire_snapshots(handle, head.id, clock_ms):
+        yield "snapshots are old enough to expire: expire_snapshots()"
+    over = expired_tags(handle)
+    if over:
+        yield f"{len(over)} tags have expired: expire_tags()"
+    buckets = _full_buckets(handle, entries) if handle.schema.primary_keys else _scattered(handle, entries)
+    if buckets:
+        of = "buckets" if handle.schema.primary_keys or handle.options.bucket > 0 else "partitions"
+        yield f"{buckets:,} {of} have many small files: compact()"
+
+
+def _full_buckets(handle: TableHandle, entries: pa.Table) -> int:
+    """Count buckets with enough sorted runs for a compaction. Each file of level 0 is a run."""
+    if handle.options.bucket == POSTPONE_BUCKET:
+        return 0
+    places, count = _places(entries)
+    levels = _column(entries, "level")
+    runs = np.bincount(places[levels == 0], minlength=count)
+    deeper = np.unique(np.stack([places[levels > 0], levels[levels > 0]]), axis=1)[0]
+    runs += np.bincount(deeper, minlength=count)
+    return int((runs >= handle.options.compaction.trigger).sum())
+
+
+def _scattered(handle: TableHandle, entries: pa.Table) -> int:
+    """Count buckets, or partitions of unbucketed tables, with enough small files for a compaction."""
+    options = handle.options.append_compaction
+    places, count = _places(entries)
+    small = np.bincount(places[_column(entries, "file_size") < options.small_bytes], minlength=count)
+    return int((small >= max(2, options.min_files)).sum())
+
+
+def _places(entries: pa.Table) -> tuple[np.ndarray, int]:
+    """Number the partition and bucket of each entry; also how many there are."""
+    if len(entries) == 0:
+        return np.empty(0, np.int64), 0
+    partitions = entries.column("partition").combine_chunks().dictionary_encode()
+    codes = values(partitions.indices).astype(np.int64)
+    found, places = np.unique(np.stack([codes, _column(entries, "bucket")]), axis=1, return_inverse=True)
+    return places.reshape(-1), found.shape[1]
+
+
+def _column(entries: pa.Table, name: str) -> np.ndarray:
+    chunks = [values(chunk).astype(np.int64) for chunk in entries.column(name).chunks]
+    return np.concatenate(chunks) if chunks else np.empty(0, np.int64)

@@ -1,66 +1,90 @@
-"""Tags as steps of a change: the tag's file, and the file beside it that says it was made.
+"""Steps that write tags, guard tags, success files and forks; the snapshots to tag.
 
-Source: Java `utils/TagManager`, `tag/SuccessFileTagCallback`.
+A guard tag marks the base of a branch on every branch that its history passed through. Paimon's expiry spares the files
+of the nearest older tag of main, and deleting a tag spares those of its neighbours on its branch. That is safe while
+all tags of a branch are of its own history: so the guard on a parent is the parent's snapshot at which the history left
+it, not the newer one at which the branch starts. When Paimon expires a branch it also uses main's tags, which are of
+another history: no guard helps there.
+
+Expiry of other engines takes no lock, so a new tag's snapshot may have expired.
+
+Source: Java `utils/TagManager`, `tag/SuccessFileTagCallback`, `AbstractFileStore.newTagManager`,
+`operation/FileDeletionBase.createDataFileSkipperForTags`.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone, tzinfo
+from typing import Final
 
-from paimon_spark.errors import FileMissingError
-from paimon_spark.maintenance.changes import Delete, Put, Step, TableChange
-from paimon_spark.maintenance.roots import Root, RootKind
+from paimon_spark.errors import FileMissingError, InvalidInputError, SnapshotExpiredError, SnapshotNotFoundError
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag, encode_tag
+from paimon_spark.maintenance.change import change_branch, reopened
+from paimon_spark.metadata.branches import Fork, ancestry, branch_exists, encode_fork, fork_path, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.tags import TagOptions, parse_tag_options
-from paimon_spark.refs.branches import branch_exists
-from paimon_spark.refs.guards import guarded_branch
-from paimon_spark.spec.snapshot import Snapshot, Tag, encode_tag
-from paimon_spark.versioning.guarding import relative
+from paimon_spark.metadata.journal.change import Delete, Put, Root, RootKind, Step, TableChange, relative_path
+from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, snapshot_missing
+from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, list_tags, tag_of_snapshot
+from paimon_spark.options.retention import TagOptions
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def new_tag(name: str, snapshot: Snapshot, retained_s: float | None, now: datetime) -> Tag:
-    """A tag made now; `retained_s` None is for ever, and then its creation is not written down, as in Java."""
+    """A tag created now; with `retained_s` None it never expires and its creation is not recorded, as in Java."""
     return Tag(name, snapshot, None if retained_s is None else now, retained_s)
 
 
 def tag_root(handle: TableHandle, tag: Tag) -> Root:
-    """What holds on to the tag's files."""
+    """The root that keeps the tag's files."""
     return Root(RootKind.TAG, handle.layout.directory_branch, tag.name, tag.snapshot)
 
 
 def put_tag(handle: TableHandle, tag: Tag) -> Put:
-    """Make or replace the tag's file."""
-    return Put(relative(handle, handle.layout.tag_path(tag.name)), encode_tag(tag).decode())
+    """Create or replace the tag's file."""
+    return Put(relative_path(handle, handle.layout.tag_path(tag.name)), encode_tag(tag).decode())
+
+
+def put_fork(handle: TableHandle, fork: Fork) -> Put:
+    """Create or replace the `FORK` file of the handle's branch."""
+    return Put(relative_path(handle, fork_path(handle)), encode_fork(fork).decode())
+
+
+def local_time(epoch_ms: int, zone: tzinfo | None = None) -> datetime:
+    """The local time in a zone, None meaning the machine's. Raises OverflowError, ValueError, OSError."""
+    return (_EPOCH + timedelta(milliseconds=epoch_ms)).astimezone(zone).replace(tzinfo=None)
 
 
 def create_steps(handle: TableHandle, options: TagOptions, tag: Tag) -> tuple[Step, ...]:
-    """Make a tag, and with option `tag.create-success-file` the file that tells of it, after it."""
+    """Create a tag, then with option `tag.create-success-file` its success file."""
     if not options.success_file:
         return (put_tag(handle, tag),)
     now_ms = time.time_ns() // 1_000_000
     path = _success_path(handle, tag.name)
-    told = json.dumps({"creationTime": _created_ms(handle, path, now_ms), "modificationTime": now_ms}, indent=2)
-    return put_tag(handle, tag), Put(relative(handle, path), told)
+    content = json.dumps({"creationTime": _created_ms(handle, path, now_ms), "modificationTime": now_ms}, indent=2)
+    return put_tag(handle, tag), Put(relative_path(handle, path), content)
 
 
 def delete_steps(handle: TableHandle, options: TagOptions, name: str) -> tuple[Step, ...]:
-    """Remove a tag, and what tells of it."""
-    tag = Delete(relative(handle, handle.layout.tag_path(name)))
-    return (tag, Delete(relative(handle, _success_path(handle, name)))) if options.success_file else (tag,)
+    """Delete a tag and its success file."""
+    tag = Delete(relative_path(handle, handle.layout.tag_path(name)))
+    return (tag, Delete(relative_path(handle, _success_path(handle, name)))) if options.success_file else (tag,)
 
 
-def deletion(handle: TableHandle, tags: Sequence[Tag], kind: str, label: str) -> TableChange:
-    """The change that deletes tags with what only they need."""
-    options = parse_tag_options(handle.options.raw)
+def delete_tags_change(handle: TableHandle, tags: Sequence[Tag], kind: str, label: str) -> TableChange:
+    """The change that deletes tags and the files that only they need."""
+    options = handle.options.tags
     steps = tuple(step for tag in tags for step in delete_steps(handle, options, tag.name))
     return TableChange(kind, label, steps, tuple(tag_root(handle, tag) for tag in tags))
 
 
-def living_branch(handle: TableHandle, tag_name: str) -> str | None:
-    """The branch whose base a tag of this name guards; None for other tags, and when the branch is gone."""
+def existing_guarded_branch(handle: TableHandle, tag_name: str) -> str | None:
+    """The existing branch whose base a tag of this name guards; None for other tags."""
     branch = guarded_branch(tag_name)
     return branch if branch is not None and branch_exists(handle, branch) else None
 
@@ -70,9 +94,128 @@ def _success_path(handle: TableHandle, name: str) -> str:
 
 
 def _created_ms(handle: TableHandle, path: str, now_ms: int) -> int:
-    """When the file was first made; now when it is new, or says nothing of it."""
+    """When the file was first created; `now_ms` when it is new or not readable."""
     try:
-        told = json.loads(handle.store.read(path))
-        return int(told["creationTime"])
+        return int(json.loads(handle.store.read(path))["creationTime"])
     except (FileMissingError, ValueError, KeyError, TypeError):
         return now_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """Guard tags to create for one branch.
+
+    Attributes:
+        names: the guard's name by the branch that has it, for the `FORK` file.
+        steps: create them.
+        released: guards that are overwritten, left by a branch of the same name that another engine deleted.
+    """
+
+    names: Mapping[str, str]
+    steps: tuple[Put, ...]
+    released: tuple[Root, ...]
+
+
+def guard_put(on_branch: TableHandle, branch: str, snapshot: Snapshot) -> Put:
+    """Create the guard tag of `branch` on a branch."""
+    path = on_branch.layout.tag_path(guard_name(branch))
+    return Put(relative_path(on_branch, path), snapshot_file.encode(snapshot).decode())
+
+
+def plan_guards(handle: TableHandle, branch: str, snapshot: Snapshot) -> Guards:
+    """Plan guards on the handle's branch and its parents, up to main, for a branch created from `snapshot`.
+
+    A parent on which that snapshot has expired gets no guard; the doctor reports it.
+    """
+    names: dict[str, str] = {}
+    steps: list[Put] = []
+    released: list[Root] = []
+    child = handle
+    for name, snapshot_id in ancestry(handle, snapshot.id):
+        parent = handle.on_branch_directory(name)
+        base = (
+            snapshot
+            if snapshot_id == snapshot.id
+            else find_known_snapshot(parent, snapshot_id) or find_known_snapshot(child, snapshot_id)
+        )
+        child = parent
+        if base is None:
+            continue
+        names[name] = guard_name(branch)
+        steps.append(guard_put(parent, branch, base))
+        old = find_tag(parent, guard_name(branch))
+        if old is not None and old.snapshot != base:
+            released.append(Root(RootKind.TAG, parent.layout.directory_branch, old.name, old.snapshot))
+    return Guards(names, tuple(steps), tuple(released))
+
+
+def find_known_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
+    """The snapshot of the branch, alive or in a tag; None when it has expired."""
+    found = find_snapshot(handle, snapshot_id)
+    if found is not None:
+        return found
+    tag = tag_of_snapshot(handle, snapshot_id)
+    return None if tag is None else tag.snapshot
+
+
+def tag_source(handle: TableHandle, snapshot_id: int | None) -> Snapshot:
+    """The snapshot to tag: the head for None, else the one of that id, as `known_snapshot`."""
+    if snapshot_id is None:
+        head = latest_snapshot(handle)
+        if head is None:
+            raise SnapshotNotFoundError(
+                f"{handle.describe()} has no snapshot yet, so there is nothing to tag; write rows first",
+                **handle.context,
+            )
+        return head
+    if isinstance(snapshot_id, bool) or not isinstance(snapshot_id, int):
+        raise InvalidInputError(
+            f"snapshot_id = {snapshot_id!r} of {handle.describe()} is not a number; give a snapshot id",
+            argument="snapshot_id",
+        )
+    return known_snapshot(handle, snapshot_id)
+
+
+def known_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot:
+    """The snapshot of the branch, alive or in a tag. Raises SnapshotNotFoundError, SnapshotExpiredError."""
+    found = find_known_snapshot(handle, snapshot_id) if snapshot_id > 0 else None
+    if found is None:
+        raise snapshot_missing(handle, snapshot_id)
+    return found
+
+
+def remove_tag(handle: TableHandle, tag: Tag, kind: str, why: str) -> None:
+    """Delete a tag created before, unless it was deleted or replaced meanwhile."""
+
+    def plan(branch: TableHandle) -> TableChange | None:
+        found = find_tag(branch, tag.name)
+        if found is None or found.snapshot != tag.snapshot:
+            return None
+        label = f"removal of tag {tag.name!r} on branch {branch.branch!r}, {why}"
+        return delete_tags_change(branch, [found], kind, label)
+
+    change_branch(handle, kind, plan)
+
+
+def check_not_expired(handle: TableHandle, tag: Tag) -> None:
+    """Check that no other engine expired a new tag's snapshot; otherwise delete the tag, as files may be gone.
+
+    One small read in the usual case. Raises SnapshotExpiredError.
+    """
+    snapshot = tag.snapshot
+    if same_snapshot(find_snapshot(handle, snapshot.id), snapshot):
+        return
+    handle = reopened(handle)
+    if same_snapshot(find_snapshot(handle, snapshot.id), snapshot):
+        return
+    if any(same_snapshot(t.snapshot, snapshot) for t in list_tags(handle) if t.name != tag.name):
+        return
+
+    remove_tag(handle, tag, "create-tag", "whose snapshot expired")
+    raise SnapshotExpiredError(
+        f"snapshot {snapshot.id} of {handle.describe()} expired while tag {tag.name!r} was created from it, so the tag "
+        "was deleted again; tag a later snapshot",
+        **handle.context,
+        snapshot_id=snapshot.id,
+        tag=tag.name,
+    )

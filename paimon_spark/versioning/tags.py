@@ -1,49 +1,51 @@
-"""Tags: create, replace, rename, delete; the one before and the one after.
+"""Create, replace, rename, delete and expire tags; find the tag before or after another.
 
-A new tag is a copy of a snapshot file: no data and no manifest is read, whatever the size of the table. It is looked at
-afterwards whether what was copied is still there, as other engines may let it expire meanwhile.
+A new tag is a copy of a snapshot file: no data and no manifest is read. Afterwards the snapshot is checked again, as
+other engines may have expired it meanwhile.
 
-Source: Java `utils/TagManager`; PIP-4.
+Source: Java `utils/TagManager`, `tag/TagTimeExpire`; PIP-4.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final, Literal, overload
+from typing import Final
 
-from paimon_spark.errors import (
-    InvalidInputError,
-    TagAlreadyExistsError,
-)
-from paimon_spark.maintenance.changes import Put, Step, TableChange
-from paimon_spark.maintenance.expire_snapshots import dry, reopened
+from paimon_spark.errors import InvalidInputError, TagAlreadyExistsError
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
+from paimon_spark.maintenance.change import change_branch, preview
 from paimon_spark.maintenance.removal import Removed
+from paimon_spark.metadata.branches import logical_name, recorded_forks, tag_info
 from paimon_spark.metadata.handle import TableHandle, branch_names
+from paimon_spark.metadata.journal.change import Step, TableChange
+from paimon_spark.metadata.layout import TAG_PREFIX
+from paimon_spark.metadata.tags import (
+    TagInfo,
+    auto_tag_time,
+    find_tag,
+    get_tag,
+    guarded_branch,
+    list_tags,
+    savepoint_id_of,
+)
 from paimon_spark.options.descriptor import duration_ms
-from paimon_spark.options.tags import CALLBACKS, TagCreation, TagOptions, parse_tag_options
-from paimon_spark.refs import forks
-from paimon_spark.refs.auto_tags import auto_tag_time
-from paimon_spark.refs.branches import list_branch_names
-from paimon_spark.refs.guards import guarded_branch
-from paimon_spark.refs.savepoints import savepoint_id_of
-from paimon_spark.refs.tag_infos import tag_info
-from paimon_spark.refs.tags import TagInfo, find_tag, get_tag, list_tags
-from paimon_spark.spec.snapshot import Snapshot, Tag
-from paimon_spark.versioning.guarding import relative
+from paimon_spark.options.retention import TagCreation, TagOptions
 from paimon_spark.versioning.names import check_tag_name
-from paimon_spark.versioning.reopening import change_branch
-from paimon_spark.versioning.tag_source import check_still_there, tag_source
 from paimon_spark.versioning.tag_steps import (
+    check_not_expired,
     create_steps,
     delete_steps,
-    deletion,
-    living_branch,
+    delete_tags_change,
+    existing_guarded_branch,
+    local_time,
     new_tag,
+    put_fork,
     put_tag,
     tag_root,
+    tag_source,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -61,28 +63,13 @@ def create_tag(
     ignore_if_exists: bool = False,
     clock: Callable[[], datetime] = datetime.now,
 ) -> TagInfo:
-    """Tag the head, or a snapshot of the branch. A snapshot that expired is taken from another tag of it.
-
-    Args:
-        handle: the branch.
-        name: of the tag.
-        snapshot_id: what to tag; None means the head.
-        time_retained: how long the tag lives, as in `7 d`; None means option `tag.default-time-retained`.
-        ignore_if_exists: an existing tag of this name is returned as it is.
-        clock: the local wall clock.
-
-    Raises:
-        InvalidInputError: no tag can be called so, or the time is no duration.
-        TagAlreadyExistsError: there is one of this name.
-        SnapshotNotFoundError: there is no such snapshot, or none at all; SnapshotExpiredError: there was.
-        OperationInProgressError: another process changes the table's refs all the time.
-    """
+    """Tag the head, or a snapshot of the branch; an expired snapshot is taken from another tag of it."""
     given_s = _retained_s(handle, time_retained)
     found: list[Tag] = []
     made: list[Tag] = []
 
     def plan(branch: TableHandle) -> TableChange | None:
-        options = parse_tag_options(branch.options.raw)
+        options = branch.options.tags
         _check_name(branch, name)
         old = find_tag(branch, name)
         if old is not None:
@@ -100,33 +87,9 @@ def create_tag(
     change_branch(handle, "create-tag", plan)
     if found:
         return tag_info(found[-1])
-    check_still_there(handle, made[-1])
+    check_not_expired(handle, made[-1])
     _mention_callbacks(handle)
     return tag_info(made[-1])
-
-
-@overload
-def replace_tag(
-    handle: TableHandle,
-    name: str,
-    *,
-    snapshot_id: int | None = None,
-    time_retained: str | timedelta | None = None,
-    dry_run: Literal[False] = False,
-    clock: Callable[[], datetime] = datetime.now,
-) -> TagInfo: ...
-
-
-@overload
-def replace_tag(
-    handle: TableHandle,
-    name: str,
-    *,
-    snapshot_id: int | None = None,
-    time_retained: str | timedelta | None = None,
-    dry_run: bool,
-    clock: Callable[[], datetime] = datetime.now,
-) -> TagInfo | Removed: ...
 
 
 def replace_tag(
@@ -138,22 +101,7 @@ def replace_tag(
     dry_run: bool = False,
     clock: Callable[[], datetime] = datetime.now,
 ) -> TagInfo | Removed:
-    """Move a tag to the head, or to another snapshot. Files that only the old one needed go.
-
-    Args:
-        handle: the branch.
-        name: of the tag.
-        snapshot_id: as in `create_tag`.
-        time_retained: how long it lives from now on; None is for ever, whatever the table's default, as in Paimon.
-        dry_run: only tell what would go: that is returned then, and not the tag.
-        clock: the local wall clock.
-
-    Raises:
-        TagNotFoundError: there is no such tag.
-        InvalidInputError: it is a savepoint or the guard of a branch.
-        UnsafeDeletionError: it cannot be told what else needs the old files; nothing was changed.
-        SnapshotNotFoundError, SnapshotExpiredError, OperationInProgressError: as `create_tag`.
-    """
+    """Move a tag to the head, or to another snapshot, and delete files that only the old one needed."""
     retained_s = _retained_s(handle, time_retained)
     made: list[Tag] = []
 
@@ -161,33 +109,26 @@ def replace_tag(
         old = get_tag(branch, name)
         _check_may_move(branch, name, "replaced")
         snapshot = tag_source(branch, snapshot_id)
-        _check_auto_name(branch, parse_tag_options(branch.options.raw), name, snapshot, besides=name)
+        _check_auto_name(branch, branch.options.tags, name, snapshot, besides=name)
         made.append(new_tag(name, snapshot, retained_s, clock()))
         label = f"replacement of tag {name!r} on branch {branch.branch!r}"
-        # The success file stays as it is: it tells of the tag's creation.
+        # The success file stays: it records the tag's creation.
         return TableChange("replace-tag", label, (put_tag(branch, made[-1]),), (tag_root(branch, old),))
 
+    removed = change_branch(handle, "replace-tag", plan, dry_run=dry_run)
     if dry_run:
-        return dry(handle, plan(reopened(handle)))
-    change_branch(handle, "replace-tag", plan)
-    check_still_there(handle, made[-1])
+        return removed
+    check_not_expired(handle, made[-1])
     _mention_callbacks(handle)
     return tag_info(made[-1])
 
 
 def rename_tag(handle: TableHandle, old: str, new: str) -> TagInfo:
-    """Give a tag another name. Branches that were created from it know it by the new one then.
-
-    Raises:
-        TagNotFoundError: there is no tag `old`.
-        TagAlreadyExistsError: there is a tag `new`.
-        InvalidInputError: no tag can be called `new`, or `old` is a savepoint or the guard of a branch.
-        OperationInProgressError: another process changes the table's refs all the time.
-    """
+    """Rename a tag, also in the records of branches that were created from it."""
     made: list[Tag] = []
 
     def plan(branch: TableHandle) -> TableChange:
-        options = parse_tag_options(branch.options.raw)
+        options = branch.options.tags
         tag = get_tag(branch, old)
         _check_may_move(branch, old, "renamed")
         _check_name(branch, new)
@@ -197,7 +138,7 @@ def rename_tag(handle: TableHandle, old: str, new: str) -> TagInfo:
         made.append(replace(tag, name=new))
         steps = (
             *create_steps(branch, options, made[-1]),
-            *_renamed_bases(branch, tag, new),
+            *_rename_in_forks(branch, tag, new),
             *delete_steps(branch, options, old),
         )
         return TableChange("rename-tag", f"renaming of tag {old!r} on branch {branch.branch!r} to {new!r}", steps)
@@ -207,60 +148,45 @@ def rename_tag(handle: TableHandle, old: str, new: str) -> TagInfo:
 
 
 def delete_tags(handle: TableHandle, names: Sequence[str], *, dry_run: bool = False) -> Removed:
-    """Delete tags, all or none, and the files that nothing else needs then.
+    """Delete tags, all or none, and the files that nothing else needs.
 
-    A branch that was created from one of them keeps its base: its own snapshots hold on to the files, and its guard
-    tag keeps other engines away.
-
-    Args:
-        handle: the branch.
-        names: of tags; savepoints may be among them.
-        dry_run: only tell what would go.
-
-    Raises:
-        TagNotFoundError: there is no such tag.
-        InvalidInputError: one of them is the guard of a branch.
-        UnsafeDeletionError: it cannot be told what else needs their files; nothing was deleted.
-        OperationInProgressError: another process changes the table's refs all the time.
+    A branch that was created from one of them keeps its base: its snapshots and its guard tag need the files.
     """
-    wanted = _names(handle, names)
+    distinct = _names(handle, names)
 
     def plan(branch: TableHandle) -> TableChange:
-        tags = [get_tag(branch, name) for name in wanted]
+        tags = [get_tag(branch, name) for name in distinct]
         for tag in tags:
-            _check_no_guard(branch, tag.name, "deleted")
+            _check_not_guard(branch, tag.name, "deleted")
         shown = ", ".join(repr(tag.name) for tag in tags)
-        return deletion(branch, tags, "delete-tag", f"deletion of tag {shown} on branch {branch.branch!r}")
+        return delete_tags_change(branch, tags, "delete-tag", f"deletion of tag {shown} on branch {branch.branch!r}")
 
-    return dry(handle, plan(reopened(handle))) if dry_run else change_branch(handle, "delete-tag", plan)
+    return change_branch(handle, "delete-tag", plan, dry_run=dry_run)
 
 
 def previous_tag(handle: TableHandle, name: str) -> TagInfo | None:
-    """The tag whose snapshot was the last to be committed before that of tag `name`; None for the earliest.
+    """The tag with the newest snapshot committed before that of tag `name`; None for the earliest.
 
-    Guards of branches are passed over. Raises TagNotFoundError.
+    Skips guard tags. Raises TagNotFoundError.
     """
-    asked = get_tag(handle, name).snapshot.time_ms
-    earlier = [t for t in _for_users(handle) if t.snapshot.time_ms < asked]
-    return tag_info(max(earlier, key=_by_commit)) if earlier else None
+    time_ms = get_tag(handle, name).snapshot.time_ms
+    earlier = [t for t in _by_commit_time(handle) if t.snapshot.time_ms < time_ms]
+    return tag_info(earlier[-1]) if earlier else None
 
 
 def next_tag(handle: TableHandle, name: str) -> TagInfo | None:
-    """The tag whose snapshot was the first to be committed after that of tag `name`; None for the latest.
+    """The tag with the oldest snapshot committed after that of tag `name`; None for the latest.
 
-    Guards of branches are passed over. Raises TagNotFoundError.
+    Skips guard tags. Raises TagNotFoundError.
     """
-    asked = get_tag(handle, name).snapshot.time_ms
-    later = [t for t in _for_users(handle) if t.snapshot.time_ms > asked]
-    return tag_info(min(later, key=_by_commit)) if later else None
+    time_ms = get_tag(handle, name).snapshot.time_ms
+    later = [t for t in _by_commit_time(handle) if t.snapshot.time_ms > time_ms]
+    return tag_info(later[0]) if later else None
 
 
-def _for_users(handle: TableHandle) -> list[Tag]:
-    return [t for t in list_tags(handle) if guarded_branch(t.name) is None]
-
-
-def _by_commit(tag: Tag) -> tuple[int, int, str]:
-    return tag.snapshot.time_ms, tag.snapshot.id, tag.name
+def _by_commit_time(handle: TableHandle) -> list[Tag]:
+    tags = [t for t in list_tags(handle) if guarded_branch(t.name) is None]
+    return sorted(tags, key=lambda t: (t.snapshot.time_ms, t.snapshot.id, t.name))
 
 
 def _check_name(handle: TableHandle, name: str) -> None:
@@ -268,25 +194,23 @@ def _check_name(handle: TableHandle, name: str) -> None:
 
 
 def _check_may_move(handle: TableHandle, name: str, verb: str) -> None:
-    _check_no_guard(handle, name, verb)
+    _check_not_guard(handle, name, verb)
     if savepoint_id_of(name) is not None:
         raise InvalidInputError(
             f"tag {name!r} of {handle.describe()} is a savepoint and cannot be {verb}; use delete_savepoint, or tag "
             "its snapshot under another name",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             tag=name,
         )
 
 
-def _check_no_guard(handle: TableHandle, name: str, verb: str) -> None:
-    branch = living_branch(handle, name)
+def _check_not_guard(handle: TableHandle, name: str, verb: str) -> None:
+    branch = existing_guarded_branch(handle, name)
     if branch is not None:
         raise InvalidInputError(
-            f"tag {name!r} of {handle.describe()} guards the base of branch {branch!r} and cannot be {verb}; it goes "
-            f"with the branch: delete_branch({branch!r})",
-            table=handle.name,
-            branch=handle.branch,
+            f"tag {name!r} of {handle.describe()} guards the base of branch {branch!r} and cannot be {verb}; "
+            f"delete_branch({branch!r}) deletes it with the branch",
+            **handle.context,
             tag=name,
         )
 
@@ -294,50 +218,41 @@ def _check_no_guard(handle: TableHandle, name: str, verb: str) -> None:
 def _check_auto_name(
     handle: TableHandle, options: TagOptions, name: str, snapshot: Snapshot, besides: str | None = None
 ) -> None:
-    """A snapshot has one tag named by time at most: Paimon's own tagging stops at two."""
-    if options.creation not in _BY_TIME or auto_tag_time(name, handle.options.raw) is None:
+    """Check that a snapshot gets one tag named by time at most: Paimon's automatic tagging fails at two."""
+    if options.creation not in _BY_TIME or auto_tag_time(name, options) is None:
         return
     for tag in list_tags(handle):
-        by_time = tag.name != besides and auto_tag_time(tag.name, handle.options.raw) is not None
+        by_time = tag.name != besides and auto_tag_time(tag.name, options) is not None
         if by_time and tag.snapshot.id == snapshot.id:
             raise InvalidInputError(
-                f"{name!r} is how {handle.describe()} names its automatic tags, and snapshot {snapshot.id} has one "
-                f"already, {tag.name!r}; choose another name",
-                table=handle.name,
-                branch=handle.branch,
+                f"{name!r} has the form of automatic tags of {handle.describe()}, and snapshot {snapshot.id} already "
+                f"has one, {tag.name!r}; choose another name",
+                **handle.context,
                 tag=name,
             )
 
 
-def _renamed_bases(handle: TableHandle, tag: Tag, new: str) -> list[Step]:
-    """What branches remember of where they come from, with the tag's new name."""
-    steps: list[Step] = []
-    for name in list_branch_names(handle):
-        branch = handle.on_branch_directory(name)
-        fork = forks.read_fork(branch)
-        if fork is None or fork.tag != tag.name or fork.snapshot_id != tag.snapshot.id:
-            continue
-        if fork.parent == forks.logical_name(handle):
-            text = forks.encode(replace(fork, tag=new)).decode()
-            steps.append(Put(relative(branch, forks.fork_path(branch)), text))
-    return steps
+def _rename_in_forks(handle: TableHandle, tag: Tag, new: str) -> Iterator[Step]:
+    """Write the tag's new name into the `FORK` files of branches created from it."""
+    for branch, fork in recorded_forks(handle):
+        if (fork.parent, fork.tag, fork.snapshot_id) == (logical_name(handle), tag.name, tag.snapshot.id):
+            yield put_fork(branch, replace(fork, tag=new))
 
 
 def _names(handle: TableHandle, given: object) -> list[str]:
-    """The names of tags that a caller gave, each once."""
+    """Check names of tags from a call; returns each once."""
     if isinstance(given, Iterable) and not isinstance(given, str | bytes):
         names = list(given)
         if all(isinstance(name, str) for name in names):
             return list(dict.fromkeys(names))
     raise InvalidInputError(
-        f"{given!r} names no tags of {handle.describe()}; give a name, or a list of names",
-        table=handle.name,
-        branch=handle.branch,
+        f"{given!r} is not a list of tag names of {handle.describe()}; give a name, or a list of names",
+        **handle.context,
     )
 
 
 def _retained_s(handle: TableHandle, given: str | timedelta | None) -> float | None:
-    """Seconds to live, when they were given."""
+    """Parse a retention; in seconds."""
     if given is None:
         return None
     try:
@@ -346,26 +261,25 @@ def _retained_s(handle: TableHandle, given: str | timedelta | None) -> float | N
         elif isinstance(given, str):
             seconds = duration_ms(given) / 1000
         else:
-            raise ValueError("a number does not say of what")
+            raise ValueError("a number has no unit")
         if seconds <= 0:
-            raise ValueError("a tag lives for some time")
+            raise ValueError("it must be positive")
         if seconds > _LONGEST_S:
-            raise ValueError("that is longer than other engines can count; leave it out for ever")
+            raise ValueError("it is too long for other engines; leave it out to keep the tag forever")
     except ValueError as e:
         raise InvalidInputError(
             f"time_retained = {given!r} for a tag of {handle.describe()}: {e}; give text such as '7 d' or a timedelta",
-            table=handle.name,
-            branch=handle.branch,
+            **handle.context,
             argument="time_retained",
         ) from e
     return seconds
 
 
 def _mention_callbacks(handle: TableHandle) -> None:
-    callbacks = CALLBACKS.get(handle.options.raw).strip()
+    callbacks = handle.options.tags.callbacks
     if callbacks:
         _LOG.warning(
-            "option tag.callbacks of %s names Java classes, which are not told of tags made here: %s",
+            "option tag.callbacks of %s names Java classes, which are not called for tags created here: %s",
             handle.describe(),
             callbacks,
         )
@@ -373,8 +287,59 @@ def _mention_callbacks(handle: TableHandle) -> None:
 
 def _exists(handle: TableHandle, name: str) -> TagAlreadyExistsError:
     return TagAlreadyExistsError(
-        f"{handle.describe()} has a tag {name!r} already; replace_tag moves it, delete_tag deletes it",
-        table=handle.name,
-        branch=handle.branch,
+        f"{handle.describe()} already has a tag {name!r}; replace_tag moves it, delete_tag deletes it",
+        **handle.context,
         tag=name,
     )
+
+
+def expire_tags(
+    handle: TableHandle,
+    *,
+    older_than_ms: int | None = None,
+    dry_run: bool = False,
+    wait_ms: int = 60_000,
+    clock: Callable[[], datetime] = datetime.now,
+) -> Removed:
+    """Delete expired tags, and with `older_than_ms` (epoch milliseconds) all tags created before it.
+
+    The retention of a tag starts at its creation, on the local clock. A tag without recorded creation was created when
+    its file was last changed. Guard tags stay, and savepoints without a retention.
+    """
+    older_than = None if older_than_ms is None else local_time(older_than_ms)
+
+    def plan(branch: TableHandle) -> TableChange | None:
+        expired = _expired(branch, clock(), older_than)
+        label = f"expiry of {len(expired)} tags on branch {branch.branch!r}"
+        return delete_tags_change(branch, expired, "expire-tags", label) if expired else None
+
+    planned = plan(handle)  # without the lock first, as every commit calls this
+    if dry_run or planned is None:
+        return preview(handle, planned)
+    return change_branch(handle, "expire-tags", plan, wait_ms=wait_ms)
+
+
+def expired_tags(handle: TableHandle, clock: Callable[[], datetime] = datetime.now) -> list[Tag]:
+    """The tags that `expire_tags` would delete now. Raises CorruptFileError."""
+    return _expired(handle, clock(), None)
+
+
+def _expired(handle: TableHandle, now: datetime, older_than: datetime | None) -> list[Tag]:
+    tags = [t for t in list_tags(handle) if existing_guarded_branch(handle, t.name) is None]
+    if older_than is not None and any(t.create_time is None or t.time_retained_s is None for t in tags):
+        changed = {i.name.removeprefix(TAG_PREFIX): i.modified_ms for i in handle.store.list(handle.layout.tag_dir)}
+    else:
+        changed = {}
+    return [t for t in tags if _is_expired(t, changed.get(t.name), now, older_than)]
+
+
+def _is_expired(tag: Tag, changed_ms: int | None, now: datetime, older_than: datetime | None) -> bool:
+    if tag.create_time is not None and tag.time_retained_s is not None:
+        try:
+            is_retained = now <= tag.create_time + timedelta(seconds=tag.time_retained_s)
+        except OverflowError:
+            is_retained = True
+        return not is_retained or (older_than is not None and older_than > tag.create_time)
+    if older_than is None or changed_ms is None or savepoint_id_of(tag.name) is not None:
+        return False
+    return older_than > local_time(changed_ms)

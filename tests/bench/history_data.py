@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from paimon_spark.format import binary_row
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.metadata.handle import TableHandle, open_table
-from paimon_spark.spec import binary_row
-from paimon_spark.spec.data_file import DataFileMeta
-from paimon_spark.spec.simple_stats import SimpleStats
 from paimon_spark.storage.local import LocalStore
 from tests.harness.commits import KEYED, ROWS, a_file, committer, compaction, make_table, message
 

@@ -25,15 +25,15 @@ import numpy as np
 import pyarrow as pa
 
 import paimon_spark
-from paimon_spark.lineage.graph import Node, Walk, load
-from paimon_spark.lineage.impact import impact
-from paimon_spark.lineage.model import TableRef
-from paimon_spark.lineage.place import Warehouse
+from paimon_spark.lineage.graph import Direction, Node, load
+from paimon_spark.lineage.provenance import TableRef
+from paimon_spark.lineage.reach import impact
+from paimon_spark.lineage.table_index import TableIndex, open_index
 from paimon_spark.lineage.tables import CATALOG_OPTIONS, SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT
-from paimon_spark.lineage.unified import unified_version
+from paimon_spark.lineage.unified_version import unified_version
+from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.options.lineage import FLUSH_INTERVAL
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table.lineage_index import TableIndex, open_index
 from tests.bench.streaming import ROWS, WARM_UP, Bench, session, turn
 from tests.harness.pipelines import picture
 
@@ -104,7 +104,7 @@ def ask(folder: Path, barriers: int) -> None:
     answers: dict[str, Callable[[], Any]] = {
         "sync": catalog.lineage.sync,
         "unified_version": lambda: unified_version(load([index], [five, six]), [five, six]),
-        "impact": lambda: impact(load([index], [one], walk=Walk.DOWN), one, barriers // 2),
+        "impact": lambda: impact(load([index], [one], direction=Direction.DOWN), one, barriers // 2),
     }
     costs = [f"{statistics.median(_ms(act) for _ in range(ASKED)):.0f}" for act in answers.values()]
     found = answers["unified_version"]().snapshots

@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import paimon_spark
-from paimon_spark.maintenance.orphans import remove_orphan_files
+from paimon_spark.maintenance.orphan_files import remove_orphan_files
 from paimon_spark.maintenance.removal import find_removal
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle

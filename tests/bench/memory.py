@@ -40,10 +40,10 @@ def read_one_key(engine: str) -> dict:
     """Merge eight runs that hold one key `VERSIONS` times, which no writer makes, between two other keys."""
     import pyarrow as pa
 
-    from paimon_spark.merge.functions import create_merge_function
-    from paimon_spark.merge.sorted_merge import MergePlan, merge_runs
+    from paimon_spark.engine.merge.functions import create_merge_function
+    from paimon_spark.engine.merge.sorted_merge import MergePlan, merge_runs
+    from paimon_spark.format.metadata_files import table_schema
     from paimon_spark.options.table import parse_table_options
-    from paimon_spark.spec import table_schema
 
     schema = table_schema.decode((data(SMALL_ROWS) / engine / "schema" / "schema-0").read_bytes(), "schema-0")
     options = parse_table_options(schema.options)

@@ -13,9 +13,9 @@ from worker_pypaimon import checksum, main
 from write_tables import FreshTable, source
 
 import paimon_spark
+from paimon_spark.format import bucket_hash
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.options.table import BucketFunction
-from paimon_spark.spec import bucket_hash
+from paimon_spark.options.core import BucketFunction
 
 
 def write(request: dict) -> dict:

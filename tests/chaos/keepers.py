@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import (
     AlreadyExistsError,
     CommitConflictError,
@@ -31,13 +32,13 @@ from paimon_spark.errors import (
     OperationInProgressError,
     SnapshotExpiredError,
 )
-from paimon_spark.maintenance.intents import recover
-from paimon_spark.maintenance.orphans import files_on_disk, orphans
-from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.jobs import after_commit, compaction
+from paimon_spark.jobs import batch_write as writing
+from paimon_spark.maintenance.change import recover
+from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.table import after_commit, compaction, writing
-from paimon_spark.table.table import Table
 from paimon_spark.versioning import merge, savepoints
+from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
 # The server of processes has these modules, and pandas, which Arrow loads with its first array; each process would
 # spend most of its short life importing them.
@@ -153,7 +154,7 @@ def check(scene: Scene) -> dict[str, int]:
     left = len(orphans(table.handle))
     table.remove_orphan_files(older_than=datetime.now(timezone.utc))
     assert orphans(table.handle) == []
-    unnamed = {f.path for f in files_on_disk(table.handle)} - set(reachable_files(table.handle).paths.to_pylist())
+    unnamed = {f.path for f in files_on_disk(table.handle)} - reachable_files(table.handle)
     assert not {p for p in unnamed if "/intent/" not in p and not p.endswith("/FORK")}, sorted(unnamed)[:10]
     return {"rows": len(found), "done": len(done), "conflicts": len(failed), "versions": versions, "orphans": left}
 

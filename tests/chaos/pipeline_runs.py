@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 
+from paimon_spark.api import lineage_verbs
+from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.lineage import stream_recording
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.spec.snapshot import CommitKind
-from paimon_spark.table import lineage_verbs, stream_recording
 from tests.chaos.streams import BUSY
 from tests.harness.mini_engine import Step, Tasks
 from tests.harness.pipelines import Pipeline

@@ -6,12 +6,12 @@ from collections import Counter
 from datetime import datetime, timezone
 from typing import Any
 
-from paimon_spark.maintenance.intents import recover
-from paimon_spark.maintenance.orphans import files_on_disk, orphans
-from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.api.table import Table
+from paimon_spark.maintenance.change import recover
+from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.table.table import Table
 from tests.chaos.streams import FOREIGN, KINDS, Row, Stream, changes_of, said
+from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
 
 def check(stream: Stream) -> dict[str, int]:
@@ -88,7 +88,7 @@ def _files(table: Table) -> int:
     left = len(orphans(table.handle))
     table.remove_orphan_files(older_than=datetime.now(timezone.utc))
     assert orphans(table.handle) == []
-    unnamed = {f.path for f in files_on_disk(table.handle)} - set(reachable_files(table.handle).paths.to_pylist())
+    unnamed = {f.path for f in files_on_disk(table.handle)} - reachable_files(table.handle)
     unnamed = {p for p in unnamed if "/intent/" not in p and not p.endswith("/FORK")}
     assert not unnamed, sorted(unnamed)[:10]
     return left

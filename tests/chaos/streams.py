@@ -20,24 +20,25 @@ from typing import Any, Final
 import pyarrow as pa
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import (
     CommitConflictError,
     CommitRetriesExhaustedError,
     OperationInProgressError,
     SnapshotExpiredError,
 )
-from paimon_spark.fileformat import parquet, write_parquet
+from paimon_spark.format.data_files import parquet
+from paimon_spark.jobs import after_commit, compaction
+from paimon_spark.jobs import batch_write as writing
+from paimon_spark.jobs.stream_read import open_stream
+from paimon_spark.jobs.stream_write import StreamWrite, plan_stream_write
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.options.stream_read import parse_stream_options
 from paimon_spark.streaming.source import StreamSource
-from paimon_spark.table import after_commit, compaction, writing
-from paimon_spark.table.stream_read import open_stream
-from paimon_spark.table.stream_write import StreamWrite, plan_stream_write
-from paimon_spark.table.table import Table
 from tests.harness.mini_engine import Checkpoint, MiniEngine, Step, Tasks
 
 # What the server of processes loads once for all.
-WARM = (after_commit, compaction, writing, parquet, write_parquet, parse_stream_options, pa.array([1]))
+WARM = (after_commit, compaction, writing, parquet, parse_stream_options, pa.array([1]))
 
 PATIENCE: Final = {"commit.max-retries": "1000", "commit.min-retry-wait": "5 ms", "commit.max-retry-wait": "200 ms"}
 BUSY: Final = (CommitConflictError, CommitRetriesExhaustedError, OperationInProgressError)

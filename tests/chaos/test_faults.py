@@ -14,9 +14,11 @@ import fsspec
 import pyarrow as pa
 import pytest
 
-from paimon_spark.commit.committer import Committer, new_commit_user
-from paimon_spark.commit.statistics import Statistics, commit_statistics
-from paimon_spark.definition.create import create_table
+from paimon_spark.api.table import Table
+from paimon_spark.engine.commit.committer import Committer, new_commit_user
+from paimon_spark.engine.commit.requests import PlannedOn
+from paimon_spark.engine.commit.statistics import Statistics
+from paimon_spark.engine.row_level.job import in_process, plan_rows
 from paimon_spark.errors import (
     CommitConflictError,
     CommitError,
@@ -25,20 +27,19 @@ from paimon_spark.errors import (
     PaimonError,
     TableAlreadyExistsError,
 )
-from paimon_spark.maintenance.orphans import files_on_disk, orphans
-from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.jobs.maintain import drop_partitions
+from paimon_spark.jobs.replace import replace_table
+from paimon_spark.maintenance.orphan_files import orphans
+from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.metadata.snapshots import list_snapshot_ids
 from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.row_level.job import in_process, plan_rows
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table.dropping import drop_partitions
-from paimon_spark.table.replacing import replace_table
-from paimon_spark.table.table import Table
 from paimon_spark.types import BIGINT, INT, STRING, DataField, RowType
 from tests.harness.fault_store import Call, Fault, FaultStore
+from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
 pytestmark = pytest.mark.chaos
 
@@ -88,7 +89,7 @@ def as_rows(items: list[tuple[int, int, str]]) -> Rows:
 
 
 def committer(table: Table) -> Committer:
-    return Committer(table.handle, new_commit_user({}))
+    return Committer(table.handle, new_commit_user(table.handle.options))
 
 
 def delete(table: Table, where: str) -> None:
@@ -97,7 +98,7 @@ def delete(table: Table, where: str) -> None:
     messages = in_process(job)
     commits = Committer(table.handle, job.commit_user)
     try:
-        commits.commit(messages, planned_on=job.base.id if job.base else 0, operation="DELETE")
+        commits.commit(messages, planned_on=PlannedOn.of(job.base), operation="DELETE")
     except CommitOutcomeUnknownError:
         raise
     except PaimonError:
@@ -156,7 +157,7 @@ WRITES: dict[str, Write] = {
     "delete-keys": Write(lambda t: delete(t, "k = 2 OR k = 4"), KEPT, KEYED, {"bucket": "1"}),
     "truncate": Write(lambda t: committer(t).truncate(), []),
     "drop-partition": Write(lambda t: drop_partitions(t, {"p": 1}), as_rows([item for item in BEFORE if item[0] == 2])),
-    "analyze": Write(lambda t: commit_statistics(t.handle, Statistics(2, 0, len(BEFORE), 1000)), as_rows(BEFORE)),
+    "analyze": Write(lambda t: committer(t).set_statistics(Statistics(2, 0, len(BEFORE), 1000)), as_rows(BEFORE)),
 }
 
 
@@ -183,7 +184,7 @@ class Place:
         CACHE.clear()
         handle = self.table(self.inner).handle
         assert missing_files(handle) == []
-        unnamed = {f.path for f in files_on_disk(handle)} - set(reachable_files(handle).paths.to_pylist())
+        unnamed = {f.path for f in files_on_disk(handle)} - reachable_files(handle)
         assert unnamed == {f.path for f in orphans(handle)}
         ids = self.snapshot_ids()
         assert ids == list(range(1, len(ids) + 1))

@@ -13,16 +13,15 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.lineage import switch
-from paimon_spark.lineage.model import Provenance, TableRef
-from paimon_spark.lineage.place import Warehouse
-from paimon_spark.lineage.properties import decode
+from paimon_spark.lineage import stream_recording, tables
+from paimon_spark.lineage import table_index as lineage_index
+from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance
 from paimon_spark.lineage.recorder import Recorder, flush_all
+from paimon_spark.lineage.table_index import TableIndex
 from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_SNAPSHOT, TABLES, rows_of
+from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table import lineage_index, stream_recording
-from paimon_spark.table.lineage_index import TableIndex
 from tests.chaos.lineage_checks import check, check_unified, recorded, truth
 from tests.chaos.pipeline_runs import Run, expire_some, run, said
 from tests.harness.fault_store import Fault, FaultStore
@@ -168,7 +167,7 @@ def as_another_process() -> None:
     """Forget what this process knows of lineage tables: also the store through which it opened them."""
     CACHE.clear()
     lineage_index._HANDLES.clear()
-    switch._KNOWN.clear()
+    tables._CACHE.clear()
     stream_recording.forget_queries()
 
 
@@ -179,7 +178,7 @@ def flushed(pipeline: Pipeline, index: TableIndex, faults: FaultStore, fault: Fa
         ref, checkpoint = TableRef("db", job.sink), pipeline.checkpoint(job)
         recorder.expect(job.name, ref, query_id=checkpoint.query_id(), checkpoint=str(checkpoint.root))
         for snapshot in pipeline.data_snapshots(job.sink):
-            recorder.add(rows_of(one(decode(snapshot.properties)), ref, snapshot.id))
+            recorder.add(rows_of(one(decode_provenance(snapshot.properties)), ref, snapshot.id))
     faults.arm(fault)
     done = recorder.flush()
     if not done and not (fault and fault.forever):
@@ -230,7 +229,7 @@ def test_enable_that_dies_at_any_call_is_done_by_the_next(
         index, faults = index_of(pipeline, faulty=True)
         faults.arm(fault)
         with monkeypatch.context() as patch, contextlib.suppress(PaimonError):
-            patch.setattr("paimon_spark.table.lineage_verbs.warehouse_of", lambda _: index.warehouse)
+            patch.setattr("paimon_spark.api.lineage_verbs.warehouse_of", lambda _: index.warehouse)
             pipeline.catalog.lineage.enable()
         as_another_process()
         return pipeline, faults

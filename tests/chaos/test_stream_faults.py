@@ -14,13 +14,13 @@ from uuid import uuid4
 import pytest
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.maintenance.orphans import files_on_disk, orphans
-from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.jobs import opened_table as loading
+from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table import loading
 from tests.harness.fault_store import Call, Fault, FaultStore
 from tests.harness.stream_tables import Pair, rows
+from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
@@ -77,7 +77,7 @@ def check(pair: Pair, where: str) -> None:
     for name in ("src", "dst"):
         handle = pair.table(name).handle
         assert missing_files(handle) == [], where
-        unnamed = {f.path for f in files_on_disk(handle)} - set(reachable_files(handle).paths.to_pylist())
+        unnamed = {f.path for f in files_on_disk(handle)} - reachable_files(handle)
         assert unnamed == {f.path for f in orphans(handle)}, where
 
 

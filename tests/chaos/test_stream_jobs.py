@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.streaming.sink_log import log_path, read_log
+from paimon_spark.streaming.batches import read_sink_log, sink_log_path
 from tests.chaos.stream_checks import check, kill_places
 from tests.chaos.streams import PATIENCE, RENAMED, Others, Stream, kept, make
 
@@ -148,14 +148,14 @@ def come_to_a_place(job: Job, stream: Stream, life: int) -> None:
 
 def _note(stream: Stream) -> Path:
     """The file that says which batch is about to be committed."""
-    return Path(log_path(stream.sink().handle, stream.checkpoint.query_id()))
+    return Path(sink_log_path(stream.sink().handle, stream.checkpoint.query_id()))
 
 
 def place(stream: Stream, life: int) -> None:
     """Write down where a run was when it was killed."""
     begun, ended = stream.checkpoint.begun(), stream.checkpoint.ended()
     sink, user = stream.sink(), stream.checkpoint.query_id()
-    noted = read_log(sink.handle, user)
+    noted = read_sink_log(sink.handle, user)
     if begun == ended:
         where = "between batches"
     elif noted is None or noted.batch_id != begun:

@@ -14,10 +14,10 @@ from uuid import uuid4
 import pytest
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.maintenance.orphans import orphans
-from paimon_spark.maintenance.reachable import missing_files
+from paimon_spark.maintenance.orphan_files import orphans
 from tests.harness.mini_engine import Step
 from tests.harness.stream_tables import Pair, rows
+from tests.harness.table_files import missing_files
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
 

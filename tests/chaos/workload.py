@@ -18,18 +18,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_spark.definition.create import create_table
+from paimon_spark.api.table import Table
 from paimon_spark.errors import CommitConflictError, CommitRetriesExhaustedError, PaimonError
-from paimon_spark.maintenance.orphans import files_on_disk, orphans
-from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Tag, encode_tag
+from paimon_spark.maintenance.orphan_files import orphans
+from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.metadata.snapshots import list_snapshot_ids, list_snapshots
-from paimon_spark.spec.snapshot import CommitKind, Tag, encode_tag
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table.table import Table
 from paimon_spark.types import BIGINT, INT, STRING, DataField, RowType
+from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
 BRANCHES = (MAIN, "one", "two")
 COLUMNS = RowType(
@@ -184,7 +184,7 @@ def check(scenario: Scenario) -> dict[str, int]:
     killed = [label for label, word in said.items() if word == "begin"]
     handle = scenario.handle()
     assert missing_files(handle) == []
-    unnamed = {f.path for f in files_on_disk(handle)} - set(reachable_files(handle).paths.to_pylist())
+    unnamed = {f.path for f in files_on_disk(handle)} - reachable_files(handle)
     left = {f.path for f in orphans(handle)}
     assert unnamed == left
     assert killed or not left, f"nobody was killed, and yet files were left: {sorted(left)}"

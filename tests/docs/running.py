@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import paimon_spark
-from paimon_spark.sql.text import words
+from paimon_spark.sql.tokens import tokenize
 from tests.docs.snippets import Snippet, differs
 
 if TYPE_CHECKING:
@@ -91,10 +91,10 @@ def _sql(snippet: Snippet, stage: Stage) -> None:
 def statements(sql: str) -> Iterator[str]:
     """The statements of a text, which `;` ends."""
     start = 0
-    for word in (*words(sql), None):
+    for word in (*tokenize(sql), None):
         if word is None or word.keyword == ";":
             statement = sql[start : len(sql) if word is None else word.start]
-            if words(statement):
+            if tokenize(statement):
                 yield statement.strip()
             start = len(sql) if word is None else word.end
 

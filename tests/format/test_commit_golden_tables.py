@@ -8,19 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from paimon_spark.commit.committer import Committer
-from paimon_spark.handoff.commit_message import CommitMessage, Increment
+from paimon_spark.engine.commit.committer import Committer
+from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.manifest import files_of
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.spec.data_file import DataFileMeta
-from paimon_spark.spec.manifest import files_of
-from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.storage.local import LocalStore
-from tests.format.test_golden_tables import readable_as_arrow
-from tests.harness.golden import GoldenRead, golden_reads
+from tests.harness.golden import GoldenRead, golden_reads, readable_as_arrow
 from tests.harness.rows import rows_of
 
 READS = [r for r in golden_reads() if set(r.options) <= {"branch"} and r.columns is None]

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import paimon_spark
-from paimon_spark.maintenance.reachable import missing_files
-from paimon_spark.table.table import Table
+from paimon_spark.api.table import Table
 from tests.harness.golden import BEYOND_NANOSECONDS, golden_reads
+from tests.harness.table_files import missing_files
 
-# Heads of this one show the other branch's head, and old versions its old one: tests/unit/scan/test_fallback.py.
+# Heads of this one show the other branch's head, and old versions its old one: tests/unit/engine/scan/test_fallback.py.
 NOT_ALONE = ("fallback_branch",)
 PATHS = sorted({r.path for r in golden_reads() if r.table not in (*BEYOND_NANOSECONDS, *NOT_ALONE)})
 

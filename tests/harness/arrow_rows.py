@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.spec.arrow import arrow_type
+from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.types import (
     ArrayType,
     AtomicType,

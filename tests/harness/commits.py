@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from paimon_spark.commit.committer import Committer
-from paimon_spark.handoff.commit_message import CommitMessage, Increment
+from paimon_spark.engine.commit.committer import Committer
+from paimon_spark.engine.commit.requests import PlannedOn
+from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.format import binary_row
+from paimon_spark.format.metadata_files import table_schema as schema_file
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource, SimpleStats
+from paimon_spark.format.metadata_files.manifest import files_of
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
-from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.spec import binary_row
-from paimon_spark.spec import table_schema as schema_file
-from paimon_spark.spec.data_file import DataFileMeta, FileSource
-from paimon_spark.spec.manifest import files_of
-from paimon_spark.spec.simple_stats import SimpleStats
-from paimon_spark.spec.table_schema import TableSchema
+from paimon_spark.metadata.retry import Clock
+from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
 from paimon_spark.storage.store import Store
 from paimon_spark.types import BIGINT, INT, STRING, DataField, RowType
 
@@ -63,7 +64,14 @@ def make_table(store: Store, root: str, schema: TableSchema = APPEND, **options:
 
 def committer(handle: TableHandle, user: str = "me", **around: Any) -> Committer:
     calm = Calm()
-    return Committer(handle, user, **{"clock_ms": calm.clock_ms, "sleep": calm.sleep, "random": lambda: 0.0, **around})
+    times = {"clock_ms": calm.clock_ms, "sleep": calm.sleep, "random": lambda: 0.0}
+    clock = Clock(**{name: around.pop(name, default) for name, default in times.items()})
+    return Committer(handle, user, clock=clock, **around)
+
+
+def on(handle: TableHandle, snapshot_id: int) -> PlannedOn:
+    """Writers that continued from a snapshot; 0 means an empty branch."""
+    return PlannedOn.of(get_snapshot(handle, snapshot_id) if snapshot_id else None)
 
 
 def a_file(

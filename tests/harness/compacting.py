@@ -12,26 +12,26 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 import paimon_spark
-from paimon_spark.commit.committer import Committer
-from paimon_spark.compaction.after_write import plan_after_write
-from paimon_spark.compaction.run import plan_compaction, run_here
-from paimon_spark.compaction.task import BucketTask
-from paimon_spark.definition.create import create_table
-from paimon_spark.definition.from_arrow import row_type
-from paimon_spark.handoff.commit_message import CommitMessage
+from paimon_spark.engine.commit.committer import Committer
+from paimon_spark.engine.compaction.plan import plan_after_write, plan_compaction
+from paimon_spark.engine.compaction.run import run_here
+from paimon_spark.engine.compaction.task import BucketTask
+from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.write.request import WriteRequest
+from paimon_spark.engine.write.table_writer import TableWriter
+from paimon_spark.format import binary_row
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import files_of
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.metadata.definition.create import create_table
+from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests, read_index_manifest
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.spec import binary_row
-from paimon_spark.spec.data_file import DataFileMeta
-from paimon_spark.spec.index_manifest import IndexManifestEntry
-from paimon_spark.spec.manifest import files_of
-from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import BIGINT, SEQUENCE_NUMBER, VALUE_KIND
-from paimon_spark.write.request import WriteRequest
-from paimon_spark.write.table_writer import TableWriter
 from tests.harness import merge_model as model
 from tests.harness.merge_model import Record
 

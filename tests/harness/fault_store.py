@@ -13,8 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from paimon_spark.errors import StorageError
-from paimon_spark.storage.range_file import open_ranges
-from paimon_spark.storage.store import AtomicCreate, FileInfo, Store
+from paimon_spark.storage.store import AtomicCreate, FileInfo, Store, open_ranges
 
 T = TypeVar("T")
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files import table_schema as schema_file
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot, list_snapshot_ids
-from paimon_spark.refs.tags import tag_names
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec import table_schema as schema_file
-from paimon_spark.spec.snapshot import Snapshot, Tag
+from paimon_spark.metadata.tags import tag_names
 from paimon_spark.storage.urls import open_store
 from tests.harness.commits import APPEND, a_file, committer, files, make_table, message
 from tests.harness.fault_store import FaultStore

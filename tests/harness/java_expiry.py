@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from paimon_spark.format.metadata_files.manifest import FileKind
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests, delta_manifests, read_manifests
 from paimon_spark.metadata.snapshots import list_snapshots
-from paimon_spark.refs.tags import find_tag, list_tags
-from paimon_spark.spec.manifest import FileKind
-from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.metadata.tags import find_tag, list_tags
 
 
 def data_files(handle: TableHandle, snapshot: Snapshot) -> set[str]:

@@ -10,14 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_spark.commit.attempts import BATCH_COMMIT_IDENTIFIER
-from paimon_spark.lineage.model import Provenance, TableRef
-from paimon_spark.lineage.place import Warehouse
-from paimon_spark.lineage.properties import encode
+from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.lineage.provenance import Provenance, TableRef, encode_provenance
 from paimon_spark.lineage.tables import CATALOG_OPTIONS, TABLES, Definition, Rows
+from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import BIGINT, STRING, DataField, RowType
 
@@ -156,7 +155,7 @@ class MemoryIndex:
         snapshot_id = history[-1].id + 1 if history else 1
         if identifier is None:
             identifier = BATCH_COMMIT_IDENTIFIER if provenance is None else provenance.barrier
-        said = {**({} if provenance is None else encode(provenance)), **(properties or {})}
+        said = {**({} if provenance is None else encode_provenance(provenance)), **(properties or {})}
         snapshot = Snapshot(
             id=snapshot_id,
             schema_id=0,

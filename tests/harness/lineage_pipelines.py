@@ -16,7 +16,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from paimon_spark.lineage.graph import Graph, GraphPart, Node
-from paimon_spark.lineage.model import Provenance, SourceRange, TableRef
+from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
 from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, Definition
 
 ONE, TWO = "file:///one", "file:///two"

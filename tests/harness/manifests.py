@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paimon_spark.spec import avro, binary_row, manifest_schema
+from paimon_spark.format import binary_row
+from paimon_spark.format.avro_codec import container as avro
+from paimon_spark.format.metadata_files import manifest_format
 
-FILE_FIELDS = manifest_schema.FILE_FIELDS
+FILE_FIELDS = manifest_format.FILE_FIELDS
 
 
 def entry_schema(file_fields: int = len(FILE_FIELDS)) -> dict[str, Any]:
-    return manifest_schema.entry_schema(FILE_FIELDS[:file_fields])
+    return manifest_format.entry_schema(FILE_FIELDS[:file_fields])
 
 
 def entry(
@@ -56,7 +58,7 @@ def encode_manifest(
     return avro.encode(entry_schema(file_fields), entries, codec=codec, sync_interval=sync_interval)
 
 
-LIST_SCHEMA = manifest_schema.LIST_ROW
+LIST_SCHEMA = manifest_format.LIST_ROW
 
 
 def list_row(name: str, data: bytes, entries: Sequence[Mapping[str, Any]], **fields: Any) -> dict[str, Any]:
@@ -80,10 +82,10 @@ def encode_manifest_list(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 def index_schema(bare_items: bool = False) -> dict[str, Any]:
     """Java's array items may be null; pypaimon's, with `bare_items`, may not. Neither is as new as global indexes."""
-    items: Any = manifest_schema.DELETION_RANGE if bare_items else ["null", manifest_schema.DELETION_RANGE]
-    ranges = manifest_schema.fields(_DELETIONS_VECTORS_RANGES=["null", {"type": "array", "items": items}])
-    others = [f for f in manifest_schema.INDEX_ENTRY["fields"] if f["name"] != "_GLOBAL_INDEX"]
-    return manifest_schema.record("record", [ranges[0] if f["name"] == ranges[0]["name"] else f for f in others])
+    items: Any = manifest_format.DELETION_RANGE if bare_items else ["null", manifest_format.DELETION_RANGE]
+    ranges = manifest_format.fields(_DELETIONS_VECTORS_RANGES=["null", {"type": "array", "items": items}])
+    others = [f for f in manifest_format.INDEX_ENTRY["fields"] if f["name"] != "_GLOBAL_INDEX"]
+    return manifest_format.record("record", [ranges[0] if f["name"] == ranges[0]["name"] else f for f in others])
 
 
 def encode_index_manifest(rows: Sequence[Mapping[str, Any]], *, bare_items: bool = False) -> bytes:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_spark.merge.key_value import LEVEL
-from paimon_spark.merge.sorted_merge import SequenceField
-from paimon_spark.spec.table_schema import TableSchema
+from paimon_spark.engine.merge.key_value import LEVEL
+from paimon_spark.engine.merge.sorted_merge import SequenceField
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND, RowType, parse_field
 
 Row = dict[str, Any]

@@ -25,17 +25,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from paimon_spark.handoff.read_request import ReadRequest
-from paimon_spark.handoff.split import DataSplit
-from paimon_spark.read.split_reader import read_split
-from paimon_spark.scan.plan import Plan
-from paimon_spark.spec.arrow import arrow_schema
+from paimon_spark.engine.read.split_reader import read_split
+from paimon_spark.engine.scan.plan import Plan
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
+from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.streaming.offset import StreamOffset, decode, encode
 
 if TYPE_CHECKING:
+    from paimon_spark.jobs.stream_write import StreamWrite
+    from paimon_spark.jobs.task_write import StreamRows, StreamTask
     from paimon_spark.streaming.source import StreamSource
-    from paimon_spark.table.stream_task import StreamRows, StreamTask
-    from paimon_spark.table.stream_write import StreamWrite
 
 
 class Step(str, Enum):

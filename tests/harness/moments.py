@@ -14,18 +14,18 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from paimon_spark.api.table import Table
 from paimon_spark.errors import FileAlreadyThereError, NotFoundError, PaimonError
-from paimon_spark.maintenance.intents import recover
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.maintenance.change import recover
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
 from paimon_spark.metadata.layout import MAIN, Layout
+from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids
-from paimon_spark.refs.guards import guarded_branch
-from paimon_spark.refs.resolve import resolve
-from paimon_spark.refs.version import VersionKind, VersionSpec
-from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.metadata.tags import guarded_branch
+from paimon_spark.metadata.version import VersionKind, VersionSpec
 from paimon_spark.storage.store import Store
-from paimon_spark.table.table import Table
 from paimon_spark.versioning.branches import check_branch_exists
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 

@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.api.table import Table
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.jobs.stream_read import open_stream
+from paimon_spark.jobs.stream_write import StreamWrite, plan_stream_write
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.streaming.offset import Phase, StreamOffset
 from paimon_spark.streaming.source import StreamSource
-from paimon_spark.table.catalog import Catalog
-from paimon_spark.table.stream_read import open_stream
-from paimon_spark.table.stream_write import StreamWrite, plan_stream_write
-from paimon_spark.table.table import Table
 from tests.harness.mini_engine import Checkpoint, MiniEngine, Tasks
 
 PATIENCE: Final = {"commit.max-retries": "1000", "commit.min-retry-wait": "5 ms", "commit.max-retry-wait": "200 ms"}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from paimon_spark.handoff.split import DataSplit
+from paimon_spark.engine.scan.changes import Content
+from paimon_spark.engine.scan.query import ScanQuery
+from paimon_spark.engine.scan.stream_units import SnapshotUnits, plan_units
+from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.scan.query import ScanQuery
-from paimon_spark.scan.stream_units import Content, SnapshotUnits, plan_units
-from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import INT, STRING, DataField, RowType
 from tests.harness.table_builder import File, TableBuilder
 
@@ -42,12 +43,12 @@ def where(text: str) -> ScanQuery:
 
 
 def units(
-    t: TableBuilder, content: Content, query: ScanQuery = QUERY, snapshot: Snapshot | None = None, **more: Any
+    t: TableBuilder, content: Content, query: ScanQuery = QUERY, snapshot: Snapshot | None = None
 ) -> SnapshotUnits:
     CACHE.clear()
     found = snapshot or t.last
     assert found is not None
-    return plan_units(t.open(), found, content, query, **more)
+    return plan_units(t.open(), found, content, query)
 
 
 def names(splits: Sequence[DataSplit]) -> list[str]:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from paimon_spark.maintenance.roots import Root, RootKind, all_roots
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.index_manifest import HASH, IndexManifestEntry
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.manifest_files import write_index_manifest
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec.index_manifest import HASH, IndexManifestEntry
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
+from paimon_spark.metadata.journal.change import Root, RootKind
+from paimon_spark.metadata.manifests import write_index_manifest
 from tests.harness.commits import PARTITIONED
 from tests.harness.table_builder import File, TableBuilder
 

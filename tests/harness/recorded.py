@@ -9,15 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 import paimon_spark
-from paimon_spark.lineage.model import Provenance
-from paimon_spark.lineage.place import home_of
-from paimon_spark.lineage.properties import decode
-from paimon_spark.lineage.switch import forget
-from paimon_spark.lineage.tables import CATALOG_OPTIONS, TABLES
-from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.table.catalog import Catalog
-from paimon_spark.table.lineage_index import TableIndex, open_index
-from paimon_spark.table.table import Table
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.api.table import Table
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.lineage.provenance import Provenance, decode_provenance
+from paimon_spark.lineage.table_index import TableIndex, open_index
+from paimon_spark.lineage.tables import CATALOG_OPTIONS, TABLES, forget_settings
+from paimon_spark.lineage.warehouse import find_warehouse_table
 
 
 def recording_catalog(path: Path, tables: Iterable[str], schema: pa.Schema, data: bool = True) -> Catalog:
@@ -35,12 +33,12 @@ def switch(catalog: Catalog, *, data: bool = True) -> None:
     index = index_of(catalog)
     index.create()
     index.upsert({CATALOG_OPTIONS.name: [("table-lineage", "true"), ("data-lineage", str(data).lower())]})
-    forget(index.warehouse)
+    forget_settings(index.warehouse)
 
 
 def index_of(catalog: Catalog) -> TableIndex:
     """The lineage tables of a warehouse with a table db.a."""
-    home = home_of(catalog.table("db.a").handle)
+    home = find_warehouse_table(catalog.table("db.a").handle)
     assert home is not None
     return open_index(home.warehouse)
 
@@ -67,7 +65,7 @@ def head(table: Table) -> Snapshot:
 
 def said(table: Table) -> Provenance:
     """What the head says of whence it came."""
-    found = decode(head(table).properties)
+    found = decode_provenance(head(table).properties)
     assert found is not None
     return found
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import paimon_spark
 from paimon_spark.errors import PaimonError
-from paimon_spark.maintenance.orphans import remove_orphan_files
+from paimon_spark.maintenance.orphan_files import remove_orphan_files
 from tests.harness.fault_store import Fault, FaultStore
 from tests.harness.sinks import KINDS, batch, batches_of, ids, left_over, plan, rows_of, through, write
 

@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 import paimon_spark
-from paimon_spark.definition.from_arrow import row_type
-from paimon_spark.maintenance.orphans import files_on_disk, orphans
-from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.jobs.stream_batch import StreamResult
+from paimon_spark.jobs.stream_write import StreamWrite, plan_stream_write
+from paimon_spark.jobs.task_write import StreamRows
+from paimon_spark.maintenance.orphan_files import orphans
+from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.storage.store import Store
-from paimon_spark.table.stream_batch import StreamResult
-from paimon_spark.table.stream_task import StreamRows
-from paimon_spark.table.stream_write import StreamWrite, plan_stream_write
+from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
 QUERY = "6f9e5c0e-4f0a-4b8e-9c39-1f1e7f2d7a01"
 
@@ -76,7 +76,7 @@ def ids(path: Path, branch: str = "main") -> list[int]:
 def left_over(path: Path) -> list[str]:
     """Files that nothing needs, and files that are needed and not there."""
     handle = paimon_spark.load_table(str(path)).handle
-    unnamed = {f.path for f in files_on_disk(handle)} - set(reachable_files(handle).paths.to_pylist())
+    unnamed = {f.path for f in files_on_disk(handle)} - reachable_files(handle)
     unnamed = {p for p in unnamed if "/intent/" not in p and not p.endswith("/FORK")}
     return sorted({*unnamed, *(o.path for o in orphans(handle, None)), *missing_files(handle)})
 

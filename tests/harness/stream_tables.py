@@ -12,10 +12,10 @@ import fsspec
 import pyarrow as pa
 
 import paimon_spark
+from paimon_spark.api.table import Table
+from paimon_spark.jobs.stream_read import open_stream
+from paimon_spark.jobs.stream_write import plan_stream_write
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.table.stream_read import open_stream
-from paimon_spark.table.stream_write import plan_stream_write
-from paimon_spark.table.table import Table
 from tests.harness.mini_engine import Checkpoint, MiniEngine, Tasks
 
 FAST = {"commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "1 ms", "commit.max-retries": "3"}

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.stream_read import ReadLimits, parse_stream_options
 from paimon_spark.streaming.offset import StreamOffset, decode, encode
 from paimon_spark.streaming.source import StreamSource
-from paimon_spark.table.table import Table
 from tests.harness.history import History
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import fastavro
 
+from paimon_spark.format import binary_row
+from paimon_spark.format.metadata_files.data_file import FileSource
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.spec import binary_row
-from paimon_spark.spec.data_file import FileSource
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
-from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import DataType, RowType
 from tests.harness.manifests import LIST_SCHEMA, entry_schema, index_schema
 from tests.harness.tables import MetadataTable

@@ -9,12 +9,12 @@ from typing import Any
 
 import fsspec
 
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files import table_schema as schema_file
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, Tag
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import MAIN, Layout
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec import table_schema as schema_file
-from paimon_spark.spec.snapshot import CommitKind, Snapshot, Tag
-from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import BIGINT, STRING, DataField, RowType

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from paimon_spark.spec.arrow import arrow_type, timestamp_unit
-from paimon_spark.spec.binary_row import decimal_of
+from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit
+from paimon_spark.format.binary_row import decimal_of
 from paimon_spark.types import (
     ArrayType,
     AtomicType,
@@ -81,18 +81,19 @@ def _fields(kinds: list[DataType]) -> tuple[DataField, ...]:
     return tuple(DataField(100 + i, f"f{i}", t) for i, t in enumerate(kinds))
 
 
-def values(t: DataType, old_fractions: bool = True) -> st.SearchStrategy[Any]:
+def values(t: DataType, all_times: bool = True) -> st.SearchStrategy[Any]:
     """Python values from which `pa.array` makes canonical arrays; timestamps, dates and times are numbers.
 
     Args:
         t: of which type.
-        old_fractions: whether timestamps before 1970 may have fractions of a second.
+        all_times: whether timestamps may be those that ORC files do not take: outside 64-bit nanoseconds, or before
+            1970 with a fraction of a second.
     """
-    present = _present(t, old_fractions)
+    present = _present(t, all_times)
     return st.one_of(st.none(), present) if t.nullable else present
 
 
-def _present(t: DataType, old_fractions: bool) -> st.SearchStrategy[Any]:
+def _present(t: DataType, all_times: bool) -> st.SearchStrategy[Any]:
     match t:
         case AtomicType(name="BOOLEAN"):
             return st.booleans()
@@ -119,25 +120,25 @@ def _present(t: DataType, old_fractions: bool) -> st.SearchStrategy[Any]:
             unit = timestamp_unit(t.precision)
             low, high = (n * _PER_MILLI[unit] for n in _YEARS_1_TO_9999_MS)
             low, high = max(low, -(2**63) + 1), min(high, 2**63 - 1)
-            moments = st.one_of(st.integers(low, high), st.sampled_from([low, -1001, -1, 0, 1, high]))
             second = 1000 * _PER_MILLI[unit]
-            return moments if old_fractions else moments.map(lambda n: n if n >= 0 else -(-n // second) * second)
+            if not all_times:
+                low, high = max(low, -9_223_372_035 * second), min(high, 9_223_372_035 * second)
+            moments = st.one_of(st.integers(low, high), st.sampled_from([low, -1001, -1, 0, 1, high]))
+            return moments if all_times else moments.map(lambda n: n if n >= 0 else -(-n // second) * second)
         case ArrayType():
-            return st.lists(values(t.element, old_fractions), max_size=3)
+            return st.lists(values(t.element, all_times), max_size=3)
         case MapType():
-            return _pairs(t.key, values(t.value, old_fractions), old_fractions)
+            return _pairs(t.key, values(t.value, all_times), all_times)
         case MultisetType():
-            return _pairs(t.element, st.integers(1, 9), old_fractions)
+            return _pairs(t.element, st.integers(1, 9), all_times)
         case RowType():
-            return st.fixed_dictionaries({f.name: values(f.type, old_fractions) for f in t.fields})
+            return st.fixed_dictionaries({f.name: values(f.type, all_times) for f in t.fields})
     raise AssertionError(t)
 
 
-def _pairs(
-    key: DataType, inner: st.SearchStrategy[Any], old_fractions: bool
-) -> st.SearchStrategy[list[tuple[Any, Any]]]:
+def _pairs(key: DataType, inner: st.SearchStrategy[Any], all_times: bool) -> st.SearchStrategy[list[tuple[Any, Any]]]:
     return st.lists(
-        st.tuples(values(key.with_nullable(False), old_fractions), inner), max_size=3, unique_by=lambda kv: repr(kv[0])
+        st.tuples(values(key.with_nullable(False), all_times), inner), max_size=3, unique_by=lambda kv: repr(kv[0])
     )
 
 

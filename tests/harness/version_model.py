@@ -10,16 +10,16 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from paimon_spark.refs.guards import guarded_branch
-from paimon_spark.table.table import Table
-from paimon_spark.versioning.restoring import AS_LATEST
+from paimon_spark.api.table import Table
+from paimon_spark.metadata.tags import guarded_branch
+from paimon_spark.versioning.rollback import AS_LATEST
 
 Rows = tuple[tuple[Any, ...], ...]
 """(k, v, further columns in order of their names…), sorted."""
 
 
 @dataclass
-class Line:
+class BranchModel:
     """The history of one branch.
 
     Attributes:
@@ -36,15 +36,15 @@ class Line:
     def head(self) -> int:
         return max(self.history, default=0)
 
-    def up_to(self, snapshot_id: int) -> Line:
+    def up_to(self, snapshot_id: int) -> BranchModel:
         """What a branch made from a snapshot has, and what stays after rolling back to it."""
-        return Line(
+        return BranchModel(
             {i: u for i, u in self.history.items() if i <= snapshot_id},
             {name: tag for name, tag in self.tags.items() if tag[0] <= snapshot_id},
             self.columns,
         )
 
-    def fork(self, other: Line) -> int:
+    def fork(self, other: BranchModel) -> int:
         """The newest snapshot that both histories share; 0 when they share none."""
         return max((i for i, u in self.history.items() if other.history.get(i) == u), default=0)
 
@@ -53,14 +53,14 @@ class Line:
 class Model:
     """All branches; `main` may be another name for one of them."""
 
-    lines: dict[str, Line] = field(default_factory=lambda: {"main": Line()})
+    lines: dict[str, BranchModel] = field(default_factory=lambda: {"main": BranchModel()})
     rows: dict[str, Rows] = field(default_factory=dict)
     main_is: str = "main"
 
     def copy(self) -> Model:
         return deepcopy(self)
 
-    def line(self, branch: str) -> Line:
+    def line(self, branch: str) -> BranchModel:
         return self.lines[self.main_is if branch == "main" else branch]
 
     @property

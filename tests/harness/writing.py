@@ -9,13 +9,13 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from paimon_spark.handoff.commit_message import CommitMessage
+from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.write.request import WriteRequest
+from paimon_spark.engine.write.table_writer import TableWriter
+from paimon_spark.format import binary_row
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories
-from paimon_spark.spec import binary_row
 from paimon_spark.types import DataField, RowType, parse_type
-from paimon_spark.write.request import WriteRequest
-from paimon_spark.write.table_writer import TableWriter
 from tests.harness.tables import MetadataTable, a_schema
 
 

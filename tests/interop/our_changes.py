@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paimon_spark.definition.changes import (
+from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
     After,
     Before,

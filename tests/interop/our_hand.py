@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 import paimon_spark
-from paimon_spark.definition.alter import alter_table
-from paimon_spark.definition.create import create_table
-from paimon_spark.spec.table_schema import TableSchema
+from paimon_spark.api.table import Table
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.metadata.definition.alter import alter_table
+from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table.table import Table
 from paimon_spark.types import DataField, RowKind, RowType, parse_type
 from tests.harness.arrow_rows import arrow_rows
 from tests.interop.our_changes import changes_of

@@ -16,14 +16,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 import paimon_spark
-from paimon_spark.handoff.split import DataSplit
+from paimon_spark.engine.read.split_reader import read_split
+from paimon_spark.engine.scan.plan import Plan
+from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.jobs.stream_read import open_stream
 from paimon_spark.options.stream_read import ReadLimits
-from paimon_spark.read.split_reader import read_split
-from paimon_spark.scan.plan import Plan
-from paimon_spark.scan.stream_units import bucket_of
 from paimon_spark.streaming.offset import Phase, StreamOffset, decode, encode
 from paimon_spark.streaming.source import StreamSource
-from paimon_spark.table.stream_read import open_stream
 from tests.harness.rows import Row, difference, rows_of
 from tests.interop.java_paimon import JavaPaimon
 
@@ -165,7 +164,7 @@ def rows_of_plan(plan: Plan, dice: random.Random) -> list[Row]:
     types = {f.name: str(f.type) for f in plan.row_type.fields}
     buckets: dict[tuple[bytes, int], list[DataSplit]] = defaultdict(list)
     for split in plan.splits:
-        buckets[bucket_of(split)].append(split)
+        buckets[split.partition, split.bucket].append(split)
     rows: list[Row] = []
     for key in dice.sample(sorted(buckets), len(buckets)):
         for split in buckets[key]:

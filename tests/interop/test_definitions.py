@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.definition.ddl import row_type
 from paimon_spark.errors import PaimonError
+from paimon_spark.metadata.definition.ddl import row_type
 from paimon_spark.types import type_to_json
 from tests.harness.search import examples
 from tests.interop import our_hand
 from tests.interop.java_paimon import JavaPaimon
-from tests.unit.definition.test_validate import ACCEPTED, COLUMNS, REFUSED
+from tests.unit.metadata.definition.test_validate import ACCEPTED, COLUMNS, REFUSED
 
 pytestmark = pytest.mark.interop
 

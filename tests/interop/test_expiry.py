@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.maintenance.orphans import orphans
-from paimon_spark.maintenance.reachable import missing_files
+from paimon_spark.api.table import Table
+from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.table.table import Table
 from tests.harness.rows import rows_of
+from tests.harness.table_files import missing_files
 from tests.interop.java_paimon import JavaPaimon
 
 pytestmark = pytest.mark.interop

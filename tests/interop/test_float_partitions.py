@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.spec.float_text import float_of_text
-from paimon_spark.table.table import Table
+from paimon_spark.api.table import Table
+from paimon_spark.format.casts.text import float_of_text
 from tests.harness.java_vectors import float_texts
 from tests.harness.rows import assert_same_rows, rows_of
 from tests.interop.java_paimon import JavaPaimon

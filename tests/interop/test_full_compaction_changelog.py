@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.metadata.snapshots import find_snapshot
-from paimon_spark.spec.snapshot import CommitKind
 from tests.interop import our_hand
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.table_script import Row, delete

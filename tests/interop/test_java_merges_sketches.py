@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import paimon_spark
-from paimon_spark.spec import roaring
+from paimon_spark.format.metadata_files import roaring
 from tests.harness.rows import rows_of
 from tests.interop.comparing import version_options
 from tests.interop.java_tables import JavaTables

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import paimon_spark
-from paimon_spark.lineage.place import DATABASE, Warehouse
-from paimon_spark.lineage.switch import read_switch, switch_on
+from paimon_spark.lineage.table_index import TableIndex, open_index
 from paimon_spark.lineage.tables import (
     CATALOG_OPTIONS,
     JOB_STARTUP,
@@ -19,9 +18,11 @@ from paimon_spark.lineage.tables import (
     SOURCE_SNAPSHOT,
     TABLES,
     Definition,
+    enable,
+    read_settings,
 )
+from paimon_spark.lineage.warehouse import DATABASE, Warehouse
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table.lineage_index import TableIndex, open_index
 from tests.harness.rows import difference
 from tests.interop.comparing import disagreement
 from tests.interop.connector import Connector
@@ -48,7 +49,7 @@ def index(tmp_path: Path) -> TableIndex:
 
 def written(folder: Path) -> TableIndex:
     index = open_index(Warehouse(*open_store(str(folder), {})))
-    switch_on(index)
+    enable(index)
     for barrier in range(12):
         index.upsert(
             {
@@ -107,7 +108,7 @@ def test_we_read_on_what_java_upserts_compacts_and_expires(index: TableIndex, ja
 
 def test_lineage_switched_by_java_is_seen(index: TableIndex, java: JavaPaimon) -> None:
     java.call("write", path=path_of(index, CATALOG_OPTIONS), rows=[["data-lineage", "false"]])
-    assert (read_switch(index).table, read_switch(index).data) == (True, False)
+    assert (read_settings(index).table, read_settings(index).data) == (True, False)
 
 
 def test_pypaimon_upserts_and_we_read_on(index: TableIndex, py: PyPaimon) -> None:
@@ -126,7 +127,7 @@ def test_tables_that_java_made_of_the_proposals_columns_are_used(tmp_path: Path,
     java.call(
         "createTable", path=path, fields=fields, pk=list(SINK_SNAPSHOT.keys), partition=[], tableOptions={"bucket": "2"}
     )
-    switch_on(index)
+    enable(index)
     index.upsert({SINK_SNAPSHOT.name: [(JOB, b, "db", "t", b) for b in range(20)]})
     reply = java.call("read", path=path)
     assert index.read(SINK_SNAPSHOT).schema == SINK_SNAPSHOT.schema

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.table.table import Table
+from paimon_spark.api.table import Table
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.pypaimon_peer import PyPaimon
 

@@ -19,9 +19,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.sql.procedures.registry import PROCEDURES
-from paimon_spark.table.catalog import Catalog
+from paimon_spark.operations import PROCEDURES, refused
 from tests.interop.connector import Connector
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.newest]
@@ -313,4 +313,12 @@ def test_documented_forms_that_cannot_be_done_name_the_way(run: Callable[[str], 
         with pytest.raises(UnsupportedFeatureError) as e:
             run(text)
         assert way in str(e.value), text
-    assert all(p.instead for p in PROCEDURES.values() if not p.is_supported)
+    assert refused.OPERATIONS
+    for operation in refused.OPERATIONS:
+        assert operation.instead, operation.procedure
+        assert PROCEDURES[operation.procedure] == (operation,)
+        with pytest.raises(UnsupportedFeatureError) as e:
+            run(f"CALL sys.{operation.procedure}()")
+        assert operation.instead in str(e.value)
+    refused_names = {operation.procedure for operation in refused.OPERATIONS}
+    assert refused_names == {name for name, forms in PROCEDURES.items() if any(form.instead for form in forms)}

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.sql.procedures.registry import call
-from paimon_spark.table.catalog import Catalog
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.sql.procedures import call
 from tests.interop.java_paimon import JavaPaimon
 
 pytestmark = pytest.mark.interop

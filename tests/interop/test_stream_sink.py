@@ -12,10 +12,11 @@ import pytest
 
 import paimon_spark
 from paimon_spark.errors import BatchesLostError
-from paimon_spark.maintenance.reachable import missing_files
-from paimon_spark.streaming.batches import Committed, Lost, New, Sink, fate_of
-from paimon_spark.table.stream_write import StreamResult, plan_stream_write
+from paimon_spark.jobs.stream_batch import StreamResult
+from paimon_spark.jobs.stream_write import plan_stream_write
+from paimon_spark.streaming.batches import AlreadyCommitted, BatchesMissing, NotCommitted, Sink, find_batch
 from tests.harness.rows import difference, rows_of
+from tests.harness.table_files import missing_files
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.pypaimon_peer import PyPaimon
 from tests.interop.streams import JavaStream, OurStream, disagreement
@@ -171,8 +172,8 @@ def test_what_java_committed_for_a_query_is_committed(make: Callable[[dict[str, 
     for identifier in (0, 1):
         java.call("write", path=path, rows=[[identifier, "x", "java"]], user=QUERY, identifier=identifier)
     handle = paimon_spark.load_table(path).handle
-    assert isinstance(fate_of(handle, Sink(QUERY, QUERY), 1).fate, Committed)
-    assert isinstance(fate_of(handle, Sink(QUERY, QUERY), 2).fate, New)
+    assert isinstance(find_batch(handle, Sink(QUERY, QUERY), 1).outcome, AlreadyCommitted)
+    assert isinstance(find_batch(handle, Sink(QUERY, QUERY), 2).outcome, NotCommitted)
     assert Query(path).write(1, [[9, "y", "again"]]).was_committed
     Query(path).write(2, [[2, "y", "ours"]])
     assert sorted(row["k"] for row in java.call("read", path=path)["rows"]) == [0, 1, 2]
@@ -221,8 +222,8 @@ def test_java_rolling_back_or_fast_forwarding_main_loses_batches_and_the_query_s
     java.call("rollback", path=path, snapshot=3)
     assert query.write(3, [[3, "x", "again"]]).snapshot_ids == (4,)  # the batch alone was lost: it is written again
     java.call("fastForward", path=path, name="b")
-    found = fate_of(paimon_spark.load_table(path).handle, Sink(QUERY, QUERY), 4).fate
-    assert isinstance(found, Lost) and found.first == 2
+    found = find_batch(paimon_spark.load_table(path).handle, Sink(QUERY, QUERY), 4).outcome
+    assert isinstance(found, BatchesMissing) and found.first == 2
     with pytest.raises(BatchesLostError, match="batches 2 to 3"):
         query.write(4, [[4, "x", "a"]])
     Query(path, **{"write.stream.lost-batches": "continue"}).write(4, [[4, "x", "a"]])

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.maintenance.reachable import missing_files
-from paimon_spark.table.table import Table
+from paimon_spark.api.table import Table
+from tests.harness.table_files import missing_files
 from tests.interop.java_paimon import JavaPaimon
 
 pytestmark = pytest.mark.interop

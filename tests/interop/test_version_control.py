@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import CorruptFileError, PaimonError
-from paimon_spark.maintenance.reachable import missing_files
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.table.table import Table
-from paimon_spark.versioning.doctor.findings import Severity
+from paimon_spark.versioning.damage import Severity
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.rows import difference, rows_of
+from tests.harness.table_files import missing_files
 from tests.interop.java_paimon import JavaPaimon
 
 pytestmark = pytest.mark.interop

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.maintenance.reachable import missing_files
-from paimon_spark.table.table import Table
-from paimon_spark.versioning.doctor.findings import Severity
+from paimon_spark.api.table import Table
+from paimon_spark.versioning.damage import Severity
 from tests.harness.rows import rows_of
+from tests.harness.table_files import missing_files
 from tests.interop.comparing import disagreement, version_options
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.pypaimon_peer import PyPaimon

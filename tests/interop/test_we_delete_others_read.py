@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.commit.committer import Committer
-from paimon_spark.definition.create import create_table
+from paimon_spark.engine.commit.committer import Committer
+from paimon_spark.engine.commit.requests import PlannedOn
+from paimon_spark.engine.row_level.job import in_process, plan_rows
 from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.row_level.job import in_process, plan_rows
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import BIGINT, STRING, DataField, RowType
 from tests.harness.rows import assert_same_rows, rows_of
@@ -56,7 +57,7 @@ def delete(path: Path, where: str, updated: str | None = None) -> None:
         return batch.set_column(2, "v", pa.array([updated] * batch.num_rows, pa.string()))
 
     messages = in_process(job, None if updated is None else change)
-    committed = Committer(handle, "us").commit(messages, planned_on=job.base.id if job.base else 0)
+    committed = Committer(handle, "us").commit(messages, planned_on=PlannedOn.of(job.base))
     assert committed.snapshots
 
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import paimon_spark
-from paimon_spark.definition.create import create_table
+from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.storage.urls import open_store
 from tests.harness.rows import difference, rows_of
 from tests.interop.comparing import disagreement

@@ -20,7 +20,7 @@ import pytest
 
 from tests.harness.golden import golden_path
 
-pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.newest]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.cluster, pytest.mark.newest]
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 HOST = "127.0.0.1"

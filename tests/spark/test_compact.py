@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark.errors import CorruptFileError
+from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.jobs import compaction
 from paimon_spark.spark import batch_write
-from paimon_spark.spec.snapshot import CommitKind
-from paimon_spark.table import compaction
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 

@@ -15,7 +15,7 @@ from tests.harness.connect import ConnectServer, connect_server
 from tests.harness.golden import golden_path
 from tests.harness.recorded import came_from, recording_catalog, said, sinks, sources
 
-pytestmark = [pytest.mark.spark, pytest.mark.connect]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.connect]
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "v": ["a", "b"]})
 
@@ -62,7 +62,7 @@ def test_reads_work_without_a_jvm_in_the_client(server: ConnectServer) -> None:
 
 WRITES = """
 def run(spark, home):
-    from paimon_spark.table import compaction
+    from paimon_spark.jobs import compaction
 
     def rows(path):
         return sorted(map(tuple, spark.read.format("paimon").load(path).collect()))

@@ -89,5 +89,5 @@ def test_answers_are_spark_tables_and_showing_them_runs_no_job(spark: SparkSessi
 
     tracker = spark.sparkContext.statusTracker()
     before = set(tracker.getJobIdsForGroup(None))
-    assert "db.a" in found._repr_html_() and "<svg" in catalog.lineage.graph()._repr_html_()
+    assert "db.a" in found._repr_html_() and "flowchart" in catalog.lineage.graph()._repr_html_()
     assert set(tracker.getJobIdsForGroup(None)) == before

@@ -10,10 +10,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
-from paimon_spark.lineage.model import TableRef
-from paimon_spark.lineage.properties import decode
-from paimon_spark.table.catalog import Catalog
-from paimon_spark.table.table import Table
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.api.table import Table
+from paimon_spark.lineage.provenance import TableRef, decode_provenance
 from tests.harness.recorded import came_from, head, recording_catalog, rows, said, sinks, sources, switch
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
@@ -92,7 +91,7 @@ def test_a_job_named_by_its_write_alone_has_unknown_sources(spark: SparkSession,
 def test_writes_without_a_job_are_not_recorded(spark: SparkSession, catalog: Catalog) -> None:
     x = catalog.table("db.x")
     save(load(spark, catalog.table("db.a"), **JOB), x)
-    assert decode(head(x).properties) is None and sinks(catalog) == []
+    assert decode_provenance(head(x).properties) is None and sinks(catalog) == []
 
 
 def test_a_job_writes_where_nothing_is_recorded(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
@@ -103,7 +102,7 @@ def test_a_job_writes_where_nothing_is_recorded(spark: SparkSession, catalog: Ca
     save(found, there, **JOB)
     save(found, str(tmp_path / "alone"), **JOB)
     for table in (there, paimon_spark.load_table(str(tmp_path / "alone"))):
-        assert decode(head(table).properties) is None and table.scan().to_arrow().num_rows == 4
+        assert decode_provenance(head(table).properties) is None and table.scan().to_arrow().num_rows == 4
     assert not (tmp_path / "other" / "paimon.db").exists()
 
 
@@ -155,7 +154,7 @@ def test_foreach_batch_records_its_query_without_options(spark: SparkSession, ca
     query = each_batch(spark, a, tmp_path / "c", write, **aligned)
     a.write(ROWS)
     assert each_batch(spark, a, tmp_path / "c", write, **aligned) == query
-    written = {s.id: decode(s.properties) for s in x.snapshots()}
+    written = {s.id: decode_provenance(s.properties) for s in x.snapshots()}
     batches = {p.barrier: p for p in written.values() if p is not None}
     assert len(batches) == len(written) >= 2
     assert {p.job for p in batches.values()} == {"both"} and {p.query_id for p in batches.values()} == {query}
@@ -214,7 +213,7 @@ def test_where_tables_alone_are_recorded_snapshots_are_not(spark: SparkSession, 
     switch(catalog, data=False)
     x = catalog.table("db.x")
     save(load(spark, catalog.table("db.a"), **JOB), x, **JOB)
-    assert decode(head(x).properties) is None
+    assert decode_provenance(head(x).properties) is None
     assert sinks(catalog) == [] and rows(catalog, "sink_job_lineage") == [("j", "x")]
 
 
@@ -236,7 +235,7 @@ def test_statements_of_one_application_are_jobs_of_their_own(spark: SparkSession
     assert came_from(catalog.table("db.c")) == {"db.a": 3}
     assert lineage.upstream("db.y").tables == lineage.upstream("db.e").tables == ()
     assert said(catalog.table("db.e")).knows_sources
-    days = [decode(s.properties) for s in catalog.table("db.x").snapshots()]
+    days = [decode_provenance(s.properties) for s in catalog.table("db.x").snapshots()]
     assert len({p.job for p in days if p}) == 1 and [p.barrier for p in days if p] == [0, 1]
 
     # One job by the user's will: each of its statements still says what it read itself.

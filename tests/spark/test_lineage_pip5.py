@@ -12,7 +12,7 @@ from tests.chaos.lineage_checks import check, check_unified
 from tests.harness.pipelines import Pipeline, picture
 from tests.harness.spark_pipelines import run
 
-pytestmark = [pytest.mark.spark, pytest.mark.streaming, pytest.mark.newest, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.streaming, pytest.mark.newest, pytest.mark.timeout(900)]
 
 LIMITS = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2)
 """Whether sources may limit their micro-batches."""

@@ -15,16 +15,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import paimon_spark
-from paimon_spark.lineage import left_notes
-from paimon_spark.lineage.catch_up import sync
-from paimon_spark.lineage.notes import all_stream_queries, batch_notes, now_ms, stream_notes
-from paimon_spark.lineage.place import home_of
-from paimon_spark.lineage.switch import forget, switch_on
-from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, Definition
-from paimon_spark.table.lineage_index import TableIndex, open_index
-from paimon_spark.table.table import Table
+from paimon_spark.api.table import Table
+from paimon_spark.lineage import read_recording as left_notes
+from paimon_spark.lineage.maintenance import sync
+from paimon_spark.lineage.read_notes import all_stream_queries, batch_notes, stream_notes
+from paimon_spark.lineage.table_index import TableIndex, open_index
+from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, Definition, enable, forget_settings
+from paimon_spark.lineage.warehouse import find_warehouse_table
+from paimon_spark.metadata.retry import now_ms
 
-pytestmark = [pytest.mark.spark, pytest.mark.streaming]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.streaming]
 
 ALL = {"scan.mode": "from-snapshot", "scan.snapshot-id": "1"}
 Start = Callable[[DataFrame, Path], StreamingQuery]
@@ -35,8 +35,8 @@ def make(home: Path, name: str = "db.t", *, on: bool = True) -> Table:
     catalog.create_database("db", ignore_if_exists=True)
     table = catalog.create_table(name, "k BIGINT")
     if on:
-        switch_on(index_of(table))
-        forget(index_of(table).warehouse)
+        enable(index_of(table))
+        forget_settings(index_of(table).warehouse)
     return table
 
 
@@ -45,7 +45,7 @@ def put(table: Table, *keys: int) -> None:
 
 
 def index_of(table: Table) -> TableIndex:
-    home = home_of(table.handle)
+    home = find_warehouse_table(table.handle)
     assert home is not None
     return open_index(home.warehouse)
 
@@ -113,7 +113,7 @@ def test_batches_to_a_sink_that_is_no_paimon_table_are_recorded(
     settle(index_of(table))  # where Spark never said that batches are over, notes go once their rows were seen
     notes = stream_notes(index_of(table).warehouse, query_id)
     assert [n.batch_id for n in notes] == [2]
-    assert notes[0].who.query_name == "a job/1"
+    assert notes[0].task.query_name == "a job/1"
 
 
 @pytest.mark.newest  # PySpark 4.1 does not say that a query is about to end
@@ -253,5 +253,5 @@ def test_batch_reads_that_name_their_job_are_noted_by_a_task(spark: SparkSession
     spark.read.format("paimon").load(table.location).collect()
     notes = batch_notes(index_of(table).warehouse, "j")
     assert [(n.ref.table, n.last) for n in notes] == [("t", 2), ("t", 1), ("e", None)]
-    assert {n.who.app_id for n in notes} == {spark.sparkContext.applicationId}
-    assert {n.who.query_id for n in notes} == {None}
+    assert {n.task.app_id for n in notes} == {spark.sparkContext.applicationId}
+    assert {n.task.query_id for n in notes} == {None}

@@ -13,14 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import paimon_spark
-from paimon_spark.lineage.model import Provenance, SourceRange, TableRef
-from paimon_spark.lineage.place import home_of
-from paimon_spark.lineage.properties import JOB, decode
-from paimon_spark.lineage.switch import switch_on
-from paimon_spark.lineage.tables import SOURCE_SNAPSHOT
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
-from paimon_spark.table.catalog import Catalog
-from paimon_spark.table.lineage_index import open_index
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.lineage.provenance import JOB, Provenance, SourceRange, TableRef, decode_provenance
+from paimon_spark.lineage.table_index import open_index
+from paimon_spark.lineage.tables import SOURCE_SNAPSHOT, enable
+from paimon_spark.lineage.warehouse import find_warehouse_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -40,7 +38,7 @@ class World:
         for name in ("a", "b"):
             self.catalog.create_table(f"db.{name}", schema, partition_keys=["n"])  # a file for each row of a commit
             self.feed(name, 2)
-        warehouse = home_of(self.catalog.table("db.a").handle)
+        warehouse = find_warehouse_table(self.catalog.table("db.a").handle)
         assert warehouse is not None
         self.index = open_index(warehouse.warehouse)
 
@@ -83,7 +81,7 @@ class World:
         return [s for s in self.catalog.table(f"db.{sink}").snapshots() if s.commit_kind is not CommitKind.COMPACT]
 
     def said(self, sink: str) -> list[Provenance]:
-        found = [decode(s.properties) for s in self.made(sink)]
+        found = [decode_provenance(s.properties) for s in self.made(sink)]
         assert None not in found
         return [p for p in found if p is not None]
 
@@ -97,7 +95,7 @@ class World:
 @pytest.fixture
 def world(spark: SparkSession, tmp_path: Path) -> World:
     made = World(spark, tmp_path)
-    switch_on(made.index)
+    enable(made.index)
     return made
 
 

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
-from paimon_spark.table.catalog import Catalog
-from paimon_spark.table.table import Table
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.api.table import Table
 
 pytestmark = [pytest.mark.spark]
 

@@ -15,9 +15,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
-from paimon_spark.spark.native_parquet import SETTING
-from paimon_spark.table.catalog import Catalog
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.predicate.parse import parse_predicate
+from paimon_spark.spark.dataframe import SETTING, as_options
+from paimon_spark.types import INT, STRING, DataField, RowType
 
+ROW_TYPE = RowType(fields=(DataField(0, "i4", INT), DataField(1, "s", STRING)))
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
 COLUMNS = {
@@ -132,6 +135,21 @@ def test_a_condition_among_the_options_chooses_rows(spark: SparkSession, catalog
                 catalog.sql(f"SELECT i4 FROM db.t WITH ('where' = 'i4 > 0) OR (true') WHERE {where}").collect()
     finally:
         spark.conf.unset(SETTING)
+
+
+def test_conditions_of_a_query_reach_a_read_in_python(spark: SparkSession, catalog: Catalog) -> None:
+    spark.conf.set(SETTING, "false")
+    try:
+        frame = catalog.sql("SELECT s FROM db.t WHERE i4 > 0 AND s LIKE 'é%' AND f8 = double('-0.0')")
+        assert [r.s for r in frame.collect()] == ["é€𝄞"]
+    finally:
+        spark.conf.unset(SETTING)
+    scan = (
+        catalog.table("db.t")
+        .scan(["s"])
+        .filtered([parse_predicate("i4 > 0", ROW_TYPE), parse_predicate("s LIKE 'é%'", ROW_TYPE)])
+    )
+    assert as_options(scan)["where"] == "(`i4` > 0) AND (`s` LIKE 'é%')"
 
 
 def test_what_files_alone_do_not_say_is_read_in_python(spark: SparkSession, catalog: Catalog) -> None:

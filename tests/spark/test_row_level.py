@@ -134,7 +134,7 @@ def test_what_cannot_be_leaves_the_table_as_it_is(spark: SparkSession, kind: str
         table.merge(twice, "t.id = s.id", when_matched_update="*" if kind == "rewrite" else {"v": "s.v"})
     with pytest.raises(ColumnNotFoundError, match="did you mean 'dt'"):
         table.update(None, {"dtt": "1"})
-    with pytest.raises(InvalidInputError, match="something to do"):
+    with pytest.raises(InvalidInputError, match="merge has no clause"):
         table.merge(twice, "t.id = s.id")
     with pytest.raises(PaimonError):
         table.update("id = 3", {"v": "'text'"})

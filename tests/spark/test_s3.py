@@ -13,7 +13,7 @@ import paimon_spark
 from paimon_spark.cli.main import main
 from tests.harness.s3_server import make_bucket, s3_server
 
-pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.newest]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.s3, pytest.mark.newest]
 
 
 @pytest.fixture

@@ -232,7 +232,7 @@ BAD_READS: dict[str, tuple[Callable[[SparkSession], DataFrame], tuple[str, ...]]
     "a where that is no predicate": (lambda s: load(s, BRANCHES, where="k +"), ("PredicateSyntaxError",)),
     "a version of a system table without": (
         lambda s: load(s, BRANCHES + "$snapshots", versionAsOf="1"),
-        ("versionAsOf", "tells of the whole branch"),
+        ("versionAsOf", "describes the whole branch"),
     ),
     "a system table that is none": (
         lambda s: load(s, BRANCHES + "$snapshot"),

@@ -35,7 +35,7 @@ def catalog(spark: SparkSession, tmp_path: Path) -> Catalog:
         ("SELECT * FROM SHOP.ORDERS$tags", "no database 'SHOP'; did you mean 'shop'"),
         ("INSERT INTO shop.orders SELECT * FROM shp.orders", "no database 'shp'; did you mean 'shop'"),
         ("DROP TABLE Shop.orders", "no database 'Shop'; did you mean 'shop'"),
-        ("SELECT * FROM orders", "write database.table, or choose the database with USE"),
+        ("SELECT * FROM orders", "write database.table, or set the database with USE"),
         ("SELECT * FROM shop.Orders", "no table 'Orders'; did you mean 'orders'"),
     ],
 )
@@ -64,7 +64,7 @@ def test_for_a_column_with_a_typing_error_the_columns_of_the_table_are_offered(c
     ],
 )
 def test_a_typing_error_in_a_keyword_is_a_syntax_error(catalog: Catalog, sql: str, near: str) -> None:
-    with pytest.raises(SqlSyntaxError, match=f"Spark does not understand the statement: .*{near}"):
+    with pytest.raises(SqlSyntaxError, match=f"Spark cannot parse the statement: .*{near}"):
         catalog.sql(sql)
 
 

@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import PaimonError
-from paimon_spark.table.catalog import Catalog
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
@@ -179,16 +179,16 @@ def test_a_column_is_described_with_what_analyze_found(spark: SparkSession, cata
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("CREATE TABLE db.t (a INT)", "or say CREATE TABLE IF NOT EXISTS"),
-        ("CREATE DATABASE db", "say CREATE DATABASE IF NOT EXISTS, or"),
-        ("DROP DATABASE db", "or say DROP DATABASE … CASCADE"),
-        ("ALTER TABLE db.t CREATE BRANCH fix", "or say CREATE BRANCH IF NOT EXISTS"),
+        ("CREATE TABLE db.t (a INT)", "or use CREATE TABLE IF NOT EXISTS"),
+        ("CREATE DATABASE db", "use CREATE DATABASE IF NOT EXISTS, or"),
+        ("DROP DATABASE db", "or use DROP DATABASE … CASCADE"),
+        ("ALTER TABLE db.t CREATE BRANCH fix", "or use CREATE BRANCH IF NOT EXISTS"),
         ("ALTER TABLE db.t CREATE TAG v1", "CREATE OR REPLACE TAG moves it, DELETE TAG deletes it"),
         ("ALTER TABLE db.t DROP PARTITION (p = 1)", "no partitions to choose from"),
         ("CALL sys.create_tag('db.t', 'v1')", "replace_tag moves it, delete_tag deletes it"),
         ("CALL sys.create_tag('db.t', 'v2', 1, 'soon')", "give text such as '7 d'"),
         ("CALL sys.create_branch('db.t', 'fix', 'v1')", "or ignoreIfExists => 'true'"),
-        ("CALL sys.create_branch(table => 'db.t', branch => 'b', tag => 'v1', snapshot => 2)", "and snapshot is 2"),
+        ("CALL sys.create_branch(table => 'db.t', branch => 'b', tag => 'v1', snapshot => 2)", "but snapshot is 2"),
         ("INSERT INTO db.t BY NAME SELECT 1 AS id, 1 AS w", "or SET spark.paimon.write.merge-schema=true to add"),
     ],
 )

@@ -18,9 +18,9 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
-from paimon_spark.spark.native_parquet import SETTING
-from paimon_spark.table.catalog import Catalog
+from paimon_spark.spark.dataframe import SETTING
 from tests.harness.search import examples
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import (
     AlreadyExistsError,
     ColumnNotFoundError,
@@ -24,7 +25,6 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.table.catalog import Catalog
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
@@ -136,7 +136,7 @@ def test_tables_of_other_formats_and_catalogs_are_sparks(catalog: Catalog, spark
         assert [f[1] for f in shape(catalog, "default.ours")] == ["a", "b", "c"]
         catalog.sql("CREATE VIEW of_spark_view AS SELECT * FROM of_spark")
         refused(catalog, "CREATE VIEW v AS SELECT * FROM ours", UnsupportedFeatureError, "CREATE TEMPORARY VIEW v")
-        refused(catalog, "CREATE VIEW paimon.default.v AS SELECT 1", UnsupportedFeatureError, "no place for views")
+        refused(catalog, "CREATE VIEW paimon.default.v AS SELECT 1", UnsupportedFeatureError, "holds no views")
     finally:
         spark.sql("DROP VIEW IF EXISTS of_spark_view")
         catalog.sql("DROP TABLE of_spark")
@@ -333,7 +333,7 @@ def test_partitions_of_every_type_are_dropped_by_one_commit(catalog: Catalog) ->
     missing = "PARTITION (d = '2024-01-02', i = 2, s = 'x', b = NULL, ts = NULL)"
     refused(catalog, f"ALTER TABLE t DROP {missing}", NotFoundError, "IF EXISTS")
     run(catalog, f"ALTER TABLE t DROP IF EXISTS {missing}")
-    refused(catalog, "ALTER TABLE t DROP PARTITION (x = 1)", InvalidInputError, "no partition column")
+    refused(catalog, "ALTER TABLE t DROP PARTITION (x = 1)", InvalidInputError, "not a partition column")
     refused(catalog, "ALTER TABLE t DROP PARTITION (d = 'not a day')", PaimonError, "not a day")
     refused(catalog, "ALTER TABLE t ADD PARTITION (d = '2025-01-01')", InvalidInputError, "partitioned by")
     assert table.snapshots()[-1].id == head + 1

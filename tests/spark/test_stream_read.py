@@ -18,7 +18,7 @@ from pyspark.sql import datasource as ds
 from pyspark.sql.streaming.query import StreamingQuery
 
 import paimon_spark
-from paimon_spark.table.table import Table
+from paimon_spark.api.table import Table
 
 pytestmark = [pytest.mark.spark, pytest.mark.streaming]
 

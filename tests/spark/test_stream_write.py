@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import paimon_spark
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 
 pytestmark = pytest.mark.spark
 
@@ -100,6 +100,7 @@ def rows(*ranges: tuple[int, int]) -> list[tuple[int, str, int]]:
     return sorted((i, f"p{i % 3}", i) for first, count in ranges for i in range(first, first + count))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k == "keys" else pytest.mark.newest) for k in KINDS])
 def test_batches_come_once_over_restarts_and_replays(
     spark: SparkSession, feed: Feed, kind: str, tmp_path: Path

@@ -138,6 +138,7 @@ def test_names_in_a_warehouse_are_written(spark: SparkSession, rows: DataFrame, 
     assert paimon_spark.load_catalog(str(tmp_path)).list_tables("db") == ["t"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -25,6 +25,17 @@ def spark() -> None:
 
 
 @pytest.fixture(autouse=True)
+def _no_session_is_left() -> Iterator[None]:
+    """Fail the test that leaves a Spark session: verbs of later tests would run as its jobs."""
+    yield
+    module = sys.modules.get("pyspark.sql.session")
+    left = module and module.SparkSession._instantiatedSession
+    if left:
+        left.stop()
+        pytest.fail("the test left a Spark session")
+
+
+@pytest.fixture(autouse=True)
 def _recorders_end_with_their_test() -> Iterator[None]:
     """Rows of lineage are written by a thread, seconds after they came: by then another test has patched what it uses.
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import graphlib
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,6 +32,58 @@ def test_every_package_says_what_it_is() -> None:
     assert modules
     folders = {module.parent for module in modules}
     assert [str(f.relative_to(ROOT)) for f in sorted(folders) if not (f / "__init__.py").is_file()] == []
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """The modules of the package, by their dotted names."""
+    return {
+        ".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): ast.parse(p.read_text())
+        for p in sorted(PACKAGE.rglob("*.py"))
+    }
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    """What a module imports of the package, also inside functions, but not for types alone."""
+    types_only = {
+        child
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for child in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if node in types_only:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield full if full in trees() else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    graph = {name: {i for i in imports(tree) if i in trees()} - {name} for name, tree in trees().items()}
+    del graph["paimon_spark"]  # the top, which registers what runs jobs
+    graphlib.TopologicalSorter({name: found - {"paimon_spark"} for name, found in graph.items()}).prepare()
+
+
+def test_no_module_is_imported_by_its_name_as_text() -> None:
+    found = [
+        f"{name}: {node.value}"
+        for name, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if node.value in trees() and "." in node.value
+    ]
+    assert found == []
+
+
+def test_modules_are_short_and_say_first_what_they_are_for() -> None:
+    long = [name for name, tree in trees().items() if max((n.end_lineno or 0 for n in tree.body), default=0) > 500]
+    assert long == []
+    lines = {name: (ast.get_docstring(tree) or "").split("\n")[0] for name, tree in trees().items()}
+    assert [name for name, line in lines.items() if not line.endswith(".") or len(line) >= 90] == []
 
 
 def test_there_is_no_drawer_for_odds_and_ends() -> None:

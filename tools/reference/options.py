@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
 from enum import Enum
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Final
 
 import paimon_spark.options
-from paimon_spark.definition import widen
-from paimon_spark.metadata import vector_files
-from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, REFUSALS, UNHEARD, WRITE_REFUSALS
-from paimon_spark.options import batch_write, descriptor, lineage, scan, stream_keys, stream_write
-from paimon_spark.options.descriptor import Option
+from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, REFUSALS, WITHOUT_SIDE_EFFECTS, WRITE_REFUSALS
+from paimon_spark.options import descriptor, lineage, scan, write_request
+from paimon_spark.options import stream_read as stream_read
+from paimon_spark.options.core import FieldOptions
+from paimon_spark.options.descriptor import Option, options_of
 from paimon_spark.options.known import STORAGE_PREFIXES, TABLE_OPTION_PREFIXES, TABLE_OPTIONS
 from tools.reference.options_without_effect import by_reason
 from tools.reference.text import code, codes, page, table
@@ -26,8 +28,7 @@ _KINDS: Final = {
     "names": "names, by commas",
     "memory_size": "size",
     "duration_ms": "duration",
-    "_positive": "whole number",
-    "_period_ms": "duration",
+    "_limit": "whole number",
     "time_of_day_ms": "`hh:mm`",
     "whole_days": "whole days, such as `1 d`",
 }
@@ -53,7 +54,7 @@ VERSIONS: Final = {
         "What changed from the automatic tag before this one to this one; no rows when there is no such tag."
     ),
 }
-"""Options that name what is read; `refs.version` and `options.scan` read them."""
+"""Options that name what is read; `metadata.version` and `options.scan` read them."""
 
 PLACES: Final = {
     "warehouse": "Where names of tables are looked up; else `PAIMON_WAREHOUSE`, else the config file.",
@@ -69,20 +70,11 @@ WITHOUT_DESCRIPTOR: Final = {
     "add-column-before-partition": "New columns come before the partition columns.",
     "alter-column-null-to-not-null.disabled": "A nullable column is never made NOT NULL.",
     "disable-explicit-type-casting": "A column's type only changes where no value is lost.",
-    "aggregation.remove-record-on-delete": "A row of kind -D removes the row of its key.",
-    "partial-update.remove-record-on-sequence-group": "A -D in these sequence groups removes the row of its key.",
     "clustering.columns": "Columns by which compaction sorts rows; checked, and refused where it would be needed.",
     "sink.clustering.by-columns": "Followed when a column is renamed.",
     "deletion-vectors.modifiable": "Whether `deletion-vectors.enabled` may be changed.",
     "global-index.external-path": "A table that has one is not dropped.",
-    "scan.fallback-branch": "The branch that is read where a partition is not in the branch in force.",
-    "scan.primary-branch": "The branch whose partitions come first.",
-    "snapshot.clean-empty-directories": "Expiry removes directories that it has emptied.",
-    "snapshot.expire.clean-empty-directories": "The same, as older releases call it.",
     "write.compaction-skip": "The same as `write-only`, as older releases call it.",
-    "table-read.sequence-number.enabled": "`$audit_log` and `$binlog` with a sequence number: refused.",
-    "upsert-key": "Columns of a table without primary key; appends are refused, as Java's Spark merges them by these.",
-    "delete.force-produce-changelog": "SQL's DELETE of whole partitions writes rows of kind -D.",
     "log.scan.timestamp-millis": "The same as `scan.timestamp-millis`, as older releases call it.",
     "blob.stored-descriptor-fields": "The same as `blob-descriptor-field`, as older releases call it: refused.",
     "path": "Where the table lies; kept apart from its options.",
@@ -103,9 +95,15 @@ _REFUSED_OF_READS: Final = ("scan.bucket", "scan.partitions")
 def descriptors() -> dict[str, Option[Any]]:
     """Every option with a descriptor, by its key."""
     names = [m.name for m in pkgutil.iter_modules(paimon_spark.options.__path__)]
-    modules = [*(import_module(f"paimon_spark.options.{name}") for name in names), widen, vector_files]
-    stated = [v for module in modules for v in vars(module).values() if isinstance(v, Option)]
-    return {option.key: option for option in stated}
+    modules = [import_module(f"paimon_spark.options.{name}") for name in names]
+    return {option.key: option for module in modules for option in _stated(module)}
+
+
+def _stated(module: ModuleType) -> list[Option[Any]]:
+    """Options of a module, and of the groups that it has."""
+    values = vars(module).values()
+    groups = [v for v in values if isinstance(v, type) and is_dataclass(v) and v is not FieldOptions]
+    return [v for v in values if isinstance(v, Option)] + [o for g in groups for o in options_of(g).values()]
 
 
 def options_page() -> str:
@@ -120,11 +118,11 @@ def options_page() -> str:
 
     lineage_options = take(o.key for o in lineage.OPTIONS)
     reads = take(o.key for o in scan.OPTIONS)
-    internal = take((batch_write.CLUSTERED.key, batch_write.ROW_LEVEL.key, batch_write.ROW_LEVEL_BASE.key))
-    writes = take(o.key for o in batch_write.OPTIONS)
+    internal = take((write_request.CLUSTERED.key, write_request.ROW_LEVEL.key, write_request.ROW_LEVEL_BASE.key))
+    writes = take(o.key for o in write_request.OPTIONS)
     writes |= take(sorted(key for key in keys if key.startswith("write.merge-schema")))
-    streams = take(v.key for v in vars(stream_keys).values() if isinstance(v, Option))
-    sinks = take(o.key for o in stream_write.OPTIONS)
+    streams = take(o.key for o in _stated(stream_read))
+    sinks = take(o.key for o in write_request.STREAM_OPTIONS)
     commits = take(sorted(key for key in keys if key.startswith(("commit.", "manifest.", "snapshot.", "changelog."))))
     tags = take(sorted(key for key in keys if key.startswith(("tag.", "savepoint.", "sink."))))
     expiry = take(sorted(key for key in keys if key.startswith(("partition.", "consumer", "record-level."))))
@@ -184,14 +182,14 @@ def kept(all_options: Mapping[str, Option[Any]]) -> list[str]:
     """Options of tables that are known and do nothing here."""
     spoken_of = {key for option in all_options.values() for key in (option.key, *option.fallbacks)}
     refused = {r.option for r in (*REFUSALS, *WRITE_REFUSALS)}
-    named = {*VERSIONS, *CHECKED, *WITHOUT_DESCRIPTOR, *UNHEARD, *_REFUSED_OF_READS}
+    named = {*VERSIONS, *CHECKED, *WITHOUT_DESCRIPTOR, *WITHOUT_SIDE_EFFECTS, *_REFUSED_OF_READS}
     return sorted(TABLE_OPTIONS - spoken_of - refused - named)
 
 
 def _refused() -> list[tuple[str, str, str]]:
     rows = [(r.option, "reads and writes", r.why) for r in REFUSALS]
     rows += [(r.option, "writes", r.why) for r in WRITE_REFUSALS]
-    rows += [(key, "nothing: a write warns", "what it asks for does not happen here") for key in UNHEARD]
+    rows += [(key, "nothing: a write warns", "what it asks for does not happen here") for key in WITHOUT_SIDE_EFFECTS]
     return [(code(key), where, why) for key, where, why in rows]
 
 
@@ -228,4 +226,5 @@ def default(option: Option[Any]) -> str:
                 return f"{value // size} {unit}"
         if option.parse is descriptor.duration_ms:
             return f"{value} ms"
-    return descriptor.describe(option)["default"]
+    value = value.value if isinstance(value, Enum) else value
+    return "" if value is None else str(value)

@@ -1,49 +1,58 @@
-"""The registry of procedures → docs/reference/procedures.md."""
+"""The declared operations → docs/reference/procedures.md."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
 
-from paimon_spark.sql.procedures.procedure import Parameter, Procedure
-from paimon_spark.sql.procedures.registry import PROCEDURES
-from tools.reference.text import code, page, table
+from paimon_spark.operations import PROCEDURES
+from paimon_spark.operations.operation import TABLE, Argument, Operation, Type
+from tools.reference.text import code, escaped, page, table
 
 
 def procedures_page() -> str:
     """The page."""
-    done = [p for _, p in sorted(PROCEDURES.items()) if p.is_supported]
-    refused = [p for _, p in sorted(PROCEDURES.items()) if not p.is_supported]
+    done = [(name, forms) for name, forms in sorted(PROCEDURES.items()) if not forms[0].instead]
+    refused = [(name, forms) for name, forms in sorted(PROCEDURES.items()) if forms[0].instead]
     return page(
         "Procedures",
         _INTRODUCTION,
-        *(_procedure(p) for p in done),
+        *(_procedure(name, forms) for name, forms in done),
         "## Refused\n\nProcedures of Paimon that cannot be done here. The error says what to do instead.",
-        table(("procedure", "instead"), ((code(f"sys.{p.name}"), p.instead) for p in refused)),
+        table(("procedure", "instead"), ((code(f"sys.{name}"), forms[0].instead) for name, forms in refused)),
     )
 
 
 _INTRODUCTION: Final = """
 `CALL sys.<procedure>(…)` in `catalog.sql`, with the names, arguments and results of Paimon's Spark connector. Arguments
-are given by position or by name (`table => 'shop.orders'`), in any case. A table is `database.table`, and `table` alone
-What is marked as *own* is not in Paimon.
+are given by position or by name (`table => 'shop.orders'`), in any case. A table is `database.table`, `table` alone in
+the session's current database, and `$branch_<name>` may follow. What is marked as *own* is not in Paimon.
 """
 
 
-def _procedure(procedure: Procedure) -> str:
-    own = " *Own.*" if procedure.is_own else ""
-    spark = " Needs Spark." if procedure.needs_spark else ""
-    parts = [f"## {procedure.name}", f"{procedure.doc}{own}{spark}"]
-    for form in procedure.forms:
-        if form is not procedure:
-            parts.append(f"Or, with other arguments: {form.doc}")
-        parts += [_parameters(form.parameters), f"Returns {code(form.result)}."]
+def _procedure(name: str, forms: Iterable[Operation]) -> str:
+    parts = [f"## {name}"]
+    for number, form in enumerate(forms):
+        own = " *Own.*" if form.is_own and not number else ""
+        said = f"Or, with other arguments: {form.sentence}" if number else f"{form.sentence}{own}"
+        parts += [f"{said} {form.details}".strip(), _parameters(form.parameters), f"Returns {code(form.result)}."]
     return "\n\n".join(part for part in parts if part)
 
 
-def _parameters(parameters: Iterable[Parameter]) -> str:
-    rows = [
-        (code(p.name), code(p.type), "required" if p.required else p.default, p.doc + (" *Own.*" if p.is_own else ""))
-        for p in parameters
-    ]
+def _parameters(parameters: Iterable[Argument]) -> str:
+    rows = [(code(p.name), code(p.type.value), _default(p), _help(p)) for p in parameters]
     return table(("argument", "type", "default", "what it says"), rows) if rows else ""
+
+
+def _help(parameter: Argument) -> str:
+    if parameter is TABLE:
+        return "name of the table, `db.t`; `$branch_<name>` may follow"
+    return f"{escaped(parameter.help)}{'. *Own.*' if parameter.is_own else ''}"
+
+
+def _default(parameter: Argument) -> str:
+    if parameter.required:
+        return "required"
+    if parameter.type is Type.BOOLEAN:
+        return str(bool(parameter.default)).lower()
+    return parameter.otherwise or ("" if parameter.default is None else str(parameter.default))

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Final
 
 import paimon_spark
-from tools.reference.text import code, page, table
+from tools.reference.text import code, escaped, page, table
 
 _SECTION: Final = re.compile(r"^(Args|Returns|Raises|Yields|Attributes|Source): *(.*)$")
 _TITLES: Final = {"Args": "Arguments", "Yields": "Gives", "Returns": "Returns", "Raises": "Raises"}
@@ -142,7 +142,7 @@ def _prose(text: str) -> str:
     out = []
     for part in text.split("\n\n"):
         indented = all(line.startswith("    ") for line in part.splitlines())
-        out.append(f"```text\n{inspect.cleandoc(part)}\n```" if indented else _escaped(part))
+        out.append(f"```text\n{inspect.cleandoc(part)}\n```" if indented else escaped(part))
     return "\n\n".join(out)
 
 
@@ -152,13 +152,6 @@ def _section(title: str, text: str) -> str:
     for item in items:
         found = _ITEM.match(item)
         flat = " ".join(item.split()) if found is None else " ".join(found["text"].split())
-        lines.append(f"- {_escaped(flat)}" if found is None else f"- `{found['name']}`: {_escaped(flat)}")
+        lines.append(f"- {escaped(flat)}" if found is None else f"- `{found['name']}`: {escaped(flat)}")
     head = f"**{_TITLES[title]}**\n\n" if title in _TITLES else ""
     return head + "\n".join(lines)
-
-
-def _escaped(text: str) -> str:
-    """Angle brackets outside code are text, not tags."""
-    pieces = text.split("`")
-    pieces[::2] = [p.replace("<", "&lt;") for p in pieces[::2]]
-    return "`".join(pieces)

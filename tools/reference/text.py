@@ -31,3 +31,10 @@ def code(text: object) -> str:
 def codes(names: Iterable[object]) -> str:
     """Several names."""
     return ", ".join(code(name) for name in names)
+
+
+def escaped(text: str) -> str:
+    """Text whose angle brackets outside code are no tags."""
+    pieces = text.split("`")
+    pieces[::2] = [p.replace("<", "&lt;") for p in pieces[::2]]
+    return "`".join(pieces)

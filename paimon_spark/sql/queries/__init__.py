@@ -1,1 +1,1 @@
-"""SELECT, and every other statement that Spark runs: the Paimon tables in it are put in as DataFrames."""
+"""Queries that Spark runs, with DataFrames in place of their Paimon tables."""

@@ -1,4 +1,8 @@
-"""Run a query: its Paimon tables become DataFrames that read the columns and rows it needs; Spark does the rest."""
+"""Run a query by Spark, with DataFrames in place of its Paimon tables.
+
+Temporary views and cached tables of such queries are created from the DataFrame: Spark would store their text, in which
+the DataFrames have no meaning.
+"""
 
 from __future__ import annotations
 
@@ -8,43 +12,35 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql.functions import col
 
-from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.spark.native_parquet import native_dataframe
-from paimon_spark.sql.queries.failures import better, lacks_a_column
-from paimon_spark.sql.queries.find import Reference, references
-from paimon_spark.sql.queries.head import Use
-from paimon_spark.sql.queries.known import KnownNames
-from paimon_spark.sql.queries.replace import replaced, stars_without_list
-from paimon_spark.sql.queries.scalars import with_scalars
+from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.spark.dataframe import native_dataframe
+from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.queries.columns import stars
+from paimon_spark.sql.queries.errors import helpful_error, lacks_a_column
+from paimon_spark.sql.queries.parse import ParsedQuery, Use, parse_query
+from paimon_spark.sql.queries.references import Reference, references
+from paimon_spark.sql.queries.rewrite import replaced, stars_without_list, with_scalars
 from paimon_spark.sql.queries.scans import metadata_columns, scan_of
-from paimon_spark.sql.queries.statements import Query
-from paimon_spark.sql.queries.tree import Reading, read
-from paimon_spark.sql.queries.views import make_cache, make_view
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.text import quoted
+from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.table.scan import Scan
+    from paimon_spark.jobs.scan import Scan
 
 _SETTING: Final = re.compile(
     r"(\s*(?:RE)?SET\s+)(spark\.paimon\.[^\s=`;]*[^\s=`;\w.][^\s=`;]*)((?:\s*=.*)?)", re.IGNORECASE | re.DOTALL
 )
 
 
-def run_query(session: Session, query: Query) -> DataFrame:
-    """Let Spark run a statement in which tables of the catalog may stand. Raises as `Catalog.sql`."""
-    return _run(session, query.sql, None)
+def run_query(session: Session, sql: str, job: str | None = None) -> DataFrame:
+    """Run a statement that may read tables of the catalog; `job` is the lineage job of the reads.
 
-
-def query_dataframe(session: Session, sql: str, job: str | None = None) -> DataFrame:
-    """The rows of a query that is a part of another statement; `job` is the lineage job of what it reads."""
-    return _run(session, sql, job)
-
-
-def _run(session: Session, sql: str, job: str | None) -> DataFrame:
+    Raises as `Catalog.sql`.
+    """
     setting = _SETTING.fullmatch(sql)
     if setting is not None:
         # Spark takes - and * in a key only in quotes.
@@ -52,50 +48,57 @@ def _run(session: Session, sql: str, job: str | None) -> DataFrame:
     try:
         return _read_and_run(session, sql, job)
     except PySparkException as e:
-        error = better(session, e, sql)
+        error = helpful_error(session, e, sql)
         if error is None:
             raise
         raise error from e
 
 
 def _read_and_run(session: Session, sql: str, job: str | None) -> DataFrame:
-    reading = read(with_scalars(session, sql))
-    found = references(KnownNames.over(session), reading)
+    parsed = parse_query(with_scalars(session, sql))
+    found = references(session.caching(), parsed)
     if not found:
-        return session.run(reading.sql)
-    if reading.head.use is Use.ROWS:
-        return _rows(session, reading, found, job)
-    begin = reading.words[reading.head.body].start
-    frame = _rows(session, reading, found, job, begin)
-    if reading.head.use is Use.VIEW:
-        make_view(reading, frame)
+        return session.run(parsed.sql)
+    if parsed.use is Use.ROWS:
+        return _rows(session, parsed, found, job)
+    begin = parsed.tokens[parsed.body].start
+    frame = _rows(session, parsed, found, job, begin)
+    if parsed.use is Use.VIEW:
+        _create_view(parsed, frame)
     else:
-        make_cache(session, reading, frame)
+        _cache_table(session, parsed, frame)
     return session.nothing()
 
 
-def _rows(session: Session, reading: Reading, found: Sequence[Reference], job: str | None, begin: int = 0) -> DataFrame:
-    """What Spark makes of the statement, from `begin` on, with the tables put in."""
+def _rows(
+    session: Session, parsed: ParsedQuery, found: Sequence[Reference], job: str | None, begin: int = 0
+) -> DataFrame:
+    """The result of the statement, from position `begin` on."""
     try:
-        return _with_scans(session, reading, found, job, begin)
+        return _with_scans(session, parsed, found, job, begin)
     except AnalysisException as e:
         if not lacks_a_column(e):
             raise
-    # Spark offers the nearest columns of those that it sees: let it see all of them.
-    return _with_scans(session, reading, found, job, begin, has_all=True)
+    # Spark suggests the nearest of the columns it sees, so all are read.
+    return _with_scans(session, parsed, found, job, begin, has_all=True)
 
 
 def _with_scans(
-    session: Session, reading: Reading, found: Sequence[Reference], job: str | None, begin: int, has_all: bool = False
+    session: Session,
+    parsed: ParsedQuery,
+    found: Sequence[Reference],
+    job: str | None,
+    begin: int,
+    has_all: bool = False,
 ) -> DataFrame:
-    scans = [scan_of(session, reading, reference, job, has_all=has_all) for reference in found]
+    scans = [scan_of(session, parsed, reference, job, has_all=has_all) for reference in found]
     hidden = {
-        r: () if r.function is not None else metadata_columns(reading, r, s) for r, s in zip(found, scans, strict=True)
+        r: () if r.function is not None else metadata_columns(parsed, r, s) for r, s in zip(found, scans, strict=True)
     }
     for reference, columns in hidden.items():
         _check_hidden(reference, columns)
     frames = {f"p{n}": _frame(session, scan) for n, scan in enumerate(scans)}
-    return _without_cut_args(session, reading, found).run(replaced(reading, found, hidden, begin), frames)
+    return _without_version_args(session, parsed, found).run(replaced(parsed, found, hidden, begin), frames)
 
 
 def _frame(session: Session, scan: Scan) -> DataFrame:
@@ -104,8 +107,6 @@ def _frame(session: Session, scan: Scan) -> DataFrame:
 
 
 def _check_hidden(reference: Reference, columns: Sequence[str]) -> None:
-    from paimon_spark.sql.queries.needed import stars
-
     if columns and len(stars(reference)) != len(stars_without_list(reference)):
         raise UnsupportedFeatureError(
             f"* EXCEPT beside the metadata column {columns[0]} of {reference.name} is not available; name the columns",
@@ -114,11 +115,81 @@ def _check_hidden(reference: Reference, columns: Sequence[str]) -> None:
         )
 
 
-def _without_cut_args(session: Session, reading: Reading, found: Sequence[Reference]) -> Session:
-    """The session without the parameters by position that were versions: Spark does not see their places."""
+def _without_version_args(session: Session, parsed: ParsedQuery, found: Sequence[Reference]) -> Session:
+    """The session without the parameters by position that are versions, which Spark does not see."""
     cut = [r.version for r in found if r.version is not None and r.version.parameter == "?"]
     if not cut or session.args is None or isinstance(session.args, dict):
         return session
-    places = [w.start for w in reading.words if w.keyword == "?"]
+    places = [w.start for w in parsed.tokens if w.keyword == "?"]
     gone = {n for n, place in enumerate(places) if any(v.start <= place < v.end for v in cut)}
     return replace(session, args=[a for n, a in enumerate(session.args) if n not in gone] or None)
+
+
+def _create_view(parsed: ParsedQuery, frame: DataFrame) -> None:
+    """`CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW v [(columns)] [COMMENT …] AS …`, of a query's rows."""
+    cursor = Cursor(parsed.sql)
+    cursor.expect("CREATE")
+    replaces = cursor.take("OR", "REPLACE")
+    is_global = cursor.take("GLOBAL")
+    if not cursor.take("TEMP"):
+        cursor.expect("TEMPORARY")
+    cursor.expect("VIEW")
+    name = cursor.name("the name of the view")
+    if is_global and len(name) == 2 and name[0].lower() == "global_temp":
+        name = name[1:]
+    if len(name) != 1:
+        cursor.fail("the name of a temporary view, which is in no database")
+    columns = cursor.parenthesised_list(lambda: _column(cursor)) if cursor.at("(") else []
+    if cursor.take("COMMENT"):
+        cursor.text("a comment")  # of the view: Spark keeps none for views of DataFrames
+    if not cursor.at("AS"):
+        raise UnsupportedFeatureError(
+            f"the temporary view {name[0]} over a Paimon table takes columns and a comment, and then AS and a query",
+            feature="options of temporary views",
+        )
+    shown = _renamed(frame, name[0], columns) if columns else frame
+    _register(shown, name[0], replaces, is_global)
+
+
+def _cache_table(session: Session, parsed: ParsedQuery, frame: DataFrame) -> None:
+    """`CACHE [LAZY] TABLE v [OPTIONS (…)] AS …`, of a query's rows. Raises SqlSyntaxError."""
+    cursor = Cursor(parsed.sql)
+    cursor.expect("CACHE")
+    lazy = cursor.take("LAZY")
+    cursor.expect("TABLE")
+    name = cursor.name("the name of the view")
+    if len(name) != 1:
+        cursor.fail("the name of a temporary view, which is in no database")
+    options = ""
+    if cursor.take("OPTIONS"):
+        options = f" OPTIONS ({cursor.parenthesised()})"
+    _register(frame, name[0], False, False)
+    session.spark.sql(f"CACHE {'LAZY ' if lazy else ''}TABLE {quoted(name[0])}{options}")
+
+
+def _register(frame: DataFrame, name: str, replaces: bool, is_global: bool) -> None:
+    if is_global:
+        create = frame.createOrReplaceGlobalTempView if replaces else frame.createGlobalTempView
+    else:
+        create = frame.createOrReplaceTempView if replaces else frame.createTempView
+    create(quoted(name))
+
+
+def _column(cursor: Cursor) -> tuple[str, str | None]:
+    """Read the name and the comment of a column."""
+    name = cursor.identifier("the name of a column")
+    return name, cursor.text("a comment") if cursor.take("COMMENT") else None
+
+
+def _renamed(frame: DataFrame, view: str, columns: list[tuple[str, str | None]]) -> DataFrame:
+    if len(columns) != len(frame.columns):
+        raise InvalidInputError(
+            f"the view {view} names {len(columns)} columns, and its query has {len(frame.columns)}: "
+            f"{', '.join(frame.columns)}",
+            view=view,
+        )
+    out = frame.toDF(*(name for name, _ in columns))
+    if all(comment is None for _, comment in columns):
+        return out
+    metadata = {name: {} if comment is None else {"comment": comment} for name, comment in columns}
+    return out.select(*(col(quoted(name)).alias(name, metadata=metadata[name]) for name, _ in columns))

@@ -1,4 +1,4 @@
-"""A place where a table is read → the read that stands there: only the columns and rows that the statement needs."""
+"""The scan of each table in a query, with only the columns and rows that it needs."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from paimon_spark.engine.tasks.split import BUCKET, METADATA_COLUMNS
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.handoff.read_request import BUCKET, METADATA_COLUMNS
+from paimon_spark.jobs.table_scan import open_scan
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_KEYS
-from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.sql.queries.clauses import Version
-from paimon_spark.sql.queries.conditions import condition
-from paimon_spark.sql.queries.find import Reference, refuse
-from paimon_spark.sql.queries.needed import metadata_named, names, needs_all
-from paimon_spark.sql.queries.tree import Reading
+from paimon_spark.predicate.ast import Predicate
+from paimon_spark.sql.functions import incremental_scan_of_call
+from paimon_spark.sql.queries.clauses import VersionClause
+from paimon_spark.sql.queries.columns import metadata_named, names, needs_all
+from paimon_spark.sql.queries.filters import condition
+from paimon_spark.sql.queries.parse import ParsedQuery
+from paimon_spark.sql.queries.references import Reference, refuse_table
 from paimon_spark.sql.session import Session
 from paimon_spark.types import ROW_ID, SEQUENCE_NUMBER
 
 if TYPE_CHECKING:
-    from paimon_spark.table.scan import Scan
-    from paimon_spark.table.table import Table
+    from paimon_spark.api.table import Table
+    from paimon_spark.jobs.scan import Scan
 
 _VERSION: Final = "versionAsOf"
 _TIMESTAMP: Final = "timestampAsOf"
@@ -32,105 +34,90 @@ _TRACKING: Final = (ROW_ID, SEQUENCE_NUMBER)
 
 
 def scan_of(
-    session: Session, reading: Reading, reference: Reference, job: str | None, *, has_all: bool = False
+    session: Session, parsed: ParsedQuery, reference: Reference, job: str | None, *, has_all: bool = False
 ) -> Scan:
-    """What is read at a place of a statement.
-
-    Args:
-        session: where the statement runs.
-        reading: the statement.
-        reference: the place.
-        job: the lineage job of what is read.
-        has_all: read all columns, whatever the statement needs.
+    """The scan of a table in a query. Its reads have the lineage job `job`; with `has_all` it reads all columns.
 
     Raises:
         NotFoundError: the table or version does not exist.
-        InvalidInputError: a parameter of a version is not given.
+        InvalidInputError: a parameter of a version has no value.
         InvalidOptionError: an option is unknown or wrong.
     """
     if reference.function is not None:
-        return _function_scan(session, reading, reference, job)
+        return _function_scan(session, parsed, reference, job)
     options = session.options(reference.name)
-    options.update(() if reference.settings is None else reference.settings.options)
+    options.update(() if reference.options is None else reference.options.options)
     if reference.version is not None:
         for key in (*VERSION_KEYS, *INCREMENTAL_KEYS, "scan.mode"):
             options.pop(key, None)
-        options.update(_version(session, reading, reference, reference.version))
+        options.update(_version(session, parsed, reference, reference.version))
     options.setdefault(TIME_ZONE.key, session.time_zone)
     if job is not None:
         options[JOB.key] = job
     table = session.table(reference.name, options)
-    columns = _columns(session, reading, reference, table, has_all=has_all)
-    where = _where(session, reading, reference, table)
-    return table.scan(columns=columns, where=where)
+    columns = _columns(session, parsed, reference, table, has_all=has_all)
+    scan = table.scan(columns=columns)
+    where = _where(session, parsed, reference, table)
+    return scan if where is None else scan.filtered([where])
 
 
-def metadata_columns(reading: Reading, reference: Reference, scan: Scan) -> tuple[str, ...]:
-    """The metadata columns that a scan gives because the statement names them, where a `*` must not show them."""
+def metadata_columns(parsed: ParsedQuery, reference: Reference, scan: Scan) -> tuple[str, ...]:
+    """The metadata columns that a scan returns because the query names them; a `*` must not include them."""
     own = set(scan.schema.row_type.names)
     asked = scan.options.columns or ()
     return tuple(c for c in asked if c not in own and c in (*METADATA_COLUMNS, *_TRACKING))
 
 
 def _columns(
-    session: Session, reading: Reading, reference: Reference, table: Table, *, has_all: bool
+    session: Session, parsed: ParsedQuery, reference: Reference, table: Table, *, has_all: bool
 ) -> tuple[str, ...] | None:
     """The columns to read; None for all."""
     own = table.scan().row_type.names
-    metadata = () if table.is_system else _metadata(reading, reference, table, own)
-    if has_all or needs_all(reading, reference) or not _means_the_usual(session, reading):
+    metadata = () if table.is_system else _metadata(parsed, reference, table, own)
+    if has_all or needs_all(parsed, reference) or not _has_default_semantics(session, parsed):
         return (*own, *metadata) if metadata else None
-    named = names(reading)
+    named = names(parsed)
     found = (*(c for c in own if c.lower() in named), *metadata)
     if found:
         return found
-    # Only their number counts: the bucket is known without a look into the files.
+    # Only the number of rows counts: the bucket is known without parsed the files.
     return own[:1] if table.is_system else (BUCKET,)
 
 
-def _metadata(reading: Reading, reference: Reference, table: Table, own: tuple[str, ...]) -> tuple[str, ...]:
+def _metadata(parsed: ParsedQuery, reference: Reference, table: Table, own: tuple[str, ...]) -> tuple[str, ...]:
     candidates = (*METADATA_COLUMNS, *(_TRACKING if table.options.row_tracking else ()))
-    return metadata_named(reading, reference, [c for c in candidates if c not in own])
+    return metadata_named(parsed, reference, [c for c in candidates if c not in own])
 
 
-def _where(session: Session, reading: Reading, reference: Reference, table: Table) -> str | None:
-    if table.is_system or table.read_options.row_kind or not _means_the_usual(session, reading):
+def _where(session: Session, parsed: ParsedQuery, reference: Reference, table: Table) -> Predicate | None:
+    if table.is_system or table.read_options.row_kind or not _has_default_semantics(session, parsed):
         return None
-    row_type, asked = table.scan().schema.row_type, table.read_options.where
-    found = condition(reading, reference, row_type, session.args)
-    if found is None or asked is None:
-        return found
-    parse_predicate(asked, row_type, table.read_options.time_zone)  # its brackets must match without those added here
-    return f"({asked}\n) AND ({found})"  # a new line, as it may end with a comment
+    return condition(parsed, reference, table.scan().schema.row_type, session.args)
 
 
-def _means_the_usual(session: Session, reading: Reading) -> bool:
-    """Whether no setting changes what quotes and comparisons of text mean."""
-    if session.conf.get(_NAMES_IN_QUOTES, "false").lower() == "true" and '"' in reading.sql:
+def _has_default_semantics(session: Session, parsed: ParsedQuery) -> bool:
+    """Whether no setting changes the meaning of quotes and comparisons of text."""
+    if session.conf.get(_NAMES_IN_QUOTES, "false").lower() == "true" and '"' in parsed.sql:
         return False
     return not any("collation" in key and "default" in key for key in session.conf)
 
 
-def _function_scan(session: Session, reading: Reading, reference: Reference, job: str | None) -> Scan:
-    from paimon_spark.sql.functions.incremental import scan_of_call
-
+def _function_scan(session: Session, parsed: ParsedQuery, reference: Reference, job: str | None) -> Scan:
     assert reference.function is not None
     if reference.version is not None:
-        refuse(reading, reference.function, "a version after a function means nothing")
-    inner = reading.sql[reference.start : reference.end].partition("(")[2].rstrip()[:-1]
-    scan = scan_of_call(session, reference.function, inner)
+        refuse_table(parsed, reference.function, "a function takes no version")
+    inner = parsed.sql[reference.start : reference.end].partition("(")[2].rstrip()[:-1]
+    scan = incremental_scan_of_call(session, reference.function, inner)
     if job is None:
         return scan
-    from paimon_spark.table.loading import open_scan
-
     return open_scan(scan.load_path, {**scan.option_text, "branch": scan.handle.branch, JOB.key: job})
 
 
-def _version(session: Session, reading: Reading, reference: Reference, version: Version) -> Mapping[str, str]:
+def _version(session: Session, parsed: ParsedQuery, reference: Reference, version: VersionClause) -> Mapping[str, str]:
     """Read options for a version."""
     value: Any = version.value
     if version.parameter is not None:
-        value = _parameter(session, reading, reference, version)
+        value = _parameter(session, parsed, reference, version)
     elif version.is_timestamp and (value is None or version.expression[:1] not in "'\"0123456789"):
         return {_MILLIS: str(_millis(session, version))}
     if not version.is_timestamp:
@@ -142,11 +129,11 @@ def _version(session: Session, reading: Reading, reference: Reference, version: 
     return {_TIMESTAMP: value.isoformat() if isinstance(value, date) else str(value)}
 
 
-def _parameter(session: Session, reading: Reading, reference: Reference, version: Version) -> Any:
-    """The value of a parameter that stands for a version."""
+def _parameter(session: Session, parsed: ParsedQuery, reference: Reference, version: VersionClause) -> Any:
+    """The value of a parameter in a version clause."""
     args, name = session.args, version.parameter
     if name == "?":
-        before = sum(w.keyword == "?" and w.start < version.end for w in reading.words) - 1
+        before = sum(w.keyword == "?" and w.start < version.end for w in parsed.tokens) - 1
         found = args[before] if not isinstance(args, Mapping | None) and before < len(args) else None
     else:
         found = args.get(name or "") if isinstance(args, Mapping) else None
@@ -165,8 +152,8 @@ def _parameter(session: Session, reading: Reading, reference: Reference, version
     return found
 
 
-def _millis(session: Session, version: Version) -> int:
-    """Epoch milliseconds of a timestamp's expression, which Spark evaluates."""
+def _millis(session: Session, version: VersionClause) -> int:
+    """Epoch milliseconds of a timestamp expression, evaluated by Spark."""
     if "?" in version.expression:
         raise UnsupportedFeatureError(
             f"TIMESTAMP AS OF {version.expression} holds a parameter by position; name it, as :moment",
@@ -176,6 +163,6 @@ def _millis(session: Session, version: Version) -> int:
     micros = session.run(query).collect()[0]["m"]
     if micros is None:
         raise InvalidInputError(
-            f"TIMESTAMP AS OF {version.expression} is null; give a moment", value=version.expression
+            f"TIMESTAMP AS OF {version.expression} is null; give a timestamp", value=version.expression
         )
     return int(micros) // 1000

@@ -103,7 +103,7 @@ def test_show_reads_versions_branches_and_system_tables(cli: CommandLine) -> Non
     assert sorted(r["id"] for r in cli.done("show", "db.orders", "--version", "v1", "--json").json) == [1, 2, 3]
     assert sorted(r["id"] for r in cli.done("show", "db.orders$branch_fix", "--json").json) == [1, 2, 3, 6]
     assert [r["tag_name"] for r in cli.done("show", "db.orders$tags", "--columns", "tag_name", "--json").json]
-    assert cli.done("head", "db.orders", "--limit", "2").out.splitlines()[-1].startswith("and more")
+    assert cli.done("head", "db.orders", "--limit", "2").out.splitlines()[-1] == "first 2 rows; use --limit N"
     assert cli.done("show", "db.orders", "--where", "id > 99").out == "no rows\n"
     assert cli.done("show", "db.orders", "--where", "id > 99", "--json").json == []
 
@@ -193,6 +193,7 @@ def test_merge_branch_with_a_source_branch_is_paimons_which_appends(cli: Command
     assert (done.json["snapshot_id"], done.json["record_count"]) == (4, 1)
     assert sorted(r["id"] for r in cli.done("show", "db.orders", "--json").json) == [1, 2, 3, 4, 5, 6]
     assert cli("merge_branch", "--table", "db.orders", "--source_branch", "fix", "--name", "fix").code == 2
+    assert cli("merge_branch", "--table", "db.orders").code == 2
 
 
 def test_tags_live_as_the_actions_say(cli: CommandLine) -> None:
@@ -316,6 +317,24 @@ def test_tables_are_compacted_one_by_one_or_all(cli: CommandLine) -> None:
     assert cli.done("compact-manifest", "db.orders").code == 0
 
 
+def test_idle_partitions_are_compacted(cli: CommandLine) -> None:
+    idle = ("compact", "db.orders", "--full", "--partition-idle-time")
+    assert cli.done(*idle, "1 d").out == "no partition has been idle for so long\n"
+    assert "snapshot 4" in cli.done(*idle, "0 ms").out
+    assert cli(*idle, "1 d", "--where", "dt = '2024-01-01'").code == 2
+    assert cli("compact-database", "--partition-idle-time", "1 d").code == 2
+
+
+def test_a_tag_is_made_from_a_watermark(cli: CommandLine) -> None:
+    orders = load_catalog(str(cli.warehouse)).table("db.orders")
+    orders.write(rows(7), **{"end-input.watermark": "100"})
+    tagged = ("create-tag-from-watermark", "--table", "db.orders", "--tag", "w", "--watermark")
+    assert [(r["tagName"], r["snapshot"], r["watermark"]) for r in cli.done(*tagged, "50", "--json").json] == [
+        ("w", 4, "100")
+    ]
+    assert cli(*tagged, "101").code == 3
+
+
 def test_consumers_are_reset_and_cleared(cli: CommandLine) -> None:
     for name in ("a", "b", "c"):
         cli.done("reset_consumer", "--table", "db.orders", "--consumer_id", name, "--next_snapshot", "2")
@@ -376,8 +395,10 @@ def test_lineage_is_switched_on_asked_and_drawn(cli: CommandLine, tmp_path: Path
     assert "db.copy" in cli.done("lineage", "impact", "db.orders", "3").out
     assert cli.done("lineage", "start-options", "db.copy", "--job", "next", "--json").json["db.copy"]
     assert cli.done("lineage", "graph").out.startswith("flowchart LR")
-    cli.done("lineage", "graph", "db.copy", "--output", str(tmp_path / "g.svg"))
-    assert (tmp_path / "g.svg").read_text().startswith("<svg")
+    cli.done("lineage", "graph", "db.copy", "--output", str(tmp_path / "g.mmd"))
+    assert (tmp_path / "g.mmd").read_text().startswith("flowchart LR")
+    refused = cli("lineage", "graph", "--format", "svg")
+    assert refused.code == 2 and "mermaid" in refused.err
     assert "job copy" in cli.done("log", "db.copy").out
     assert cli.done("lineage", "sync").code == 0
     assert cli.done("lineage", "rebuild").code == 0

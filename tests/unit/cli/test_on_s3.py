@@ -12,7 +12,7 @@ from paimon_spark.cli.main import main
 from tests.harness.command_line import Ran, fill_orders
 from tests.harness.s3_server import make_bucket, s3_server
 
-pytestmark = pytest.mark.s3
+pytestmark = [pytest.mark.s3, pytest.mark.slow]
 WAREHOUSE = "s3://lake/wh"
 
 

@@ -10,19 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.commit.listeners import CommitEvent
+from paimon_spark.engine.commit.listeners import CommitEvent
 from paimon_spark.errors import CorruptFileError, StorageError
-from paimon_spark.lineage.catch_up import CaughtUp, Synced, catch_up, settle, sync
-from paimon_spark.lineage.forgotten import forget
-from paimon_spark.lineage.jobs import Registration, register_query
-from paimon_spark.lineage.model import Provenance, SourceRange, TableRef
-from paimon_spark.lineage.notes import NoteTicket, TaskIdentity, write_note
-from paimon_spark.lineage.properties import decode
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.jobs.lineage_port import TaskIdentity
+from paimon_spark.lineage.catch_up import (
+    CaughtUp,
+    catch_up,
+    mark_searched,
+    read_searched_batch,
+    read_searched_to,
+    register_sink,
+)
+from paimon_spark.lineage.checkpoints import Checkpoint, Ends
+from paimon_spark.lineage.job_registry import Registration, register_query
+from paimon_spark.lineage.maintenance import Synced, forget_job, sync
+from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef, decode_provenance
+from paimon_spark.lineage.read_notes import NoteTicket, write_note
 from paimon_spark.lineage.recorder import Recorder
-from paimon_spark.lineage.spark_log import Checkpoint, Ends
+from paimon_spark.lineage.row_queue import ExpectedJob
 from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, rows_of
-from paimon_spark.lineage.walked import batch_read, note_sink, walked
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from tests.harness.lineage_checkpoint import write_checkpoint
 from tests.harness.lineage_index import MemoryIndex, ref_of
 
@@ -48,7 +55,7 @@ def caught(index: MemoryIndex, found: CaughtUp) -> list[tuple[int, int]]:
 
 def record(index: MemoryIndex, *snapshots: Snapshot, sink: TableRef = SINK) -> None:
     for snapshot in snapshots:
-        provenance = decode(snapshot.properties)
+        provenance = decode_provenance(snapshot.properties)
         assert provenance is not None
         index.upsert(rows_of(provenance, sink, snapshot.id))
 
@@ -59,7 +66,7 @@ def record(index: MemoryIndex, *snapshots: Snapshot, sink: TableRef = SINK) -> N
 def test_batches_newer_than_the_last_one_recorded_are_found_oldest_first(index: MemoryIndex) -> None:
     made = [index.commit(SINK, batch(b)) for b in range(10)]
     record(index, *made[:6])
-    found = catch_up(index, "stream", SINK, query_id="q")
+    found = catch_up(index, ExpectedJob("stream", SINK, query_id="q"))
     assert caught(index, found) == [(6, 7), (7, 8), (8, 9), (9, 10)]
     assert found.rows[SOURCE_SNAPSHOT.name] == [("stream", b, "d", "s", b + 100) for b in range(6, 10)]
     assert found.rows[SOURCE_JOB.name] == [("stream", "d", "s")]
@@ -70,7 +77,7 @@ def test_batches_newer_than_the_last_one_recorded_are_found_oldest_first(index: 
 def test_of_a_long_history_with_nothing_missing_a_few_snapshots_are_read(index: MemoryIndex) -> None:
     made = [index.commit(SINK, batch(b)) for b in range(5000)]
     record(index, made[-1])
-    assert catch_up(index, "stream", SINK, query_id="q").rows == {}
+    assert catch_up(index, ExpectedJob("stream", SINK, query_id="q")).rows == {}
     assert index.snapshots_read <= 4
 
 
@@ -83,7 +90,7 @@ def test_snapshots_of_others_and_those_that_say_nothing_are_passed_over(index: M
         index.commit(SINK, kind=CommitKind.COMPACT)
         index.commit(SINK, batch(barrier))
         index.commit(SINK, properties={"paimon-spark.lineage.job": "stream"})
-    assert [b for b, _ in caught(index, catch_up(index, "stream", SINK, query_id="q"))] == [1, 2, 3]
+    assert [b for b, _ in caught(index, catch_up(index, ExpectedJob("stream", SINK, query_id="q")))] == [1, 2, 3]
 
 
 def test_a_query_s_first_batch_ends_the_search(index: MemoryIndex) -> None:
@@ -91,7 +98,7 @@ def test_a_query_s_first_batch_ends_the_search(index: MemoryIndex) -> None:
         index.commit(SINK)
     for barrier in range(2):
         index.commit(SINK, batch(barrier))
-    assert caught(index, catch_up(index, "stream", SINK, query_id="q")) == [(0, 1001), (1, 1002)]
+    assert caught(index, catch_up(index, ExpectedJob("stream", SINK, query_id="q"))) == [(0, 1001), (1, 1002)]
     assert index.snapshots_read == 2
 
 
@@ -99,41 +106,41 @@ def test_of_a_branch_that_was_recorded_under_another_name_all_is_looked_through(
     for barrier in range(3):
         index.commit(SINK, batch(barrier, "nightly", None))
     index.commit(SINK, kind=CommitKind.COMPACT)  # and then it was merged into main
-    note_sink(index, SINK)
-    assert caught(index, catch_up(index, "nightly", SINK)) == [(0, 1), (1, 2), (2, 3)]
+    register_sink(index, SINK)
+    assert caught(index, catch_up(index, ExpectedJob("nightly", SINK))) == [(0, 1), (1, 2), (2, 3)]
 
 
 def test_after_a_roll_back_the_batches_that_came_in_place_are_found(index: MemoryIndex) -> None:
     made = [index.commit(SINK, batch(b)) for b in range(6)]
     record(index, *made)
     index.roll_back(SINK, 3)
-    assert catch_up(index, "stream", SINK, query_id="q").rows == {}
+    assert catch_up(index, ExpectedJob("stream", SINK, query_id="q")).rows == {}
     for barrier in (6, 7):
         index.commit(SINK, batch(barrier))
-    assert caught(index, catch_up(index, "stream", SINK, query_id="q")) == [(6, 4), (7, 5)]
+    assert caught(index, catch_up(index, ExpectedJob("stream", SINK, query_id="q"))) == [(6, 4), (7, 5)]
 
 
 def test_an_expired_history_gives_what_is_alive(index: MemoryIndex) -> None:
     for barrier in range(10):
         index.commit(SINK, batch(barrier))
     index.expire(SINK, 8)
-    assert caught(index, catch_up(index, "stream", SINK, query_id="q")) == [(7, 8), (8, 9), (9, 10)]
+    assert caught(index, catch_up(index, ExpectedJob("stream", SINK, query_id="q"))) == [(7, 8), (8, 9), (9, 10)]
 
 
 def test_a_branch_that_is_gone_gives_nothing(index: MemoryIndex) -> None:
-    note_sink(index, SINK)
-    assert catch_up(index, "stream", SINK, query_id="q") == CaughtUp()
-    assert catch_up(index, "nightly", SINK) == CaughtUp()
+    register_sink(index, SINK)
+    assert catch_up(index, ExpectedJob("stream", SINK, query_id="q")) == CaughtUp()
+    assert catch_up(index, ExpectedJob("nightly", SINK)) == CaughtUp()
     assert sync(index).rows == {}
 
 
 def test_what_was_forgotten_stays_so_and_what_came_after_is_found(index: MemoryIndex) -> None:
-    note_sink(index, SINK)
+    register_sink(index, SINK)
     for barrier in range(4):
         index.commit(SINK, batch(barrier), time_ms=1000 + barrier)
         index.commit(SINK, batch(barrier, "nightly", None), time_ms=1000 + barrier)
-    forget(index, "stream", now_ms=1002)
-    assert [b for b, _ in caught(index, catch_up(index, "stream", SINK, query_id="q"))] == [3]
+    forget_job(index, "stream", now_ms=1002)
+    assert [b for b, _ in caught(index, catch_up(index, ExpectedJob("stream", SINK, query_id="q")))] == [3]
     sync(index)
     assert [row[:2] for row in index.rows(SINK_SNAPSHOT)] == [*(("nightly", b) for b in range(4)), ("stream", 3)]
 
@@ -144,20 +151,20 @@ def test_what_was_forgotten_stays_so_and_what_came_after_is_found(index: MemoryI
 def test_batches_without_rows_are_told_by_the_checkpoint(index: MemoryIndex, tmp_path: Path) -> None:
     url = write_checkpoint(tmp_path, index.warehouse, SOURCE, [3, 4, 9, 12], committed=3)
     record(index, index.commit(SINK, batch(0)))
-    found = catch_up(index, "stream", SINK, query_id="q", checkpoint=url)
+    found = catch_up(index, ExpectedJob("stream", SINK, query_id="q", checkpoint=url))
     assert found.rows == {
         SOURCE_JOB.name: [("stream", "d", "s")],
         SOURCE_SNAPSHOT.name: [("stream", b, "d", "s", last) for b, last in enumerate([3, 4, 9])],
     }
-    settle(index, found)
-    assert catch_up(index, "stream", SINK, query_id="q", checkpoint=url) == CaughtUp()
+    mark_searched(index, found)
+    assert catch_up(index, ExpectedJob("stream", SINK, query_id="q", checkpoint=url)) == CaughtUp()
 
 
 def test_a_sync_reads_the_checkpoints_that_are_registered(index: MemoryIndex, tmp_path: Path) -> None:
     url = write_checkpoint(tmp_path, index.warehouse, SOURCE, [3, 4], committed=2)
-    register_query(index, "q", Registration("stream", url, sink_records_sources=True))
-    register_query(index, "other", Registration("k", url, sink_records_sources=False))
-    register_query(index, "gone", Registration("l", f"file://{tmp_path}/gone", sink_records_sources=True))
+    register_query(index.warehouse, "q", Registration("stream", url, sink_records_sources=True))
+    register_query(index.warehouse, "other", Registration("k", url, sink_records_sources=False))
+    register_query(index.warehouse, "gone", Registration("l", f"file://{tmp_path}/gone", sink_records_sources=True))
     assert sync(index).rows == {SOURCE_JOB.name: 1, SOURCE_SNAPSHOT.name: 2}
     assert index.rows(SOURCE_SNAPSHOT) == [("stream", 0, "d", "s", 3), ("stream", 1, "d", "s", 4)]
     assert sync(index).rows == {}
@@ -167,10 +174,10 @@ def test_a_query_begun_anew_where_the_checkpoint_was_is_not_taken_for_the_earlie
     index: MemoryIndex, tmp_path: Path
 ) -> None:
     url = write_checkpoint(tmp_path, index.warehouse, SOURCE, [3, 4], committed=2, query_id="another")
-    register_query(index, "q", Registration("stream", url, sink_records_sources=True))
-    assert catch_up(index, "stream", SINK, query_id="q", checkpoint=url) == CaughtUp()
+    register_query(index.warehouse, "q", Registration("stream", url, sink_records_sources=True))
+    assert catch_up(index, ExpectedJob("stream", SINK, query_id="q", checkpoint=url)) == CaughtUp()
     assert sync(index) == Synced({}, ())
-    assert batch_read(index.warehouse, "q") == -1
+    assert read_searched_batch(index.warehouse, "q") == -1
 
 
 def test_each_file_of_offsets_is_read_once(index: MemoryIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +190,9 @@ def test_each_file_of_offsets_is_read_once(index: MemoryIndex, tmp_path: Path, m
         return ends(self, batch_id)
 
     monkeypatch.setattr(Checkpoint, "ends", counted)
-    assert len(catch_up(index, "stream", SINK, query_id="q", checkpoint=url).rows[SOURCE_SNAPSHOT.name]) == 4
+    assert (
+        len(catch_up(index, ExpectedJob("stream", SINK, query_id="q", checkpoint=url)).rows[SOURCE_SNAPSHOT.name]) == 4
+    )
     assert read == [0, 1, 2, 3]
 
 
@@ -192,10 +201,10 @@ def test_a_checkpoint_that_cannot_be_read_holds_up_nothing_else(
 ) -> None:
     url = write_checkpoint(tmp_path, index.warehouse, SOURCE, [3], committed=1)
     (tmp_path / "checkpoint" / "offsets" / "0").write_text("nonsense")
-    register_query(index, "q", Registration("stream", url, sink_records_sources=True))
-    note_sink(index, SINK)
+    register_query(index.warehouse, "q", Registration("stream", url, sink_records_sources=True))
+    register_sink(index, SINK)
     index.commit(SINK, batch(0))
-    assert caught(index, catch_up(index, "stream", SINK, query_id="q", checkpoint=url)) == [(0, 1)]
+    assert caught(index, catch_up(index, ExpectedJob("stream", SINK, query_id="q", checkpoint=url))) == [(0, 1)]
     done = sync(index)
     assert index.rows(SINK_SNAPSHOT) == [("stream", 0, "d", "t", 1)]
     assert len(done.unreadable) == 1
@@ -214,20 +223,20 @@ def test_a_sync_writes_what_runs_of_a_batch_job_that_overtook_each_other_left(in
 
 
 def test_a_run_of_a_batch_job_finds_what_runs_before_it_left_and_notes_how_far_it_looked(index: MemoryIndex) -> None:
-    note_sink(index, SINK)
+    register_sink(index, SINK)
     index.commit(SINK, batch(0, "nightly", None))
     record(index, index.commit(SINK, batch(1, "nightly", None)))
-    found = catch_up(index, "nightly", SINK)
+    found = catch_up(index, ExpectedJob("nightly", SINK))
     assert caught(index, found) == [(0, 1)]
     index.upsert(found.rows)
-    settle(index, found)
+    mark_searched(index, found)
     index.snapshots_read = 0
-    assert catch_up(index, "nightly", SINK) == CaughtUp()
+    assert catch_up(index, ExpectedJob("nightly", SINK)) == CaughtUp()
     assert index.snapshots_read == 1
 
 
 def test_a_sync_reads_what_came_since_the_last_one(index: MemoryIndex) -> None:
-    note_sink(index, SINK)
+    register_sink(index, SINK)
     for barrier in range(2000):
         index.commit(SINK, batch(barrier))
     sync(index)
@@ -241,17 +250,17 @@ def test_a_sync_reads_what_came_since_the_last_one(index: MemoryIndex) -> None:
 
 
 def test_a_sync_that_breaks_off_is_done_again(index: MemoryIndex) -> None:
-    note_sink(index, SINK)
+    register_sink(index, SINK)
     index.commit(SINK, batch(0))
     index.failures = [None, StorageError("gone")]
     with pytest.raises(StorageError, match="gone"):
         sync(index)
-    assert walked(index.warehouse, SINK) is None
+    assert read_searched_to(index.warehouse, SINK) is None
     assert sync(index).rows[SINK_SNAPSHOT.name] == 1
 
 
 def test_a_sync_after_a_roll_back_looks_at_the_history_that_is(index: MemoryIndex) -> None:
-    note_sink(index, SINK)
+    register_sink(index, SINK)
     for barrier in range(6):
         index.commit(SINK, batch(barrier))
     sync(index)
@@ -266,19 +275,21 @@ def test_a_sync_after_a_roll_back_looks_at_the_history_that_is(index: MemoryInde
 def test_a_sync_with_data_lineage_switched_on_later_goes_back_to_the_beginning(
     index: MemoryIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    note_sink(index, SINK)
+    register_sink(index, SINK)
     index.commit(SINK, batch(0))
-    monkeypatch.setattr("paimon_spark.lineage.catch_up.records_data", lambda _: False)
+    for module in ("catch_up", "maintenance", "tables"):
+        monkeypatch.setattr(f"paimon_spark.lineage.{module}.records_data", lambda _: False)
     assert sync(index).rows == {SINK_JOB.name: 1, SOURCE_JOB.name: 1}
     assert sync(index).rows == {}
-    monkeypatch.setattr("paimon_spark.lineage.catch_up.records_data", lambda _: True)
+    for module in ("catch_up", "maintenance", "tables"):
+        monkeypatch.setattr(f"paimon_spark.lineage.{module}.records_data", lambda _: True)
     sync(index)
     assert index.rows(SINK_SNAPSHOT) == [("stream", 0, "d", "t", 1)]
 
 
 def test_a_branch_that_cannot_be_read_holds_up_no_other(index: MemoryIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     for ref in SINKS:
-        note_sink(index, ref)
+        register_sink(index, ref)
         index.commit(ref, batch(0))
     whole = MemoryIndex.snapshots
 
@@ -309,20 +320,20 @@ def copy(index: MemoryIndex, snapshot: Snapshot, kind: CommitKind = CommitKind.O
 
 
 def test_a_snapshot_with_the_properties_of_another_is_no_batch(index: MemoryIndex) -> None:
-    note_sink(index, SINK)
+    register_sink(index, SINK)
     made = [index.commit(SINK, batch(b)) for b in range(4)]
     sync(index)
     copy(index, made[1])
     copy(index, made[3], CommitKind.COMPACT)
     assert sync(index).rows == {}
-    assert catch_up(index, "stream", SINK, query_id="q").rows == {}
+    assert catch_up(index, ExpectedJob("stream", SINK, query_id="q")).rows == {}
     index.commit(SINK, batch(4))
     sync(index)
     assert [row[4] for row in index.rows(SINK_SNAPSHOT)] == [1, 2, 3, 4, 7]
 
 
 def test_a_copy_counts_where_its_original_was_never_seen(index: MemoryIndex) -> None:
-    note_sink(index, SINK)
+    register_sink(index, SINK)
     made = [index.commit(SINK, batch(b)) for b in range(3)]
     copy(index, made[1])
     index.expire(SINK, 4)
@@ -331,10 +342,10 @@ def test_a_copy_counts_where_its_original_was_never_seen(index: MemoryIndex) -> 
 
 
 def test_of_two_commits_of_one_batch_the_later_counts(index: MemoryIndex) -> None:
-    note_sink(index, SINK)
+    register_sink(index, SINK)
     for barrier in (0, 1, 1, 1):
         index.commit(SINK, batch(barrier))
-    assert caught(index, catch_up(index, "stream", SINK, query_id="q")) == [(0, 1), (1, 4)]
+    assert caught(index, catch_up(index, ExpectedJob("stream", SINK, query_id="q"))) == [(0, 1), (1, 4)]
     sync(index)
     assert [row[4] for row in index.rows(SINK_SNAPSHOT)] == [1, 4]
     for _ in range(2):
@@ -347,11 +358,11 @@ def test_of_two_commits_of_one_batch_the_later_counts(index: MemoryIndex) -> Non
 def test_what_was_there_before_the_first_recorded_commit_is_not_looked_through(index: MemoryIndex) -> None:
     for _ in range(1000):
         index.commit(SINK)
-    note_sink(index, SINK)
+    register_sink(index, SINK)
     index.commit(SINK, batch(0, "nightly", None))
-    note_sink(index, SINK)
+    register_sink(index, SINK)
     index.snapshots_read = 0
-    assert caught(index, catch_up(index, "nightly", SINK)) == [(0, 1001)]
+    assert caught(index, catch_up(index, ExpectedJob("nightly", SINK))) == [(0, 1001)]
     assert index.snapshots_read <= 2
 
 
@@ -362,7 +373,7 @@ def says(index: MemoryIndex, ref: TableRef) -> set[tuple[Any, ...]]:
     """The rows that the snapshots alive of a branch tell."""
     out: dict[tuple[str, int], tuple[Any, ...]] = {}
     for snapshot in index.histories.get(ref, ()):
-        provenance = decode(snapshot.properties)
+        provenance = decode_provenance(snapshot.properties)
         if provenance is not None:
             out[(provenance.job, provenance.barrier)] = (provenance.job, provenance.barrier, *ref, snapshot.id)
     return set(out.values())

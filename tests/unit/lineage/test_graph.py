@@ -8,15 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import JobNotFoundError, LineageError
-from paimon_spark.lineage.asking import downstream, impact, upstream
-from paimon_spark.lineage.drawing import picture_of
-from paimon_spark.lineage.graph import Graph, Node, Walk, load
-from paimon_spark.lineage.jobs import own
-from paimon_spark.lineage.model import TableRef
-from paimon_spark.lineage.series import FAR, sink_series, source_series
-from paimon_spark.lineage.sql import of_jobs
-from paimon_spark.lineage.tables import JOB_STARTUP, SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT
-from paimon_spark.lineage.unified import unified_version
+from paimon_spark.lineage.batch_sequence import FAR, sink_sequence, source_sequence
+from paimon_spark.lineage.graph import Direction, Graph, Node, load
+from paimon_spark.lineage.job_registry import claim_name
+from paimon_spark.lineage.picture import picture_of
+from paimon_spark.lineage.provenance import TableRef
+from paimon_spark.lineage.reach import downstream, impact, upstream
+from paimon_spark.lineage.tables import JOB_STARTUP, SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, job_is_in
+from paimon_spark.lineage.unified_version import unified_version
 from tests.harness.lineage_index import MemoryIndex, row_type
 from tests.harness.lineage_pipelines import ONE, TWO, arrow, graph_of, node
 
@@ -42,7 +41,7 @@ def test_a_table_is_found_by_its_name_and_an_unknown_one_offers_the_nearest() ->
     assert graph.node("sales.orders$branch_fix") == branch
     assert graph.node("sales.orders", ONE) == orders
     assert branch.name == "sales.orders$branch_fix"
-    with pytest.raises(LineageError, match="of 2 warehouses; say which is meant: file:///one, file:///two"):
+    with pytest.raises(LineageError, match="of 2 warehouses; give one of them: file:///one, file:///two"):
         graph.node("sales.orders")
     with pytest.raises(LineageError, match=r"no job reads or writes table 'sales\.order'.*did you mean 'sales\.orders"):
         graph.node("sales.order")
@@ -107,7 +106,7 @@ def test_where_no_snapshots_were_recorded_a_batch_job_joins_the_tables_of_which_
 def test_whether_a_job_is_a_batch_job_is_known_by_who_owns_its_name() -> None:
     for query_id, expected in ((None, ("db.b",)), ("q1", ("db.b", "db.z"))):
         index = index_of([("j", 0, "a", 1)], [("j", 0, "b", 1), ("j", 1, "z", 1)])
-        own(index, "j", query_id)
+        claim_name(index.warehouse, "j", query_id)
         graph = load([index])
         assert tuple(n.name for n in graph.sinks_of("j", graph.node("db.a"))) == expected
 
@@ -138,23 +137,23 @@ def chain() -> MemoryIndex:
 @pytest.mark.parametrize(
     ("tables", "jobs", "walk", "expected"),
     [
-        (["db.c"], [], Walk.UP, {"j", "k"}),
-        (["db.b"], [], Walk.UP, {"j"}),
-        (["db.a"], [], Walk.UP, set()),
-        (["db.a"], [], Walk.DOWN, {"j", "k", "l"}),
-        (["db.b"], [], Walk.DOWN, {"j", "k"}),  # j made the snapshot asked about
-        (["db.b"], [], Walk.BOTH, {"j", "k"}),
-        ([], ["k"], Walk.UP, {"j", "k"}),
-        ([], ["l"], Walk.DOWN, {"l"}),
-        ([], [], Walk.UP, {"j", "k", "l"}),
-        (["db.nobody"], ["nobody"], Walk.BOTH, {"nobody"}),
+        (["db.c"], [], Direction.UP, {"j", "k"}),
+        (["db.b"], [], Direction.UP, {"j"}),
+        (["db.a"], [], Direction.UP, set()),
+        (["db.a"], [], Direction.DOWN, {"j", "k", "l"}),
+        (["db.b"], [], Direction.DOWN, {"j", "k"}),  # j made the snapshot asked about
+        (["db.b"], [], Direction.BOTH, {"j", "k"}),
+        ([], ["k"], Direction.UP, {"j", "k"}),
+        ([], ["l"], Direction.DOWN, {"l"}),
+        ([], [], Direction.UP, {"j", "k", "l"}),
+        (["db.nobody"], ["nobody"], Direction.BOTH, {"nobody"}),
     ],
 )
 def test_rows_of_snapshots_are_read_of_the_jobs_that_a_question_reaches(
-    tables: list[str], jobs: list[str], walk: Walk, expected: set[str]
+    tables: list[str], jobs: list[str], walk: Direction, expected: set[str]
 ) -> None:
     index = chain()
-    graph = load([index], tables, jobs, walk=walk)
+    graph = load([index], tables, jobs, direction=walk)
     found = [p.sink_snapshots for p in graph.parts if p.sink_snapshots is not None]
     assert {j for t in found for j in t["job"].to_pylist()} == expected - {"nobody"}
     assert all(where or len(expected) == 3 for name, where in index.reads if name == SINK_SNAPSHOT.name)
@@ -186,7 +185,7 @@ def test_a_warehouse_without_lineage_tables_adds_nothing() -> None:
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=3, unique=True))
 def test_a_name_with_any_characters_finds_its_rows(jobs: list[str]) -> None:
     index = index_of([(j, 0, "a", 1) for j in [*jobs, "another"]], [])
-    found = index.read(SOURCE_SNAPSHOT, of_jobs(jobs))
+    found = index.read(SOURCE_SNAPSHOT, job_is_in(jobs))
     assert set(found["job"].to_pylist()) == set(jobs)
 
 
@@ -207,7 +206,7 @@ def rows(*pairs: tuple[int, int]) -> pa.Table:
 
 
 def test_a_series_is_ordered_by_barrier_whatever_the_order_of_rows() -> None:
-    series = sink_series(rows((5, 9), (1, 3), (3, 4)))
+    series = sink_sequence(rows((5, 9), (1, 3), (3, 4)))
     assert [(list(series.barriers), list(series.snapshots))] == [([1, 3, 5], [3, 4, 9])]
     assert [series.row(b) for b in (0, 1, 2, 3, 4, 5, 99)] == [-1, 0, 0, 1, 1, 2, 2]
     assert [series.row_of(s) for s in (2, 3, 8, 9)] == [-1, 0, 1, 2]
@@ -216,13 +215,13 @@ def test_a_series_is_ordered_by_barrier_whatever_the_order_of_rows() -> None:
 
 
 def test_no_rows_are_a_series_without_end() -> None:
-    series = source_series(rows())
+    series = source_sequence(rows())
     assert (len(series), series.row(7), series.snapshot(-1), series.end(-1), series.newest) == (0, -1, 0, FAR, -1)
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=12))
 def test_a_sink_row_holds_unless_a_later_batch_made_its_snapshot_or_an_earlier_one(snapshots: list[int]) -> None:
-    series = sink_series(rows(*enumerate(snapshots)))
+    series = sink_sequence(rows(*enumerate(snapshots)))
     expected = [b for b, s in enumerate(snapshots) if all(s < later for later in snapshots[b + 1 :])]
     assert list(series.barriers) == expected
     assert [series.end(r) for r in range(len(series))] == [b if b + 1 < len(snapshots) else FAR for b in expected]
@@ -232,6 +231,6 @@ def test_a_sink_row_holds_unless_a_later_batch_made_its_snapshot_or_an_earlier_o
 def test_a_source_row_holds_unless_its_snapshot_was_made_anew_after_it(snapshots: list[int]) -> None:
     falls = [(i, snapshots[i + 1]) for i in range(len(snapshots) - 1) if snapshots[i + 1] < snapshots[i]]
     expected = [b for b, s in enumerate(snapshots) if not any(b <= i and s >= to for i, to in falls)]
-    series = source_series(rows(*enumerate(snapshots)))
+    series = source_sequence(rows(*enumerate(snapshots)))
     assert list(series.barriers) == expected
     assert list(series.snapshots) == sorted(series.snapshots)

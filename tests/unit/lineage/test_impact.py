@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from paimon_spark.lineage.asking import Batch, impact
 from paimon_spark.lineage.graph import Node
-from paimon_spark.lineage.model import Provenance, SourceRange
+from paimon_spark.lineage.provenance import Provenance, SourceRange
+from paimon_spark.lineage.reach import impact
+from paimon_spark.lineage.results import Batch
 from tests.harness.lineage_pipelines import graph_of, node
 
 A, B, C = (node(n) for n in "abc")

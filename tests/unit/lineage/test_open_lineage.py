@@ -15,9 +15,9 @@ from openlineage.client.transport.file import FileConfig, FileTransport
 
 from paimon_spark.errors import InvalidInputError, StorageError
 from paimon_spark.lineage.graph import Node, load
-from paimon_spark.lineage.jobs import own
-from paimon_spark.lineage.model import Provenance, SourceRange, TableRef
+from paimon_spark.lineage.job_registry import claim_name
 from paimon_spark.lineage.open_lineage import Change, changes, dataset_name, forget_gone, send
+from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
 from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, rows_of
 from paimon_spark.types import BIGINT, INT, STRING, DataField, DataType, RowType
 from tests.harness.lineage_index import MemoryIndex
@@ -70,7 +70,7 @@ def world(tmp_path: Path) -> World:
 
 
 def test_an_event_names_the_job_its_datasets_their_columns_and_snapshots(world: World) -> None:
-    own(world.index, "clean", "query-1")
+    claim_name(world.index.warehouse, "clean", "query-1")
     world.batch(1)
     (event,) = world.tell()
     root = world.index.warehouse.url
@@ -94,7 +94,7 @@ def test_an_event_names_the_job_its_datasets_their_columns_and_snapshots(world: 
 
 
 def test_a_batch_job_is_told_as_complete(world: World) -> None:
-    own(world.index, "clean", None)
+    claim_name(world.index.warehouse, "clean", None)
     (event,) = world.tell()
     assert event["eventType"] == "COMPLETE"
     assert event["job"]["facets"]["jobType"]["processingType"] == "BATCH"
@@ -189,8 +189,8 @@ def test_a_job_that_was_forgotten_and_comes_back_is_told_again(world: World) -> 
 def test_a_file_of_ours_that_cannot_be_understood_makes_one_more_event(world: World) -> None:
     world.tell()
     warehouse = world.index.warehouse
-    (info,) = warehouse.store.list(f"{warehouse.own}/open-lineage")
-    warehouse.store.write(f"{warehouse.own}/open-lineage/{info.name}", b"[]")
+    (info,) = warehouse.store.list(f"{warehouse.lineage_dir}/open-lineage")
+    warehouse.store.write(f"{warehouse.lineage_dir}/open-lineage/{info.name}", b"[]")
     assert len(world.tell()) == 1
     assert world.tell() == []
 

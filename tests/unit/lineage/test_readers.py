@@ -12,10 +12,11 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from paimon_spark.lineage.asking import Batch, ProvenanceOf, downstream, impact, upstream
 from paimon_spark.lineage.graph import Graph, Node
-from paimon_spark.lineage.model import Provenance, SourceRange
-from paimon_spark.lineage.unified import unified_version
+from paimon_spark.lineage.provenance import Provenance, SourceRange
+from paimon_spark.lineage.reach import downstream, impact, upstream
+from paimon_spark.lineage.results import Batch, ProvenanceOf
+from paimon_spark.lineage.unified_version import unified_version
 from tests.harness.lineage_pipelines import Pipeline, graph_of, node, pipelines
 
 A, B, C, D, E = (node(n) for n in "abcde")
@@ -26,7 +27,7 @@ A, B, C, D, E = (node(n) for n in "abcde")
 def one_after_another(
     graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf
 ) -> dict[Node, dict[tuple[str, int], Batch]]:
-    """Table → (job, barrier) → batch, as NOTES.md has it, snapshot by snapshot."""
+    """Table → (job, barrier) → batch, snapshot by snapshot."""
     found: dict[Node, dict[tuple[str, int], Batch]] = {}
     todo = [(asked, snapshot, True)]
     done: set[tuple[Node, int, bool]] = set()

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 
 import pytest
 
-from paimon_spark.commit.listeners import CommitEvent, CommitListener
+from paimon_spark.engine.commit.listeners import CommitEvent, CommitListener
 from paimon_spark.errors import CommitError, CorruptFileError, StorageError
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage import recorder as recorder_module
-from paimon_spark.lineage import recorder_state
-from paimon_spark.lineage.catch_up import CaughtUp
-from paimon_spark.lineage.forgotten import forget
-from paimon_spark.lineage.model import Provenance, SourceRange, TableRef
+from paimon_spark.lineage import row_queue as recorder_state
+from paimon_spark.lineage.catch_up import CaughtUp, known_sinks
+from paimon_spark.lineage.maintenance import forget_job
+from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
 from paimon_spark.lineage.recorder import Recorder, flush_all, flush_of, recorder_for
-from paimon_spark.lineage.recorder_state import Entry, Expected, State
+from paimon_spark.lineage.row_queue import ExpectedJob, QueuedRows, RowQueue
 from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, Index, Rows, rows_of
-from paimon_spark.lineage.walked import sinks
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
+from paimon_spark.lineage.warehouse import quote_name
 from tests.harness.lineage_index import MemoryIndex, ref_of
 
 SINK, SOURCE = ref_of("d.t"), ref_of("d.s")
@@ -258,7 +258,7 @@ def test_a_row_that_can_never_be_written_does_not_hold_up_the_others(
     recorder.add(rows(2))
     assert recorder.flush()
     assert barriers(index) == [0, 2]
-    assert any("given up" in r.getMessage() for r in caplog.records)
+    assert any("dropping rows that cannot be written" in r.getMessage() for r in caplog.records)
 
 
 @pytest.mark.parametrize("how", ["given up", "no tables", "the store fails"])
@@ -295,7 +295,7 @@ def test_rows_beyond_the_bound_are_let_go_and_looked_for_again(
         if barrier == 5:
             assert not recorder.flush()
     assert recorder.waiting_rows <= 40
-    assert any("let go" in r.getMessage() for r in caplog.records)
+    assert any("are dropped" in r.getMessage() for r in caplog.records)
     assert recorder.flush()
     assert barriers(index) == list(range(30))
 
@@ -326,7 +326,9 @@ def test_rows_of_an_earlier_process_are_written_with_the_first_of_this_one(
     recorder.on_commit(event_of(index, SINK, index.commit(SINK, batch(5))))
     assert recorder.tick()
     assert barriers(index) == [0, 1, 2, 3, 4, 5]
-    assert sinks(index.warehouse) == {SINK}
+    sinks = index.warehouse.store.list(f"{index.warehouse.lineage_dir}/sinks")
+    assert [i.name for i in sinks] == [f"{quote_name(SINK.name)}.json"]
+    assert known_sinks(index) == {SINK}
 
 
 def test_no_row_is_written_before_those_of_earlier_processes_could_be_looked_for(
@@ -335,7 +337,7 @@ def test_no_row_is_written_before_those_of_earlier_processes_could_be_looked_for
     found: list[CaughtUp | Exception] = [StorageError("gone"), CaughtUp(rows(0))]
     asked = []
 
-    def find(_: Index, expected: Expected) -> CaughtUp:
+    def find(_: Index, expected: ExpectedJob) -> CaughtUp:
         asked.append(expected)
         answer = found.pop(0)
         if isinstance(answer, Exception):
@@ -353,13 +355,13 @@ def test_no_row_is_written_before_those_of_earlier_processes_could_be_looked_for
     recorder.expect("j", SINK, query_id="q")
     recorder.add(rows(2))
     recorder.flush()
-    assert asked == [Expected("j", SINK, "q", "file:///c")] * 2
+    assert asked == [ExpectedJob("j", SINK, "q", "file:///c")] * 2
 
 
 def test_a_snapshot_that_can_never_be_read_does_not_hold_up_the_rows_that_come(
     index: MemoryIndex, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def find(_: Index, expected: Expected) -> CaughtUp:
+    def find(_: Index, expected: ExpectedJob) -> CaughtUp:
         raise CorruptFileError("snapshot-3 is damaged")
 
     recorder = Recorder(index, clock=clock, background=False, catch_up=find)
@@ -387,7 +389,7 @@ def test_a_job_that_is_forgotten_while_its_rows_wait_comes_back_only_when_it_com
     recorder.add(rows(0))
     assert recorder.flush()
     recorder.add(rows(1))
-    forget(index, "j")
+    forget_job(index, "j")
     assert recorder.flush()
     assert index.rows(SINK_SNAPSHOT) == index.rows(SINK_JOB) == []
     recorder.add(rows(2))
@@ -436,14 +438,14 @@ def test_recorders_with_nothing_to_write_make_room_for_others() -> None:
     waits = recorder_for(MemoryIndex())
     waits._background = False
     with waits._state.lock:
-        waits._state.add(Entry(rows(0)))
+        waits._state.add(QueuedRows(rows(0)))
     for _ in range(100):
         recorder_for(MemoryIndex())
     kept = set(recorder_module._registry.recorders.values())
     assert waits in kept
     assert first not in kept
     assert len(kept) <= 64
-    waits._state = State()
+    waits._state = RowQueue()
 
 
 def test_rows_of_jobs_are_forgotten_after_a_while(
@@ -546,7 +548,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from paimon_spark.lineage.recorder import recorder_for
 from tests.harness.lineage_index import MemoryIndex, ref_of
-from paimon_spark.lineage.model import Provenance
+from paimon_spark.lineage.provenance import Provenance
 from paimon_spark.lineage.tables import rows_of
 
 class Index(MemoryIndex):

@@ -50,10 +50,10 @@ def test_consumers_of_a_branch_are_its_own() -> None:
 def test_a_snapshot_that_is_not_alive_cannot_come_next() -> None:
     handle = a_table(3, 4)
     with pytest.raises(
-        InvalidInputError, match=r"snapshot 2 of table .*\bis not alive: its snapshots alive are 3 to 4"
+        InvalidInputError, match=r"snapshot 2 of table .*\bdoes not exist: its snapshots alive are 3 to 4"
     ):
         reset_consumer(handle, "etl", 2)
-    with pytest.raises(InvalidInputError, match=r"next_snapshot = True of consumer 'etl' is no snapshot id"):
+    with pytest.raises(InvalidInputError, match=r"next_snapshot = True of consumer 'etl' is not a snapshot id"):
         reset_consumer(handle, "etl", True)
     with pytest.raises(InvalidInputError, match=r"'a/b' cannot be the name of a consumer"):
         reset_consumer(handle, "a/b", 3)
@@ -70,7 +70,9 @@ def test_removing_a_consumer_that_is_not_there_names_the_others() -> None:
 def test_a_consumer_that_cannot_be_read_is_an_error_that_says_what_to_do() -> None:
     handle = a_table(3)
     handle.store.write(f"{handle.layout.consumer_dir}/consumer-etl", b"{}")
-    with pytest.raises(CorruptFileError, match=r"consumer-etl is no readable consumer .*reset the consumer, or clear"):
+    with pytest.raises(
+        CorruptFileError, match=r"consumer-etl is not a readable consumer .*reset the consumer, or clear"
+    ):
         first_needed(handle)
     assert clear_consumers(handle, "etl") == ("etl",)
     assert first_needed(handle) is None
@@ -83,7 +85,7 @@ def test_consumers_are_cleared_by_their_whole_names() -> None:
     assert clear_consumers(handle, "a.*", "a|abc") == ("ab",)
     assert clear_consumers(handle, excluding="b") == ("a", "abc")
     assert clear_consumers(handle) == ("b",)
-    with pytest.raises(InvalidInputError, match=r"excluding = '\(' is no regular expression"):
+    with pytest.raises(InvalidInputError, match=r"excluding = '\(' is not a regular expression"):
         clear_consumers(handle, excluding="(")
 
 

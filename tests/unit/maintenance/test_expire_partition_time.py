@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.maintenance.partition_time import parser_of, text_of
+from paimon_spark.maintenance.partitions import parser_of, text_of
 
 EPOCH = datetime(1970, 1, 1)
 
@@ -79,17 +79,17 @@ def test_texts_are_read_by_a_pattern_of_java(formatter: str, text: str, expected
 @pytest.mark.parametrize(
     ("formatter", "why"),
     [
-        ("yyyyMM", "it gives no whole date"),
-        ("yyyy-MMM-dd", "'MMM' is not known here"),
-        ("yyyyMMdd hh", "the letter 'h' is not known here"),
-        ("yyyyMMdd[HH]", r"'\[' is not known here"),
+        ("yyyyMM", "it has no complete date"),
+        ("yyyy-MMM-dd", "'MMM' is not supported"),
+        ("yyyyMMdd hh", "the letter 'h' is not supported"),
+        ("yyyyMMdd[HH]", r"'\[' is not supported"),
         ("yyyyMMdd'", "a quote is not closed"),
-        ("yyyyMd", "'M' stands right after another number"),
-        ("yyyy yyyy MM dd", "a field stands there twice"),
+        ("yyyyMd", "'M' directly follows another number"),
+        ("yyyy yyyy MM dd", "it has a field twice"),
     ],
 )
 def test_patterns_that_are_not_known_are_refused_by_name(formatter: str, why: str) -> None:
-    with pytest.raises(InvalidOptionError, match=rf"option partition.timestamp-formatter = .*: {why}.* write it with"):
+    with pytest.raises(InvalidOptionError, match=rf"option partition.timestamp-formatter = .*: {why}.* use yyyy"):
         parser_of(formatter)
 
 

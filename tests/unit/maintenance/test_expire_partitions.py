@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.commit.committer import Committer
+from paimon_spark.engine.commit.committer import Committer
+from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
-from paimon_spark.handoff.commit_message import CommitMessage, Increment
-from paimon_spark.maintenance.expire_partitions import ExpiredPartitions, expire_partitions
+from paimon_spark.format import binary_row
+from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.maintenance.partitions import ExpiredPartitions, expire_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshots
-from paimon_spark.spec import binary_row
-from paimon_spark.spec.snapshot import CommitKind
 from tests.harness.commits import a_file, files
 from tests.harness.writing import a_table
 
@@ -143,7 +143,7 @@ def test_as_many_go_as_the_options_say_in_commits_of_a_size() -> None:
 
 
 def test_what_cannot_expire_is_said() -> None:
-    with pytest.raises(InvalidInputError, match=r"^table .* has no partitions that could expire"):
+    with pytest.raises(InvalidInputError, match=r"^table .* has no partition columns, so no partition expires"):
         expire_partitions(a_table(DAYS, options={"bucket": "-1"}))
     with pytest.raises(InvalidInputError, match=r"never expire; set option partition.expiration-time, or give"):
         expire_partitions(a_table(DAYS, partition_keys=["dt"], options={"bucket": "-1"}))

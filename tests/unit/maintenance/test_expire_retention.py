@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.maintenance.retention import Rule, expired_changelogs, expired_snapshots
+from paimon_spark.maintenance.expiry import Rule, expired_changelogs, expired_snapshots
 
 NEVER = -(2**62)
 MOST = 2**31 - 1

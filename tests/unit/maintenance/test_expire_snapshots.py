@@ -12,23 +12,28 @@ from typing import Any
 import pytest
 
 from paimon_spark import load_table
+from paimon_spark.api.table import Table
 from paimon_spark.errors import CorruptFileError, InvalidInputError, StorageError
 from paimon_spark.maintenance.consumers import reset_consumer
-from paimon_spark.maintenance.expire_changelogs import expire_changelogs
-from paimon_spark.maintenance.expire_snapshots import Limits, expire_snapshots, may_expire
-from paimon_spark.maintenance.orphans import orphans
-from paimon_spark.maintenance.reachable import missing_files
+from paimon_spark.maintenance.expiry import Limits, expire_changelogs, expire_snapshots, may_expire_snapshots
+from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.changelogs import find_changelog, list_changelog_ids
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.metadata.snapshots import earliest_snapshot_id, list_snapshot_ids, list_snapshots, read_hint
-from paimon_spark.refs.tags import list_tags
+from paimon_spark.metadata.snapshots import (
+    earliest_snapshot_id,
+    find_changelog,
+    list_changelog_ids,
+    list_snapshot_ids,
+    list_snapshots,
+    read_hint,
+)
+from paimon_spark.metadata.tags import list_tags
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.table.table import Table
 from tests.harness.commits import KEYED, PARTITIONED, a_file, committer, compaction, make_table, message
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.golden import BEYOND_NANOSECONDS, FIXTURES, PRODUCERS, golden_path
+from tests.harness.table_files import missing_files
 
 KEEP_ONE = Limits(retain_max=1, retain_min=1, max_deletes=1000)
 ODD = {"fast_forwarded", *BEYOND_NANOSECONDS}
@@ -202,7 +207,7 @@ def test_a_consumer_that_cannot_be_read_stops_everything(tmp_path: Path) -> None
     handle = history(tmp_path, 5)
     handle.store.write(f"{handle.layout.consumer_dir}/consumer-etl", b"garbage")
     there = files_below(tmp_path)
-    with pytest.raises(CorruptFileError, match=r"consumer-etl is no readable consumer"):
+    with pytest.raises(CorruptFileError, match=r"consumer-etl is not a readable consumer"):
         expire_snapshots(handle, KEEP_ONE)
     assert files_below(tmp_path) == there
     assert expire_snapshots(reopened(handle, consumer__changelog_only="true"), KEEP_ONE).snapshots == tuple("1234")
@@ -218,7 +223,7 @@ def test_holes_and_false_hints_of_other_engines_do_no_harm(tmp_path: Path) -> No
     for n in (1, 4, 5):
         handle.store.delete(handle.layout.snapshot_path(n))
     (tmp_path / "snapshot" / "EARLIEST").write_text("1")
-    assert may_expire(handle, 9, lambda: day(100)) is False  # ten stay, and six are there
+    assert may_expire_snapshots(handle, 9, lambda: day(100)) is False  # ten stay, and six are there
     assert read_hint(handle.store, str(tmp_path / "snapshot" / "EARLIEST")) in (1, 2)
     kept = Limits(retain_min=3, older_than_ms=day(100))
     assert expire_snapshots(handle, kept).snapshots == ("2", "3", "6")
@@ -240,7 +245,7 @@ def test_a_hint_at_the_head_that_others_would_believe_goes(hint: str, after: str
 def test_a_table_without_snapshots_has_nothing_to_expire(tmp_path: Path) -> None:
     handle = history(tmp_path, 0)
     assert expire_snapshots(handle, KEEP_ONE) == expire_changelogs(handle, KEEP_ONE) == Removed()
-    assert may_expire(handle, 0) is False
+    assert may_expire_snapshots(handle, 0) is False
 
 
 OUTLIVE: Mapping[str, str] = {"changelog__num_retained__max": "2147483647", "snapshot__num_retained__max": "100"}
@@ -363,7 +368,7 @@ def test_a_look_at_what_may_expire_is_a_few_small_reads(tmp_path: Path) -> None:
 
     def look(now: int) -> tuple[bool, list[str]]:
         store.arm(None)
-        found = may_expire(watched, 12, lambda: day(now))
+        found = may_expire_snapshots(watched, 12, lambda: day(now))
         return found, [c.verb for c in store.calls]
 
     assert look(10) == (False, ["read", "list", "write", "read"])
@@ -371,4 +376,4 @@ def test_a_look_at_what_may_expire_is_a_few_small_reads(tmp_path: Path) -> None:
     assert look(13) == (True, ["read", "read", "list"])
     reset_consumer(handle, "etl", 1)
     assert look(13)[0] is False
-    assert may_expire(watched, 4) is False
+    assert may_expire_snapshots(watched, 4) is False

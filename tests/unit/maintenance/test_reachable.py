@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.errors import CorruptFileError
-from paimon_spark.maintenance.orphans import files_on_disk, orphans
-from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import INT, STRING, DataField, RowType
 from tests.harness.golden import FIXTURES, PRODUCERS, golden_path
 from tests.harness.table_builder import File, TableBuilder
+from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
 TABLES = sorted({p.parent.name for producer in PRODUCERS for p in (FIXTURES / producer).glob("*/table")})
 
@@ -51,7 +51,7 @@ def test_golden_tables_have_all_they_need_and_nothing_else(table: str) -> None:
     assert missing_files(handle) == []
     found = {f.path for f in orphans(handle)}
     assert len(found) == ORPHANS.get(table, 0)
-    assert {f.path for f in files_on_disk(handle)} - set(reachable_files(handle).paths.to_pylist()) == found
+    assert {f.path for f in files_on_disk(handle)} - reachable_files(handle) == found
 
 
 def test_what_nobody_names_is_an_orphan(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_paths_follow_partitions_buckets_and_external_places() -> None:
     )
     builder.commit(deletes=(File("a", {"p": "x y:z"}, 3),), changelog=(File("e", {"p": "q"}, 1),))
     handle = builder.open()
-    paths = set(reachable_files(handle).paths.to_pylist())
+    paths = reachable_files(handle)
     root = handle.layout.root
     assert {p for p in paths if "/manifest/" not in p and "/snapshot/" not in p and "/schema/" not in p} == {
         f"{root}/p=x y%3Az/bucket-3/a",

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import UnsafeDeletionError
-from paimon_spark.maintenance import alive
-from paimon_spark.maintenance.changes import Delete, TableChange
-from paimon_spark.maintenance.intents import change_table
+from paimon_spark.maintenance import liveness as alive
+from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.removal import Removed, plan_removal
-from paimon_spark.maintenance.roots import Root, RootKind, all_roots, without
+from paimon_spark.maintenance.roots import all_roots, without
 from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.journal.change import Delete, Root, RootKind, TableChange
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.versioning.branches import create_branch
@@ -76,7 +76,9 @@ def test_a_kept_root_whose_list_is_missing_stops_everything_and_is_named() -> No
     history.builder.table.delete(manifest_list(history, 3))
     CACHE.clear()
     snapshot_id = history.lines["main"][3].snapshot.id
-    with pytest.raises(UnsafeDeletionError, match=rf"snapshot {snapshot_id} needs .*manifest-list.*which is not there"):
+    with pytest.raises(
+        UnsafeDeletionError, match=rf"snapshot {snapshot_id} needs .*manifest-list.*which does not exist"
+    ):
         plan_removal(history.handle, released, without(history.roots(), released))
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.features import REFUSALS, check_overrides, check_readable, check_writable
-from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.types import DataField, RowType, parse_type
 from tests.harness.tables import MetadataTable, a_schema
 

@@ -12,10 +12,10 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnknownFormatVersionError,
 )
+from paimon_spark.format.metadata_files.table_schema import encode
 from paimon_spark.metadata import small_files
 from paimon_spark.metadata.handle import open_branch, open_table
 from paimon_spark.metadata.schemas import read_schema, schemas_by_id
-from paimon_spark.spec.table_schema import encode
 from tests.harness.tables import MetadataTable, a_schema
 
 

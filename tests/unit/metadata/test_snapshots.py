@@ -7,21 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptFileError, SnapshotExpiredError, SnapshotNotFoundError
+from paimon_spark.format.metadata_files.snapshot import encode
 from paimon_spark.metadata import small_files
-from paimon_spark.metadata.changelogs import find_changelog, get_snapshot_or_changelog, list_changelog_ids
 from paimon_spark.metadata.snapshots import (
     earliest_snapshot,
     earliest_snapshot_id,
+    find_changelog,
     find_snapshot,
     get_snapshot,
     latest_snapshot,
     latest_snapshot_id,
+    list_changelog_ids,
     list_snapshots,
     snapshot_at_or_after_ms,
     snapshot_at_or_after_watermark,
     snapshot_at_or_before_ms,
 )
-from paimon_spark.spec.snapshot import encode
 from tests.harness.tables import MetadataTable, a_snapshot
 
 
@@ -170,7 +171,7 @@ def test_changelogs_outlive_their_snapshots() -> None:
     assert list_changelog_ids(handle) == [3, 4]
     assert find_changelog(handle, 4) == a_snapshot(4)
     assert find_snapshot(handle, 4) is None
-    assert get_snapshot_or_changelog(handle, 3) == a_snapshot(3)
-    assert get_snapshot_or_changelog(handle, 5) == a_snapshot(5)
+    assert find_changelog(handle, 3) == a_snapshot(3)
+    assert find_snapshot(handle, 5) == a_snapshot(5)
     with pytest.raises(SnapshotExpiredError):
-        get_snapshot_or_changelog(handle, 2)
+        get_snapshot(handle, 2)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptFileError
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import index_file_path
 from paimon_spark.metadata.vector_files import changed_vectors, read_vectors, write_vectors
-from paimon_spark.spec.index_manifest import IndexManifestEntry
 from tests.harness.tables import MetadataTable, a_schema
 
 PLACE = (bytes(12), 0)

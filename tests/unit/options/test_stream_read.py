@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import fields
 
 import pytest
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.options import stream_keys
+from paimon_spark.options import stream_read as stream_keys
 from paimon_spark.options.descriptor import Option
 from paimon_spark.options.known import TABLE_OPTIONS
 from paimon_spark.options.scan import INCREMENTAL_KEYS, VERSION_KEYS, ScanOptions, parse_scan_options
@@ -47,8 +46,8 @@ def test_what_a_batch_read_knows_of_rows_a_stream_knows_too() -> None:
         "path": "/t",
     }
     asked = parse_stream_options(given)
-    assert asked.scan() == parse_scan_options(given) == parse_rows_options(given)
-    assert {f.name for f in fields(ScanOptions)} - {f.name for f in fields(asked)} == {"version", "incremental"}
+    assert asked.rows == parse_scan_options(given) == parse_rows_options(given)
+    assert (asked.rows.version, asked.rows.incremental) == (None, None)
 
 
 def test_every_option_of_streams_is_a_known_table_option() -> None:
@@ -309,7 +308,7 @@ def test_stored_options_count_where_the_read_gives_nothing() -> None:
     }
     asked = parse_stream_options({"consumer-id": "mine"}, stored)
     assert asked == StreamReadOptions(
-        table_options={"consumer-id": "mine"},
+        rows=ScanOptions(table_options={"consumer-id": "mine"}),
         mode=StartMode.LATEST,
         consumer="mine",
         delay_ms=1000,

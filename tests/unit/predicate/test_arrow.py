@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError
+from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.predicate.arrow import matches
-from paimon_spark.predicate.ast import Column, Compare, In, Not, Op, Predicate, Text, TextOp
-from paimon_spark.spec.arrow import arrow_schema
+from paimon_spark.predicate.ast import Column, Compare, In, Not, Op, Predicate, Text, TextOp, sql_text
+from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import DOUBLE, INT, STRING, TimestampType
 from tests.unit.predicate.reference import holds
 from tests.unit.predicate.strategies import ROW_TYPE, predicates, rows
@@ -27,6 +28,13 @@ def test_kept_rows_are_those_for_which_plain_python_says_true(data: list[Any], p
     mask = matches(predicate, batch)
     assert mask.null_count == 0
     assert mask.to_pylist() == [holds(predicate, row) is True for row in data]
+
+
+@given(st.lists(rows, max_size=6), predicates())
+def test_the_text_of_a_predicate_keeps_the_same_rows(data: list[Any], predicate: Predicate) -> None:
+    batch = pa.RecordBatch.from_pylist(data, schema=SCHEMA)
+    again = parse_predicate(sql_text(predicate), ROW_TYPE, "Asia/Tokyo")
+    assert matches(again, batch).equals(matches(predicate, batch))
 
 
 @given(st.lists(rows, min_size=3, max_size=6), predicates())
@@ -105,7 +113,7 @@ def test_nothing_here_imports_pandas() -> None:
         "from paimon_spark.predicate.ast import *\n"
         "from paimon_spark.types import INT, DOUBLE\n"
         "from paimon_spark.types import STRING\n"
-        "from paimon_spark.spec.arrow_values import array_of\n"
+        "from paimon_spark.format.arrays.arrow_numpy import array_of\n"
         "i, d, s = array_of([1, None], pa.int32()), array_of([2.0, None], pa.float64()), array_of('ab', pa.string())\n"
         "b = pa.RecordBatch.from_arrays([i, d, s], ['i', 'd', 's'])\n"
         "p = And((In(Column(('i',), INT), (1, 2)), Compare(Op.GE, Column(('d',), DOUBLE), 1.0), Constant(True),\n"

@@ -4,6 +4,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 
 import pytest
+import sqlglot
 
 from paimon_spark.errors import ColumnNotFoundError, InvalidOptionError, PredicateSyntaxError
 from paimon_spark.predicate.ast import (
@@ -23,7 +24,7 @@ from paimon_spark.predicate.ast import (
     TextOp,
 )
 from paimon_spark.predicate.literals import always, never
-from paimon_spark.predicate.parse import parse_predicate
+from paimon_spark.predicate.parse import build_predicate, parse_predicate
 from paimon_spark.types import (
     BIGINT,
     BOOLEAN,
@@ -243,3 +244,11 @@ def test_long_conditions_do_not_exhaust_the_stack() -> None:
     parsed = parse(" OR ".join(f"i = {k}" for k in range(3000)))
     assert isinstance(parsed, Or)
     assert len(parsed.children) == 3000
+
+
+def test_a_tree_is_built_as_its_text_is() -> None:
+    for text in ("i = 1 AND NOT (s LIKE 'a%' OR dt IN (DATE '2024-01-01', NULL))", "flag", "n BETWEEN 1.5 AND 2"):
+        tree = sqlglot.parse_one(text, dialect="spark")
+        assert build_predicate(tree, ROW_TYPE) == parse_predicate(text, ROW_TYPE)
+    with pytest.raises(PredicateSyntaxError, match=r"is not supported in the condition 'i \+ 1 = 2'"):
+        build_predicate(sqlglot.parse_one("i+1 = 2", dialect="spark"), ROW_TYPE)

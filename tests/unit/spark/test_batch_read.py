@@ -12,8 +12,8 @@ from pyspark.sql import datasource as ds
 from pyspark.sql import types as st
 
 from paimon_spark.errors import ColumnNotFoundError, SchemaMismatchError
+from paimon_spark.jobs.table_scan import open_scan
 from paimon_spark.spark.batch_read import BatchReader, batch_reader
-from paimon_spark.spark.options import scan_of
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.spark.source import PaimonDataSource
 from paimon_spark.spark.task_read import SplitsPartition, TaskReader
@@ -23,7 +23,7 @@ TABLE = str(golden_path("pk_lsm_levels"))
 
 
 def reader_of(path: str, **options: str) -> BatchReader:
-    scan = scan_of({"path": path, **options})
+    scan = open_scan(path, options)
     return batch_reader(scan, spark_schema(scan.row_type))
 
 
@@ -38,7 +38,8 @@ def test_an_executor_needs_only_the_pickled_reader_and_partition(tmp_path: Path)
 import pickle, sys
 reader, partition = pickle.loads(open(sys.argv[1], "rb").read())
 print(sum(b.num_rows for b in reader.read(partition)))
-print([m for m in ("scan", "refs", "table", "metadata.manifests") if f"paimon_spark.{m}" in sys.modules])
+driver = ("engine.scan", "metadata.resolve", "api", "metadata.manifests")
+print([m for m in driver if f"paimon_spark.{m}" in sys.modules])
 print([m for m in ("pandas", "sqlglot", "pyspark.sql.connect") if m in sys.modules])
 """
     done = subprocess.run(
@@ -77,7 +78,7 @@ def test_filters_are_left_to_spark(path: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_declared_schema_is_checked_before_anything_is_read() -> None:
-    scan = scan_of({"path": TABLE})
+    scan = open_scan(TABLE, {})
     name = scan.row_type.names[0]
     with pytest.raises(ColumnNotFoundError, match="has no column 'nope'"):
         batch_reader(scan, st.StructType().add("nope", st.IntegerType()))

@@ -14,9 +14,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 import paimon_spark
 from paimon_spark.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, InvalidOptionError
+from paimon_spark.jobs import batch_write as jobs
 from paimon_spark.spark import batch_write
 from paimon_spark.spark.source import PaimonDataSource
-from paimon_spark.table import batch_write as jobs
 
 SCHEMA = st.StructType([st.StructField("id", st.LongType(), False), st.StructField("v", st.StringType())])
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "v": ["a", "b", "c"]})
@@ -59,7 +59,7 @@ def test_a_write_goes_from_worker_to_worker(tmp_path: Path) -> None:
 
 def test_nothing_is_committed_without_a_word_of_every_task(tmp_path: Path) -> None:
     made = writer(tmp_path / "t")
-    with pytest.raises(CommitError, match="2 tasks, of which 1 did not say"):
+    with pytest.raises(CommitError, match="2 tasks, of which 1 sent no message"):
         made.commit([run(made), None])
     made.abort([None])
     assert not (tmp_path / "t").exists()
@@ -75,7 +75,8 @@ import pickle, sys
 writer, batches = pickle.loads(open(sys.argv[1], "rb").read())
 message = writer.write(iter(batches))
 print(sum(f.row_count for m in message.messages for f in m.data.new_files))
-print([m for m in ("pandas", "sqlglot", "pyspark.sql.connect", "paimon_spark.commit.committer") if m in sys.modules])
+heavy = ("pandas", "sqlglot", "pyspark.sql.connect", "paimon_spark.engine.commit.committer")
+print([m for m in heavy if m in sys.modules])
 """
     done = subprocess.run(
         [sys.executable, "-c", script, str(sent)], capture_output=True, text=True, timeout=240, check=False

@@ -5,10 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.handoff.split import DataSplit, DeletionFile, SplitMode
-from paimon_spark.spark.packing import pack
-from paimon_spark.spec.data_file import DataFileMeta
-from paimon_spark.spec.simple_stats import SimpleStats
+from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, SplitMode
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
+from paimon_spark.spark.batch_read import pack
 
 MIB = 1 << 20
 

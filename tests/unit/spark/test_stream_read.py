@@ -16,6 +16,9 @@ from pyspark.sql import datasource as ds
 from pyspark.sql import types as st
 
 import paimon_spark
+from paimon_spark.engine.scan.plan import Plan
+from paimon_spark.engine.tasks.output import output_type
+from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.errors import (
     ColumnNotFoundError,
     InvalidOptionError,
@@ -24,21 +27,18 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.handoff.output import output_type
-from paimon_spark.handoff.split import SplitMode
+from paimon_spark.jobs import stream_read as stream_jobs
+from paimon_spark.jobs.stream_read import OpenStream, stream_row_type
+from paimon_spark.jobs.table_scan import open_scan
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
-from paimon_spark.scan.plan import Plan
-from paimon_spark.spark import options as spark_options
-from paimon_spark.spark.options import scan_of, stream_columns
 from paimon_spark.spark.schema import spark_schema
-from paimon_spark.spark.source import PaimonDataSource
-from paimon_spark.spark.stream_read import PaimonStreamReader, UnlimitedStreamReader, stream_reader
+from paimon_spark.spark.source import PaimonDataSource, stream_reader
+from paimon_spark.spark.stream_read import PaimonStreamReader, UnlimitedStreamReader
 from paimon_spark.spark.task_read import StreamTaskReader
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.streaming.offset import StreamOffset, encode
 from paimon_spark.streaming.source import StreamSource
-from paimon_spark.table.stream_read import OpenStream
 from paimon_spark.types import RowType
 from tests.harness import sinks
 from tests.harness.golden import golden_path
@@ -66,7 +66,7 @@ class FakeSource:
 
     @property
     def row_type(self) -> RowType:
-        asked = self.options
+        asked = self.options.rows
         return output_type(self.handle.schema, asked.columns, table="t", row_kind=asked.row_kind)
 
     @property
@@ -97,16 +97,16 @@ class FakeSource:
 
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> FakeSource:
-    scan = scan_of({"path": TABLE})
+    scan = open_scan(TABLE, {})
     made = FakeSource(scan.handle, StreamReadOptions(), scan.plan())
 
-    def opened(options: dict[str, str], columns: list[str]) -> OpenStream:
+    def opened(path: str, options: dict[str, str], columns: list[str]) -> OpenStream:
         made.asked.append("opened")
-        columns = [c for c in columns if not (made.options.row_kind and c == "rowkind")]
-        made.options = replace(made.options, columns=tuple(columns))
+        columns = [c for c in columns if not (made.options.rows.row_kind and c == "rowkind")]
+        made.options = replace(made.options, rows=replace(made.options.rows, columns=tuple(columns)))
         return OpenStream(cast(StreamSource, made), made.handle, made.options)
 
-    monkeypatch.setattr(spark_options, "stream_of", opened)
+    monkeypatch.setattr(stream_jobs, "open_columns", opened)
     return made
 
 
@@ -140,7 +140,8 @@ def test_an_executor_needs_only_the_pickled_reader_and_partition(source: FakeSou
 import pickle, sys
 reader, partition = pickle.loads(open(sys.argv[1], "rb").read())
 print(sum(b.num_rows for b in reader.read(partition)))
-print([m for m in ("scan", "refs", "table", "streaming", "metadata.manifests") if f"paimon_spark.{m}" in sys.modules])
+driver = ("engine.scan", "metadata.resolve", "api", "streaming", "metadata.manifests")
+print([m for m in driver if f"paimon_spark.{m}" in sys.modules])
 print([m for m in ("pandas", "sqlglot", "pyspark.sql.connect") if m in sys.modules])
 """
     done = subprocess.run(
@@ -170,7 +171,7 @@ def rows_of(reader: PaimonStreamReader) -> list[dict[str, Any]]:
 
 
 def test_a_condition_on_a_column_that_there_is_not_says_so() -> None:
-    name = stream_columns({"path": TABLE}).names[0]
+    name = stream_row_type(TABLE, {}).names[0]
     columns = st.StructType().add(name, st.IntegerType())
     with pytest.raises(
         ColumnNotFoundError, match=r"where = 'nope = 1' .*pk_lsm_levels/table: column 'nope' .*; there"
@@ -183,13 +184,13 @@ def test_a_declared_schema_is_checked_by_the_first_question(source: FakeSource) 
     with pytest.raises(ColumnNotFoundError, match=r"no column 'nope'.*option columns"):
         stream_reader({"path": TABLE}, st.StructType().add("nope", st.IntegerType())).initialOffset()
     name = source.handle.schema.row_type.names[0]
-    with pytest.raises(SchemaMismatchError, match=f"declares column {name} .* made the DataFrame, make it anew"):
+    with pytest.raises(SchemaMismatchError, match=f"declares column {name} .* made the DataFrame, create it again"):
         stream_reader({"path": TABLE}, st.StructType().add(name, st.DateType())).initialOffset()
 
 
 def test_row_kinds_are_not_left_out_of_a_declared_schema(source: FakeSource) -> None:
     plain = declared(source)
-    source.options = replace(source.options, row_kind=True)
+    source.options = replace(source.options, rows=replace(source.options.rows, row_kind=True))
     with pytest.raises(InvalidOptionError, match=r"read\.changelog.*rowkind"):
         stream_reader({"path": TABLE}, plain).initialOffset()
     last = st.StructType([*plain.fields, st.StructField("rowkind", st.StringType())])
@@ -458,13 +459,13 @@ def test_a_system_table_is_no_stream() -> None:
     with pytest.raises(
         InvalidOptionError, match=r"\$files is a system table, which is no stream; spark\.read reads it"
     ):
-        stream_columns({"path": f"{BRANCHES}$files"})
+        stream_row_type(f"{BRANCHES}$files", {})
 
 
 def test_a_stream_names_its_branch_as_a_batch_read_does() -> None:
-    full = stream_columns({"path": f"{BRANCHES}$branch_from_tag"})
-    assert full == stream_columns({"path": BRANCHES, "branch": "from_tag"})
-    chosen = stream_columns({"path": BRANCHES, "columns": "v", "read.changelog": "true"})
+    full = stream_row_type(f"{BRANCHES}$branch_from_tag", {})
+    assert full == stream_row_type(BRANCHES, {"branch": "from_tag"})
+    chosen = stream_row_type(BRANCHES, {"columns": "v", "read.changelog": "true"})
     assert chosen.names == ("rowkind", "v")
 
 

@@ -10,16 +10,16 @@ from types import ModuleType
 
 import pytest
 
-from paimon_spark.spark.stream_worker import is_forked_by_spark, settle
+from paimon_spark.spark.task_read import freeze_gc_once
 
 
 @pytest.fixture(autouse=True)
 def anew() -> Iterator[None]:
     """Nothing is spared before a test, and nothing after it."""
-    settle.cache_clear()
+    freeze_gc_once.cache_clear()
     gc.unfreeze()
     yield
-    settle.cache_clear()
+    freeze_gc_once.cache_clear()
     gc.unfreeze()
 
 
@@ -32,12 +32,11 @@ def run_as(monkeypatch: pytest.MonkeyPatch, module: str | None) -> None:
 
 def test_a_process_of_sparks_daemon_is_spared_what_it_holds_once(monkeypatch: pytest.MonkeyPatch) -> None:
     run_as(monkeypatch, "pyspark.daemon")
-    assert is_forked_by_spark()
-    assert settle()
+    assert freeze_gc_once()
     spared = gc.get_freeze_count()
     assert spared > 10_000
     later = [[] for _ in range(1000)]  # type: ignore[var-annotated]
-    assert settle()
+    assert freeze_gc_once()
     assert gc.get_freeze_count() <= spared
     assert len(later) == 1000
 
@@ -45,8 +44,7 @@ def test_a_process_of_sparks_daemon_is_spared_what_it_holds_once(monkeypatch: py
 @pytest.mark.parametrize("module", [None, "pytest", "pyspark.sql.streaming.python_streaming_source_runner"])
 def test_other_programs_are_left_alone(module: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     run_as(monkeypatch, module)
-    assert not is_forked_by_spark()
-    assert not settle()
+    assert not freeze_gc_once()
     assert gc.get_freeze_count() == 0
 
 
@@ -62,5 +60,5 @@ def test_garbage_of_before_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> Non
 
     run_as(monkeypatch, "pyspark.daemon")
     Ring()
-    settle()
+    freeze_gc_once()
     assert gone

@@ -14,7 +14,7 @@ from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 import paimon_spark
-from paimon_spark.commit.committer import Committer
+from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.errors import (
     BranchNotFoundError,
     CommitError,
@@ -50,7 +50,8 @@ writer, batches = pickle.loads(open(sys.argv[1], "rb").read())
 stream_write.TaskContext.get = Task
 message = writer.write(iter(batches))
 print(sum(f.row_count for m in message.rows.messages for f in m.data.new_files))
-print([m for m in ("pandas", "sqlglot", "pyspark.sql.connect", "paimon_spark.commit.committer") if m in sys.modules])
+heavy = ("pandas", "sqlglot", "pyspark.sql.connect", "paimon_spark.engine.commit.committer")
+print([m for m in heavy if m in sys.modules])
 """
 
 
@@ -178,7 +179,7 @@ def test_rows_whose_query_is_not_known_are_not_written(monkeypatch: pytest.Monke
     made = query.for_tasks()
     before = files(tmp_path / "t")
     for context in (None, Task(None), Task(0, query_id=None)):
-        with pytest.raises(StreamError, match="which query and micro-batch"):
+        with pytest.raises(StreamError, match="its query and micro-batch"):
             query.task_of(made, context)
     with pytest.raises(StreamError, match="made to end a micro-batch"):
         query.task_of(query.for_end(), Task(0))
@@ -188,7 +189,7 @@ def test_rows_whose_query_is_not_known_are_not_written(monkeypatch: pytest.Monke
 def test_nothing_is_committed_without_a_word_of_every_task(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     query = Query(monkeypatch, tmp_path / "t")
     message = query.task(Task(0))
-    with pytest.raises(CommitError, match="2 tasks, of which 1 did not say"):
+    with pytest.raises(CommitError, match="2 tasks, of which 1 sent no message"):
         query.for_end().commit([message, None], 0)
     assert paimon_spark.load_table(str(tmp_path / "t")).snapshots() == []
 

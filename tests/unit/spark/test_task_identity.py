@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark import TaskContext
 
-from paimon_spark.lineage.notes import TaskIdentity
-from paimon_spark.spark.task_identity import task_identity
+from paimon_spark.jobs.lineage_port import TaskIdentity
+from paimon_spark.spark.task_read import task_identity
 
 ID = "11111111-2222-3333-4444-555555555555"
 STREAM = {"spark.app.id": "local-1", "sql.streaming.queryId": ID, "streaming.sql.batchId": "7"}

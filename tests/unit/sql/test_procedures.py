@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.api.table import Table
 from paimon_spark.errors import (
     BranchNotFoundError,
     InvalidInputError,
@@ -21,12 +23,11 @@ from paimon_spark.errors import (
     TagNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.place import Place
-from paimon_spark.sql.procedures.family import read_call
-from paimon_spark.sql.procedures.registry import PROCEDURES, call, find_procedure
-from paimon_spark.table.catalog import Catalog
-from paimon_spark.table.table import Table
+from paimon_spark.operations import PROCEDURES
+from paimon_spark.sql.execute import parse
+from paimon_spark.sql.names import CallContext
+from paimon_spark.sql.procedures import Call, call, find_procedure
+from paimon_spark.sql.statement import Query
 
 JAVA = """
 rollback(table* STRING, version STRING, snapshot BIGINT, tag STRING)
@@ -83,32 +84,33 @@ reassign_row_id(table* STRING, partitions STRING)
 
 @pytest.mark.parametrize("line", JAVA, ids=lambda line: line.partition("(")[0])
 def test_every_procedure_of_paimons_connector_is_known_with_its_signature(line: str) -> None:
-    found = find_procedure(line.partition("(")[0])
+    name = line.partition("(")[0]
+    forms = find_procedure(name)
     signatures = [
-        f"{form.name}("
-        + ", ".join(f"{p.name}{'*' * p.required} {p.type}" for p in form.parameters if not p.is_own)
+        f"{name}("
+        + ", ".join(f"{p.name}{'*' * p.required} {p.type.value}" for p in form.parameters if not p.is_own)
         + ")"
-        for form in found.forms
+        for form in forms
     ]
     assert line in signatures
-    assert not found.is_own
+    assert not forms[0].is_own
 
 
 def test_what_is_ours_is_marked_and_everything_says_what_it_does() -> None:
     names = {line.partition("(")[0] for line in JAVA}
-    assert {name for name, p in PROCEDURES.items() if not p.is_own} == names
-    for p in PROCEDURES.values():
-        assert p.doc.endswith(".")
-        assert p.is_supported or all(form.instead for form in p.forms)
-        assert not p.is_supported or all(parameter.doc for form in p.forms for parameter in form.parameters)
+    assert {name for name, forms in PROCEDURES.items() if not forms[0].is_own} == names
+    for forms in PROCEDURES.values():
+        assert all(form.sentence.endswith(".") for form in forms)
+        assert not forms[0].instead or all(form.instead for form in forms)
+        assert all(parameter.help for form in forms for parameter in form.parameters)
 
 
-@pytest.mark.parametrize("name", sorted(name for name, p in PROCEDURES.items() if not p.is_supported))
+@pytest.mark.parametrize("name", sorted(name for name, forms in PROCEDURES.items() if forms[0].instead))
 def test_what_cannot_be_done_is_refused_with_what_to_do_instead(name: str, catalog: Catalog) -> None:
-    procedure = PROCEDURES[name]
+    (procedure,) = PROCEDURES[name]
     values: dict[str, Any] = {"BIGINT": 1, "INT": 1, "BOOLEAN": True, "STRING": "db.t"}
     with pytest.raises(UnsupportedFeatureError, match=f"sys.{name} is not available here: ") as e:
-        call(catalog, name, [], {p.name: values[p.type] for p in procedure.parameters if p.required})
+        call(catalog, name, [], {p.name: values[p.type.value] for p in procedure.parameters if p.required})
     assert procedure.instead in str(e.value)
 
 
@@ -307,7 +309,7 @@ def test_partitions_expire_are_named_and_can_be_marked_done(catalog: Catalog) ->
     again = json.loads((root / "dt=2999-01-01" / "hr=2" / "_SUCCESS").read_text())
     assert again["creationTime"] == done["creationTime"] <= again["modificationTime"]
     assert (root / "dt=a b" / "_SUCCESS").exists()
-    with pytest.raises(InvalidInputError, match="named by dt, hr"):
+    with pytest.raises(InvalidInputError, match="needs values of dt, hr, or of the first of them; found hr"):
         call(catalog, "mark_partition_done", ["db.p", "hr=2"])
     table.alter(set_options={"partition.mark-done-action": "success-file,mark-event"})
     with pytest.raises(UnsupportedFeatureError, match="mark-event"):
@@ -342,7 +344,10 @@ def test_files_are_compacted(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"partitions": "dt=a", "where": "dt = 'a'"}, "partitions and where cannot be used together"),
+        (
+            {"partitions": "dt=a", "where": "dt = 'a'"},
+            "partitions and where both choose partitions of table .*; give one of them",
+        ),
         ({"order_strategy": "zorder", "order_by": "k"}, "does not sort rows here, as order_strategy = 'zorder'"),
         ({"order_by": "k"}, "cannot work with order_by"),
         ({"buckets": "1-2"}, "single buckets"),
@@ -375,7 +380,7 @@ def test_databases_are_compacted_and_failures_counted(catalog: Catalog, table: T
     for path in Path(table.location.removeprefix("file://")).glob("schema/*"):
         path.write_text("{")
     assert call(catalog, "compact_database", ["db"]).rows == (("Compact database finished. Success: 0, Failed: 1",),)
-    with pytest.raises(InvalidInputError, match="no regular expression"):
+    with pytest.raises(InvalidInputError, match="not a regular expression"):
         call(catalog, "compact_database", ["("])
 
 
@@ -457,7 +462,7 @@ def test_numbers_and_truths_come_as_text_too(table: Table, run: Run) -> None:
 
 
 def test_tables_are_named_in_all_ways(catalog: Catalog, table: Table) -> None:
-    here = Place(catalog, "db")
+    here = CallContext(catalog, "db")
     for i, name in enumerate(["t", "db.t", "paimon.db.t", "`db`.`t`", "PAIMON.db.t", "t$branch_main"]):
         call(here, "create_tag", [name, f"tag{i}"])
     assert len(table.tags()) == 6
@@ -478,12 +483,12 @@ def test_an_unknown_procedure_is_refused_with_the_nearest_names(catalog: Catalog
 
 
 def test_a_call_is_read() -> None:
-    found = read_call(Cursor("CALL Paimon.sys.create_tag('t', `tag` => 'a', Snapshot => 1 + (2), x => map('a', 'b'));"))
-    assert found is not None
+    found = parse("CALL Paimon.sys.create_tag('t', `tag` => 'a', Snapshot => 1 + (2), x => map('a', 'b'));")
+    assert isinstance(found, Call)
     assert (found.name, found.positional) == ("create_tag", ("'t'",))
     assert found.named == (("tag", "'a'"), ("Snapshot", "1 + (2)"), ("x", "map('a', 'b')"))
-    empty = read_call(Cursor("call `sys`.`compact_database`()"))
-    assert empty is not None
+    empty = parse("call `sys`.`compact_database`()")
+    assert isinstance(empty, Call)
     assert (empty.name, empty.positional, empty.named) == ("compact_database", (), ())
 
 
@@ -491,7 +496,7 @@ def test_a_call_is_read() -> None:
     "sql", ["CALL spark_catalog.system.x()", "CALL system.rollback_to_snapshot('t', 1)", "CALL f(1)", "CALL a.b.c.d()"]
 )
 def test_calls_of_other_catalogs_are_sparks(sql: str) -> None:
-    assert read_call(Cursor(sql)) is None
+    assert isinstance(parse(sql), Query)
 
 
 @pytest.mark.parametrize(
@@ -508,4 +513,4 @@ def test_calls_of_other_catalogs_are_sparks(sql: str) -> None:
 )
 def test_a_call_written_wrongly_is_refused(sql: str) -> None:
     with pytest.raises(SqlSyntaxError):
-        read_call(Cursor(sql))
+        parse(sql)

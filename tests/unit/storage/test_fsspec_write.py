@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.storage import s3
+from paimon_spark.storage import fsspec_write as s3
 from paimon_spark.storage.fsspec_write import atomic_create, create, is_conflict
 from paimon_spark.storage.store import AtomicCreate
 

@@ -8,7 +8,7 @@ import pytest
 
 from paimon_spark.errors import FileMissingError, StorageError
 from paimon_spark.storage.fsspec_store import FsspecStore, is_retryable
-from paimon_spark.storage.retrying import RetryingStore
+from paimon_spark.storage.urls import RetryingStore
 
 
 class Flaky(FsspecStore):

@@ -14,7 +14,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from paimon_spark.errors import FileAlreadyThereError, StorageError
-from paimon_spark.storage import no_replace, s3
+from paimon_spark.storage import fsspec_write as s3
+from paimon_spark.storage import local as no_replace
 from paimon_spark.storage.fsspec_store import FsspecStore
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import AtomicCreate, Store

@@ -12,8 +12,7 @@ from paimon_spark.errors import InvalidInputError, StorageError
 from paimon_spark.storage import fsspec_store
 from paimon_spark.storage.fsspec_store import FsspecStore
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.storage.retrying import RetryingStore
-from paimon_spark.storage.urls import external_path, open_store
+from paimon_spark.storage.urls import RetryingStore, external_path, open_store
 
 
 @pytest.mark.parametrize(

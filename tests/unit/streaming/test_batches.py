@@ -9,24 +9,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.commit.attempts import BATCH_COMMIT_IDENTIFIER
+from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.errors import UnknownFormatVersionError
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 from paimon_spark.streaming.batches import (
     QUERY_PROPERTY,
-    Committed,
-    Fate,
-    Judged,
-    Lost,
-    New,
+    AlreadyCommitted,
+    BatchesMissing,
+    BatchOutcome,
+    BatchStatus,
+    LastBatch,
+    NotCommitted,
+    OutcomeUnknown,
     Sink,
-    Unknown,
-    fate_of,
+    SinkLog,
+    SnapshotKey,
+    find_batch,
+    sink_log_path,
+    write_sink_log,
 )
-from paimon_spark.streaming.sink_log import Landed, Place, SinkLog, log_path, write_log
 from tests.harness.fault_store import FaultStore
 from tests.harness.search import examples
 from tests.harness.tables import MetadataTable, a_snapshot
@@ -62,17 +66,17 @@ class Branch:
             self.put("others", BATCH_COMMIT_IDENTIFIER)
         return self
 
-    def look(self, batch: int, complete: bool = False) -> Judged:
-        return fate_of(self.handle, self.sink, batch, complete=complete)
+    def look(self, batch: int, complete: bool = False) -> BatchStatus:
+        return find_batch(self.handle, self.sink, batch, complete=complete)
 
-    def fate(self, batch: int, complete: bool = False) -> Fate:
-        return self.look(batch, complete).fate
+    def outcome(self, batch: int, complete: bool = False) -> BatchOutcome:
+        return self.look(batch, complete).outcome
 
     def note(self, batch: int, has_rows: bool = True) -> Branch:
         """What the commit of a batch does before it makes a snapshot."""
-        judged = self.look(batch)
-        head = None if judged.head is None else Place.of(judged.head)
-        write_log(self.handle, SinkLog(QUERY, self.sink.commit_user, batch, has_rows, head, (), judged.before))
+        status = self.look(batch)
+        head = None if status.head is None else SnapshotKey.of(status.head)
+        write_sink_log(self.handle, SinkLog(QUERY, self.sink.commit_user, batch, has_rows, head, (), status.before))
         return self
 
     def batch(self, batch: int, has_rows: bool = True, compacts: bool = False) -> Branch:
@@ -99,53 +103,53 @@ class Branch:
         return self
 
     def without_log(self) -> Branch:
-        self.table.delete(log_path(self.handle, QUERY))
+        self.table.delete(sink_log_path(self.handle, QUERY))
         return self
 
 
-def is_committed(fate: Fate, snapshot_id: int | None) -> bool:
-    found = fate.snapshot.id if isinstance(fate, Committed) and fate.snapshot is not None else None
-    return isinstance(fate, Committed) and found == snapshot_id
+def is_committed(outcome: BatchOutcome, snapshot_id: int | None) -> bool:
+    found = outcome.snapshot.id if isinstance(outcome, AlreadyCommitted) and outcome.snapshot is not None else None
+    return isinstance(outcome, AlreadyCommitted) and found == snapshot_id
 
 
 def test_the_first_batch_on_any_branch_is_new() -> None:
-    assert Branch().fate(0) == New()
-    assert Branch().others(3).fate(0) == New()
+    assert Branch().outcome(0) == NotCommitted()
+    assert Branch().others(3).outcome(0) == NotCommitted()
 
 
 def test_a_batch_is_new_until_its_snapshot_is_there() -> None:
     branch = Branch().batch(0).others().batch(1).note(2)
-    assert branch.fate(2) == New()
+    assert branch.outcome(2) == NotCommitted()
     branch.put(QUERY, 2)
-    assert is_committed(branch.fate(2), 4)
-    assert is_committed(branch.others(5).fate(2), 4)
-    assert branch.fate(3) == New()
+    assert is_committed(branch.outcome(2), 4)
+    assert is_committed(branch.others(5).outcome(2), 4)
+    assert branch.outcome(3) == NotCommitted()
 
 
 def test_a_batch_that_made_no_snapshot_is_no_lost_one() -> None:
     branch = Branch().batch(0).batch(1, has_rows=False).batch(2, has_rows=False)
-    assert branch.fate(2) == New()
-    assert branch.fate(3) == New()
+    assert branch.outcome(2) == NotCommitted()
+    assert branch.outcome(3) == NotCommitted()
     only_empty = Branch().batch(0, has_rows=False).batch(1, has_rows=False)
-    assert only_empty.fate(2) == New()
+    assert only_empty.outcome(2) == NotCommitted()
 
 
 def test_the_compaction_of_a_batch_is_not_its_rows_and_tells_nothing_of_later_ones() -> None:
     branch = Branch().batch(0, compacts=True)
-    assert is_committed(branch.fate(0), 1)
-    assert branch.fate(1) == New()
+    assert is_committed(branch.outcome(0), 1)
+    assert branch.outcome(1) == NotCommitted()
     branch.batch(1, compacts=True).expire(3)
-    assert is_committed(branch.fate(1), None)
+    assert is_committed(branch.outcome(1), None)
 
 
 def test_a_checkpoint_that_went_back_is_asked_for_what_is_there() -> None:
     branch = Branch().batch(0).batch(1).batch(2).batch(3)
-    assert is_committed(branch.fate(3), 4)
+    assert is_committed(branch.outcome(3), 4)
     for batch in range(3):
-        assert isinstance(branch.fate(batch), Committed)
+        assert isinstance(branch.outcome(batch), AlreadyCommitted)
     branch.others(5).expire(6)
     for batch in range(3):
-        assert isinstance(branch.fate(batch), Committed)
+        assert isinstance(branch.outcome(batch), AlreadyCommitted)
 
 
 def test_others_of_the_same_name_are_not_the_query() -> None:
@@ -153,176 +157,176 @@ def test_others_of_the_same_name_are_not_the_query() -> None:
     branch.put("etl", BATCH_COMMIT_IDENTIFIER)
     branch.put("etl", 5)
     branch.put("etl", 6, properties={QUERY_PROPERTY: "another"})
-    assert branch.fate(0) == New()
+    assert branch.outcome(0) == NotCommitted()
     branch.batch(0)
-    assert is_committed(branch.fate(0), 4)
-    assert branch.fate(1) == New()
+    assert is_committed(branch.outcome(0), 4)
+    assert branch.outcome(1) == NotCommitted()
     branch.put("etl", 1, properties={QUERY_PROPERTY: "another"})
-    assert branch.fate(1) == New()
+    assert branch.outcome(1) == NotCommitted()
 
 
 def test_a_batch_job_of_the_name_of_the_query_is_not_its_last_batch() -> None:
     branch = Branch()
     branch.put(QUERY, BATCH_COMMIT_IDENTIFIER)
-    assert branch.fate(0) == New()
-    assert branch.batch(0).fate(1) == New()
+    assert branch.outcome(0) == NotCommitted()
+    assert branch.batch(0).outcome(1) == NotCommitted()
 
 
 def test_a_prefix_of_the_user_that_changes_loses_no_batch() -> None:
     branch = Branch(sink=Sink(QUERY, f"team_{QUERY}")).batch(0).batch(1)
     branch.sink = Sink(QUERY, f"other_{QUERY}")
-    assert is_committed(branch.fate(1), 2)
-    assert branch.fate(2) == New()
+    assert is_committed(branch.outcome(1), 2)
+    assert branch.outcome(2) == NotCommitted()
 
 
 def test_a_query_that_was_stopped_while_everything_expired_goes_on() -> None:
     branch = Branch().batch(0).batch(1).others(20).expire(15)
-    judged = branch.look(2)
-    assert (judged.fate, judged.before) == (New(), Landed(1, None))
-    assert branch.batch(2).fate(3) == New()
+    status = branch.look(2)
+    assert (status.outcome, status.before) == (NotCommitted(), LastBatch(1, None))
+    assert branch.batch(2).outcome(3) == NotCommitted()
 
 
 def test_a_query_that_died_in_a_commit_while_everything_expired_is_not_guessed_at() -> None:
     branch = Branch().batch(0).note(1).others(20).expire(15)
-    fate = branch.fate(1)
-    assert isinstance(fate, Unknown)
-    assert fate.is_doubtful
-    assert branch.fate(1, complete=True) == New()  # what replaces everything may do so twice
+    outcome = branch.outcome(1)
+    assert isinstance(outcome, OutcomeUnknown)
+    assert outcome.is_doubtful
+    assert branch.outcome(1, complete=True) == NotCommitted()  # what replaces everything may do so twice
 
 
 def test_a_tag_still_tells_what_expired() -> None:
     branch = Branch().batch(0).batch(1)
     branch.table.tag("t", find_snapshot(branch.handle, 2) or 0)
     branch.others(20).expire(15)
-    assert is_committed(branch.fate(1), 2)
+    assert is_committed(branch.outcome(1), 2)
 
 
 def test_an_empty_batch_in_doubt_is_committed_again_after_everything_expired() -> None:
-    assert Branch().batch(0).note(1, has_rows=False).others(9).expire(5).fate(1) == New()
+    assert Branch().batch(0).note(1, has_rows=False).others(9).expire(5).outcome(1) == NotCommitted()
 
 
 def test_what_expired_before_the_head_noted_does_not_matter() -> None:
     branch = Branch().batch(0).others(9).batch(1).others(2).expire(9)
-    assert is_committed(branch.fate(1), 11)
-    assert branch.fate(2) == New()
+    assert is_committed(branch.outcome(1), 11)
+    assert branch.outcome(2) == NotCommitted()
 
 
 def test_a_branch_rolled_back_by_this_batch_alone_gets_it_again() -> None:
     branch = Branch().others().batch(0).batch(1).batch(2).roll_back(3)
-    assert branch.fate(2) == New()
-    assert branch.others(4).fate(2) == New()
+    assert branch.outcome(2) == NotCommitted()
+    assert branch.others(4).outcome(2) == NotCommitted()
 
 
 def test_a_branch_rolled_back_by_earlier_batches_has_lost_them() -> None:
     branch = Branch().others().batch(0).batch(1).batch(2).batch(3)
-    lost = branch.roll_back(2).others(6).fate(3)
-    assert isinstance(lost, Lost)
+    lost = branch.roll_back(2).others(6).outcome(3)
+    assert isinstance(lost, BatchesMissing)
     assert lost.first == 1
-    assert branch.fate(3, complete=True) == New()
+    assert branch.outcome(3, complete=True) == NotCommitted()
 
 
 def test_a_batch_that_was_acknowledged_and_rolled_back_is_lost() -> None:
     branch = Branch().batch(0).batch(1).batch(2).roll_back(2)
-    lost = branch.others(3).fate(3)
-    assert isinstance(lost, Lost)
+    lost = branch.others(3).outcome(3)
+    assert isinstance(lost, BatchesMissing)
     assert lost.first == 2
 
 
 def test_a_roll_back_over_empty_batches_loses_nothing() -> None:
     branch = Branch().batch(0).others(3).batch(1, has_rows=False).batch(2, has_rows=False)
-    assert branch.roll_back(2).fate(3) == New()
-    assert isinstance(branch.roll_back(0).others().fate(3), Lost)
+    assert branch.roll_back(2).outcome(3) == NotCommitted()
+    assert isinstance(branch.roll_back(0).others().outcome(3), BatchesMissing)
 
 
 def test_a_roll_back_to_below_what_expired_is_not_guessed_at() -> None:
     branch = Branch().batch(0).others(6).batch(1, has_rows=False).expire(4).roll_back(5)
-    assert isinstance(branch.fate(2), Unknown)
+    assert isinstance(branch.outcome(2), OutcomeUnknown)
 
 
 def test_a_branch_made_anew_has_lost_everything() -> None:
     branch = Branch().batch(0).batch(1).roll_back(0)
-    assert isinstance(branch.fate(2), Lost)
-    assert isinstance(branch.others(9).fate(2), Lost)
-    assert branch.without_log().fate(0) == New()
+    assert isinstance(branch.outcome(2), BatchesMissing)
+    assert isinstance(branch.others(9).outcome(2), BatchesMissing)
+    assert branch.without_log().outcome(0) == NotCommitted()
 
 
 def test_a_query_moved_to_a_branch_made_after_all_its_batches_goes_on() -> None:
     main = Branch().batch(0).batch(1)
     copy = Branch("copy", main.table)
     copy.table.snapshots([s for s in (find_snapshot(main.handle, i) for i in (1, 2)) if s], "copy")
-    assert is_committed(copy.fate(1), 2)
-    assert copy.fate(2) == New()
+    assert is_committed(copy.outcome(1), 2)
+    assert copy.outcome(2) == NotCommitted()
 
 
 @pytest.mark.parametrize("expired", [0, 1])
 def test_a_query_moved_to_another_branch_is_told_what_is_missing(expired: int) -> None:
     branch = Branch("copy", MetadataTable().schema()).others(3).expire(expired)
-    assert branch.fate(0) == New()
-    fate = branch.fate(5)
+    assert branch.outcome(0) == NotCommitted()
+    outcome = branch.outcome(5)
     if expired:
-        assert isinstance(fate, Unknown)
-        assert not fate.is_doubtful
+        assert isinstance(outcome, OutcomeUnknown)
+        assert not outcome.is_doubtful
     else:
-        assert isinstance(fate, Lost)
-        assert fate.first == 0
+        assert isinstance(outcome, BatchesMissing)
+        assert outcome.first == 0
 
 
 def test_a_query_that_wrote_elsewhere_meanwhile_is_told_what_is_missing() -> None:
     branch = Branch().batch(0).others()
-    lost = branch.fate(3)
-    assert isinstance(lost, Lost)
+    lost = branch.outcome(3)
+    assert isinstance(lost, BatchesMissing)
     assert lost.first == 1
     branch.put(QUERY, 1)
     branch.put(QUERY, 2)  # by a merge
-    assert branch.fate(3) == New()
-    assert isinstance(branch.fate(4), Lost)
-    assert isinstance(branch.others(3).expire(5).fate(4), Unknown)
+    assert branch.outcome(3) == NotCommitted()
+    assert isinstance(branch.outcome(4), BatchesMissing)
+    assert isinstance(branch.others(3).expire(5).outcome(4), OutcomeUnknown)
 
 
 def test_a_checkpoint_and_a_history_that_went_back_together_go_on() -> None:
     branch = Branch().batch(0).batch(1).batch(2).batch(3).roll_back(2)
-    assert branch.fate(2) == New()
-    assert is_committed(branch.fate(1), 2)
-    assert isinstance(branch.fate(3), Lost)
+    assert branch.outcome(2) == NotCommitted()
+    assert is_committed(branch.outcome(1), 2)
+    assert isinstance(branch.outcome(3), BatchesMissing)
 
 
 def test_a_note_that_is_garbage_counts_as_missing() -> None:
     branch = Branch().batch(0).batch(1)
-    branch.table.put(log_path(branch.handle, QUERY), b"{")
-    assert is_committed(branch.fate(1), 2)
-    assert branch.fate(2) == New()
-    assert isinstance(branch.fate(4), Lost)
+    branch.table.put(sink_log_path(branch.handle, QUERY), b"{")
+    assert is_committed(branch.outcome(1), 2)
+    assert branch.outcome(2) == NotCommitted()
+    assert isinstance(branch.outcome(4), BatchesMissing)
 
 
 def test_a_note_of_a_later_release_stops_the_query() -> None:
     branch = Branch().batch(0)
-    branch.table.put(log_path(branch.handle, QUERY), b'{"version": 9}')
+    branch.table.put(sink_log_path(branch.handle, QUERY), b'{"version": 9}')
     with pytest.raises(UnknownFormatVersionError):
-        branch.fate(1)
+        branch.outcome(1)
 
 
 def test_a_note_that_a_slow_twin_put_back_hides_nothing() -> None:
     branch = Branch().batch(0).batch(1)
-    early = SinkLog(QUERY, QUERY, 1, True, Place.of(find_snapshot(branch.handle, 1) or a_snapshot(1)))
+    early = SinkLog(QUERY, QUERY, 1, True, SnapshotKey.of(find_snapshot(branch.handle, 1) or a_snapshot(1)))
     branch.batch(2).batch(3).note(4)
     branch.put(QUERY, 4)
-    write_log(branch.handle, early)
-    assert is_committed(branch.fate(4), 5)
-    assert branch.fate(5) == New()
+    write_sink_log(branch.handle, early)
+    assert is_committed(branch.outcome(4), 5)
+    assert branch.outcome(5) == NotCommitted()
 
 
 def test_a_twin_that_committed_since_is_seen() -> None:
     branch = Branch().batch(0).note(1)
-    assert branch.fate(1) == New()
+    assert branch.outcome(1) == NotCommitted()
     branch.put(QUERY, 1)
-    assert is_committed(branch.fate(1), 2)
+    assert is_committed(branch.outcome(1), 2)
 
 
 def test_a_hole_that_another_engine_left_is_another_history() -> None:
     branch = Branch().batch(0).others(3).batch(1).others(4)
     branch.table.delete(branch.handle.layout.snapshot_path(5))
-    lost = branch.fate(2)
-    assert isinstance(lost, Lost)
+    lost = branch.outcome(2)
+    assert isinstance(lost, BatchesMissing)
     assert lost.first == 1
 
 
@@ -331,7 +335,7 @@ def test_looking_costs_few_calls_however_long_the_history(foreign: int) -> None:
     branch = Branch().others(foreign).batch(0).batch(1)
     handle = branch.handle
     store = FaultStore(handle.store)
-    assert fate_of(replace(handle, store=store), SINK, 2).fate == New()
+    assert find_batch(replace(handle, store=store), SINK, 2).outcome == NotCommitted()
     assert store.count() == 5
     assert (latest_snapshot(handle) or a_snapshot(1)).id == foreign + 2
 
@@ -368,33 +372,35 @@ class Told:
         )
         self.history[made.id] = batch
 
-    def check(self) -> Fate:
+    def check(self) -> BatchOutcome:
         """The verdict on the next batch, held against what is so."""
-        fate = self.branch.fate(self.next)
+        outcome = self.branch.outcome(self.next)
         there = set(self.history.values())
         gone = {b for b in self.acknowledged if b < self.next} - there
-        if isinstance(fate, New):
+        if isinstance(outcome, NotCommitted):
             assert self.next not in there
             assert not gone
-        elif isinstance(fate, Committed):
+        elif isinstance(outcome, AlreadyCommitted):
             assert self.next in there
-        elif isinstance(fate, Lost):
+        elif isinstance(outcome, BatchesMissing):
             assert gone
-            assert fate.first <= min(gone)
+            assert outcome.first <= min(gone)
         else:
             assert self.expired
-        return fate
+        return outcome
 
     def batch(self, has_rows: bool, crash: int) -> None:
         """The next batch, which may die before it is noted, before its snapshot, or before it is acknowledged."""
-        fate = self.check()
+        outcome = self.check()
         if crash == 0:
             return
         has_rows = self.rows.setdefault(self.next, has_rows)
-        if isinstance(fate, Lost | Unknown):  # the user goes on all the same: from here on nothing was before
+        if isinstance(
+            outcome, BatchesMissing | OutcomeUnknown
+        ):  # the user goes on all the same: from here on nothing was before
             self.acknowledged.clear()
             self.history = {i: None if b == self.next else b for i, b in self.history.items()}
-        if not isinstance(fate, Committed):
+        if not isinstance(outcome, AlreadyCommitted):
             self.branch.note(self.next, has_rows)
             if crash == 1:
                 return

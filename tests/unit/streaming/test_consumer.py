@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from paimon_spark.errors import CorruptFileError, HistoryChangedError, InvalidInputError, SnapshotExpiredError
-from paimon_spark.maintenance.consumers import Consumer, Last, find_consumer
-from paimon_spark.maintenance.expire_snapshots import Limits, expire_snapshots
-from paimon_spark.maintenance.owner import Owner
+from paimon_spark.maintenance.consumers import Consumer, LastRead, find_consumer
+from paimon_spark.maintenance.expiry import Limits, expire_snapshots
+from paimon_spark.metadata.journal.lock import Owner
 from paimon_spark.options.stream_read import ReadLimits
 from paimon_spark.streaming.consumer import needed
 from paimon_spark.streaming.offset import Part, Phase, StreamOffset
@@ -45,7 +45,7 @@ def file_of(history: History, branch: str = "main") -> dict[str, object]:
 def test_a_consumer_needs_what_is_not_wholly_read(offset: StreamOffset, next_snapshot: int, in_state: bool) -> None:
     found = needed("c", offset)
     assert replace(found, last=None) == Consumer("c", next_snapshot, in_state)
-    assert found.last == (None if not offset.snapshot_id else Last(7, "m", 1))
+    assert found.last == (None if not offset.snapshot_id else LastRead(7, "m", 1))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_consumer_of_a_history_that_is_gone_begins_no_query(expires: bool) -> 
     source.committed(source.next(source.first()))
     assert stream(history.on(), consumer_id="c").first().snapshot_id == 5
     table_of(history).rollback_to(3)
-    with pytest.raises(HistoryChangedError, match="goes on with snapshot 6"):
+    with pytest.raises(HistoryChangedError, match="continues with snapshot 6"):
         stream(history.on(), consumer_id="c").first()
     made = [history.commit(), history.commit(overwrite=True), history.commit()]
     if expires:
@@ -327,7 +327,7 @@ def test_without_a_consumer_nothing_is_written() -> None:
 def test_bad_names_and_bad_files_are_refused() -> None:
     history = History()
     history.commit()
-    with pytest.raises(InvalidInputError, match="holds no slash"):
+    with pytest.raises(InvalidInputError, match="without a slash"):
         stream(history.on(), consumer_id="a/b")
     history.store.write(f"{history.on().layout.consumer_dir}/consumer-c", b"{}")
     source = stream(history.on(), scan__mode="latest", consumer_id="c")

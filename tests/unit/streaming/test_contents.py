@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from paimon_spark.engine.scan.changes import Content
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.options.stream_read import StreamReadOptions
-from paimon_spark.scan.stream_units import Content
-from paimon_spark.spec.snapshot import CommitKind
-from paimon_spark.streaming.contents import contents_of
+from paimon_spark.streaming.reader import contents_of
 from tests.harness.tables import MetadataTable, a_schema, a_snapshot
 
 APPEND, COMPACT, OVERWRITE, ANALYZE = CommitKind

@@ -14,12 +14,12 @@ from paimon_spark.errors import (
     SchemaChangedError,
     SnapshotExpiredError,
 )
-from paimon_spark.maintenance.expire_snapshots import Limits, expire_snapshots
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files import table_schema as schema_file
+from paimon_spark.maintenance.expiry import Limits, expire_snapshots
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import LATEST
 from paimon_spark.metadata.snapshots import get_snapshot
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec import table_schema as schema_file
 from paimon_spark.storage.store import Store
 from paimon_spark.streaming.offset import Phase, StreamOffset
 from paimon_spark.streaming.source import StreamSource
@@ -102,7 +102,8 @@ def test_a_roll_back_between_the_offset_and_the_plan_is_an_error() -> None:
     source, start = source_of(history), after(history, 1)
     end = source.next(start)
     table_of(history).rollback_to(1)
-    with pytest.raises(HistoryChangedError, match=r"a batch of the stream was to read up to snapshot 2: .* not there"):
+    found = r"a batch of the stream was to read up to snapshot 2: .* no longer exists"
+    with pytest.raises(HistoryChangedError, match=found):
         source.plan(start, end)
     history.commit()
     with pytest.raises(HistoryChangedError, match="snapshot 2 is another one now"):
@@ -133,7 +134,7 @@ def test_a_snapshot_missing_for_good_is_an_error() -> None:
     history.expire(3)
     waits: list[float] = []
     source = stream(history.on(), around={"sleep": waits.append})
-    with pytest.raises(HistoryChangedError, match="is missing, though earlier and later ones are there"):
+    with pytest.raises(HistoryChangedError, match="is missing, though earlier and later ones exist"):
         source.next(start)
     assert 1 < sum(waits) < 10
     with pytest.raises(HistoryChangedError, match="snapshot 3 is missing among those alive"):
@@ -297,7 +298,7 @@ def test_at_every_step_of_an_operation_a_stream_reads_one_history_or_the_other(
     assert [files for files, _ in groupby(seen)] == ([before] if later == before else [before, later])
     # Only while it is looked at does a roll-back stand still with its work half done.
     assert not holes or later == []
-    assert all("is missing, though earlier and later ones are there" in text for text in holes)
+    assert all("is missing, though earlier and later ones exist" in text for text in holes)
 
 
 # --- branches and tables made anew

@@ -122,8 +122,8 @@ def test_an_offset_of_a_later_release_names_what_to_do(version: int) -> None:
 )
 def test_offsets_of_other_sources_are_refused(raw: object) -> None:
     text = refused(raw)
-    assert f"the checkpoint holds {raw!r}, which is no offset of a Paimon table" in text
-    assert "Give the query a checkpointLocation of its own" in text
+    assert f"the checkpoint holds {raw!r}, which is not an offset of a Paimon table" in text
+    assert "give the query a checkpointLocation of its own" in text
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_offsets_of_other_sources_are_refused(raw: object) -> None:
     ],
 )
 def test_a_damaged_offset_is_refused(changes: dict[str, Any]) -> None:
-    assert "is no offset of a Paimon table" in refused({**SOUND, **changes})
+    assert "is not an offset of a Paimon table" in refused({**SOUND, **changes})
 
 
 @pytest.mark.parametrize("key", ["version", "table", "branch", "snapshot"])

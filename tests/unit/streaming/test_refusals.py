@@ -5,7 +5,7 @@ import pytest
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.options.stream_read import parse_rows_options, parse_stream_options
-from paimon_spark.streaming.refusals import check_stream
+from paimon_spark.streaming.source import check_stream
 from tests.harness.tables import MetadataTable, a_schema
 
 

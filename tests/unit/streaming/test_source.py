@@ -17,12 +17,12 @@ from paimon_spark.errors import (
     SnapshotExpiredError,
     StorageError,
 )
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files import table_schema as schema_file
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.options.stream_read import ReadLimits
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec import table_schema as schema_file
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
-from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.streaming.offset import Part, Phase, StreamOffset
 from paimon_spark.streaming.source import StreamSource
 from paimon_spark.types import BIGINT, STRING, DataField, RowType
@@ -302,7 +302,7 @@ def test_units_of_a_state_are_found_once_and_forgotten_when_it_was_read() -> Non
         CACHE.clear()
         history.store.arm(None)
     assert len(costs) == 12 and len(set(costs[2:-1])) == 1 and costs[2] < costs[0]
-    assert source._reading._remembered == {}
+    assert source._planner._remembered == {}
 
 
 # --- waiting for rows
@@ -360,7 +360,7 @@ def test_what_is_waited_for_is_counted_once() -> None:
     history = History()  # counts calls
     store = history.store
     counted = dataclasses.replace(source.handle, store=dataclasses.replace(store, inner=source.handle.store))
-    source._reading.handle = counted
+    source._planner.handle = counted
     store.arm(None)
     assert source.next(start, limits) == start
     assert len(store.calls) <= 10

@@ -16,15 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_spark
+from paimon_spark.api.table import Table
+from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.errors import StreamError
+from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.options.stream_read import ReadLimits
-from paimon_spark.read.split_reader import read_split
-from paimon_spark.spec.snapshot import CommitKind
-from paimon_spark.spec.table_schema import TableSchema
 from paimon_spark.streaming.offset import StreamOffset
 from paimon_spark.streaming.source import StreamSource
-from paimon_spark.table.table import Table
 from paimon_spark.types import BIGINT, STRING, DataField, RowType
 from tests.harness.search import examples
 from tests.harness.streams import again, names, stream

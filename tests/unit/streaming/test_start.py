@@ -18,11 +18,11 @@ from paimon_spark.errors import (
     VersionNotFoundError,
     VersionSyntaxError,
 )
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.options.stream_read import parse_stream_options
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
-from paimon_spark.streaming.history import UnsettledError
+from paimon_spark.streaming.history import ChangingHistoryError
 from paimon_spark.streaming.offset import Phase, StreamOffset
 from paimon_spark.streaming.start import UNPLANNED, first_offset
 from paimon_spark.versioning.branches import create_branch
@@ -470,8 +470,8 @@ def test_a_consumer_can_go_on_with_a_changelog() -> None:
     [
         ('{"nextSnapshot": 2}', SnapshotExpiredError, "has yet to read snapshot 2, which has expired: changes can be"),
         ('{"nextSnapshot": 2}', SnapshotExpiredError, "reset the consumer, or give consumer.ignore-progress = true"),
-        ('{"nextSnapshot": 7}', HistoryChangedError, "goes on with snapshot 7, but its snapshots alive are 4 to 5"),
-        ('{"nextSnapshot": 0}', OffsetError, "goes on with snapshot 0, but ids begin with 1"),
+        ('{"nextSnapshot": 7}', HistoryChangedError, "continues with snapshot 7, but its snapshots alive are 4 to 5"),
+        ('{"nextSnapshot": 0}', OffsetError, "continues with snapshot 0, but ids begin with 1"),
         ("{}", CorruptFileError, "reset the consumer"),
     ],
 )
@@ -542,7 +542,7 @@ def test_a_main_that_moves_while_a_version_is_looked_for_is_looked_at_again() ->
     table = a_table(1, 2).schema(branch="fix").snapshots([1, 2, 3], "fix").tag("v1", 3, "fix")
     before = table.open()
     table.put(before.layout.main_branch_file, b"fix")
-    with pytest.raises(UnsettledError):
+    with pytest.raises(ChangingHistoryError):
         first(before, scan__tag_name="v1")
     assert said(first(table, scan__tag_name="v1")) == changes_after(2)
     assert said(first(table, versionAsOf="fix.v1")) == changes_after(2)

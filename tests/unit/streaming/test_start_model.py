@@ -7,18 +7,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import fsspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import HistoryChangedError, PaimonError, SnapshotExpiredError, SnapshotNotFoundError
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.stream_read import parse_stream_options
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.streaming.offset import StreamOffset
 from paimon_spark.streaming.start import UNPLANNED, first_offset
 from tests.harness.search import examples
 from tests.harness.tables import MetadataTable, a_snapshot
+
+pytestmark = pytest.mark.slow
 
 LATEST_TIME = 12
 Answer = tuple[str, int] | type[PaimonError]

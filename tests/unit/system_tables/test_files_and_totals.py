@@ -11,8 +11,8 @@ import pytest
 
 import paimon_spark
 from paimon_spark.errors import CorruptFileError, SnapshotNotFoundError
-from paimon_spark.spec.data_file import FileSource
-from paimon_spark.spec.table_schema import TableSchema
+from paimon_spark.format.metadata_files.data_file import FileSource
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.types import DataField, RowType, parse_type
 from tests.harness.table_builder import File, TableBuilder
 from tests.harness.tables import MetadataTable, a_schema, a_snapshot

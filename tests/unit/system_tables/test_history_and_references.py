@@ -11,8 +11,8 @@ import pytest
 
 import paimon_spark
 from paimon_spark.errors import CorruptFileError, InvalidOptionError
-from paimon_spark.spec.snapshot import CommitKind, Tag, encode_tag
-from paimon_spark.system_tables.references import duration_text
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Tag, encode_tag
+from paimon_spark.system_tables.history import duration_text
 from paimon_spark.types import BIGINT, INT, STRING, ArrayType, DataField, RowType
 from tests.harness.tables import MetadataTable, a_schema, a_snapshot
 
@@ -182,8 +182,8 @@ def test_durations_are_shown_as_java_does(seconds: float, shown: str) -> None:
 def test_history_has_no_version(name: str) -> None:
     table = MetadataTable().schema().snapshots([1])
     with pytest.raises(
-        InvalidOptionError, match=rf"versionAsOf says nothing to .*\${name}: .*t\$branch_<name>\${name}"
+        InvalidOptionError, match=rf"versionAsOf does not apply to .*\${name}: .*t\$branch_<name>\${name}"
     ):
         read(table, name, versionAsOf="1")
-    with pytest.raises(InvalidOptionError, match=r"incremental-between says nothing to .*\$audit_log"):
+    with pytest.raises(InvalidOptionError, match=r"incremental-between does not apply to .*\$audit_log"):
         read(table, name, **{"incremental-between": "1,1"})

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.system_tables.packing import packed
-from paimon_spark.table.catalog import Catalog
+from paimon_spark.system_tables.views import packed
 
 ROWS = pa.schema([pa.field("k", pa.int64(), False), ("v", pa.string())])
 

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 import paimon_spark
-from paimon_spark.maintenance.orphans import orphans
-from paimon_spark.maintenance.reachable import missing_files
-from paimon_spark.table.table import Table
+from paimon_spark.api.table import Table
+from paimon_spark.maintenance.orphan_files import orphans
+from tests.harness.table_files import missing_files
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import (
     BranchNotFoundError,
     InvalidInputError,
@@ -16,11 +17,10 @@ from paimon_spark.errors import (
     SnapshotExpiredError,
     UnsupportedFeatureError,
 )
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.spec.snapshot import CommitKind
-from paimon_spark.table.table import Table
 
 SCHEMA = pa.schema([pa.field("k", pa.int32()), pa.field("v", pa.string())])
 
@@ -201,17 +201,17 @@ def test_history_that_expired(table: Table) -> None:
     table.branch("fix").write(rows(12))
     fix = table.branch("fix").handle
     fix.store.delete(fix.layout.snapshot_path(2))
-    refused(table, SnapshotExpiredError, "snapshot 2 of branch 'fix' of table db.t has expired, so nobody can tell")
+    refused(table, SnapshotExpiredError, "snapshot 2 of branch 'fix' of table db.t has expired, so it is unknown")
 
 
 def test_a_commit_that_fails_leaves_both_as_they_were(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    from paimon_spark.engine.commit import committer
     from paimon_spark.errors import CommitConflictError
-    from paimon_spark.versioning import append_branch
 
     def fail(*_: Any, **__: Any) -> Any:
         raise CommitConflictError("others were there")
 
-    monkeypatch.setattr(append_branch, "make_snapshot", fail)
+    monkeypatch.setattr(committer, "make_snapshot", fail)
     refused(table, CommitConflictError, "others were there")
     monkeypatch.undo()
     table.append_branch("fix")

@@ -7,12 +7,11 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, OperationInProgressError
-from paimon_spark.maintenance.intents import change_table
-from paimon_spark.refs.tags import get_tag
+from paimon_spark.maintenance.change import change_table
+from paimon_spark.metadata.tags import get_tag
 from paimon_spark.versioning.auto_tags import AutoTags, create_automatic_tags, run_automatic_tags
 from paimon_spark.versioning.branches import create_branch
-from paimon_spark.versioning.tag_expiry import expire_tags
-from paimon_spark.versioning.tags import create_tag
+from paimon_spark.versioning.tags import create_tag, expire_tags
 from tests.harness.history import History
 
 NOW = datetime(2024, 5, 6, 7, 8, 9)
@@ -236,9 +235,7 @@ class TestBatch:
 
 def test_a_delay_as_long_as_the_period_is_refused() -> None:
     history = History(**HOURLY, tag__creation_delay="60 min")
-    with pytest.raises(
-        InvalidOptionError, match=r"tag\.creation-delay of table db\.t is 1:00:00, which is not shorter"
-    ):
+    with pytest.raises(InvalidOptionError, match=r"tag\.creation-delay of table db\.t is 1:00:00, but must be shorter"):
         commit(history, "2023-07-18T12:00:00")
 
 

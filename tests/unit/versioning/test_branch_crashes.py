@@ -13,24 +13,26 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.commit.committer import Committer
+from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.errors import (
     BranchNotFoundError,
     CommitConflictError,
     PaimonError,
 )
-from paimon_spark.maintenance.intents import recover, unfinished
-from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.format.metadata_files import table_schema as schema_file
+from paimon_spark.maintenance.change import recover, unfinished
+from paimon_spark.metadata.branches import list_branch_names
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
+from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.schemas import list_schema_ids
-from paimon_spark.refs.branches import list_branch_names
-from paimon_spark.refs.guards import guard_name
-from paimon_spark.refs.tags import tag_names
-from paimon_spark.spec import table_schema as schema_file
+from paimon_spark.metadata.tags import guard_name, tag_names
 from paimon_spark.storage.urls import open_store
 from paimon_spark.versioning.branches import create_branch, delete_branch, rename_branch
 from tests.harness.commits import a_file, committer, files, make_table, manifest_names, message
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
+from tests.harness.table_files import missing_files, reachable_files
+
+pytestmark = pytest.mark.slow
 
 ACTS: dict[str, Callable[[TableHandle], Any]] = {
     "create": lambda main: create_branch(main, "new", snapshot_id=2),
@@ -82,7 +84,7 @@ def at_rest(main: TableHandle) -> tuple[list[str], list[str]]:
     names = list_branch_names(main)
     assert {n: WHOLE[n] for n in ["main", *names]} == seen(main)
     assert [p for p in missing_files(main) if "/manifest/" in p] == []
-    named = {p.rpartition("/")[2] for p in reachable_files(main).paths.to_pylist() if "/manifest/" in p}
+    named = {p.rpartition("/")[2] for p in reachable_files(main) if "/manifest/" in p}
     assert manifest_names(main) == named
     guards = sorted(n for n in tag_names(main) if n.startswith("branch-guard-"))
     assert guards == [guard_name(n) for n in names]
@@ -160,7 +162,7 @@ def test_commits_beside_are_there_or_were_refused(tmp_path: Path, verb: str) -> 
                 name = f"w{number}-{i}"
                 try:
                     fix = open_table(main.store, main.layout.root, "fix", "t")
-                    made = Committer(fix, "w", sleep=lambda s: time.sleep(min(s, 0.01)))
+                    made = Committer(fix, "w", clock=Clock(sleep=lambda s: time.sleep(min(s, 0.01))))
                     made.commit([message(fix, a_file(name))])
                 except BranchNotFoundError:
                     return

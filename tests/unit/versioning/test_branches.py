@@ -11,6 +11,7 @@ from typing import Any
 import fsspec
 import pytest
 
+from paimon_spark.api.table import Table
 from paimon_spark.errors import (
     BranchAlreadyExistsError,
     BranchNotFoundError,
@@ -20,22 +21,20 @@ from paimon_spark.errors import (
     SnapshotNotFoundError,
     TagNotFoundError,
 )
-from paimon_spark.maintenance.reachable import missing_files, reachable_files
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files import table_schema as schema_file
+from paimon_spark.format.metadata_files.snapshot import Tag
+from paimon_spark.metadata.branches import Fork, fork_of, fork_path, list_branch_names, list_branches, read_fork
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot, list_snapshots
-from paimon_spark.refs.branches import list_branch_names, list_branches
-from paimon_spark.refs.forks import Fork, fork_of, fork_path, read_fork
-from paimon_spark.refs.tags import find_tag, tag_names
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec import table_schema as schema_file
-from paimon_spark.spec.snapshot import Tag
+from paimon_spark.metadata.tags import find_tag, tag_names
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table.table import Table
 from paimon_spark.versioning import branches as verbs
 from paimon_spark.versioning.branches import create_branch, delete_branch, plan_create, plan_delete, rename_branch
 from tests.harness.commits import PARTITIONED, a_file, committer, files, make_table, message
 from tests.harness.fault_store import MUTATING, FaultStore
+from tests.harness.table_files import missing_files, reachable_files
 from tests.harness.tables import a_schema
 
 
@@ -312,11 +311,11 @@ def test_bad_beginnings_are_refused(case: Case) -> None:
     refused(case, SnapshotNotFoundError, "has no snapshot 9: its snapshots alive are 1 to 2", snapshot_id=9)
     refused(case, SnapshotNotFoundError, "has no snapshot 0", snapshot_id=0)
     refused(
-        case, InvalidInputError, "tag 'stable' of table t is snapshot 1 and snapshot_id is 2; give one of them",
+        case, InvalidInputError, "tag 'stable' of table t is snapshot 1, but snapshot_id is 2; give one of them",
         tag="stable", snapshot_id=2,
     )  # fmt: skip
-    refused(case, InvalidInputError, "snapshot_id = '2': .* is a number; a tag is given as tag=", snapshot_id="2")
-    refused(case, InvalidInputError, "tag = 2: .* is text; a snapshot is given as snapshot_id=", tag=2)
+    refused(case, InvalidInputError, "snapshot_id = '2' of .* is not a number; give a tag as tag=", snapshot_id="2")
+    refused(case, InvalidInputError, "tag = 2 of .* is not text; give a snapshot as snapshot_id=", tag=2)
     case.store.delete(case.main.layout.snapshot_path(1))
     case.store.delete(case.main.layout.tag_path("stable"))
     refused(case, SnapshotExpiredError, "snapshot 1 of table t has expired", snapshot_id=1)
@@ -326,7 +325,7 @@ def test_a_branch_that_is_there_is_left_alone(case: Case) -> None:
     case.commit()
     create_branch(case.main, "fix", snapshot_id=1)
     case.commit("fix")
-    refused(case, BranchAlreadyExistsError, "table t already has a branch 'fix'; take another name", snapshot_id=1)
+    refused(case, BranchAlreadyExistsError, "table t already has a branch 'fix'; use another name", snapshot_id=1)
     before = everything(case)
     found = create_branch(case.main, "fix", tag="nonsense", ignore_if_exists=True)
     assert found.created_from_snapshot_id == 1
@@ -341,11 +340,11 @@ def test_what_another_engine_left_is_not_built_upon(case: Case) -> None:
     case.store.write(f"{left.layout.consumer_dir}/consumer-x", b"{}")
     refused(
         case, BranchAlreadyExistsError,
-        r"branch/branch-fix holds 1 files as consumer/consumer-x but no schema: .* delete_branch\('fix'\) clears it",
+        r"branch/branch-fix has 1 files as consumer/consumer-x but no schema, .* delete_branch\('fix'\) deletes them",
         snapshot_id=1,
     )  # fmt: skip
     create_branch(case.main, "other", snapshot_id=1)
-    with pytest.raises(BranchAlreadyExistsError, match="branch/branch-fix holds 1 files"):
+    with pytest.raises(BranchAlreadyExistsError, match="branch/branch-fix has 1 files"):
         rename_branch(case.main, "other", "fix")
     delete_branch(case.main, "fix")
     create_branch(case.main, "fix", snapshot_id=1)
@@ -359,7 +358,7 @@ def test_a_missing_schema_is_refused(case: Case) -> None:
     for branch in ("main", "old"):
         case.store.delete(case.on(branch).layout.schema_path(1))
     refused(
-        case, InvalidInputError, r"schema/schema-1 is missing, the schema of the snapshot of table t .* doctor\(\)",
+        case, InvalidInputError, r"schema/schema-1 is missing, the schema of the requested snapshot of .* doctor\(\)",
         snapshot_id=2,
     )  # fmt: skip
 
@@ -432,7 +431,7 @@ def missing_metadata(case: Case) -> list[str]:
 
 
 def reachable_metadata(case: Case) -> set[str]:
-    return {p for p in reachable_files(case.main).paths.to_pylist() if "/manifest/" in p}
+    return {p for p in reachable_files(case.main) if "/manifest/" in p}
 
 
 def test_schemas_go_first_and_guards_last(case: Case) -> None:
@@ -568,7 +567,7 @@ def test_empty_directories_of_a_name_are_no_matter(case: Case) -> None:
     rename_branch(case.main, "a", "b")
     assert list_branch_names(case.main) == ["b"]
     case.store.write(f"{case.main.layout.with_branch('c').branch_root}/more/notes", b"kept")
-    with pytest.raises(BranchAlreadyExistsError, match="holds files but no schema"):
+    with pytest.raises(BranchAlreadyExistsError, match="has files but no schema"):
         rename_branch(case.main, "b", "c")
 
 

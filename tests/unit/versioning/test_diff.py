@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError, SnapshotExpiredError, VersionNotFoundError
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import CACHE, data_manifests
-from paimon_spark.refs.resolve import resolve
-from paimon_spark.refs.version import text_version
+from paimon_spark.metadata.resolve import resolve
+from paimon_spark.metadata.version import text_version
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.table.table import Table
 from tests.unit.versioning.publishing import new_table, put
 
 Key = tuple[bytes, int, str]

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from paimon_spark.api.table import Table
 from paimon_spark.errors import CorruptFileError
-from paimon_spark.maintenance.orphans import orphans
-from paimon_spark.maintenance.reachable import missing_files
-from paimon_spark.refs.forks import read_fork
-from paimon_spark.refs.guards import guard_name
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.table.table import Table
-from paimon_spark.versioning.doctor.findings import Finding, Severity
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.maintenance.orphan_files import orphans
+from paimon_spark.metadata.branches import read_fork
+from paimon_spark.metadata.tags import guard_name
+from paimon_spark.versioning.damage import Finding, Severity
 from paimon_spark.versioning.tags import create_tag
+from tests.harness.table_files import missing_files
 from tests.unit.versioning.publishing import in_order, new_table, put, rows
 
 
@@ -148,7 +148,10 @@ def test_snapshots_copied_to_a_main_with_another_schema_of_that_id(table: Table)
     shutil.copy(root(table) / "branch/branch-fix/snapshot/LATEST", root(table) / "snapshot/LATEST")
     [found] = table.doctor()
     assert (found.kind, found.branch, found.severity) == ("other-schema", "fix", Severity.ERROR)
-    assert "main and branch 'fix' both have snapshot 3, written with schema 1, but schema 1 of the one" in found.message
+    assert (
+        "main and branch 'fix' both have snapshot 3, written with schema 1, but their columns of schema 1"
+        in found.message
+    )
     assert "merge_branch('fix')" in found.remedy
     [found] = table.doctor(repair=True)
     assert not found.repaired
@@ -189,7 +192,7 @@ def test_counts_that_do_not_go_together_and_holes(table: Table) -> None:
     (root(table) / "snapshot" / "snapshot-2").unlink()
     messages = [f.message for f in table.doctor() if f.kind == "spliced-history"]
     assert len(messages) == 2
-    assert any("40 rows in all, 1 of them new, do not go with 3 before" in m for m in messages)
+    assert any("40 rows in all, 1 of them new, contradict 3 before" in m for m in messages)
     assert any("there is a hole: snapshot 1 is followed by 3" in m for m in messages)
 
 
@@ -241,9 +244,9 @@ def test_what_a_merge_and_others_left(table: Table) -> None:
 def test_main_that_leads_nowhere(table: Table) -> None:
     opened = table.handle
     (root(table) / "MAIN-BRANCH").write_text("gone")
-    from paimon_spark.versioning.doctor.diagnose import diagnose
+    from paimon_spark.versioning.doctor import run_doctor
 
-    found = diagnose(opened)
+    found = run_doctor(opened)
     assert kinds(found) == [("main-missing", "main")] and "'gone'" in found[0].message
     assert "own directory again" in found[0].remedy
 

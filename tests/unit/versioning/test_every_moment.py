@@ -13,17 +13,19 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.api.table import Table
 from paimon_spark.errors import PaimonError
+from paimon_spark.metadata import file_system_catalog as of_catalog
+from paimon_spark.metadata.branches import list_branch_names
 from paimon_spark.metadata.handle import is_table, open_table
-from paimon_spark.refs.branches import list_branch_names
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table import catalog as of_catalog
-from paimon_spark.table.catalog import Catalog
-from paimon_spark.table.table import Table
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.moments import Moment, StepwiseStore, moments, seen
 from tests.unit.versioning.publishing import new_table, put
+
+pytestmark = pytest.mark.slow
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 Plant = Callable[[str], tuple[Store, str]]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchNotFoundError, InvalidInputError
-from paimon_spark.refs.forks import read_fork
-from paimon_spark.table.table import Table
+from paimon_spark.metadata.branches import read_fork
 from paimon_spark.versioning.tags import create_tag
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows, tags
 
@@ -131,7 +131,7 @@ def test_what_java_refuses_is_refused(table: Table) -> None:
     table.create_branch("empty")
     state = (ids(table), tags(table))
     for name, error, words in (
-        ("empty", InvalidInputError, "the fast-forward of branch 'empty' of table db.t is refused: it is empty"),
+        ("empty", InvalidInputError, "the fast-forward of branch 'empty' of table db.t is refused: it has no snapshot"),
         ("main", InvalidInputError, "main itself"),
         ("fixx", BranchNotFoundError, "no branch 'fixx'; did you mean 'fix'"),
     ):

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.maintenance.reachable import missing_files
-from paimon_spark.refs.tags import tag_names
-from paimon_spark.table.table import Table
+from paimon_spark.metadata.tags import tag_names
 from tests.harness.golden import FIXTURES
+from tests.harness.table_files import missing_files
 
 
 def golden(name: str, tmp_path: Path) -> Table:

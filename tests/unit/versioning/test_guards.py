@@ -14,15 +14,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.snapshot import Tag
+from paimon_spark.metadata.branches import fork_of, list_branch_names
 from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.snapshots import get_snapshot, list_snapshot_ids, list_snapshots
-from paimon_spark.refs.branches import list_branch_names
-from paimon_spark.refs.forks import fork_of
-from paimon_spark.refs.guards import guard_name, guarded_branch
-from paimon_spark.refs.tags import list_tags
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec.data_file import DataFileMeta
-from paimon_spark.spec.snapshot import Tag
+from paimon_spark.metadata.tags import guard_name, guarded_branch, list_tags
 from paimon_spark.storage.urls import open_store
 from paimon_spark.versioning.branches import create_branch, delete_branch, rename_branch
 from tests.harness import java_expiry

@@ -10,13 +10,13 @@ from random import Random
 import pytest
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchNotFoundError, InvalidInputError
-from paimon_spark.lineage.properties import JOB
+from paimon_spark.format.metadata_files.snapshot import encode
+from paimon_spark.lineage.provenance import JOB
 from paimon_spark.maintenance.consumers import Consumer, write_consumer
-from paimon_spark.refs.forks import fork_path, identity
-from paimon_spark.spec.snapshot import encode
-from paimon_spark.table.table import Table
-from paimon_spark.versioning.history import Commit, History
+from paimon_spark.metadata.branches import fork_path, snapshot_identity
+from paimon_spark.versioning.log import Commit, History
 from tests.unit.versioning.test_diff import add, append_table
 
 
@@ -236,7 +236,7 @@ def test_any_history_is_that_of_a_model_of_branches(tmp_path: Path, seed: int) -
     found = table.history()
     commits = {c.snapshot.delta_manifest_list: c for c in found.commits}
     by_key = {c.key: c for c in found.commits}
-    assert len(by_key) == len(found.commits) == len({identity(c.snapshot) for c in found.commits})
+    assert len(by_key) == len(found.commits) == len({snapshot_identity(c.snapshot) for c in found.commits})
     place = {c.key: n for n, c in enumerate(found.commits)}
     for name, line in model.items():
         for n, made in enumerate(line):

@@ -9,14 +9,13 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.commit import attempts
+from paimon_spark.api.table import Table
+from paimon_spark.engine.commit import attempts
+from paimon_spark.engine.write.request import new_job
 from paimon_spark.errors import PaimonError
-from paimon_spark.maintenance import intents
-from paimon_spark.options.batch_write import WriteMode, parse_batch_write_options
-from paimon_spark.table.batch_write import plan_write
-from paimon_spark.table.table import Table
-from paimon_spark.table.writing import place_of
-from paimon_spark.write.job_files import new_job
+from paimon_spark.jobs.batch_write import place_of, plan_write
+from paimon_spark.maintenance import change as intents
+from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 from tests.unit.versioning.publishing import SCHEMA, in_order, new_table, put, rows
 
 
@@ -33,7 +32,7 @@ class Foreign:
         job = replace(self.job, base=None, job=new_job())
         messages = job.write(pa.table({"k": [key], "v": ["foreign"]}, schema=SCHEMA).to_batches())
         with self.patch.context() as patch:
-            patch.setattr(attempts, "counts", lambda *_: True)
+            patch.setattr(attempts, "verify_committed", lambda *_: True)
             job.commit(messages)
         self.done.append(key)
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchNotFoundError, InvalidInputError
-from paimon_spark.refs.forks import read_fork
-from paimon_spark.refs.guards import guard_name
-from paimon_spark.table.table import Table
+from paimon_spark.metadata.branches import read_fork
+from paimon_spark.metadata.tags import guard_name
 from paimon_spark.versioning import merge
 from paimon_spark.versioning.tags import create_tag, replace_tag
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows, tags
@@ -293,7 +293,7 @@ def test_a_branch_whose_base_nobody_knows_is_published_with_a_backup_only(table:
     root = fix.handle.layout.branch_root
     for path in ["FORK", "tag/tag-good", f"tag/tag-{guard_name('fix')}"]:
         files.rm(f"{root}/{path}")
-    with pytest.raises(InvalidInputError, match=r"nobody can tell any more .* backup=True"):
+    with pytest.raises(InvalidInputError, match=r"where it left main is unknown.* backup=True"):
         table.merge_branch("fix", backup=False)
     result = table.merge_branch("fix")
     assert result.fork_snapshot_id is None and result.discarded_snapshots == (1, 2)

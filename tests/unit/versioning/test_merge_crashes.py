@@ -16,15 +16,17 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import CommitConflictError, CommitRetriesExhaustedError, PaimonError
-from paimon_spark.maintenance.intents import recover
+from paimon_spark.maintenance.change import recover
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.table.table import Table
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.search import is_nightly
 from tests.unit.versioning.publishing import ids, in_order, new_table, put, rows
+
+pytestmark = pytest.mark.slow
 
 OLD = {1: "a", 2: "wrong", 3: "wrong"}
 NEW = {1: "a", 2: "right"}
@@ -190,7 +192,7 @@ def test_commits_beside_are_kept_or_refused(tmp_path: Path, verb: str) -> None:
 KILLED = """
 import sys, os, signal, threading
 import paimon_spark
-from paimon_spark.maintenance import intents
+from paimon_spark.maintenance import change as intents
 root, verb, at = sys.argv[1], sys.argv[2], int(sys.argv[3])
 run, count = intents.run_step, [0]
 def stepping(*arguments):
@@ -220,9 +222,8 @@ def test_a_process_that_is_killed(tmp_path: Path, verb: str, at: int) -> None:
 def test_a_commit_that_lands_in_the_middle_is_turned_away(tmp_path: Path) -> None:
     """A job that began before the merge, and commits after it."""
     table = a_table(tmp_path)
-    from paimon_spark.options.batch_write import WriteMode, parse_batch_write_options
-    from paimon_spark.table.batch_write import plan_write
-    from paimon_spark.table.writing import place_of
+    from paimon_spark.jobs.batch_write import place_of, plan_write
+    from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 
     data = pa.table({"k": pa.array([50], pa.int64()), "v": ["slow"], "other": ["x"]})
     options = parse_batch_write_options({}, WriteMode.APPEND)

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.maintenance.changes import Delete, Put, Step
-from paimon_spark.spec import snapshot as snapshot_file
-from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.versioning.line import Line, Ref
-from paimon_spark.versioning.published import Other, Source, backup_line, leaves_at, published
-from paimon_spark.versioning.staging import laid_down, written_over
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.metadata.journal.change import Delete, Put, Step
+from paimon_spark.versioning.branch_state import BranchState, Ref, create_state, replace_state
+from paimon_spark.versioning.new_main import Other, Source, backup_state, leaves_at, plan_new_main
 from tests.harness.tables import a_snapshot
 
 Files = dict[str, str]
@@ -26,12 +25,12 @@ def ref(snapshot_id: int, branch: str, schema_id: int = 0) -> Ref:
     return Ref(snapshot_file.encode(made).decode(), made)
 
 
-def line(directory: str, shared: int, newest: int, *, first: int = 1, tags: Sequence[int] = ()) -> Line:
+def state(directory: str, shared: int, newest: int, *, first: int = 1, tags: Sequence[int] = ()) -> BranchState:
     """A history: shared with main up to an id and own from there; each own snapshot has a schema of its own."""
     refs = {i: ref(i, "main", 0) if i <= shared else ref(i, directory, i - shared) for i in range(1, newest + 1)}
     schemas = {0: "main 0"} | {i - shared: f"{directory} {i - shared}" for i in range(shared + 1, newest + 1)}
     named = {f"{directory}-{i}": refs[i] for i in tags if i in refs}
-    return Line(directory, {i: r for i, r in refs.items() if i >= first}, named, schemas=schemas)
+    return BranchState(directory, {i: r for i, r in refs.items() if i >= first}, named, schemas=schemas)
 
 
 def files_of(steps: Sequence[Step], files: Files) -> Files:
@@ -82,12 +81,12 @@ def test_after_each_step_a_reader_finds_the_old_head_or_the_new_one(shape: tuple
     shared, own, theirs, oldest, base, tags = shape
     if shared + own == 0:
         own = 1
-    main = line("main", shared, shared + own, first=max(1, shared + own + 1 - oldest), tags=sorted(tags))
-    fix = line("fix", shared, shared + theirs, first=max(1, shared + theirs + 1 - base), tags=sorted(tags))
+    main = state("main", shared, shared + own, first=max(1, shared + own + 1 - oldest), tags=sorted(tags))
+    fix = state("fix", shared, shared + theirs, first=max(1, shared + theirs + 1 - base), tags=sorted(tags))
     source = Source("fix", fix, fix.head, [("fix", fix.head), ("main", shared)] if shared else [("fix", fix.head)])
-    result = published(main, source)
+    result = plan_new_main(main, source)
     assert result.fork_id == shared
-    new = result.line
+    new = result.state
     ids = sorted(new.snapshots)
     assert ids == list(range(ids[0], ids[-1] + 1)) and ids[-1] == fix.head, "no hole"
     assert new.snapshots[fix.head] == fix.snapshots[fix.head]
@@ -95,11 +94,11 @@ def test_after_each_step_a_reader_finds_the_old_head_or_the_new_one(shape: tuple
     assert kept.items() <= new.tags.items()
     assert set(result.discarded_tags) == main.tags.keys() - kept.keys()
 
-    files = files_of(laid_down(main), {})
+    files = files_of(create_state(main), {})
     files["snapshot/LATEST"] = str(main.head - 1 if stale else main.head)
     old_head, new_head = main.snapshots[main.head].snapshot, fix.snapshots[fix.head].snapshot
     seen_new = False
-    for step in written_over(main, new):
+    for step in replace_state(main, new):
         done(step, files)
         for hint in (int(files["snapshot/LATEST"]), None):
             found = head(files, hint)
@@ -111,39 +110,39 @@ def test_after_each_step_a_reader_finds_the_old_head_or_the_new_one(shape: tuple
             if hint is not None:
                 assert not seen_new or found == new_head, "never back again"
                 seen_new = found == new_head
-    assert files == files_of(laid_down(new), {})
+    assert files == files_of(create_state(new), {})
     # Repeated from the first step after a crash, nothing changes.
-    again = files_of(written_over(main, new), dict(files))
+    again = files_of(replace_state(main, new), dict(files))
     assert again == files
 
 
 @given(LINES)
 def test_what_is_lost_is_in_the_backup(shape: tuple) -> None:  # type: ignore[type-arg]
     shared, own, theirs, oldest, base, tags = shape
-    main = line("main", shared, shared + own, first=max(1, shared + own + 1 - oldest), tags=sorted(tags))
-    fix = line("fix", shared, shared + theirs, first=max(1, shared + theirs + 1 - base), tags=sorted(tags))
-    result = published(main, Source("fix", fix, fix.head, [("fix", fix.head), ("main", shared)]))
-    backup = backup_line("backup", main, result)
+    main = state("main", shared, shared + own, first=max(1, shared + own + 1 - oldest), tags=sorted(tags))
+    fix = state("fix", shared, shared + theirs, first=max(1, shared + theirs + 1 - base), tags=sorted(tags))
+    result = plan_new_main(main, Source("fix", fix, fix.head, [("fix", fix.head), ("main", shared)]))
+    backup = backup_state("backup", main, result)
     for snapshot_id, found in main.snapshots.items():
-        assert found in (result.line.snapshots.get(snapshot_id), backup.snapshots.get(snapshot_id))
+        assert found in (result.state.snapshots.get(snapshot_id), backup.snapshots.get(snapshot_id))
     for name, found in main.tags.items():
-        assert found in (result.line.tags.get(name), backup.tags.get(name))
+        assert found in (result.state.tags.get(name), backup.tags.get(name))
     ids = sorted(backup.snapshots)
     assert not ids or ids == list(range(ids[0], ids[-1] + 1))
     assert result.discards == (own > 0 or bool(result.discarded_snapshots))
 
 
 def test_a_commit_made_after_a_crash_survives_the_repeated_steps() -> None:
-    main, fix = line("main", 1, 4), line("fix", 1, 2)
-    new = published(main, Source("fix", fix, 2, [("fix", 2), ("main", 1)])).line
-    files = files_of(written_over(main, new), files_of(laid_down(main), {}))
+    main, fix = state("main", 1, 4), state("fix", 1, 2)
+    new = plan_new_main(main, Source("fix", fix, 2, [("fix", 2), ("main", 1)])).state
+    files = files_of(replace_state(main, new), files_of(create_state(main), {}))
     files["snapshot/snapshot-3"] = ref(3, "later").text
-    files_of(written_over(main, new), files)
+    files_of(replace_state(main, new), files)
     assert snapshots(files)[3].commit_user == "later"
 
 
 def test_where_other_branches_leave_the_new_main() -> None:
-    source = Source("x", line("x", 3, 9), 9, [("x", 9), ("p", 5), ("main", 3)])
+    source = Source("x", state("x", 3, 9), 9, [("x", 9), ("p", 5), ("main", 3)])
     ever = 2**62
     for trail, want in [
         ([("a", ever), ("main", 2)], 2),

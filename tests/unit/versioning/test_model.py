@@ -18,17 +18,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import PaimonError
-from paimon_spark.maintenance.intents import recover
-from paimon_spark.maintenance.orphans import orphans
-from paimon_spark.maintenance.reachable import missing_files
+from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.maintenance.change import recover
+from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.metadata.handle import open_table
-from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.storage.urls import open_store
-from paimon_spark.table.table import Table
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.search import examples, is_nightly
-from tests.harness.version_model import Line, Model, read, roots_of, shape_of, shape_said
+from tests.harness.table_files import missing_files
+from tests.harness.version_model import BranchModel, Model, read, roots_of, shape_of, shape_said
+
+pytestmark = pytest.mark.slow
 
 DEFINITIONS: dict[str, dict[str, Any]] = {
     "keyed": {"primary_keys": ["k"], "options": {"bucket": "2"}},
@@ -146,7 +148,7 @@ class Branches(RuleBasedStateMachine):
             lambda _: self.made(branch, rows),
         )
 
-    def batch(self, line: Line, new: dict[int, str]) -> pa.Table:
+    def batch(self, line: BranchModel, new: dict[int, str]) -> pa.Table:
         data = {"k": pa.array(list(new), pa.int32()), "v": pa.array(list(new.values()), pa.string())}
         data |= {c: pa.array([k * 10 for k in new], pa.int32()) for c in line.columns}
         return pa.table(data)
@@ -279,17 +281,19 @@ class Branches(RuleBasedStateMachine):
                 return
             tag = tags[which % len(tags)]
             snapshot_id, uuid = line.tags[tag]
-            made = Line({i: u for i, u in line.history.items() if i <= snapshot_id}, {tag: (snapshot_id, uuid)}, ())
+            made = BranchModel(
+                {i: u for i, u in line.history.items() if i <= snapshot_id}, {tag: (snapshot_id, uuid)}, ()
+            )
             arguments: dict[str, Any] = {"tag": tag}
         elif base == "snapshot":
             ids = self.ids(parent)
             if not ids:
                 return
             snapshot_id = ids[which % len(ids)]
-            made = Line({i: u for i, u in line.history.items() if i <= snapshot_id})
+            made = BranchModel({i: u for i, u in line.history.items() if i <= snapshot_id})
             arguments = {"snapshot_id": snapshot_id}
         else:
-            made, arguments = Line({}, {}, line.columns), {}
+            made, arguments = BranchModel({}, {}, line.columns), {}
 
         def after(_: Any) -> None:
             columns = self.open(name).schema.row_type.names
@@ -356,7 +360,7 @@ class Branches(RuleBasedStateMachine):
             if backup and (discarded or lost_tags):
                 assert found, "what was discarded is kept"
             for new in found:
-                self.model.lines[new] = Line(dict(old.history), lost_tags, old.columns)
+                self.model.lines[new] = BranchModel(dict(old.history), lost_tags, old.columns)
                 kept = dict(lost_tags.items())
                 mine = {t.name: (t.snapshot.id, t.snapshot.uuid or "") for t in self.open(new).tags()}
                 self.model.lines[new].tags = kept | {
@@ -371,7 +375,9 @@ class Branches(RuleBasedStateMachine):
             moved = {n: t for n, t in branch.tags.items() if fork < t[0] <= head}
             if goes_back:
                 moved |= {n: t for n, t in branch.tags.items() if t[0] <= fork and n not in kept_tags}
-            self.model.lines[self.model.main_is] = Line(branch.up_to(head).history, kept_tags | moved, branch.columns)
+            self.model.lines[self.model.main_is] = BranchModel(
+                branch.up_to(head).history, kept_tags | moved, branch.columns
+            )
 
         argument_text = f"{arguments} fork={fork}"
         self.do(f"{how} {name} {argument_text}", lambda: getattr(self.open(), how)(name, **arguments), after)
@@ -451,7 +457,7 @@ class Branches(RuleBasedStateMachine):
             assert read(at) == tuple(sorted(want, key=repr)), f"{branch}.{version}; {history}"
 
 
-def line_of(machine: Branches, branch: str) -> Line:
+def line_of(machine: Branches, branch: str) -> BranchModel:
     return machine.model.line(branch)
 
 

@@ -10,12 +10,11 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api.table import Table
+from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import CommitConflictError
-from paimon_spark.handoff.commit_message import CommitMessage
-from paimon_spark.options.batch_write import WriteMode, parse_batch_write_options
-from paimon_spark.table.batch_write import WriteJob, plan_write
-from paimon_spark.table.table import Table
-from paimon_spark.table.writing import place_of
+from paimon_spark.jobs.batch_write import WriteJob, place_of, plan_write
+from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 from tests.unit.versioning.publishing import SCHEMA, in_order, new_table, put, rows
 
 
@@ -53,7 +52,7 @@ def test_rows_with_keys_are_not_put_on_another_history(
     job, messages = begun(table, {9: "late"})
     meanwhile(table)
     before = rows(table)
-    with pytest.raises(CommitConflictError, match=r"snapshot 2, .* is no more in the branch's history.*write again"):
+    with pytest.raises(CommitConflictError, match=r"snapshot 2, .* is no longer in the branch's history.*write again"):
         job.commit(messages)
     assert rows(table) == before
     again, messages = begun(table, {9: "late"})
@@ -102,7 +101,7 @@ def test_a_table_that_was_emptied_of_its_history(tmp_path: Path) -> None:
 
 def test_older_schemas_are_of_the_history_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Main is merged over after a scan found the head, and before it looks up the schemas of older files."""
-    from paimon_spark.scan import plan as planning
+    from paimon_spark.engine.scan import plan as planning
 
     table = new_table(tmp_path)
     put(table, k1="a")
@@ -122,3 +121,30 @@ def test_older_schemas_are_of_the_history_that_is_read(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(planning, "plan_batch", plan_batch)
     assert sorted(scan.to_arrow().to_pylist(), key=lambda r: r["k"]) == [{"k": 1, "n": None}, {"k": 3, "n": "fix"}]
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_buckets_are_compared_where_a_merge_replaced_the_snapshot_that_an_append_was_planned_on(
+    tmp_path: Path, more: int
+) -> None:
+    """Its id is another snapshot's now, and no overwrite came after that one."""
+    catalog = paimon_spark.load_catalog(warehouse=str(tmp_path / "wh"))
+    catalog.create_database("db")
+    catalog.create_table("db.t", SCHEMA, options={"bucket": "2", "bucket-key": "k"})
+    table = catalog.table("db.t")
+    put(table, k1="a")
+    table.create_branch("fix", snapshot_id=1)
+    put(table, k2="main")
+    put(table, k3="main")
+    job, messages = begun(table, {9: "late"})
+    fix = table.branch("fix")
+    fix.alter(set_options={"bucket": "4"})
+    fix = table.branch("fix")
+    fix.write(pa.table({"k": pa.array([5], pa.int64()), "v": ["fix"]}), mode="overwrite")
+    for n in range(1 + more):
+        put(fix, **{f"k{6 + n}": "fix"})
+    table.merge_branch("fix")
+    before = rows(catalog.table("db.t"))
+    with pytest.raises(CommitConflictError, match="has 4 buckets and the commit brings files for 2"):
+        job.commit(messages)
+    assert rows(catalog.table("db.t")) == before

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_spark
+from paimon_spark.api.table import Table
 from paimon_spark.errors import (
     CommitOutcomeUnknownError,
     CommitRetriesExhaustedError,
@@ -22,16 +23,15 @@ from paimon_spark.errors import (
     StorageError,
     VersionNotFoundError,
 )
-from paimon_spark.maintenance.reachable import missing_files
-from paimon_spark.refs.tags import get_tag
-from paimon_spark.spec.data_file import DataFileMeta
-from paimon_spark.spec.snapshot import CommitKind
-from paimon_spark.table.table import Table
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.metadata.tags import get_tag
 from paimon_spark.versioning.branches import create_branch
-from paimon_spark.versioning.restoring import Restored, rollback_to_as_latest
+from paimon_spark.versioning.rollback import Restored, rollback_to_as_latest
 from tests.harness.fault_store import MUTATING, Fault
 from tests.harness.history import History
 from tests.harness.search import examples
+from tests.harness.table_files import missing_files
 
 KEYED = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 
@@ -211,7 +211,7 @@ class TestTarget:
             ("x", VersionNotFoundError, "has no version 'x'"),
             ("fix", InvalidInputError, "is on branch 'fix' of table db.t"),
             (1, SnapshotExpiredError, "snapshot 1 of table db.t has expired"),
-            (2.5, InvalidInputError, "2.5 is no version of table db.t"),
+            (2.5, InvalidInputError, "2.5 is not a version of table db.t"),
         ],
     )
     def test_what_is_refused(self, version: Any, error: type[Exception], message: str) -> None:

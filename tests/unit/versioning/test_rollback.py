@@ -21,18 +21,18 @@ from paimon_spark.errors import (
     TagNotFoundError,
     VersionNotFoundError,
 )
-from paimon_spark.maintenance.intents import recover
-from paimon_spark.maintenance.reachable import missing_files
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.maintenance.change import recover
+from paimon_spark.metadata.branches import read_fork
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
-from paimon_spark.refs.forks import read_fork
-from paimon_spark.refs.tags import get_tag
-from paimon_spark.spec import snapshot as snapshot_file
+from paimon_spark.metadata.tags import get_tag
 from paimon_spark.versioning.branches import create_branch
 from paimon_spark.versioning.rollback import RolledBack, rollback_to
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.commits import a_file, committer, message
 from tests.harness.fault_store import MUTATING, Fault
 from tests.harness.history import History
+from tests.harness.table_files import missing_files
 
 
 def hint(history: History, name: str, branch: str = "main") -> str:
@@ -163,15 +163,19 @@ class TestTargets:
             ("v9", VersionNotFoundError, "table db.t has no version 'v9'"),
             ("tag-name.v9", TagNotFoundError, "table db.t has no tag 'v9'"),
             ("", PaimonError, "the version is blank"),
-            (None, InvalidInputError, "None is no version of table db.t: give a snapshot id or text"),
-            (True, InvalidInputError, "True is no version of table db.t"),
-            ("fix", InvalidInputError, "version 'fix' is on branch 'fix' of table db.t, and table db.t only goes back"),
+            (None, InvalidInputError, "None is not a version of table db.t: give a snapshot id or text"),
+            (True, InvalidInputError, "True is not a version of table db.t"),
+            (
+                "fix",
+                InvalidInputError,
+                "version 'fix' is on branch 'fix' of table db.t, and table db.t can only be rolled back",
+            ),
             ("fix.3", InvalidInputError, "open that branch to roll it back"),
-            ("later", InvalidInputError, "cannot go back to that snapshot 7, as its head is snapshot 4"),
+            ("later", InvalidInputError, "cannot be rolled back to that snapshot 7, as its head is snapshot 4"),
             (
                 "other",
                 InvalidInputError,
-                "as its snapshot 3 is another: another engine gave the branch another history",
+                "as its snapshot 3 is a different one: another engine changed the branch's history",
             ),
         ],
     )

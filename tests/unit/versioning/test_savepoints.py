@@ -10,25 +10,26 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.compaction.run import CompactResult, plan_compaction
+from paimon_spark.api.table import Table
+from paimon_spark.engine.compaction.plan import plan_compaction
+from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.errors import (
     InvalidInputError,
     SavepointNotFoundError,
     SnapshotNotFoundError,
     TagAlreadyExistsError,
 )
-from paimon_spark.maintenance.reachable import missing_files
+from paimon_spark.format.metadata_files.manifest import files_of
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.tags import SavepointOptions
-from paimon_spark.spec.manifest import files_of
-from paimon_spark.spec.snapshot import CommitKind
-from paimon_spark.table.table import Table
+from paimon_spark.options.retention import SavepointOptions
 from paimon_spark.versioning.savepoints import create_savepoint, delete_savepoint, is_due, run_periodic_savepoint
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.history import History
+from tests.harness.table_files import missing_files
 
 KEYED = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
@@ -172,7 +173,8 @@ class TestCreate:
         history.put_tag("savepoint-2", 1)
         head = latest_snapshot(history.on())
         with pytest.raises(
-            TagAlreadyExistsError, match=r"would be tag 'savepoint-2', but another engine named snapshot 1 so; delete"
+            TagAlreadyExistsError,
+            match=r"would be tag 'savepoint-2', but another engine gave that name to snapshot 1; delete",
         ):
             create_savepoint(history.on(), compact=lambda _: CompactResult(head))
         history.commit()
@@ -203,7 +205,7 @@ class TestDelete:
         history.put_tag("savepoint-2", 2)
         with pytest.raises(SavepointNotFoundError, match=r"table db\.t has no savepoint 3; its savepoints are 2"):
             delete_savepoint(history.on(), 3)
-        with pytest.raises(InvalidInputError, match=r"'2' is no savepoint of table db\.t: give its id"):
+        with pytest.raises(InvalidInputError, match=r"'2' is not a savepoint of table db\.t: give its id"):
             delete_savepoint(history.on(), "2")  # type: ignore[arg-type]
         assert history.tags() == ["savepoint-2"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from paimon_spark.errors import InvalidInputError, TableNotFoundError
 from paimon_spark.maintenance.consumers import Consumer, write_consumer
-from paimon_spark.versioning.standing import status_of
+from paimon_spark.versioning.status import read_status
 from tests.unit.versioning.publishing import new_table, put
 from tests.unit.versioning.test_diff import add, append_table
 
@@ -48,7 +48,7 @@ def test_status_counts_files_refs_branches_and_consumers(tmp_path: Path) -> None
     told = {b.name: (b.base, b.base_snapshot_id, b.base_tag, b.ahead, b.behind) for b in found.branches}
     assert told == {"fix": ("main", 2, "v1", 2, 1), "bare": ("main", None, None, 0, 3)}
     assert [(c.name, c.next_snapshot_id, c.behind) for c in found.consumers] == [("etl", 2, 2)]
-    assert found.due == ("1 tags have lived long enough: expire_tags()",)
+    assert found.due == ("1 tags have expired: expire_tags()",)
     on_fix = fix.status()
     assert (on_fix.branch, on_fix.files, on_fix.rows, on_fix.guards) == ("fix", 4, 9, 1)
     json.dumps(found.to_dict())
@@ -60,7 +60,7 @@ def test_what_is_due_is_said(tmp_path: Path) -> None:
         add(table, range(i, i + 1))
     assert table.status().due == ("1 partitions have many small files: compact()",)
     later = table.snapshots()[-1].time_ms + 10 * 3_600_000
-    due = status_of(table.handle, clock_ms=lambda: later).due
+    due = read_status(table.handle, clock_ms=lambda: later).due
     assert due[0] == "snapshots are old enough to expire: expire_snapshots()" and len(due) == 2
     table.compact()
     assert table.status().due == ()

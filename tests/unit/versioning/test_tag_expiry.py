@@ -11,11 +11,11 @@ import pytest
 
 import paimon_spark
 from paimon_spark.errors import InvalidInputError, OperationInProgressError
-from paimon_spark.maintenance.intents import change_table
-from paimon_spark.maintenance.reachable import missing_files
+from paimon_spark.maintenance.change import change_table
 from paimon_spark.versioning.branches import create_branch
-from paimon_spark.versioning.tag_expiry import expire_tags
+from paimon_spark.versioning.tags import expire_tags
 from tests.harness.history import History
+from tests.harness.table_files import missing_files
 
 NOW = datetime(2024, 5, 6, 7, 8, 9)
 HOUR_MS = 3_600_000

@@ -22,12 +22,10 @@ from paimon_spark.errors import (
     TagAlreadyExistsError,
     TagNotFoundError,
 )
-from paimon_spark.maintenance.reachable import missing_files
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.metadata.branches import list_tag_infos, read_fork
 from paimon_spark.metadata.snapshots import get_snapshot
-from paimon_spark.refs.forks import read_fork
-from paimon_spark.refs.tag_infos import list_tag_infos
-from paimon_spark.refs.tags import find_tag, get_tag
-from paimon_spark.spec import snapshot as snapshot_file
+from paimon_spark.metadata.tags import find_tag, get_tag
 from paimon_spark.versioning.branches import create_branch
 from paimon_spark.versioning.tags import (
     create_tag,
@@ -39,6 +37,7 @@ from paimon_spark.versioning.tags import (
 )
 from tests.harness.fault_store import MUTATING, Fault
 from tests.harness.history import History
+from tests.harness.table_files import missing_files
 from tests.unit.versioning.publishing import files, in_order, new_table, put
 
 NOW = datetime(2024, 5, 6, 7, 8, 9)
@@ -109,7 +108,7 @@ class TestCreate:
         history.commit()
         with caplog.at_level(logging.WARNING):
             create_tag(history.on(), "v1")
-        assert "names Java classes, which are not told of tags made here: com.example.Told" in caplog.text
+        assert "names Java classes, which are not called for tags created here: com.example.Told" in caplog.text
 
     def test_costs_the_same_whatever_the_size_and_reads_no_manifest(self) -> None:
         calls = []
@@ -143,7 +142,7 @@ class TestCreate:
 
         monkeypatch.setattr(type(history.store), "write", expiring)
         with pytest.raises(
-            SnapshotExpiredError, match=r"snapshot 2 of table db[.]t expired while tag 'v1' was made of it"
+            SnapshotExpiredError, match=r"snapshot 2 of table db[.]t expired while tag 'v1' was created from it"
         ):
             create_tag(handle, "v1", snapshot_id=2)
         assert history.tags() == []
@@ -151,7 +150,7 @@ class TestCreate:
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),
         [
-            ({"name": "v0"}, TagAlreadyExistsError, "table db.t has a tag 'v0' already; replace_tag moves it"),
+            ({"name": "v0"}, TagAlreadyExistsError, "table db.t already has a tag 'v0'; replace_tag moves it"),
             ({"name": "7"}, InvalidInputError, "'7' cannot be the name of a tag of table db.t: a number means"),
             ({"name": " "}, InvalidInputError, "a name is not blank"),
             ({"name": "a/b"}, InvalidInputError, "a name holds no slash"),
@@ -166,16 +165,16 @@ class TestCreate:
             (
                 {"snapshot_id": "2"},
                 InvalidInputError,
-                "snapshot_id = '2' is no snapshot of table db.t: give its number",
+                "snapshot_id = '2' of table db.t is not a number; give a snapshot id",
             ),
             (
                 {"time_retained": "soon"},
                 InvalidInputError,
                 "time_retained = 'soon' for a tag of table db.t: expected a",
             ),
-            ({"time_retained": 60}, InvalidInputError, "a number does not say of what; give text such as '7 d'"),
-            ({"time_retained": "0 s"}, InvalidInputError, "a tag lives for some time"),
-            ({"time_retained": timedelta(days=-1)}, InvalidInputError, "a tag lives for some time"),
+            ({"time_retained": 60}, InvalidInputError, "a number has no unit; give text such as '7 d'"),
+            ({"time_retained": "0 s"}, InvalidInputError, "it must be positive"),
+            ({"time_retained": timedelta(days=-1)}, InvalidInputError, "it must be positive"),
         ],
     )
     def test_what_is_refused_leaves_nothing(
@@ -203,9 +202,9 @@ class TestCreate:
         create_tag(history.on(), "2024-01-01", snapshot_id=1)
         create_tag(history.on(), "2024-01-02", snapshot_id=2)
         create_tag(history.on(), "v1", snapshot_id=1)
-        with pytest.raises(InvalidInputError, match="snapshot 1 has one already, '2024-01-01'; choose another name"):
+        with pytest.raises(InvalidInputError, match="snapshot 1 already has one, '2024-01-01'; choose another name"):
             create_tag(history.on(), "2024-01-03", snapshot_id=1)
-        with pytest.raises(InvalidInputError, match="snapshot 1 has one already"):
+        with pytest.raises(InvalidInputError, match="snapshot 1 already has one"):
             rename_tag(history.on(), "v1", "2024-01-03")
         replace_tag(history.on(), "2024-01-01", snapshot_id=1)
 
@@ -288,8 +287,8 @@ class TestRename:
         ("old", "new", "error", "message"),
         [
             ("v9", "v2", TagNotFoundError, "has no tag 'v9'"),
-            ("v1", "v3", TagAlreadyExistsError, "has a tag 'v3' already"),
-            ("v1", "v1", TagAlreadyExistsError, "has a tag 'v1' already"),
+            ("v1", "v3", TagAlreadyExistsError, "already has a tag 'v3'"),
+            ("v1", "v1", TagAlreadyExistsError, "already has a tag 'v1'"),
             ("v1", "8", InvalidInputError, "a number means a snapshot id"),
             (
                 "savepoint-1",
@@ -354,7 +353,7 @@ class TestDelete:
         history.commit()
         create_branch(history.on(), "fix", snapshot_id=1)
         for branch in ("main", "fix"):
-            with pytest.raises(InvalidInputError, match=r"it goes with the branch: delete_branch\('fix'\)"):
+            with pytest.raises(InvalidInputError, match=r"delete_branch\('fix'\) deletes it"):
                 delete_tags(history.on(branch), ["branch-guard-fix"])
         with pytest.raises(InvalidInputError, match="guards the base of branch 'fix' and cannot be replaced"):
             replace_tag(history.on(), "branch-guard-fix")

@@ -1,0 +1,266 @@
+"""Catalog: the databases and tables of a file-system warehouse. Only forwards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.api.table import Table, load
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, TableAlreadyExistsError, TableNotFoundError
+from paimon_spark.jobs.alter import SchemaLike, columns_of
+from paimon_spark.jobs.opened_table import OptionValue, as_text
+from paimon_spark.metadata.definition.create import create_table
+from paimon_spark.metadata.file_system_catalog import FileSystemCatalog
+from paimon_spark.options.descriptor import unknown_option
+from paimon_spark.options.known import is_storage_option
+from paimon_spark.options.lineage import OF_ONE_USE, check_job_options
+from paimon_spark.options.location import (
+    TABLE_DEFAULT,
+    configured,
+    is_name,
+    split_name,
+    split_suffix,
+    table_defaults,
+    without_table_defaults,
+)
+from paimon_spark.spark_port import spark_sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_spark.api.lineage_verbs import Lineage
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """A warehouse. Picklable; nothing is cached, so every call sees the warehouse as it is.
+
+    Attributes:
+        warehouse: path or URL.
+        options: how to reach its file system, as text; `table-default.<option>` is for the tables it makes.
+    """
+
+    warehouse: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def _repr_html_(self) -> str:
+        from paimon_spark.api.notebook import catalog_html
+
+        return catalog_html(self.warehouse, self.options, self.list_databases)
+
+    def list_databases(self) -> list[str]:
+        """Names of the databases, sorted."""
+        return self._files.list_databases()
+
+    def list_tables(self, database: str) -> list[str]:
+        """Names of the tables of a database, sorted.
+
+        Raises:
+            DatabaseNotFoundError: there is no such database.
+        """
+        return self._files.list_tables(database)
+
+    def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
+        """Create a database: a directory of the warehouse.
+
+        Raises:
+            DatabaseAlreadyExistsError: there is one, unless `ignore_if_exists`.
+            InvalidOptionError: the name is invalid.
+        """
+        self._files.create_database(name, ignore_if_exists)
+
+    def drop_database(self, name: str, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
+        """Remove a database, with all its tables when `cascade`.
+
+        Raises:
+            DatabaseNotFoundError: there is none, unless `ignore_if_not_exists`.
+            InvalidInputError: it holds tables, and not `cascade`.
+            UnsupportedFeatureError: a table has files outside its directory, which would stay.
+        """
+        self._files.drop_database(name, ignore_if_not_exists, cascade)
+
+    def create_table(
+        self,
+        name: str,
+        schema: SchemaLike,
+        primary_keys: Sequence[str] = (),
+        partition_keys: Sequence[str] = (),
+        options: Mapping[str, OptionValue] | None = None,
+        comment: str | None = None,
+        ignore_if_exists: bool = False,
+    ) -> Table:
+        """Create the table `db.t` and open it. Exactly one of several racing callers creates it.
+
+        Args:
+            name: `db.t`, of a database that exists.
+            schema: pyarrow.Schema, pyspark StructType or DDL text such as `id BIGINT NOT NULL, name STRING`.
+            primary_keys: columns, NOT NULL from then on.
+            partition_keys: columns.
+            options: table options of Paimon; unknown ones are kept and warned about.
+            comment: of the table.
+            ignore_if_exists: open an existing table instead, whatever its columns.
+
+        Raises:
+            TableAlreadyExistsError: there is one, unless `ignore_if_exists`.
+            DatabaseNotFoundError: there is no such database.
+            InvalidInputError, InvalidOptionError: the definition is invalid.
+            UnsupportedFeatureError: it needs a feature that this package lacks.
+        """
+        place = self._files.new_place(name)
+        stored = {**table_defaults(self.options), **as_text(options or {})}
+        columns = columns_of(schema)
+        try:
+            create_table(
+                place.store, place.root, columns, primary_keys, partition_keys, stored, comment, name=place.name
+            )
+        except TableAlreadyExistsError:
+            if not ignore_if_exists:
+                raise
+        return self.table(name)
+
+    def drop_table(self, name: str, ignore_if_not_exists: bool = False) -> None:
+        """Remove the table `db.t` with its branches and files. Interrupted, it is finished by calling again.
+
+        Raises:
+            TableNotFoundError, DatabaseNotFoundError: there is none, unless `ignore_if_not_exists`.
+            UnsupportedFeatureError: it has files outside its directory, which would stay.
+        """
+        self._files.drop_table(name, ignore_if_not_exists)
+
+    def rename_table(self, old: str, new: str, ignore_if_not_exists: bool = False) -> None:
+        """Rename the table `db.t`, also into another database of the warehouse.
+
+        Atomic where the file system renames directories; on object stores the files are copied.
+
+        Raises:
+            TableNotFoundError, DatabaseNotFoundError: there is no table `old` (unless `ignore_if_not_exists`), or no
+                database of `new`.
+            TableAlreadyExistsError: there is something at the place of `new`.
+        """
+        self._files.rename_table(old, new, ignore_if_not_exists)
+
+    def table(self, name: str, **options: OptionValue) -> Table:
+        """The table called `db.t`, or `db.t$branch_<name>`; `$<system table>`, such as `$files`, may follow.
+
+        Raises:
+            TableNotFoundError, DatabaseNotFoundError, BranchNotFoundError: it does not exist.
+            InvalidOptionError: not such a name, or a wrong option.
+        """
+        bare = split_suffix(name)[0]
+        if not is_name(bare):
+            raise InvalidOptionError(f"{name!r} is not the name of a table; expected database.table", name=name)
+        try:
+            return load(name, {**self._files.options, **as_text(options), "warehouse": self.warehouse})
+        except TableNotFoundError as e:
+            raise self._files.no_table(*split_name(bare)) from e
+
+    def sql(
+        self,
+        statement: str,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        session: SparkSession | None = None,
+    ) -> DataFrame:
+        """Run one SQL statement on the tables of this warehouse, by Spark; classic and Connect sessions.
+
+        `db.t` is a table of the warehouse, `t` one of the current database (`USE db`; at first `default`), and
+        `paimon.db.t` always is; other names are Spark's. `t$branch_fix` is a branch, `t$tags` a system table, and
+        `VERSION AS OF '<version>'` takes what `Table.at` takes. Statements on tables of the warehouse run at once,
+        queries when their rows are needed, reading only the columns and files that they need.
+
+        Args:
+            statement: SELECT, CREATE, ALTER, DROP, INSERT, DELETE, UPDATE, MERGE, TRUNCATE, SHOW, DESCRIBE, USE,
+                `CALL sys.…`, or anything else that Spark runs.
+            args: values of the parameters `:name` or `?` in queries, as `spark.sql` takes them.
+            session: default is the active session, else one is made.
+
+        Returns:
+            The rows; of statements that have none, a DataFrame without columns.
+
+        Raises:
+            SqlSyntaxError: a statement on Paimon tables is malformed, or there are several.
+            NotFoundError: a table, version, column or procedure does not exist.
+            UnsupportedFeatureError: what cannot be done here; says what to do instead.
+            Others as the verbs of Catalog and Table that do it; Spark's own for its part.
+        """
+        return spark_sql().execute(self, statement, args, session)
+
+    def register_functions(self, session: SparkSession | None = None, prefix: str = "") -> list[str]:
+        """Give plain `spark.sql` table functions on this warehouse; classic and Connect. Returns their names.
+
+        `paimon_table('db.t', 'fix.v1')` is a table, branch (`db.t$branch_fix`) or system table (`db.t$tags`) at a
+        version, which may be left out; `paimon_incremental_query('db.t', 1, 'v1')`,
+        `paimon_incremental_between_timestamp` and `paimon_incremental_to_auto_tag` are what changed between two.
+        Names without a database are of database `default`; times without a zone are read in the zone that the session
+        has now. Arguments are constants.
+
+        One task reads such a table, whole: conditions and columns of the query do not reach the files, and rows go
+        through Python one by one. For large tables take `catalog.sql`, or a view by `Table.create_temp_view`.
+
+        Args:
+            session: default is the active session, else one is made.
+            prefix: in front of the names, for sessions with several warehouses.
+        """
+        return spark_sql().register_functions(self, session, prefix)
+
+    @property
+    def lineage(self) -> Lineage:
+        """Lineage of the warehouse: switch it on, and ask which snapshots came from which."""
+        from paimon_spark.api.lineage_verbs import Lineage
+
+        return Lineage(self)
+
+    @property
+    def _files(self) -> FileSystemCatalog:
+        return FileSystemCatalog(self.warehouse, without_table_defaults(self.options))
+
+
+def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalog:
+    """The catalog of a warehouse.
+
+    Args:
+        warehouse: path or URL; default is `PAIMON_WAREHOUSE`, else that of the configuration file.
+        options: how to reach the file system: `**{"fs.key": "…"}`; options of the tables that the catalog makes:
+            `**{"table-default.file.format": "orc"}`; and those of a job, for all its tables: `**{"lineage.job": "j"}`.
+
+    Raises:
+        InvalidOptionError: no warehouse is given, or an option is not known.
+    """
+    defaults = configured()
+    where = warehouse or defaults.pop("warehouse", None)
+    if not where:
+        raise InvalidOptionError("no warehouse is given; pass warehouse=… or set PAIMON_WAREHOUSE", option="warehouse")
+    given = as_text(options)
+    for key in given:
+        if not is_storage_option(key) and not key.startswith(TABLE_DEFAULT) and key not in OF_ONE_USE:
+            raise unknown_option(key, ["warehouse", *OF_ONE_USE], "catalog")
+    check_job_options(given)
+    defaults.pop("warehouse", None)
+    return Catalog(where, {**defaults, **given})
+
+
+def matching_tables(
+    catalog: Catalog, databases: str | None = None, including: str | None = None, excluding: str | None = None
+) -> list[tuple[str, str]]:
+    """Database and name of each table that regular expressions match as a whole, in order.
+
+    Args:
+        catalog: whose tables are meant.
+        databases: expression of databases; None is all.
+        including: of tables, as `db.t`; None is all.
+        excluding: of tables that are left out; None is none.
+
+    Raises:
+        InvalidInputError: one is not a regular expression.
+    """
+    chosen, wanted, unwanted = (_compiled(text) for text in (databases or ".*", including or ".*", excluding or ""))
+    found = [(d, t) for d in catalog.list_databases() if chosen.fullmatch(d) for t in catalog.list_tables(d)]
+    return [(d, t) for d, t in found if wanted.fullmatch(f"{d}.{t}") and not unwanted.fullmatch(f"{d}.{t}")]
+
+
+def _compiled(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as e:
+        raise InvalidInputError(f"{text!r} is not a regular expression: {e}", pattern=text) from e

@@ -1,0 +1,334 @@
+"""Compaction, expiry, clean-up and inspection, as methods of Table."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from paimon_spark.display import ShownList
+from paimon_spark.jobs.branch_access import at_head, older_than_ms, reopen_at_head
+from paimon_spark.jobs.opened_table import OpenedTable, on_branch
+
+if TYPE_CHECKING:
+    from paimon_spark.engine.compaction.task import CompactResult
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
+    from paimon_spark.jobs.maintain import DroppedPartitions
+    from paimon_spark.jobs.partition_specs import Asked
+    from paimon_spark.maintenance.consumers import Consumer
+    from paimon_spark.maintenance.orphan_files import RemovedOrphans
+    from paimon_spark.maintenance.partitions import ExpiredPartitions
+    from paimon_spark.maintenance.removal import Removed
+    from paimon_spark.metadata.version import Moment
+    from paimon_spark.versioning.damage import Finding
+    from paimon_spark.versioning.diff import Diff
+    from paimon_spark.versioning.log import History
+    from paimon_spark.versioning.status import TableStatus
+
+
+class TableMaintenance(OpenedTable):
+    """Methods of `Table` for compaction, expiry, clean-up and inspection."""
+
+    __slots__ = ()
+
+    def compact(
+        self, full: bool = False, *, partitions: Asked | None = None, where: str | None = None
+    ) -> CompactResult:
+        """Rewrite small files of the branch into fewer: one snapshot of kind COMPACT, or none. Rows stay the same.
+
+        Small jobs run in this process, others as a job of the active Spark session, classic or Connect. Option
+        `write-only` keeps writes from compacting, not this call. Other branches and their files stay as they are.
+
+        Args:
+            full: tables with keys: merge everything into one sorted run; others: rewrite every small file, and every
+                file with deleted rows. Otherwise only the files that Paimon would pick.
+            partitions: only these, by values of all or some partition columns: a mapping, text such as
+                `dt=2024-01-01,hr=5;dt=2024-01-02`, or a list of them.
+            where: only partitions for which this SQL condition, over partition columns, is true.
+
+        Returns:
+            The files removed and added, and the snapshot of the compacted state.
+
+        Raises:
+            InvalidInputError: the choice of partitions is wrong, or the table was opened at a version.
+            UnsupportedFeatureError: the table has a feature that cannot be compacted here.
+            CommitConflictError, CommitRetriesExhaustedError: other commits changed the same files. Nothing changed.
+            CommitOutcomeUnknownError: the store failed during the commit, which may have succeeded.
+        """
+        from paimon_spark.jobs.maintain import compact
+
+        return compact(self, full, partitions, where)
+
+    def compact_manifest(self) -> Snapshot | None:
+        """Merge the branch's manifests into as few as possible, by a snapshot that changes nothing else.
+
+        Returns:
+            That snapshot; None when there was nothing to do.
+
+        Raises:
+            InvalidInputError: the table was opened at a version.
+            CommitRetriesExhaustedError: other commits won every attempt. Nothing changed.
+            CommitOutcomeUnknownError: the store failed during the commit, which may have succeeded.
+        """
+        from paimon_spark.jobs.maintain import compact_manifest
+
+        return compact_manifest(self)
+
+    def expire_snapshots(
+        self,
+        retain_max: int | None = None,
+        *,
+        retain_min: int | None = None,
+        older_than: Moment | None = None,
+        max_deletes: int | None = None,
+        dry_run: bool = False,
+    ) -> Removed:
+        """Expire old snapshots of the branch, and delete the files that nothing else of the table needs.
+
+        Defaults are the table's options (`snapshot.num-retained.max`, `snapshot.num-retained.min`,
+        `snapshot.time-retained`). The head is always kept, and what consumers have yet to read.
+
+        Args:
+            retain_max: at most this many snapshots are kept, however young.
+            retain_min: at least this many of the newest are kept, however old; 1 or more, and not more than
+                `retain_max` if only that is given.
+            older_than: only snapshots that were replaced before this moment expire: a datetime, epoch
+                milliseconds, or text such as `2024-01-31 12:30:00`.
+            max_deletes: at most this many expire; default is no limit (option `snapshot.expire.limit` is for
+                expiry after commits).
+            dry_run: only return what would be deleted.
+
+        Raises:
+            InvalidInputError: the arguments contradict each other, or the table was opened at a version.
+            UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
+            OperationInProgressError: another process keeps changing tags or branches.
+        """
+        from paimon_spark.jobs.maintain import limits_of
+        from paimon_spark.maintenance.expiry import expire_snapshots
+
+        limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
+        return expire_snapshots(reopen_at_head(self), limits, dry_run=dry_run)
+
+    def expire_changelogs(
+        self,
+        retain_max: int | None = None,
+        *,
+        retain_min: int | None = None,
+        older_than: Moment | None = None,
+        max_deletes: int | None = None,
+        delete_all: bool = False,
+        dry_run: bool = False,
+    ) -> Removed:
+        """Expire old changelogs of expired snapshots, and delete the files that nothing else of the table needs.
+
+        Only tables whose changelogs outlive their snapshots have them (options `changelog.num-retained.max`,
+        `changelog.num-retained.min`, `changelog.time-retained`). The newest one is kept, and what consumers have yet
+        to read.
+
+        Args:
+            retain_max: at most this many changelogs and snapshots together are kept, however young.
+            retain_min: at least this many of the newest of both are kept, however old; 1 or more.
+            older_than: only changelogs made before this moment expire; as in `expire_snapshots`.
+            max_deletes: at most this many expire; default is no limit.
+            delete_all: expire all of them, whatever consumers, options and other arguments say.
+            dry_run: only return what would be deleted.
+
+        Raises:
+            As `expire_snapshots`.
+        """
+        from paimon_spark.jobs.maintain import limits_of
+        from paimon_spark.maintenance.expiry import expire_changelogs
+
+        limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
+        return expire_changelogs(reopen_at_head(self), limits, delete_all=delete_all, dry_run=dry_run)
+
+    def drop_partitions(self, partitions: Asked, *, dry_run: bool = False) -> DroppedPartitions:
+        """Remove the rows of whole partitions, by one commit. Their files stay while older snapshots need them.
+
+        Args:
+            partitions: values by partition column, all columns or some (then all partitions that have them), or text
+                such as `dt=2024-01-01,hr=5;dt=2024-01-02`, or several of both. None is null. A missing partition is
+                ignored.
+            dry_run: only return what would be deleted.
+
+        Raises:
+            InvalidInputError: the table has no partitions, or one is named wrongly.
+            CommitError: other commits won every attempt, or it is unknown whether the commit succeeded.
+        """
+        from paimon_spark.jobs.maintain import drop_partitions
+
+        return drop_partitions(self, partitions, dry_run=dry_run)
+
+    def expire_partitions(
+        self,
+        expiration_time: str | timedelta | None = None,
+        *,
+        timestamp_formatter: str | None = None,
+        timestamp_pattern: str | None = None,
+        expire_strategy: str | None = None,
+        max_expires: int | None = None,
+        dry_run: bool = False,
+    ) -> ExpiredPartitions:
+        """Drop the branch's old partitions by a commit; earlier snapshots, tags and other branches keep them.
+
+        Defaults are the table's options (`partition.expiration-time` and others).
+
+        Args:
+            expiration_time: age at which a partition goes, as in `30 d`.
+            timestamp_formatter: how times are written in partitions: a pattern of Java's DateTimeFormatter.
+            timestamp_pattern: how columns make a time, as in `$year-$month-$day`; default is the first column.
+            expire_strategy: `values-time`, the time that the values name, or `update-time`, that of the newest file.
+            max_expires: at most this many are dropped.
+            dry_run: only return what would be deleted.
+
+        Raises:
+            InvalidInputError: the table has no partitions, no age is known, or the table was opened at a version.
+            InvalidOptionError: an argument cannot be understood.
+            CommitError: other commits won every attempt, or it is unknown whether the commit succeeded.
+        """
+        from paimon_spark.jobs.maintain import expiration_options
+        from paimon_spark.maintenance.partitions import expire_partitions
+
+        options = expiration_options(
+            self, expiration_time, timestamp_formatter, timestamp_pattern, expire_strategy, max_expires
+        )
+        return expire_partitions(reopen_at_head(self, options), dry_run=dry_run)
+
+    def consumers(self) -> list[Consumer]:
+        """Consumers of the branch, sorted by name, with the snapshot that each reads next.
+
+        Raises:
+            CorruptFileError: a consumer's file cannot be read; says what to do.
+        """
+        from paimon_spark.maintenance.consumers import list_consumers
+
+        handle = reopen_at_head(self)
+        return ShownList(list_consumers(handle), f"Consumers of {handle.describe()}")
+
+    def reset_consumer(self, name: str, next_snapshot: int | None = None) -> Consumer | None:
+        """Set the next snapshot of a consumer of the branch, or remove it. Expiry keeps what it has yet to read.
+
+        Args:
+            name: of the consumer; a new one is made when there is none.
+            next_snapshot: id of the snapshot to read next; None removes the consumer.
+
+        Raises:
+            InvalidInputError: the name is invalid, or the snapshot is not live.
+            NotFoundError: there is no such consumer to remove.
+        """
+        from paimon_spark.maintenance.consumers import reset_consumer
+
+        return reset_consumer(reopen_at_head(self), name, next_snapshot)
+
+    def clear_consumers(self, including: str = ".*", excluding: str | None = None) -> tuple[str, ...]:
+        """Remove consumers whose whole name matches `including` and not `excluding`; returns their names.
+
+        Raises:
+            InvalidInputError: a text is not a regular expression.
+        """
+        from paimon_spark.maintenance.consumers import clear_consumers
+
+        return clear_consumers(reopen_at_head(self), including, excluding)
+
+    def remove_orphan_files(self, older_than: Moment | None = None, *, dry_run: bool = False) -> RemovedOrphans:
+        """Delete orphan files: those that no version of any branch names, left behind by failed jobs.
+
+        Args:
+            older_than: only files last changed before this moment; one day ago if none is given. Younger files may
+                belong to running writes.
+            dry_run: only return what would be deleted.
+
+        Raises:
+            InvalidInputError: the moment is not in the past.
+            UnsafeDeletionError, CorruptFileError: what is still needed cannot be determined; nothing was deleted.
+            OperationInProgressError: another process keeps changing tags or branches.
+        """
+        from paimon_spark.maintenance.orphan_files import remove_orphan_files
+
+        return remove_orphan_files(at_head(self), older_than_ms(self, older_than), dry_run=dry_run)
+
+    def purge(self, *, dry_run: bool = False) -> Removed:
+        """Delete everything but the definition: rows, history, changelogs, tags, consumers and branches.
+
+        One empty snapshot is kept. Orphan files are kept too: see `remove_orphan_files`.
+
+        Args:
+            dry_run: only return what would be deleted.
+
+        Raises:
+            InvalidInputError: this is a branch, or main falls back on a branch.
+            UnsafeDeletionError: what there is cannot be determined; nothing was deleted.
+            OperationInProgressError: another process keeps changing tags or branches.
+        """
+        from paimon_spark.maintenance.purge import purge
+
+        return purge(reopen_at_head(self), dry_run=dry_run)
+
+    def diff(self, old: str | int, new: str | int | None = None) -> Diff:
+        """Compare two versions: their files, columns and options.
+
+        Files are compared, not the rows in them, by metadata alone.
+
+        Args:
+            old: a version as `at` takes it: a tag, `snapshot.<id>`, `<branch>.<version>`, a snapshot id or a branch.
+            new: another one; None is this branch as it is now.
+
+        Raises:
+            NotFoundError: a version does not exist, or has expired.
+            InvalidInputError: the table was opened at a version, or is a system table.
+            CorruptFileError: metadata cannot be read.
+        """
+        from paimon_spark.versioning.compare import compare
+
+        return compare(reopen_at_head(self), str(old), None if new is None else str(new))
+
+    def status(self, *, doctor: bool = False) -> TableStatus:
+        """Status of the branch: head, live snapshots, refs, consumers, and what is due.
+
+        Args:
+            doctor: also look for problems, as `doctor` does.
+
+        Raises:
+            InvalidInputError: the table was opened at a version, or is a system table.
+            TableNotFoundError: it no longer exists.
+            CorruptFileError: metadata cannot be read.
+        """
+        from paimon_spark.versioning.status import read_status
+
+        return read_status(reopen_at_head(self), with_findings=doctor)
+
+    def history(self, limit: int | None = None, *, branch: str | None = None) -> History:
+        """The commits of all branches as a graph, newest first, with their tags and other refs.
+
+        They are sorted by commit time, but a commit always comes before its parent.
+
+        Args:
+            limit: at most this many commits, the newest ones; None is all.
+            branch: only the commits in the history of this branch; None: those of all branches.
+
+        Raises:
+            InvalidInputError: the table was opened at a version, or is a system table; the limit is not positive.
+            BranchNotFoundError: there is no such branch.
+            CorruptFileError: a snapshot or tag cannot be decoded.
+        """
+        from paimon_spark.lineage.provenance import JOB
+        from paimon_spark.versioning.log import read_log
+
+        if branch is not None:
+            on_branch(self, branch)
+        return read_log(reopen_at_head(self), limit, branch=branch, job_property=JOB)
+
+    def doctor(self, *, repair: bool = False) -> list[Finding]:
+        """Find problems of the table's refs: what other engines left or broke, and what nothing protects from them.
+
+        Reads metadata only: the refs, the manifest lists that they name, and one listing of each directory.
+
+        Args:
+            repair: repair what can be repaired without loss; the findings say what was.
+
+        Raises:
+            OperationInProgressError: with `repair`, another process keeps changing tags or branches.
+        """
+        from paimon_spark.versioning.doctor import run_doctor
+
+        handle = at_head(self)
+        return ShownList(run_doctor(handle, repair=repair), f"Doctor on table {handle.name}")

@@ -1,0 +1,394 @@
+"""Tags, savepoints, branches and rolling back, as methods of Table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal, overload
+
+from paimon_spark.jobs.branch_access import at_head, older_than_ms, reopen_at_head
+from paimon_spark.jobs.opened_table import OpenedTable
+
+if TYPE_CHECKING:
+    from paimon_spark.maintenance.removal import Removed
+    from paimon_spark.metadata.branches import Branch
+    from paimon_spark.metadata.tags import Savepoint, TagInfo
+    from paimon_spark.metadata.version import Moment
+    from paimon_spark.versioning.append_branch import Appended
+    from paimon_spark.versioning.auto_tags import AutoTags
+    from paimon_spark.versioning.merge import MergeResult
+    from paimon_spark.versioning.replace_main import ReplaceResult
+    from paimon_spark.versioning.rollback import Restored, RolledBack
+
+
+class TableRefs(OpenedTable):
+    """Methods of `Table` for tags, savepoints and branches."""
+
+    __slots__ = ()
+
+    def create_tag(
+        self,
+        name: str,
+        *,
+        snapshot_id: int | None = None,
+        time_retained: str | timedelta | None = None,
+        ignore_if_exists: bool = False,
+    ) -> TagInfo:
+        """Tag the head of the branch, or one of its snapshots. A tag keeps its files through expiry.
+
+        No data is read or copied. A snapshot that expired is taken from another tag of it.
+
+        Args:
+            name: not blank, not a number, without slashes, and not the text of another version.
+            snapshot_id: what to tag; None means the head.
+            time_retained: retention, as text such as `7 d` or a timedelta. None is option
+                `tag.default-time-retained`, which is for ever when it is not set.
+            ignore_if_exists: leave an existing tag as it is, and return it.
+
+        Raises:
+            InvalidInputError: the name or the time is refused, or the table was opened at a version.
+            TagAlreadyExistsError: there is such a tag.
+            SnapshotNotFoundError, SnapshotExpiredError: there is no such snapshot.
+            OperationInProgressError: another process keeps changing tags or branches.
+        """
+        from paimon_spark.versioning.tags import create_tag
+
+        handle = at_head(self)
+        return create_tag(
+            handle, name, snapshot_id=snapshot_id, time_retained=time_retained, ignore_if_exists=ignore_if_exists
+        )
+
+    @overload
+    def replace_tag(
+        self,
+        name: str,
+        *,
+        snapshot_id: int | None = None,
+        time_retained: str | timedelta | None = None,
+        dry_run: Literal[False] = False,
+    ) -> TagInfo: ...
+
+    @overload
+    def replace_tag(
+        self,
+        name: str,
+        *,
+        snapshot_id: int | None = None,
+        time_retained: str | timedelta | None = None,
+        dry_run: Literal[True],
+    ) -> Removed: ...
+
+    def replace_tag(
+        self,
+        name: str,
+        *,
+        snapshot_id: int | None = None,
+        time_retained: str | timedelta | None = None,
+        dry_run: bool = False,
+    ) -> TagInfo | Removed:
+        """Move a tag to the head, or to another snapshot, and delete files that only the old one needed.
+
+        Args:
+            name: of the tag.
+            snapshot_id: what to tag; None means the head.
+            time_retained: as in `create_tag`, but None is for ever, as in Paimon.
+            dry_run: only return what would be deleted, instead of the tag.
+
+        Raises:
+            TagNotFoundError: there is no such tag.
+            InvalidInputError: it is a savepoint or a guard tag.
+            UnsafeDeletionError: what else needs the old files cannot be determined; nothing was changed.
+            Others as `create_tag`.
+        """
+        from paimon_spark.versioning.tags import replace_tag
+
+        handle = at_head(self)
+        return replace_tag(handle, name, snapshot_id=snapshot_id, time_retained=time_retained, dry_run=dry_run)
+
+    def rename_tag(self, old: str, new: str) -> TagInfo:
+        """Rename a tag.
+
+        Raises:
+            TagNotFoundError: there is no tag `old`.
+            TagAlreadyExistsError: there is a tag `new`.
+            InvalidInputError: `new` is refused, or `old` is a savepoint or a guard tag.
+            OperationInProgressError: another process keeps changing tags or branches.
+        """
+        from paimon_spark.versioning.tags import rename_tag
+
+        return rename_tag(at_head(self), old, new)
+
+    def delete_tag(self, name: str | Sequence[str], *, dry_run: bool = False) -> Removed:
+        """Delete a tag, or several at once, and the files that nothing else of the table needs.
+
+        A branch that was created from the tag keeps its base.
+
+        Args:
+            name: of the tag or tags; text is always one name.
+            dry_run: only return what would be deleted.
+
+        Raises:
+            TagNotFoundError: there is no such tag; none was deleted.
+            InvalidInputError: it is a guard tag.
+            UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
+            OperationInProgressError: another process keeps changing tags or branches.
+        """
+        from paimon_spark.versioning.tags import delete_tags
+
+        return delete_tags(at_head(self), [name] if isinstance(name, str) else name, dry_run=dry_run)
+
+    def expire_tags(self, older_than: Moment | None = None, *, dry_run: bool = False) -> Removed:
+        """Delete expired tags, and the files that nothing else of the table needs.
+
+        Args:
+            older_than: tags created before this moment are deleted too, except guard tags and savepoints: a
+                datetime, epoch milliseconds, or text such as `2024-01-31 12:30:00`.
+            dry_run: only return what would be deleted.
+
+        Raises:
+            InvalidInputError: `older_than` is not a moment.
+            UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
+            OperationInProgressError: another process keeps changing tags or branches.
+        """
+        from paimon_spark.versioning.tags import expire_tags
+
+        return expire_tags(reopen_at_head(self), older_than_ms=older_than_ms(self, older_than), dry_run=dry_run)
+
+    def previous_tag(self, name: str) -> TagInfo | None:
+        """The tag of the last snapshot committed before that of tag `name`; None for the earliest.
+
+        Raises:
+            TagNotFoundError: there is no such tag.
+        """
+        from paimon_spark.versioning.tags import previous_tag
+
+        return previous_tag(reopen_at_head(self), name)
+
+    def next_tag(self, name: str) -> TagInfo | None:
+        """The tag of the first snapshot committed after that of tag `name`; None for the latest.
+
+        Raises:
+            TagNotFoundError: there is no such tag.
+        """
+        from paimon_spark.versioning.tags import next_tag
+
+        return next_tag(reopen_at_head(self), name)
+
+    def create_automatic_tags(self) -> AutoTags:
+        """Create the tags that are due by option `tag.automatic-creation`, as after a write.
+
+        Raises:
+            InvalidOptionError: an option of automatic tags has a bad value.
+            UnsafeDeletionError: a tag beyond `tag.num-retained-max` cannot be deleted; nothing was changed.
+            OperationInProgressError: another process keeps changing tags or branches.
+        """
+        from paimon_spark.versioning.auto_tags import create_automatic_tags
+
+        return create_automatic_tags(reopen_at_head(self))
+
+    def create_savepoint(self) -> Savepoint:
+        """Compact the branch fully and keep the resulting snapshot until the savepoint is deleted.
+
+        It is the tag `savepoint-<id>`, which every Paimon engine respects. When nothing was written since the last
+        savepoint, that one is returned. Large tables are compacted by a Spark job when this process has a session.
+
+        Raises:
+            SnapshotNotFoundError: the branch has no snapshot yet.
+            UnsupportedFeatureError: the table cannot be compacted.
+            CommitError: other commits won every attempt.
+            OperationInProgressError: another process keeps changing tags or branches.
+        """
+        from paimon_spark.jobs.compaction import compact_fully
+        from paimon_spark.versioning.savepoints import create_savepoint
+
+        return create_savepoint(at_head(self), compact=compact_fully)
+
+    def delete_savepoint(self, savepoint_id: int, *, dry_run: bool = False) -> Removed:
+        """Delete a savepoint, and the files that nothing else of the table needs.
+
+        Args:
+            savepoint_id: its id, which is that of its snapshot.
+            dry_run: only return what would be deleted.
+
+        Raises:
+            SavepointNotFoundError: there is no savepoint of this id.
+            UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
+            OperationInProgressError: another process keeps changing tags or branches.
+        """
+        from paimon_spark.versioning.savepoints import delete_savepoint
+
+        return delete_savepoint(at_head(self), savepoint_id, dry_run=dry_run)
+
+    def rollback_to(self, version: str | int, *, dry_run: bool = False) -> RolledBack:
+        """Roll the branch back to a version; later snapshots, tags and savepoints of the branch are deleted.
+
+        Files that nothing else of the table needs are deleted too. Schemas and consumers stay. Branches created from
+        later snapshots stay whole.
+
+        Args:
+            version: a snapshot id, or text as in `at` that means a snapshot of this branch.
+            dry_run: only return what would be deleted.
+
+        Raises:
+            NotFoundError: there is no such version.
+            InvalidInputError: it is on another branch, or not in the history of this one.
+            UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
+            OperationInProgressError: another process keeps changing tags or branches.
+        """
+        from paimon_spark.versioning.rollback import rollback_to
+
+        return rollback_to(at_head(self), version, dry_run=dry_run)
+
+    def rollback_to_as_latest(self, version: str | int) -> Restored:
+        """Restore the state of an earlier version by a new snapshot; the history is kept.
+
+        Args:
+            version: a snapshot id, or text as in `at` that means a snapshot of this branch.
+
+        Raises:
+            NotFoundError: there is no such version.
+            InvalidInputError: it is on another branch.
+            CommitError: other commits won every attempt, or it is unknown whether the commit succeeded.
+            OperationInProgressError: another process keeps changing tags or branches.
+        """
+        from paimon_spark.versioning.rollback import rollback_to_as_latest
+
+        return rollback_to_as_latest(at_head(self), version)
+
+    def create_branch(
+        self, name: str, *, tag: str | None = None, snapshot_id: int | None = None, ignore_if_exists: bool = False
+    ) -> Branch:
+        """Create a branch from a tag or snapshot of this branch, or an empty one with its schemas.
+
+        No data is read or copied. A guard tag keeps the base from expiry, also by other engines.
+
+        Args:
+            name: not blank, not a number, without dots and slashes, and not a keyword of versions.
+            tag: the tag to start from.
+            snapshot_id: the snapshot to start from; it may have expired when a tag keeps it.
+            ignore_if_exists: leave an existing branch as it is.
+
+        Raises:
+            InvalidInputError: the name is invalid, or tag and snapshot differ.
+            BranchAlreadyExistsError: there is such a branch, or what another engine left of one.
+            TagNotFoundError, SnapshotNotFoundError, SnapshotExpiredError: there is no such tag or snapshot.
+            OperationInProgressError: another process keeps changing tags or branches.
+        """
+        from paimon_spark.versioning.branches import create_branch
+
+        return create_branch(at_head(self), name, tag=tag, snapshot_id=snapshot_id, ignore_if_exists=ignore_if_exists)
+
+    def rename_branch(self, old: str, new: str) -> None:
+        """Rename a branch of the table. Jobs on the old name fail with BranchNotFoundError.
+
+        Raises:
+            BranchNotFoundError: there is no branch `old`.
+            BranchAlreadyExistsError: there is a branch `new`.
+            InvalidInputError: a name is refused, `old` is main, or an option of another branch names it.
+            OperationInProgressError: another process keeps changing tags or branches.
+        """
+        from paimon_spark.versioning.branches import rename_branch
+
+        rename_branch(at_head(self), old, new)
+
+    def delete_branch(self, name: str, *, dry_run: bool = False) -> Removed:
+        """Delete a branch of the table, and the files that only it used. Branches created from it stay whole.
+
+        Args:
+            name: of the branch.
+            dry_run: only return what would be deleted.
+
+        Raises:
+            BranchNotFoundError: there is no such branch.
+            InvalidInputError: it is main, or an option of another branch names it.
+            UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
+            OperationInProgressError: another process keeps changing tags or branches.
+        """
+        from paimon_spark.versioning.branches import delete_branch
+
+        return delete_branch(at_head(self), name, dry_run=dry_run)
+
+    def append_branch(self, source: str, target: str = "main") -> Appended:
+        """Add the files appended to branch `source` since it was created to `target`, as one snapshot.
+
+        Append tables only, and both branches must have had only appends since they diverged.
+
+        Raises:
+            BranchNotFoundError: there is no such branch.
+            InvalidInputError: the branches are the same, empty, of different columns, or were not only appended to.
+            UnsupportedFeatureError: the table has primary keys or data evolution.
+            CommitError: the snapshot was not created.
+        """
+        from paimon_spark.versioning.append_branch import append_branch
+
+        return append_branch(at_head(self), source, target)
+
+    def merge_branch(
+        self, name: str, *, snapshot: int | str | None = None, backup: bool = True, dry_run: bool = False
+    ) -> MergeResult:
+        """Publish a branch as main: its snapshots, tags and schemas after the fork replace main's.
+
+        Unless `backup` is False, what main has after the fork is kept as a branch, which the result names. Readers see
+        main before or after the merge; concurrent commits to main fail with a conflict, or are kept. The branch stays,
+        independent, and may be merged again. Consumers of main stay as they are.
+
+        When main already has every commit of the branch, nothing changes and the result says `already_merged`: so a
+        merge may be repeated while main goes on.
+
+        Args:
+            name: the branch.
+            snapshot: a snapshot id, tag or version of the branch: publish up to that.
+            backup: keep what main loses as a branch. Without it, files that nothing else needs are deleted.
+            dry_run: only return what would move, be discarded and be deleted.
+
+        Raises:
+            BranchNotFoundError: there is no such branch.
+            InvalidInputError: the branch is empty, or main itself; this is not main; the snapshot is not one of the
+                branch after the fork.
+            OperationInProgressError: another process is changing tags or branches.
+            UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
+        """
+        from paimon_spark.versioning.merge import merge_branch
+
+        return merge_branch(at_head(self), name, snapshot=snapshot, backup=backup, dry_run=dry_run)
+
+    def fast_forward(
+        self, name: str, *, snapshot: int | str | None = None, backup: bool = True, dry_run: bool = False
+    ) -> MergeResult:
+        """Make main equal to a branch, as Paimon's fast-forward does, even when that takes main back.
+
+        Differs from `merge_branch` where main has every commit of the branch and more: main goes back to the branch's
+        head, and what it had after that is kept as a branch, unless `backup` is False. Main also gets the branch's
+        tags from before the fork, where their names are free.
+
+        Args:
+            name: the branch.
+            snapshot: a snapshot id, tag or version of the branch: main ends there.
+            backup: keep what main loses as a branch. Without it, files that nothing else needs are deleted.
+            dry_run: only return what would move, be discarded and be deleted.
+
+        Raises:
+            As `merge_branch`. A branch without snapshots is refused, as in Paimon.
+        """
+        from paimon_spark.versioning.merge import merge_branch
+
+        return merge_branch(at_head(self), name, snapshot=snapshot, backup=backup, dry_run=dry_run, takes_back=True)
+
+    def replace_main(self, name: str, *, backup: bool = True, dry_run: bool = False) -> ReplaceResult:
+        """Replace main by a branch: what it needs of the former main is copied, and the former main is deleted.
+
+        Jobs on the branch go on, and its own name keeps working. What the former main had after the fork is kept as a
+        branch unless `backup` is False. Java Paimon 0.9 and newer does not read the file `MAIN-BRANCH`, and no longer
+        finds a main in this table; the result says so.
+
+        Args:
+            name: the branch.
+            backup: keep what the former main had after the fork.
+            dry_run: only return what would be copied, discarded and deleted.
+
+        Raises:
+            As `merge_branch`.
+        """
+        from paimon_spark.versioning.replace_main import replace_main
+
+        return replace_main(at_head(self), name, backup=backup, dry_run=dry_run)

@@ -1,0 +1,140 @@
+"""Exit codes of errors, and their text or JSON on stderr."""
+
+from __future__ import annotations
+
+import json
+from enum import IntEnum
+
+from paimon_spark.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    CommitRetriesExhaustedError,
+    HistoryChangedError,
+    InvalidInputError,
+    LineageError,
+    NotFoundError,
+    OperationInProgressError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
+from paimon_spark.operations.answer import plain
+from paimon_spark.operations.text import safe
+
+
+class Exit(IntEnum):
+    """Exit codes."""
+
+    DONE = 0
+    FOUND = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    CONFLICT = 4
+    STORE = 5
+    BUG = 70
+    INTERRUPTED = 130
+    CLOSED = 141
+
+
+EXIT_CODES = {
+    Exit.DONE: "success; `diff`: no differences; `doctor`: no findings",
+    Exit.FOUND: "`diff`: differences; `doctor`: findings",
+    Exit.USAGE: "wrong usage, unsupported, or not confirmed",
+    Exit.NOT_FOUND: "a table, branch, tag, snapshot or anything else that was named does not exist",
+    Exit.CONFLICT: "conflict with another process: the same command may succeed later",
+    Exit.STORE: "the store failed, or a file in it is missing or damaged",
+    Exit.BUG: "a bug of this program; `--verbose` shows the traceback",
+    Exit.INTERRUPTED: "interrupted by Ctrl-C",
+    Exit.CLOSED: "the reader of the output closed it",
+}
+"""What each code means."""
+
+
+class NoWarehouseError(NotFoundError):
+    """The directory of the warehouse does not exist."""
+
+    kind = "warehouse-not-found"
+
+
+class NotConfirmedError(PaimonError):
+    """A command that deletes something was not confirmed, and changed nothing."""
+
+    kind = "not-confirmed"
+
+
+def exit_code(error: BaseException) -> Exit:
+    """The exit code of an error."""
+    match error:
+        case KeyboardInterrupt():
+            return Exit.INTERRUPTED
+        case BrokenPipeError():
+            return Exit.CLOSED
+        case NotFoundError():
+            return Exit.NOT_FOUND
+        case CommitConflictError() | CommitRetriesExhaustedError() | OperationInProgressError() | HistoryChangedError():
+            return Exit.CONFLICT
+        case (
+            InvalidInputError()
+            | AlreadyExistsError()
+            | UnsupportedFeatureError()
+            | LineageError()
+            | NotConfirmedError()
+        ):
+            return Exit.USAGE
+        case PaimonError() | OSError():
+            return Exit.STORE
+        case _:
+            return Exit.USAGE if _is_of_spark(error) else Exit.BUG
+
+
+def error_text(error: BaseException, as_json: bool) -> str:
+    """The error as stderr shows it."""
+    if as_json:
+        context = plain(error.context) if isinstance(error, PaimonError) else {}
+        return json.dumps({"error": {"kind": _kind(error), "message": _message(error), "context": context}})
+    return "\n".join(("" if i else "error: ") + safe(line) for i, line in enumerate(_message(error).splitlines()))
+
+
+def _kind(error: BaseException) -> str:
+    match error:
+        case PaimonError():
+            return error.kind
+        case KeyboardInterrupt():
+            return "interrupted"
+        case OSError():
+            return "storage-error"
+        case _:
+            return "spark-error" if _is_of_spark(error) else "internal-error"
+
+
+_IN_A_SHELL = (
+    ("ignore_if_exists=True", "--if-not-exists"),
+    ("cascade=True", "--cascade"),
+    ("replace_tag moves it, delete_tag deletes it", "`tag replace` moves it, `tag delete` deletes it"),
+)
+"""Advice of the library for Python, and the same for a shell."""
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    text = str(error).strip()
+    for of_python, of_shell in _IN_A_SHELL if isinstance(error, PaimonError) else ():
+        text = text.replace(of_python, of_shell)
+    if _is_of_spark(error):
+        return text.split("\n\nJVM stacktrace", 1)[0].split("\nJVM stacktrace", 1)[0]
+    if isinstance(error, PaimonError | OSError) and text:
+        return text
+    return f"{type(error).__name__}: {text}; --verbose shows the traceback"
+
+
+def raised_in_spark(error: BaseException) -> BaseException:
+    """The error of this package that an error of Spark wraps, else the error itself."""
+    if not _is_of_spark(error):
+        return error
+    from paimon_spark.sql.queries.errors import raised_in
+
+    return raised_in(error) or error
+
+
+def _is_of_spark(error: BaseException) -> bool:
+    return any(t.__module__.startswith("pyspark.errors") for t in type(error).__mro__)

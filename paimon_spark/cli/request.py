@@ -1,0 +1,179 @@
+"""One run of a command: its catalog, its table, and its confirmation."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from paimon_spark.cli.exit_codes import NotConfirmedError, NoWarehouseError
+from paimon_spark.errors import NotFoundError, TableNotFoundError
+from paimon_spark.operations.answer import Answer, rows
+from paimon_spark.operations.operation import Operation, Request, UsageError
+from paimon_spark.operations.text import safe
+from paimon_spark.options.known import is_storage_option
+from paimon_spark.options.location import configured, is_name, split_suffix
+
+if TYPE_CHECKING:
+    from paimon_spark.api.catalog import Catalog
+    from paimon_spark.api.table import Table
+
+_NO_WAREHOUSE: Final = (
+    "no warehouse is given; give --warehouse, set PAIMON_WAREHOUSE, or write warehouse = '…' into "
+    "~/.config/paimon-spark/config.toml"
+)
+
+
+class CommandRequest(Request):
+    """The arguments of one command line."""
+
+    _opened: Table | None = None
+
+    @property
+    def warehouse(self) -> str | None:
+        """The warehouse given or configured."""
+        return self["warehouse"] or configured().get("warehouse")
+
+    def catalog(self, *, may_create: bool = False) -> Catalog:
+        """The catalog of the warehouse. Raises UsageError: none is known; NoWarehouseError: no such directory."""
+        from paimon_spark.api.catalog import load_catalog
+
+        if self.warehouse is None:
+            raise UsageError(f"{self.caller}: {_NO_WAREHOUSE}", option="warehouse")
+        catalog = load_catalog(self.warehouse, **{k: v for k, v in self["option"] or () if is_storage_option(k)})
+        if not may_create and not _exists(catalog) and not self["quiet"]:
+            print(
+                f"warning: warehouse {safe(catalog.warehouse)} is empty: the store has no object under it; check the "
+                "bucket and the path",
+                file=sys.stderr,
+            )
+        return catalog
+
+    @property
+    def table_text(self) -> str:
+        given = self["table"]
+        if self["path"]:
+            if given or self["database"]:
+                raise UsageError(f"{self.caller}: the table is given twice, by --path and by name; give one of them")
+            return str(self["path"])
+        if not self["database"]:
+            return str(given)
+        bare, dollar, rest = str(given).partition("$")
+        return f"`{self['database']}`.`{bare}`{dollar}{rest}"
+
+    def table_name(self, text: str) -> str:
+        return text
+
+    def table(self, text: str | None = None) -> Table:
+        """The table that the command is about, on the branch given, or another one.
+
+        Raises UsageError: no warehouse is known; TableNotFoundError: none such; the nearest names are offered.
+        """
+        if text is not None:
+            return self._load(text)
+        if self._opened is None:
+            self._opened = self._load(self.table_text)
+        return self._opened
+
+    def _load(self, text: str) -> Table:
+        from paimon_spark.api.table import load
+
+        options = dict(self["option"] or ())
+        if self["on_branch"]:
+            options["branch"] = str(self["on_branch"])
+        bare, warehouse = split_suffix(text)[0], self.warehouse
+        if warehouse is not None:
+            options["warehouse"] = warehouse
+        elif is_name(bare) and not os.path.exists(bare):
+            raise UsageError(f"table {bare}: {_NO_WAREHOUSE}, or name the table by its path", option="warehouse")
+        try:
+            return load(text, options)
+        except TableNotFoundError as e:
+            raise self._with_nearest(bare, e) from e
+
+    def _with_nearest(self, name: str, error: TableNotFoundError) -> NotFoundError:
+        """The error with the nearest names."""
+        if is_name(name):
+            if self.warehouse is not None:
+                try:
+                    self.catalog().table(name)
+                except NotFoundError as better:
+                    return better
+            return error
+        if os.path.exists(name) or set(name) & set("/\\:"):
+            return error
+        near = ""
+        if self.warehouse is not None:
+            catalog = self.catalog()
+            databases = catalog.list_databases()
+            tables = [f"{d}.{t}" for d in databases for t in catalog.list_tables(d) if name in (d, t)]
+            near = f"; the databases of warehouse {self.warehouse} are {', '.join(databases) or 'none'}"
+            near = f"; did you mean {', '.join(tables[:10])}?" if tables else near
+        return TableNotFoundError(
+            f"there is no table {name!r}: a table is named database.table, or by a path, and there is no such path here"
+            f"{near}",
+            table=name,
+        )
+
+
+def answer(operation: Operation, call: CommandRequest) -> Answer:
+    """Run an operation, after confirmation where it deletes something. Raises NotConfirmedError."""
+    request: Request = call.planned() if call["dry_run"] else call
+    question = None if operation.question is None or call["dry_run"] or call["yes"] else operation.question(call)
+    if question is not None:
+        would = _shown(operation, call.planned())
+        if not call["json"] or sys.stdin.isatty():
+            for line in would.text(None):
+                print(line, file=sys.stderr)
+        _confirm(question, would.data)
+    return _shown(operation, request)
+
+
+def _shown(operation: Operation, request: Request) -> Answer:
+    result = operation.run(request)
+    shown = None if operation.show is None else operation.show(request, result)
+    if shown is None:
+        return rows_answer(operation.result, list(operation.rows(request, result)))
+    return shown
+
+
+def rows_answer(columns: str, found: list[Any], empty: str = "no rows") -> Answer:
+    """Rows of a procedure; `columns` is DDL."""
+    from paimon_spark.metadata.definition.ddl import row_type
+
+    return rows(row_type(columns).names, found, empty=empty)
+
+
+def _confirm(question: str, would: Any) -> None:
+    if not sys.stdin.isatty():
+        raise NotConfirmedError(
+            f"{question}: nothing was changed: no terminal to confirm on; pass --yes, or --dry-run to see what would "
+            "be done",
+            would=would,
+        )
+    print(f"{safe(question)}? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise NotConfirmedError(f"{question}: nothing was changed")
+
+
+def _exists(catalog: Catalog) -> bool:
+    """Whether the warehouse exists: a misspelt path must not look like a warehouse without tables.
+
+    An object store has no directories, so that a warehouse without databases cannot be told from a missing one. Raises
+    NoWarehouseError: the file system has directories, and there is none.
+    """
+    from paimon_spark.storage.fsspec_write import has_directories
+    from paimon_spark.storage.urls import open_store, split_url
+
+    where = catalog.warehouse
+    store, root = open_store(where, catalog.options)
+    if store.exists(root):
+        return True
+    scheme = split_url(where)[0]
+    if scheme == "file" or has_directories("s3" if scheme in ("s3a", "s3n") else scheme):
+        raise NoWarehouseError(
+            f"there is no warehouse at {where}: {store.url(root)} does not exist; check the path, or create the "
+            "warehouse with its first database: paimon-spark database create NAME",
+            warehouse=where,
+        )
+    return False

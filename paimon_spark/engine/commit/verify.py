@@ -1,0 +1,289 @@
+"""Verify after publishing a snapshot that its branch still has the same history.
+
+Commits take no lock. An operation that replaces the history of a branch (a merge, replacing main, rolling back,
+deleting or renaming a branch) reads the branch, writes its plan to the journal, and carries it out. A commit made after
+that read would be lost silently, so the committer checks afterwards, in this order:
+
+1. the journal in `intent/`: when its plan names this snapshot, the commit counts, and goes where the plan says; when
+   the plan changes the branch without it, the commit is taken back;
+2. the branch: MAIN-BRANCH, the snapshot itself, and the one that it was made on.
+
+An operation journalled after 1 has read the snapshot; one that ended before 1 shows in 2.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from paimon_spark.errors import (
+    CommitConflictError,
+    CommitError,
+    CommitOutcomeUnknownError,
+    CorruptFileError,
+)
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.metadata.branches import same_snapshot
+from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
+from paimon_spark.metadata.journal.change import (
+    Delete,
+    DeleteFiles,
+    DeleteTree,
+    IfSnapshots,
+    Put,
+    PutNew,
+    RenameTree,
+    SetAside,
+    Step,
+    TableChange,
+    find_change,
+    relative_path,
+    written_texts,
+)
+from paimon_spark.metadata.journal.lock import LockFile, find_lock
+from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SNAPSHOT_PREFIX, Layout
+from paimon_spark.metadata.retry import Clock
+from paimon_spark.metadata.schemas import list_schema_ids
+from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_hint
+from paimon_spark.metadata.tags import list_tags
+
+_LOG = logging.getLogger(__name__)
+
+REPLACING: Final = frozenset(
+    (
+        "merge-branch",
+        "replace-main",
+        "keep-late-commits",
+        "rollback",
+        "delete-branch",
+        "undo-create-branch",
+        "rename-branch",
+    )
+)
+"""Kinds of operations that give a branch another history."""
+_LONGEST_MS: Final = 60_000
+"""How long to wait for the journal of an operation."""
+_FIRST_WAIT_S: Final = 0.01
+_LAST_WAIT_S: Final = 0.5
+
+
+def verify_committed(handle: TableHandle, made: Snapshot, base: Snapshot | None, clock: Clock) -> bool:
+    """Verify that the branch still has a snapshot just made; remove it where it does not.
+
+    Args:
+        handle: the branch committed to.
+        made: the new snapshot.
+        base: the head it was made on.
+        clock: clock and sleep.
+
+    Returns:
+        True as a rule. False when the snapshot counts, but the branch has another history now: its place is on the
+        branch that keeps the former one, or it was taken away on purpose.
+
+    Raises:
+        CommitConflictError: the branch was given another history meanwhile; the snapshot is gone again.
+        CommitOutcomeUnknownError: it cannot be told, or not be taken back.
+    """
+    wait_s = _FIRST_WAIT_S
+    while True:
+        try:
+            return _look(handle, made, base, clock)
+        except CommitError:
+            raise
+        except Exception as e:  # the snapshot is there, and no file of it may go
+            if wait_s > _LAST_WAIT_S:
+                raise _unknown(handle, made, f"the branch cannot be read ({e})") from e
+        clock.sleep(wait_s)
+        wait_s *= 3
+
+
+def _look(handle: TableHandle, made: Snapshot, base: Snapshot | None, clock: Clock) -> bool:
+    """As `verify_committed`. Safe to repeat."""
+    plan = _announced(handle, made, clock)
+    if plan is not None:
+        if _includes(plan, made):
+            return False
+        return _take_back(handle, made, clock, is_replaced=_replaces(plan, handle, made))
+    return _is_in_place(handle, made, base) or _take_back(handle, made, clock, is_replaced=False)
+
+
+def _announced(handle: TableHandle, made: Snapshot, clock: Clock) -> TableChange | None:
+    """The journal of an operation that changes the history of the handle's branch; None when there is none."""
+    for _ in _waiting(clock):
+        lock = _find_lock(handle)
+        if lock is None or lock.kind not in REPLACING:
+            return None
+        try:
+            change = find_change(handle, lock.owner)
+        except CorruptFileError:
+            return None
+        if change is not None:
+            return change if _touches(change, handle, made) else None
+    raise _unknown(handle, made, "another process is changing the branch's history, and wrote no journal")
+
+
+def _touches(change: TableChange, handle: TableHandle, made: Snapshot) -> bool:
+    """Whether a step changes this snapshot or the one before in the branch, or the branch that main refers to."""
+    layout = handle.layout
+    directory = layout.branch_root.removeprefix(layout.root).lstrip("/")
+    snapshots = relative_path(handle, layout.snapshot_dir)
+    for path in (path for step in change.steps for path in _changed_paths(step)):
+        number = path.removeprefix(f"{snapshots}/{SNAPSHOT_PREFIX}")
+        if path in (directory, snapshots) or (number != path and number.isdigit() and int(number) >= made.id - 1):
+            return True
+        if layout.branch == MAIN and f"{layout.root}/{path}" == layout.main_branch_file:
+            return True
+    return False
+
+
+def _changed_paths(step: Step) -> Sequence[str]:
+    match step:
+        case Put(path) | PutNew(path) | Delete(path):
+            return (path,)
+        case DeleteFiles(paths):
+            return paths
+        case DeleteTree(directory) | IfSnapshots(directory):
+            return (directory,)
+        case SetAside(old, new) | RenameTree(old, new):
+            return old, new
+
+
+def _replaces(change: TableChange, handle: TableHandle, made: Snapshot) -> bool:
+    """Whether the change puts another snapshot in the place of this one."""
+    path = relative_path(handle, handle.layout.snapshot_path(made.id))
+    return any(isinstance(step, (Put, PutNew)) and step.path == path for step in change.steps)
+
+
+def _includes(change: TableChange, made: Snapshot) -> bool:
+    """Whether the change was planned with the snapshot. Names of manifest lists are never used twice."""
+    name = made.delta_manifest_list
+    return any(name in text for text in written_texts(change.steps)) or any(
+        root.snapshot.delta_manifest_list == name for root in change.released
+    )
+
+
+def _find_lock(handle: TableHandle) -> LockFile | None:
+    """Read the lock; None also if it is unreadable, which operations on refs report."""
+    try:
+        return find_lock(handle)
+    except CorruptFileError:
+        return None
+
+
+def _is_in_place(handle: TableHandle, made: Snapshot, base: Snapshot | None) -> bool:
+    layout = handle.layout
+    if layout.branch == MAIN and read_main_branch(handle.store, layout.root) != layout.main_branch:
+        return False
+    own = find_snapshot(handle, made.id)
+    if own is None:
+        # It expired after later commits, or was removed.
+        return made.id < min(list_snapshot_ids(handle), default=0)
+    if not same_snapshot(own, made):
+        return False
+    before = None if base is None else find_snapshot(handle, base.id)
+    if base is not None and before is not None:
+        return same_snapshot(before, base)
+    # The first snapshot, or one whose base has expired by now, which older ones do before.
+    has_schema = bool(list_schema_ids(handle.store, layout))
+    return has_schema and (base is None or not any(i < base.id for i in list_snapshot_ids(handle)))
+
+
+def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: bool) -> bool:
+    """Remove the snapshot again; False when it is kept on another branch, where it was moved meanwhile.
+
+    When it `is_replaced`, the running operation writes another file there, which must not be deleted.
+    """
+    for _ in _waiting(clock):
+        if not _is_ours(handle, made):
+            break
+        # Snapshots that others made on it are removed first: by them, or with the branch.
+        if not is_replaced and find_snapshot(handle, made.id + 1) is None:
+            handle.store.delete(handle.layout.snapshot_path(made.id))
+            break
+    else:
+        raise _unknown(
+            handle,
+            made,
+            "another process is changing the branch's history, and does not finish"
+            if is_replaced
+            else "others have committed after it; look at the table with doctor()",
+        )
+    if not is_replaced:
+        _mend_hints(handle, made)
+    if _is_elsewhere(handle, made):
+        return False
+    # Check again once the operation has ended: a commit reported as failed is written again.
+    _until_over(handle, clock)
+    if _is_elsewhere(handle, made):
+        return False
+    raise CommitConflictError(
+        f"{handle.describe()} was given another history (a merge, a roll-back, another main) while snapshot {made.id} "
+        "was committed to it. Nothing was committed; open the table again and write again",
+        table=handle.name,
+        branch=handle.branch,
+        snapshot_id=made.id,
+    )
+
+
+def _until_over(handle: TableHandle, clock: Clock) -> None:
+    for _ in _waiting(clock):
+        lock = _find_lock(handle)
+        if lock is None or lock.kind not in REPLACING:
+            return
+
+
+def _is_ours(handle: TableHandle, made: Snapshot) -> bool:
+    found = find_snapshot(handle, made.id)
+    return found is not None and same_snapshot(found, made)
+
+
+def _is_elsewhere(handle: TableHandle, made: Snapshot) -> bool:
+    """Whether any branch has the snapshot, in a snapshot or tag file."""
+    store, root = handle.store, handle.layout.root
+    own = Layout(root)
+    for name in (MAIN, *branch_names(store, own)):
+        branch = TableHandle(store, Layout(root).with_branch(name), handle.name, handle.schema, handle.options)
+        tags = [tag.snapshot for tag in list_tags(branch)]
+        found = find_snapshot(branch, made.id)
+        if any(same_snapshot(s, made) for s in (*tags, *([] if found is None else [found]))):
+            return True
+    return False
+
+
+def _mend_hints(handle: TableHandle, made: Snapshot) -> None:
+    """Correct hints to the removed snapshot: other engines trust them."""
+    ids = list_snapshot_ids(handle)
+    for name in (LATEST, EARLIEST):
+        path = f"{handle.layout.snapshot_dir}/{name}"
+        if made.id in ids or read_hint(handle.store, path) != made.id:
+            continue
+        if ids:
+            handle.store.write(path, str(ids[-1 if name == LATEST else 0]).encode())
+        else:
+            handle.store.delete(path)
+
+
+def _waiting(clock: Clock) -> Iterator[None]:
+    """Yield at once, then after growing waits, until the time is up."""
+    started, wait_s = clock.clock_ms(), _FIRST_WAIT_S
+    while True:
+        yield
+        if clock.clock_ms() - started > _LONGEST_MS:
+            return
+        clock.sleep(wait_s)
+        wait_s = min(2 * wait_s, _LAST_WAIT_S)
+
+
+def _unknown(handle: TableHandle, made: Snapshot, why: str) -> CommitOutcomeUnknownError:
+    path = handle.store.url(handle.layout.snapshot_path(made.id))
+    return CommitOutcomeUnknownError(
+        f"cannot tell whether snapshot {made.id} of {handle.describe()} is committed: {why}. Before writing again, "
+        f"look at {path}: if its uuid is {made.uuid}, and the snapshot before is there, the commit succeeded; until "
+        "then no file of the commit may be deleted",
+        table=handle.name,
+        branch=handle.branch,
+        snapshot_id=made.id,
+        uuid=made.uuid,
+        path=path,
+    )

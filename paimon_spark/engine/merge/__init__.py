@@ -1,0 +1,19 @@
+"""Merge sorted runs of primary-key tables: sorted Arrow batches in, merged batches out.
+
+runs.py                  sections and sorted runs of files (interval partition)
+ordering.py              columns → integer words in Java's order; stable sorting of rows
+key_value.py             rows grouped by key
+sorted_merge.py          sorted runs → windows of complete keys → merged batches, in bounded memory; key masks
+spill.py                 batches spilled to local disk
+functions.py             merge engines that keep one row, and the choice of an engine by the table's options
+partial_update.py        the partial-update engine with sequence groups
+partial_update_exact.py  the same row by row, for keys with deletes
+aggregators.py           the aggregation engine, and aggregate functions on whole columns
+aggregators_exact.py     aggregate functions value by value
+exact_values.py          columns as Python values, compared as in Java; sketches and bitmaps
+changelog.py             differences of two merged states; changelogs of compactions
+
+No files are read or written here.
+
+Source: Java `mergetree/**`.
+"""

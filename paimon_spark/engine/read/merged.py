@@ -1,0 +1,387 @@
+"""Merge on read: merge the files of a bucket by key, and compare two merged states.
+
+Sections of files with overlapping keys follow each other in key order. A section with one sorted run needs no merge. If
+the merge engine keeps whole rows and the keys fit a budget, a key mask is computed and the files stream through it;
+otherwise windows of keys are merged.
+
+Source: Java `operation/MergeFileSplitRead`, `table/source/splitread/IncrementalDiffSplitRead`,
+`table/source/splitread/IncrementalChangelogReadProvider`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.engine.merge.changelog import AFTER, BEFORE, Difference
+from paimon_spark.engine.merge.functions import create_merge_function
+from paimon_spark.engine.merge.key_value import AGE, LEVEL, concat, constant_int32, is_retract
+from paimon_spark.engine.merge.runs import Section, competing_levels, key_ranks, oldest_first, sections
+from paimon_spark.engine.merge.sorted_merge import MergePlan, SequenceField, batches_of, merge_runs, surviving_rows
+from paimon_spark.engine.merge.spill import spilled
+from paimon_spark.engine.read.file_reader import KIND_FIELD, SYSTEM_FIELDS, iter_file
+from paimon_spark.engine.read.metadata_columns import output_schema, with_kind
+from paimon_spark.engine.read.raw import kind_symbols, read_changes
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
+from paimon_spark.errors import DataError, UnsupportedFeatureError
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import record_batch
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.options.core import MergeEngine
+from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
+from paimon_spark.types import VALUE_KIND, BinaryType, CharType, DataField, RowKind
+
+_RUN_ROWS: Final = 32768
+"""Rows of a run that a window holds at most; more is not faster."""
+_WINDOW_BYTES: Final = 96 << 20
+"""Decoded bytes a window may hold, as estimated from file sizes."""
+_EXPANSION: Final = 4
+"""How much larger rows are decoded than in files; a cautious estimate."""
+_MOST_OPEN: Final = 16
+"""Runs whose files stay open during a merge; each costs pages and dictionaries of all its columns."""
+_MASK_ROWS: Final = 4 << 20
+_MASK_ROWS_TEXT: Final = 3 << 19
+"""Rows of a section up to which its keys are held at once; fewer when keys have no fixed width."""
+
+
+def read_merged(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    """The merged rows of a split whose mode is MERGE; each of its files may hold any key.
+
+    Batches have `output_schema(request)`: with `request.with_row_kind` kinds are in front and merged rows of kind
+    -U and -D stay. The predicate skips row groups where that cannot change the result; rows that do not match
+    it still come out.
+
+    Raises:
+        CorruptFileError: names the file that cannot be read.
+        DataError: rows cannot be merged as the table demands (overflow, a retract that is refused).
+        InvalidOptionError: options of the merge engine contradict each other.
+        UnsupportedFeatureError: the engine needs something this package does not know.
+    """
+    merge = _SplitMerge(request, split, request.columns, request.with_row_kind, False)
+    return _finished(request, split, merge.batches())
+
+
+def read_diff(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    """The difference of `split.before_files` and `split.files`, both merged; sorted by key.
+
+    Rows that came or changed are the rows after. With `request.with_row_kind` rows that went come too, as -D.
+    Rows are compared in all columns. Batches and errors are those of `read_merged`.
+    """
+    return _finished(request, split, _diff(request, split))
+
+
+def _finished(request: ReadRequest, split: DataSplit, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches in the output schema; data errors name the table and bucket."""
+    schema = output_schema(request)
+    try:
+        for batch in batches:
+            arrays = batch.columns
+            if request.with_row_kind:
+                arrays = [kind_symbols(arrays[0]), *arrays[1:]]
+            yield record_batch(arrays, schema, batch.num_rows)
+    except DataError as e:
+        raise DataError(
+            f"table {request.table_name} (branch {split.branch}), snapshot {split.snapshot_id}, "
+            f"bucket {split.bucket_path}: {e}",
+            **e.context,
+            table=request.table_name,
+        ) from e
+
+
+def _diff(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    keep_deletes = request.with_row_kind
+    everything = request.schema.row_type.names
+    key_only = replace(request, predicate=_key_predicate(request))
+    states = [
+        _marked(_SplitMerge(key_only, state, everything, keep_deletes, True).batches(), AGE, age)
+        for state, age in ((_earlier(split), BEFORE), (split, AFTER))
+    ]
+    plan = MergePlan(
+        function=Difference(everything),
+        key=request.schema.trimmed_primary_keys,
+        sequence=(),
+        output=request.columns,
+        keep_deletes=True,
+        batch_rows=request.batch_rows,
+        every_key=True,
+    )
+    for batch in merge_runs(states, plan):
+        yield batch if keep_deletes else _adds_only(batch)
+
+
+def _earlier(split: DataSplit) -> DataSplit:
+    """The split of the files before."""
+    return replace(split, files=split.before_files, deletions=split.before_deletions)
+
+
+def _key_predicate(request: ReadRequest) -> Predicate | None:
+    """The part of the predicate on key columns only."""
+    keys = frozenset(request.schema.trimmed_primary_keys)
+    return conjunction([p for p in conjuncts(request.predicate) if names_of(p) and names_of(p) <= keys])
+
+
+def _marked(batches: Iterator[pa.RecordBatch], name: str, value: int) -> Iterator[pa.RecordBatch]:
+    """Batches with a constant column added."""
+    for batch in batches:
+        column = constant_int32(value, batch.num_rows)
+        yield pa.RecordBatch.from_arrays([*batch.columns, column], names=[*batch.schema.names, name])
+
+
+def _adds_only(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Drop -U and -D rows and the column `_VALUE_KIND`."""
+    kinds = arrow_numpy.values(batch.column(VALUE_KIND))
+    return _kept(batch.select([n for n in batch.schema.names if n != VALUE_KIND]), ~is_retract(kinds))
+
+
+def _kept(batch: pa.RecordBatch, mask: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+    """The rows of a batch (possibly without columns) where `mask` is True."""
+    if mask.all():
+        return batch
+    if batch.num_columns == 0:
+        return record_batch([], batch.schema, int(np.count_nonzero(mask)))
+    return batch.filter(arrow_numpy.boolean_array(mask))
+
+
+@dataclass(frozen=True, slots=True)
+class _SplitMerge:
+    """One merge of the files of a split."""
+
+    request: ReadRequest
+    split: DataSplit
+    columns: Sequence[str]
+    keep_deletes: bool
+    by_key: bool
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        if not self.split.files:
+            return
+        if self.request.options.commit.snapshot_sequence_ordering:
+            raise UnsupportedFeatureError(
+                f"table {self.request.table_name}: merging rows of a table with 'sequence.snapshot-ordering' is "
+                "not supported",
+                feature="sequence.snapshot-ordering",
+            )
+        files, found = self.split.files, [Section(((0,),))]
+        if len(files) > 1:
+            found = sections(key_ranks(files, [f.type for f in self.request.schema.key_type]))
+        for section in found:
+            if len(section.runs) == 1:
+                yield from self._single_run(section)
+            else:
+                yield from self._merge(section)
+
+    def _single_run(self, section: Section) -> Iterator[pa.RecordBatch]:
+        """Read files that share no key with others: only deletes are removed."""
+        for number in section.files:
+            kinds = self.keep_deletes or not self.split.files[number].has_no_retracts
+            system = (KIND_FIELD,) if kinds else ()
+            for batch in self.read_file(number, self.columns, system, self.request.predicate, self.request.batch_rows):
+                yield _adds_only(batch) if kinds and not self.keep_deletes else batch
+
+    def read_file(
+        self,
+        number: int,
+        columns: Sequence[str],
+        system: Sequence[DataField],
+        predicate: Predicate | None,
+        batch_rows: int,
+        open_files: int = 1,
+    ) -> Iterator[pa.RecordBatch]:
+        return iter_file(
+            self.request,
+            self.split,
+            self.split.files[number],
+            self.split.deletion_of(number),
+            columns,
+            predicate=predicate,
+            batch_rows=batch_rows,
+            system=system,
+            open_files=open_files,
+        )
+
+    def _merge(self, section: Section) -> Iterator[pa.RecordBatch]:
+        request, files = self.request, self.split.files
+        options = request.options
+        section, runs_in_order = oldest_first(section, files)
+        plan = MergePlan(
+            function=create_merge_function(request.schema, options),
+            key=request.schema.trimmed_primary_keys,
+            sequence=tuple(SequenceField(n, options.sequence_descending) for n in options.sequence_fields),
+            output=tuple(self.columns),
+            keep_deletes=self.keep_deletes,
+            batch_rows=request.batch_rows,
+        )
+        levels = (
+            options.need_lookup
+            and options.merge_engine is not MergeEngine.FIRST_ROW
+            and competing_levels(section, files)
+        )
+        picks_rows = options.merge_engine in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW)
+        rows = sum(files[f].row_count for f in section.files)
+        work = _SectionMerge(self, section, plan, _key_predicate(request), runs_in_order, levels)
+        wide = any(isinstance(f.type, (CharType, BinaryType)) for f in request.schema.key_type)
+        if picks_rows and not self.by_key and rows <= (_MASK_ROWS_TEXT if wide else _MASK_ROWS):
+            return work.masked()
+        return work.windowed()
+
+
+@dataclass(frozen=True, slots=True)
+class _SectionMerge:
+    """The merge of one section of several runs.
+
+    Attributes:
+        key_predicate: for skipping; the same for all rows of a key.
+        runs_in_order: the order of the runs is the order of the rows of a key.
+        levels: of a key's rows above level 0 only that of the smallest level counts.
+    """
+
+    merge: _SplitMerge
+    section: Section
+    plan: MergePlan
+    key_predicate: Predicate | None
+    runs_in_order: bool
+    levels: bool
+
+    @property
+    def _files(self) -> tuple[DataFileMeta, ...]:
+        return self.merge.split.files
+
+    def _system(self) -> tuple[DataField, ...]:
+        """The system columns to read: sequence numbers and kinds, where order or deletes depend on them."""
+        if not self.runs_in_order:
+            return SYSTEM_FIELDS
+        retracts = any(not self._files[f].has_no_retracts for f in self.section.files)
+        return (KIND_FIELD,) if retracts or self.merge.keep_deletes else ()
+
+    def _inputs(
+        self, number: int, columns: Sequence[str], batch_rows: int, open_files: int = 1
+    ) -> Iterator[pa.RecordBatch]:
+        """The columns of a file that the merge needs, with those that order rows."""
+        batches = self.merge.read_file(number, columns, self._system(), self.key_predicate, batch_rows, open_files)
+        return _marked(batches, LEVEL, self._files[number].level) if self.levels else batches
+
+    def windowed(self) -> Iterator[pa.RecordBatch]:
+        """Merge window by window, sorted by key."""
+        columns = tuple(
+            dict.fromkeys(
+                (*self.plan.key, *(s.name for s in self.plan.sequence), *self.plan.function.required(self.plan.output))
+            )
+        )
+        run_rows = self._run_rows()
+        # Files read in one go are closed at once: there may be more of them than a process can hold open.
+        whole = sum(self._files[f].row_count for f in self.section.files) * self._row_bytes() <= _WINDOW_BYTES
+
+        def run(numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
+            for number in numbers:
+                batches = self._inputs(number, columns, run_rows, min(len(self.section.runs), _MOST_OPEN))
+                at_once = whole or self._files[number].row_count <= run_rows
+                yield from list(batches) if at_once else batches
+
+        # The smallest runs are spilled, one after the other, if there are too many to keep open.
+        rows = [sum(self._files[f].row_count for f in r) for r in self.section.runs]
+        small = () if whole else sorted(range(len(rows)), key=rows.__getitem__)[: max(0, len(rows) - _MOST_OPEN)]
+        runs = [spilled(run(r)) if n in small else run(r) for n, r in enumerate(self.section.runs)]
+        return merge_runs(runs, self.plan, run_rows)
+
+    def _run_rows(self) -> int:
+        """Rows per run and window so that all runs together stay within the memory budget."""
+        rows = _WINDOW_BYTES // self._row_bytes() // len(self.section.runs)
+        return max(512, min(rows, _RUN_ROWS))
+
+    def _row_bytes(self) -> int:
+        """Bytes of a decoded row, estimated."""
+        files = [self._files[f] for f in self.section.files]
+        return max(16, _EXPANSION * sum(f.file_size for f in files) // max(1, sum(f.row_count for f in files)))
+
+    def masked(self) -> Iterator[pa.RecordBatch]:
+        """Decide by keys which rows survive, then read each file's columns through its mask, in file order."""
+        keys = tuple(dict.fromkeys((*self.plan.key, *(s.name for s in self.plan.sequence))))
+        numbers = self.section.files
+        held: list[pa.RecordBatch] = []
+        counts = []
+        for number in numbers:
+            batches = list(self._inputs(number, keys, self.merge.request.batch_rows))
+            counts.append(sum(b.num_rows for b in batches))
+            held.extend(batches)
+        if not held:
+            return
+        joined = {n: concat([b.column(i) for b in held]) for i, n in enumerate(held[0].schema.names)}
+        del held
+        if VALUE_KIND in joined and not self.merge.keep_deletes and not arrow_numpy.values(joined[VALUE_KIND]).any():
+            del joined[VALUE_KIND]  # only inserts, as in most sections
+        alive = surviving_rows(joined, self.plan)
+        known = {n: joined[n] for n in (VALUE_KIND, *self.plan.output) if n in joined}
+        del joined
+        begin = 0
+        for number, count in zip(numbers, counts, strict=True):
+            mask = alive[begin : begin + count]
+            if mask.any():
+                part = {n: column.slice(begin, count) for n, column in known.items()}
+                yield from self._through(number, mask, part)
+            begin += count
+
+    def _through(
+        self, number: int, mask: npt.NDArray[np.bool_], known: Mapping[str, pa.Array]
+    ) -> Iterator[pa.RecordBatch]:
+        """A file's output columns where `mask` is True; columns in `known` are not read again."""
+        names = list(self.plan.output)
+        unread = [n for n in names if n not in known]
+        if self.merge.keep_deletes:
+            names.insert(0, VALUE_KIND)
+        at = 0
+        for batch in self._values(number, unread, len(mask)):
+            here = slice(at, at + batch.num_rows)
+            at += batch.num_rows
+            if at > len(mask):
+                break
+            if not mask[here].any():
+                continue
+            found = {n: known[n].slice(here.start, batch.num_rows) for n in names if n in known}
+            found.update((n, batch.column(i)) for i, n in enumerate(unread))
+            schema = pa.schema([pa.field(n, found[n].type) for n in names])
+            yield _kept(record_batch([found[n] for n in names], schema, batch.num_rows), mask[here])
+        if at != len(mask):
+            raise DataError(
+                f"file {self._files[number].file_name} had {len(mask)} rows at the first read, {at} at the second",
+                path=self._files[number].file_name,
+            )
+
+    def _values(self, number: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """The columns of a file whose keys were read; without columns, only the row count.
+
+        The columns of the predicate must be read along, or the reader would not skip what it skipped before.
+        """
+        batch_rows = self.merge.request.batch_rows
+        if not columns:
+            return batches_of([], [], rows, batch_rows)
+        tested = sorted(names_of(self.key_predicate) - set(columns))
+        return self.merge.read_file(number, (*columns, *tested), (), self.key_predicate, batch_rows)
+
+
+def read_replaced(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    """The merged rows of `split.before_files`, each as -D, then those of `split.files`, each as +I.
+
+    Without `request.with_row_kind` only the latter, as everywhere. Files of a postponed bucket are not merged: all
+    rows that were added to it go, and those that come have the kinds they were written with. Batches and errors are
+    those of `read_merged`.
+    """
+    plain = replace(request, with_row_kind=False)
+    if request.with_row_kind:
+        yield from with_kind(RowKind.DELETE, request, _rows(plain, _earlier(split)))
+    if split.bucket < 0 or not request.with_row_kind:
+        yield from _rows(request, split)
+    else:
+        yield from with_kind(RowKind.INSERT, request, _rows(plain, split))
+
+
+def _rows(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    if not split.files:
+        return iter(())
+    if split.bucket < 0:
+        return read_changes(request, replace(split, mode=SplitMode.CHANGES))
+    return read_merged(request, replace(split, mode=SplitMode.MERGE))

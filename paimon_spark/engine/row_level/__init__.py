@@ -1,0 +1,9 @@
+"""DELETE, UPDATE and MERGE on data files. Plans, tasks and messages; never commits.
+
+plan_rows (driver) → RowLevelJob → run, or drop (a task per split) → SplitOutcome → finish (driver) → CommitMessages
+
+job.py       RowLevelJob: plan, tasks and messages; the entry of this package
+strategy.py  how rows of a table are deleted, and tables where they cannot be deleted or updated
+vectors.py   new deletion vectors, and data files rewritten without their deleted rows
+files.py     the deleted rows of each data file, and the metadata of replaced files
+"""

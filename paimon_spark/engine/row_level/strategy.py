@@ -1,0 +1,164 @@
+"""How rows of a table are deleted, and tables whose rows cannot be deleted or updated.
+
+Source: Java Spark's `RowLevelOp`, `DeleteFromPaimonTableCommand`, `UpdatePaimonTableCommand`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.metadata.definition.merge_rules import sequence_groups
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.options.core import PARTIAL_UPDATE_REMOVE_BY_GROUP, ChangelogProducer, MergeEngine
+
+_REPLACES = (None, "last_value", "last_non_null_value")
+"""Aggregate functions with which a row may be written twice."""
+_ADVICE = {
+    MergeEngine.PARTIAL_UPDATE: "set partial-update.remove-record-on-delete=true for the table first",
+    MergeEngine.AGGREGATION: "set aggregation.remove-record-on-delete=true for the table first",
+    MergeEngine.FIRST_ROW: "overwrite the partition without the rows",
+}
+
+
+class DeleteStrategy(str, Enum):
+    """How rows are deleted.
+
+    RETRACTS: tables with keys: rows of kind -D are written, and merged like any others.
+    VECTORS: the data files stay, deletion vectors mark the rows.
+    REWRITE: the data files are rewritten without the rows.
+    """
+
+    RETRACTS = "retracts"
+    VECTORS = "vectors"
+    REWRITE = "rewrite"
+
+
+def delete_strategy(handle: TableHandle) -> DeleteStrategy:
+    """How rows of the table are deleted. Raises UnsupportedFeatureError: they cannot be."""
+    handle.check_writable()
+    if handle.options.data_evolution:
+        raise _refused(handle, "data-evolution.enabled", "its rows are spread over several files; use Java Paimon")
+    if handle.schema.primary_keys:
+        return DeleteStrategy.RETRACTS
+    if handle.options.deletion_vectors:
+        return DeleteStrategy.VECTORS
+    return DeleteStrategy.REWRITE
+
+
+def check_deletes(handle: TableHandle) -> None:
+    """Refuse a table with keys on which rows of kind -D do not delete.
+
+    Raises:
+        UnsupportedFeatureError: says what to set.
+    """
+    options = handle.options
+    if options.ignore_delete:
+        raise _refused(handle, "ignore-delete", "it skips rows of kind -D; set ignore-delete=false first")
+    engine, merge = options.merge_engine, options.merge
+    deletes = (
+        engine is MergeEngine.DEDUPLICATE
+        or (engine is MergeEngine.AGGREGATION and merge.aggregation_removes)
+        or (engine is MergeEngine.PARTIAL_UPDATE and (merge.partial_update_removes or bool(merge.removing_columns)))
+    )
+    if not deletes:
+        raise _refused(handle, "merge-engine", f"merge-engine {engine.value} keeps them; {_ADVICE[engine]}")
+
+
+def check_updates(handle: TableHandle) -> None:
+    """Refuse a table on which a changed row would not take the place of the old one.
+
+    Raises:
+        UnsupportedFeatureError: names what stands in the way.
+    """
+    if handle.options.row_tracking:
+        raise _refused(handle, "row-tracking.enabled", "a changed row would get a new row id; use Java Paimon")
+    if not handle.schema.primary_keys:
+        return
+    engine = handle.options.merge_engine
+    if engine not in (MergeEngine.DEDUPLICATE, MergeEngine.PARTIAL_UPDATE):
+        raise UnsupportedFeatureError(
+            f"rows of {handle.describe()} cannot be updated: merge-engine {engine.value} does not put a new row in the "
+            "place of the old one; write the rows that the engine makes the wanted ones of, or overwrite the partition",
+            feature=f"update with merge-engine {engine.value}",
+            table=handle.name,
+        )
+    if engine is not MergeEngine.PARTIAL_UPDATE:
+        return
+    merge, schema = handle.options.merge, handle.schema
+    functions = {f.name: merge.column(f.name).aggregate_function or merge.default_aggregate for f in schema.fields}
+    adding = sorted(n for n, f in functions.items() if n not in schema.primary_keys and f not in _REPLACES)
+    if adding:
+        raise _refused(
+            handle, "fields.<column>.aggregate-function", f"column {adding[0]} would take in its old value again"
+        )
+    if sequence_groups(schema, merge):
+        raise _refused(
+            handle,
+            "fields.<column>.sequence-group",
+            "a changed row does not replace the columns of a sequence group that is null or older; write the columns "
+            "that change, with those that order them, with Table.write",
+        )
+
+
+def check_set(handle: TableHandle, columns: Iterable[str]) -> None:
+    """Refuse to set key columns, and columns with which a row may lose against the old one.
+
+    Raises:
+        InvalidInputError: a column of the primary key is set.
+        UnsupportedFeatureError: a sequence field is set.
+    """
+    for name in columns:
+        if name in handle.schema.primary_keys:
+            raise InvalidInputError(
+                f"column {name} is part of the primary key of {handle.describe()}, so it cannot be updated; delete the "
+                "rows and write them with their new keys",
+                column=name,
+            )
+        if handle.schema.primary_keys and name in handle.options.sequence_fields:
+            raise UnsupportedFeatureError(
+                f"column {name} is the sequence field of {handle.describe()}: a row with an older value loses against "
+                "the one that is there, so it cannot be updated; write whole rows with Table.write",
+                feature="update of a sequence field",
+                column=name,
+            )
+
+
+def removing_columns(handle: TableHandle) -> tuple[str, ...]:
+    """Columns of which one must not be null for a row of kind -D to delete; empty if it always does."""
+    merge = handle.options.merge
+    if handle.options.merge_engine is not MergeEngine.PARTIAL_UPDATE or merge.partial_update_removes:
+        return ()
+    removing = set(merge.removing_columns)
+    groups = sequence_groups(handle.schema, merge)
+    return tuple(c for g in groups if removing.intersection(g.sequence) for c in g.sequence)
+
+
+def undeletable(handle: TableHandle) -> UnsupportedFeatureError:
+    """The error for rows that are null in all of `removing_columns`."""
+    columns = ", ".join(removing_columns(handle))
+    return _refused(handle, PARTIAL_UPDATE_REMOVE_BY_GROUP.key, f"some of them hold null in {columns}, which decides")
+
+
+def cleared_columns(handle: TableHandle) -> tuple[str, ...]:
+    """Columns that are null in a row of kind -D, so that a later row of its key does not bring the old values back.
+
+    After a row of kind -D, engines that merge columns start again with its values: Java since 2.0 with all columns,
+    before it with those that cannot be null. With changelog-producer = input values stay as written.
+    """
+    options = handle.options
+    engine = options.merge_engine
+    begins_anew = (engine is MergeEngine.AGGREGATION and options.merge.aggregation_removes) or (
+        engine is MergeEngine.PARTIAL_UPDATE and options.merge.partial_update_removes
+    )
+    if not begins_anew or options.changelog_producer is ChangelogProducer.INPUT:
+        return ()
+    kept = {*handle.schema.primary_keys, *options.sequence_fields, options.write.rowkind_field}
+    return tuple(f.name for f in handle.schema.fields if f.type.nullable and f.name not in kept)
+
+
+def _refused(handle: TableHandle, feature: str, why: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"rows of {handle.describe()} cannot be deleted or updated: {why}", feature=feature, table=handle.name
+    )

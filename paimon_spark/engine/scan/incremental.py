@@ -1,0 +1,182 @@
+"""Plan changes between two snapshots: added rows as written, or a difference of states.
+
+Source: Java `table/source/snapshot/IncrementalDeltaStartingScanner`, `IncrementalDiffStartingScanner`,
+`AbstractDataTableScan.createIncrementalStartingScanner`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.engine.scan.changes import Content, added_files, change_units
+from paimon_spark.engine.scan.one_branch import (
+    BranchPlan,
+    branch_plan,
+    check_query,
+    read_entries,
+    schemas_of,
+)
+from paimon_spark.engine.scan.plan import Plan, assembled
+from paimon_spark.engine.scan.prune import Filters, Selection, filters_of, select, skip_by_statistics
+from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
+from paimon_spark.engine.scan.splits import Before, Deletions, deletions_of, make_splits
+from paimon_spark.engine.scan.units import DIFF, append_units, groups_of, key_bounds, overlapping, row_id_units
+from paimon_spark.engine.tasks.split import DataSplit, DeletionFile
+from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.format.arrays.arrow_numpy import fixed_array, values
+from paimon_spark.format.arrays.arrow_types import no_rows
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.resolve import ResolvedRange
+from paimon_spark.metadata.snapshots import earliest_snapshot, get_snapshots
+from paimon_spark.options.core import ChangelogProducer
+from paimon_spark.options.scan import Incremental, IncrementalMode
+
+
+def plan_incremental(between: ResolvedRange, query: ScanQuery, asked: Incremental) -> Plan:
+    """The plan of an incremental read. Driver only; safe to retry.
+
+    Raises:
+        SnapshotExpiredError: a snapshot between the two is gone.
+        InvalidInputError: a commit between the two removed files, or rescaled buckets.
+        UnsupportedFeatureError, CorruptFileError, ColumnNotFoundError: as `plan.plan_batch`.
+    """
+    handle = between.handle
+    check_query(handle, query)
+    if between.is_empty or between.end is None:
+        part = branch_plan(handle, query, (), {}, PlanReport())
+    elif (mode := mode_of(handle, between, asked)) is IncrementalMode.DIFF:
+        part = plan_diff(handle, _older_state(between), between.end, query)
+    else:
+        part = plan_changes(handle, between.start_id, between.end.id, query, mode is IncrementalMode.CHANGELOG)
+    return assembled(handle, between.end, query, [part])
+
+
+def mode_of(handle: TableHandle, between: ResolvedRange, asked: Incremental) -> IncrementalMode:
+    """Which files to read: between tags the difference, with `auto` the changelog if there is one."""
+    if between.tags and not asked.tags_are_snapshots:
+        return IncrementalMode.DIFF
+    if asked.mode is IncrementalMode.DIFF and between.tags:
+        raise UnsupportedFeatureError(
+            "incremental-between-tag-to-snapshot reads the changes between two tags, "
+            "incremental-between-scan-mode = diff their difference; give one of the two",
+            feature="incremental-between-tag-to-snapshot",
+        )
+    if asked.mode is not IncrementalMode.AUTO:
+        return asked.mode
+    if handle.options.changelog_producer is ChangelogProducer.NONE:
+        return IncrementalMode.DELTA
+    return IncrementalMode.CHANGELOG
+
+
+def plan_changes(handle: TableHandle, start_id: int, end_id: int, query: ScanQuery, changelog: bool) -> BranchPlan:
+    """Files that the commits after `start_id` up to `end_id` added, rows unmerged and with their kinds.
+
+    Without `changelog` the data files of APPEND commits; with it the changelog files of all but OVERWRITE commits.
+    """
+    filters = filters_of(handle, query, hide_new_levels=False)
+    content = Content.CHANGELOG if changelog else Content.DELTA
+    snapshots = get_snapshots(handle, range(start_id + 1, end_id + 1))
+    wanted = [
+        (s, content)
+        for s in snapshots
+        if s.commit_kind is CommitKind.APPEND or (changelog and s.commit_kind is not CommitKind.OVERWRITE)
+    ]
+    table, report = added_files(handle, wanted, filters)
+    schemas, tally = schemas_of(handle, table), Tally()
+    selection, units = change_units(handle, table, filters, schemas, tally)
+    splits = make_splits(handle, selection, units, Deletions(), end_id)
+    return branch_plan(handle, query, splits, schemas, tally.added_to(report))
+
+
+def _older_state(between: ResolvedRange) -> Snapshot | None:
+    """The state to compare with; None (an empty table) if the range starts before the first snapshot."""
+    if between.start is not None or between.start_id == 0:
+        return between.start
+    return earliest_snapshot(between.handle)
+
+
+def plan_diff(handle: TableHandle, before: Snapshot | None, after: Snapshot, query: ScanQuery) -> BranchPlan:
+    """Primary-key tables: rows that differ between two states. Append tables: files that only the later one has."""
+    filters = filters_of(handle, query, hide_new_levels=False)
+    old, old_report = _state(handle, before, filters)
+    new, new_report = _state(handle, after, filters)
+    table = pa.concat_tables([old, new])
+    schemas, tally = schemas_of(handle, table), Tally()
+    is_new = fixed_array((np.arange(len(table)) >= len(old)).astype(np.int8), pa.int8())
+    table = table.set_column(0, ENTRY_SCHEMA.field("kind"), is_new)  # takes the place of the kind
+    selection = select(handle, table, filters, schemas, tally)
+    _check_same_buckets(handle, selection, before, after)
+    report = old_report + new_report
+    if handle.schema.primary_keys:
+        splits = _diff_splits(handle, selection, before, after, tally)
+    else:
+        selection = _only_new(selection, tally)
+        selection = skip_by_statistics(handle, selection, filters.rest, schemas, tally)
+        units = row_id_units(selection) if handle.options.data_evolution else append_units(selection)
+        splits = make_splits(handle, selection, units, deletions_of(handle, after), after.id)
+    return branch_plan(handle, query, splits, schemas, tally.added_to(report))
+
+
+def _state(handle: TableHandle, snapshot: Snapshot | None, filters: Filters) -> tuple[pa.Table, PlanReport]:
+    if snapshot is None:
+        return no_rows(ENTRY_SCHEMA), PlanReport()
+    return read_entries(handle, data_manifests(handle, snapshot), filters)
+
+
+def _check_same_buckets(handle: TableHandle, selection: Selection, before: Snapshot | None, after: Snapshot) -> None:
+    """Rows of one key would lie in different buckets of the two states."""
+    if handle.options.bucket == -1 or before is None:
+        return
+    totals = values(selection.entries.column("total_buckets"))
+    real = totals > 0
+    codes = selection.partitions.codes[real].astype(np.int64)
+    span = int(totals.max(initial=1)) + 1
+    pairs = np.unique(codes * span + totals[real])
+    partition, counts = np.unique(pairs // span, return_counts=True)
+    if (counts > 1).any():
+        code = int(partition[counts > 1][0])
+        raise InvalidInputError(
+            f"{handle.describe()}: partition {selection.partitions.path(code) or '(the only one)'} has another number "
+            f"of buckets in snapshot {before.id} than in snapshot {after.id}, so they cannot be compared",
+            table=handle.name,
+        )
+
+
+def _only_new(selection: Selection, tally: Tally) -> Selection:
+    """Files of the newer state that the older one lacks."""
+    new = values(selection.entries.column("kind")) == 1
+    names = values(selection.entries.column("file_name").dictionary_encode().indices)
+    ids = np.unique(np.stack([groups_of(selection), names]), axis=1, return_inverse=True)[1].reshape(-1)
+    in_old = np.bincount(ids[~new], minlength=int(ids.max(initial=-1)) + 1) > 0
+    wanted = new & ~in_old[ids]
+    tally.skip(Reason.UNCHANGED, ~wanted, values(selection.entries.column("file_size")))
+    return selection.keep(wanted)
+
+
+def _diff_splits(
+    handle: TableHandle, selection: Selection, before: Snapshot | None, after: Snapshot, tally: Tally
+) -> list[DataSplit]:
+    """A split for each section of overlapping keys whose files, or their deletion vectors, differ."""
+    if not len(selection):
+        return []
+    units = overlapping(groups_of(selection), *key_bounds(handle, selection), DIFF)
+    older = Before(values(selection.entries.column("kind")) == 0, deletions_of(handle, before))
+    out = []
+    for split in make_splits(handle, selection, units, deletions_of(handle, after), after.id, older):
+        if _identity(split.before_files, split.before_deletions) == _identity(split.files, split.deletions):
+            tally.skip_counts(Reason.UNCHANGED, len(split.before_files) + len(split.files), split.size_bytes)
+        else:
+            out.append(split)
+    return out
+
+
+def _identity(
+    files: tuple[DataFileMeta, ...], deletions: tuple[DeletionFile | None, ...]
+) -> frozenset[tuple[str, int, DeletionFile | None]]:
+    vectors = deletions or (None,) * len(files)
+    return frozenset((f.file_name, f.level, v) for f, v in zip(files, vectors, strict=True))

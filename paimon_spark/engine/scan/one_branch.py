@@ -1,0 +1,236 @@
+"""Plan one snapshot of one branch.
+
+Source: Java `table/source/snapshot/SnapshotReaderImpl`, `operation/ManifestsReader`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import compress
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.engine.scan.prune import (
+    Filters,
+    Selection,
+    files_that_may_match,
+    filters_of,
+    manifests_wanted,
+    report_of,
+    select,
+    skip_by_statistics,
+)
+from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
+from paimon_spark.engine.scan.splits import deletions_of, make_splits
+from paimon_spark.engine.scan.units import EVOLVED, RAW, Units, append_units, key_units, row_id_units
+from paimon_spark.engine.tasks.output import output_type
+from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX, DataSplit, ReadRequest, SplitMode
+from paimon_spark.errors import CorruptFileError, FormatError, UnsupportedFeatureError
+from paimon_spark.format.arrays.arrow_numpy import Bool, values
+from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.live_files import live_entries
+from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.schemas import schemas_by_id
+from paimon_spark.options.core import MergeEngine
+from paimon_spark.predicate.ast import names_of
+from paimon_spark.types import RowType
+
+
+@dataclass(frozen=True, slots=True)
+class BranchPlan:
+    """The part of a plan that comes from one branch.
+
+    Attributes:
+        partitions: BinaryRow bytes of the partitions that exist, whatever of them is wanted.
+    """
+
+    splits: tuple[DataSplit, ...]
+    request: ReadRequest
+    report: PlanReport
+    partitions: frozenset[bytes] = frozenset()
+
+
+def plan_branch(
+    handle: TableHandle,
+    snapshot: Snapshot | None,
+    query: ScanQuery,
+    *,
+    partitions_of_other: frozenset[bytes] = frozenset(),
+) -> BranchPlan:
+    """The splits that answer `query` from one snapshot. Raises as `plan.plan_batch`."""
+    check_query(handle, query)
+    if snapshot is None:
+        return BranchPlan((), read_request(handle, query, {}), PlanReport())
+    with named_in_errors(handle, snapshot):
+        filters = filters_of(handle, query)
+        table, report = read_entries(handle, data_manifests(handle, snapshot), filters)
+        schemas, tally = schemas_of(handle, table), Tally()
+        selection = select(handle, table, filters, schemas, tally, partitions_of_other=partitions_of_other)
+        codes = np.unique(selection.partitions.codes).tolist()
+        partitions = frozenset(selection.partitions.row_bytes[c] for c in codes)
+        selection, units = state_units(handle, selection, filters, schemas, tally)
+        splits = make_splits(handle, selection, units, deletions_of(handle, snapshot), snapshot.id)
+        splits = _within_limit(splits, query, tally, keys=bool(handle.schema.primary_keys))
+        return branch_plan(handle, query, splits, schemas, tally.added_to(report), partitions)
+
+
+def branch_plan(
+    handle: TableHandle,
+    query: ScanQuery,
+    splits: Sequence[DataSplit],
+    schemas: Mapping[int, TableSchema],
+    report: PlanReport,
+    partitions: frozenset[bytes] = frozenset(),
+) -> BranchPlan:
+    """The plan of these splits. Raises as `check_metadata_columns`."""
+    check_metadata_columns(handle, query, splits)
+    used = {f.schema_id for s in splits for f in (*s.files, *s.before_files)}
+    request = read_request(handle, query, {i: schemas[i] for i in used})
+    return BranchPlan(tuple(splits), request, report, partitions)
+
+
+@contextmanager
+def named_in_errors(handle: TableHandle, snapshot: Snapshot) -> Iterator[None]:
+    """Name the table in errors about manifest entries that cannot be decoded."""
+    try:
+        yield
+    except CorruptFileError:
+        raise
+    except FormatError as e:
+        path = handle.layout.manifest_path(snapshot.delta_manifest_list)
+        raise CorruptFileError(
+            f"a manifest of snapshot {snapshot.id} of {handle.describe()} holds a damaged row: {e.message}; "
+            f"its manifests are named by {handle.store.url(path)} and by its base manifest list",
+            path=path,
+            snapshot_id=snapshot.id,
+        ) from e
+
+
+def output_of(handle: TableHandle, query: ScanQuery) -> RowType:
+    """The columns that a read returns. Raises ColumnNotFoundError."""
+    return output_type(
+        handle.schema,
+        query.columns,
+        table=handle.describe(),
+        tracks_rows=handle.options.row_tracking,
+        row_kind=query.with_row_kind,
+    )
+
+
+def check_query(handle: TableHandle, query: ScanQuery) -> None:
+    """Refuse what this table cannot be asked for. Raises UnsupportedFeatureError, ColumnNotFoundError."""
+    known = frozenset(handle.schema.row_type.names)
+    named = {f.name for f in output_of(handle, query)} | names_of(query.predicate)
+    handle.check_readable(sorted(named & known))
+
+
+def read_entries(
+    handle: TableHandle, metas: Sequence[ManifestFileMeta], filters: Filters
+) -> tuple[pa.Table, PlanReport]:
+    """Live entries of the manifests that may hold wanted files, and the first half of the report."""
+    wanted = manifests_wanted(handle, metas, filters)
+    table = live_entries(handle, list(compress(metas, wanted)))
+    skipped = list(compress(metas, ~wanted))
+    alive = sum(m.num_added_files - m.num_deleted_files for m in skipped)
+    return table, report_of(metas, skipped, alive, table)
+
+
+def schemas_of(handle: TableHandle, table: pa.Table) -> dict[int, TableSchema]:
+    """The schemas of all entries' files. Raises CorruptFileError: one does not exist."""
+    return schemas_by_id(handle, pc.unique(table.column("schema_id")).to_pylist())
+
+
+def read_request(handle: TableHandle, query: ScanQuery, schemas: Mapping[int, TableSchema]) -> ReadRequest:
+    """What readers of the branch's splits need to know."""
+    names = output_of(handle, query).names
+    return ReadRequest(
+        store=handle.store,
+        table_name=handle.name,
+        branch=handle.branch,
+        schema=handle.schema,
+        file_schemas=schemas,
+        options=handle.options,
+        columns=names[1:] if query.with_row_kind else names,
+        predicate=query.predicate,
+        with_row_kind=query.with_row_kind,
+        batch_rows=query.batch_rows,
+        threads=query.threads,
+    )
+
+
+def check_metadata_columns(handle: TableHandle, query: ScanQuery, splits: Iterable[DataSplit]) -> None:
+    """Refuse the columns on a row's place if rows are combined from several files. Raises UnsupportedFeatureError."""
+    asked = [c for c in query.columns or () if c in (FILE_PATH, ROW_INDEX)]
+    if asked and any(s.mode is not SplitMode.RAW for s in splits):
+        raise UnsupportedFeatureError(
+            f"{asked[0]} of {handle.describe()}: rows that are merged from several files have no single file and "
+            "position; compact the table fully, or leave the column out",
+            feature=asked[0],
+            table=handle.name,
+        )
+
+
+def state_units(
+    handle: TableHandle,
+    selection: Selection,
+    filters: Filters,
+    schemas: Mapping[int, TableSchema],
+    tally: Tally,
+) -> tuple[Selection, Units]:
+    """Units of a snapshot's state that may hold a wanted row."""
+    if not handle.schema.primary_keys and not handle.options.data_evolution:
+        selection = skip_by_statistics(handle, selection, filters.rest, schemas, tally)
+        return selection, append_units(selection)
+    units = key_units(handle, selection) if handle.schema.primary_keys else row_id_units(selection)
+    may_match = files_that_may_match(handle, selection, filters.rest, schemas)
+    if may_match is None:
+        return selection, units
+    wanted = units.any_of(may_match)
+    if handle.options.data_evolution:
+        # Files of one range each hold some columns: a row may match where the statistics of one file do not.
+        wanted |= (units.modes == EVOLVED) & (units.sizes > 1)
+    elif handle.options.merge_engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION):
+        # A merged row may match where none of the rows it is made of does.
+        wanted |= units.modes != RAW
+    return selection, keep_units(selection, units, wanted, tally)
+
+
+def keep_units(selection: Selection, units: Units, wanted: Bool, tally: Tally) -> Units:
+    """Only the units where `wanted` is True; the others are skipped by their statistics."""
+    sizes = units.totals(values(selection.entries.column("file_size")))
+    tally.skip_counts(Reason.STATISTICS, int(units.sizes[~wanted].sum()), int(sizes[~wanted].sum()))
+    return units.keep(wanted)
+
+
+def _within_limit(splits: list[DataSplit], query: ScanQuery, tally: Tally, *, keys: bool) -> list[DataSplit]:
+    """The first splits that contain at least `query.limit` rows; all if that is unknown."""
+    if query.limit is None or query.predicate is not None:
+        return splits
+    rows = 0
+    for i, split in enumerate(splits):
+        rows += _certain_rows(split, keys=keys)
+        if rows >= query.limit:
+            rest = splits[i + 1 :]
+            tally.skip_counts(Reason.LIMIT, sum(len(s.files) for s in rest), sum(s.size_bytes for s in rest))
+            return splits[: i + 1]
+    return splits
+
+
+def _certain_rows(split: DataSplit, *, keys: bool) -> int:
+    """The number of rows that a split returns; 0 if it is unknown, as the split may contain deletes."""
+    if split.mode is not SplitMode.RAW or (keys and not all(f.has_no_retracts for f in split.files)):
+        return 0
+    count = split.row_count
+    for deletion in split.deletions:
+        if deletion is not None:
+            if deletion.cardinality is None:
+                return 0
+            count -= deletion.cardinality
+    return count

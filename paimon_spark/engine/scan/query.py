@@ -1,0 +1,136 @@
+"""ScanQuery, what a read asks of a plan; PlanReport, what was kept and skipped, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_spark.format.arrays.arrow_numpy import Bool
+from paimon_spark.predicate.ast import Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class ScanQuery:
+    """What one read asks of a plan. Hashable; one key of the plan cache.
+
+    Attributes:
+        columns: output columns in order; None means all columns of the table.
+        predicate: only rows for which it is true are wanted.
+        with_row_kind: add a first column `rowkind` and keep retracts.
+        limit: rows after which the caller stops; the plan may stop there too, never short of it.
+        batch_rows: most rows in an output batch.
+        threads: whether readers may use Arrow's thread pool.
+        max_level_only: primary-key tables: read only files of the last level, without merging (`$ro`).
+        created_since_ms: read only files made at or after this moment, in epoch milliseconds.
+    """
+
+    columns: tuple[str, ...] | None = None
+    predicate: Predicate | None = None
+    with_row_kind: bool = False
+    limit: int | None = None
+    batch_rows: int = 65536
+    threads: bool = False
+    max_level_only: bool = False
+    created_since_ms: int | None = None
+
+
+class Reason(str, Enum):
+    """Why files were skipped; the value is the text shown."""
+
+    POSTPONED = "postponed bucket, not compacted yet"
+    LEVEL = "level that is not visible yet"
+    CREATED = "made before the time asked for"
+    PARTITION = "partition"
+    OTHER_BRANCH = "partition is read from the other branch"
+    BUCKET = "bucket"
+    KEY_RANGE = "key range"
+    STATISTICS = "file statistics"
+    UPDATED = "columns of rows that were there before"
+    UNCHANGED = "same in both snapshots"
+    LIMIT = "limit"
+
+
+class Skipped(NamedTuple):
+    """Files skipped for one reason."""
+
+    reason: Reason
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """Counts of a plan: manifests, files, partitions, buckets, and what was skipped.
+
+    Attributes:
+        manifests: manifests the snapshot has.
+        manifests_skipped: how many of them were not opened.
+        files_in_skipped: files those list, added less deleted; not part of the other counts.
+        files, size_bytes: files alive in the manifests opened.
+        skipped: files not read, by reason, in the order the reasons were tried.
+    """
+
+    manifests: int = 0
+    manifests_skipped: int = 0
+    files_in_skipped: int = 0
+    files: int = 0
+    size_bytes: int = 0
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def files_kept(self) -> int:
+        return self.files - sum(s.files for s in self.skipped)
+
+    @property
+    def bytes_kept(self) -> int:
+        return self.size_bytes - sum(s.size_bytes for s in self.skipped)
+
+    def __add__(self, other: PlanReport) -> PlanReport:
+        return PlanReport(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def lines(self) -> list[str]:
+        """The report as lines of text."""
+        out = [f"manifests: {self.manifests - self.manifests_skipped} of {self.manifests} opened"]
+        if self.manifests_skipped:
+            out[0] += f", {self.manifests_skipped} skipped by their statistics ({self.files_in_skipped} files)"
+        out.append(
+            f"files: {self.files_kept} of {self.files} read, "
+            f"{human_bytes(self.bytes_kept)} of {human_bytes(self.size_bytes)}"
+        )
+        out += [f"  skipped by {s.reason.value}: {s.files} files, {human_bytes(s.size_bytes)}" for s in self.skipped]
+        return out
+
+
+@dataclass(slots=True)
+class Tally:
+    """Count skipped files while planning."""
+
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def skip(self, reason: Reason, gone: Bool, sizes: npt.NDArray[np.int64]) -> None:
+        """Count the files where `gone` is True."""
+        if gone.any():
+            self.skip_counts(reason, int(np.count_nonzero(gone)), int(sizes[gone].sum()))
+
+    def skip_counts(self, reason: Reason, files: int, size_bytes: int) -> None:
+        if files:
+            self.skipped.append(Skipped(reason, files, size_bytes))
+
+    def added_to(self, report: PlanReport) -> PlanReport:
+        return replace(report, skipped=(*report.skipped, *self.skipped))
+
+
+def human_bytes(size: int) -> str:
+    """`12 bytes`, `3.4 MiB`."""
+    if size < 1024:
+        return f"{size} bytes"
+    amount = float(size)
+    for unit in ("KiB", "MiB", "GiB"):
+        amount /= 1024
+        if amount < 1024:
+            return f"{amount:.1f} {unit}"
+    return f"{amount / 1024:.1f} TiB"

@@ -1,0 +1,144 @@
+"""DataSplit, the unit of reading; ReadRequest, what a reading task needs besides.
+
+Source: Java `table/source/DataSplit`, `table/source/DeletionFile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.options.table import TableOptions
+from paimon_spark.predicate.ast import Predicate
+from paimon_spark.storage.store import Store
+
+
+class DeletionFile(NamedTuple):
+    """Where the deletion vector of one data file lies.
+
+    Attributes:
+        path: path of the index file in the table's store.
+        offset, length: as recorded in the index manifest (the length's meaning depends on the vector's magic).
+        cardinality: deleted rows; None when the writer did not record it.
+    """
+
+    path: str
+    offset: int
+    length: int
+    cardinality: int | None
+
+
+class SplitMode(str, Enum):
+    """How the files of a split are read.
+
+    RAW: rows of the files as they lie, deletion vectors applied; no merge. Every row counts as +I, except that rows of
+        tables with keys are left out when they are retracts.
+    MERGE: rows merged by key with the table's merge engine, retracts dropped.
+    CHANGES: rows of the files with their kinds, not merged (delta and changelog files).
+    DIFF: `before_files` and `files` are each merged; rows that differ come out, with kinds.
+    EVOLVED: files of one row id range, each with some columns of the rows (data evolution).
+    REPLACED: `before_files` and `files` are each merged; all rows of the former come as -D, then all of the latter.
+    """
+
+    RAW = "raw"
+    MERGE = "merge"
+    CHANGES = "changes"
+    DIFF = "diff"
+    EVOLVED = "evolved"
+    REPLACED = "replaced"
+
+
+@dataclass(frozen=True, slots=True)
+class DataSplit:
+    """Files of one bucket that one task reads.
+
+    Attributes:
+        branch: the branch whose schemas and options apply; picks the ReadRequest.
+        snapshot_id: the snapshot planned from.
+        partition: BinaryRow bytes of the partition columns, with arity prefix.
+        bucket: bucket number; negative when postponed.
+        bucket_path: directory of the files in the table's store, but for those of `elsewhere`.
+        files: in the order they must be read (RAW, CHANGES: oldest first).
+        deletions: deletion vector per file of `files`, None where it has none; empty when no file has any.
+        before_files, before_deletions: the older state, for DIFF and REPLACED only.
+        total_buckets: buckets that the partition had when the files were written; 0 when it does not matter.
+        elsewhere: name and directory of the files that another directory of the partition holds.
+    """
+
+    branch: str
+    snapshot_id: int
+    partition: bytes
+    bucket: int
+    bucket_path: str
+    mode: SplitMode
+    files: tuple[DataFileMeta, ...]
+    deletions: tuple[DeletionFile | None, ...] = ()
+    before_files: tuple[DataFileMeta, ...] = ()
+    before_deletions: tuple[DeletionFile | None, ...] = ()
+    total_buckets: int = 0
+    elsewhere: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(f.file_size for f in self.files) + sum(f.file_size for f in self.before_files)
+
+    @property
+    def row_count(self) -> int:
+        """Physical rows in the files; an upper bound of the rows returned."""
+        return sum(f.row_count for f in self.files) + sum(f.row_count for f in self.before_files)
+
+    def path_of(self, file: DataFileMeta) -> str:
+        """The path of a file without an external path, in the table's store."""
+        return f"{dict(self.elsewhere).get(file.file_name, self.bucket_path)}/{file.file_name}"
+
+    def deletion_of(self, index: int) -> DeletionFile | None:
+        return self.deletions[index] if self.deletions else None
+
+
+FILE_PATH: Final = "__paimon_file_path"
+ROW_INDEX: Final = "__paimon_row_index"
+PARTITION: Final = "__paimon_partition"
+BUCKET: Final = "__paimon_bucket"
+METADATA_COLUMNS: Final = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """What to read from the splits of a branch: columns, predicate, schemas.
+
+    Attributes:
+        store: where the table's files are.
+        table_name: how the user named the table, for messages.
+        branch: the branch the splits come from.
+        schema: the schema to read with; files of other schemas are evolved to it.
+        file_schemas: schema by id, for every `schema_id` among the splits' files.
+        options: table options in force.
+        columns: output column names in order: columns of `schema`, metadata columns, and on tables that
+            track rows `_ROW_ID` and `_SEQUENCE_NUMBER`.
+        predicate: rows for which it is not true may be dropped (the reader drops all of them); None keeps all.
+        with_row_kind: add a first column `rowkind` (text `+I -U +U -D`) and keep retracts.
+        as_inserts: with `with_row_kind`: no retracts are kept of rows that are no changes, and each is `+I`: the state
+            with which a stream begins.
+        batch_rows: most rows in an output batch.
+        threads: whether decoding may use Arrow's thread pool (in process yes, in a Spark task no).
+        timestamp_precision: most fractional digits of a second wanted, 6 or 9; with 6 finer timestamps come out
+            cut downwards to microseconds, in the types of TIMESTAMP(6).
+    """
+
+    store: Store
+    table_name: str
+    branch: str
+    schema: TableSchema
+    file_schemas: Mapping[int, TableSchema]
+    options: TableOptions
+    columns: tuple[str, ...]
+    predicate: Predicate | None = None
+    with_row_kind: bool = False
+    as_inserts: bool = False
+    batch_rows: int = 65536
+    threads: bool = False
+    timestamp_precision: int = 9

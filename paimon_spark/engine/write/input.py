@@ -1,0 +1,297 @@
+"""A batch of a user as checked rows of the table, with row kinds and column defaults.
+
+Columns match by name. `check_input` finds the errors that the schemas alone show, before any row is read.
+
+Source: Java `table/sink/TableWriteImpl`, `casting/DefaultValueRow`, `utils/DefaultValueUtils`,
+`table/sink/RowKindGenerator`, `utils/RowKindFilter`; Spark's ANSI store assignment for casts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import DataError, SchemaMismatchError, UnsupportedFeatureError
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_numpy import array_of
+from paimon_spark.format.arrays.arrow_types import arrow_field, arrow_schema, record_batch
+from paimon_spark.format.casts.assignment import Assign, shown
+from paimon_spark.format.casts.evolution import caster
+from paimon_spark.format.casts.nested_assignment import column_assignment
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.options.write import WriteOptions
+from paimon_spark.types import ROW_KIND_COLUMN, STRING, VALUE_KIND, CharType, DataField, RowKind
+
+_SYMBOLS: Final = tuple(k.symbol for k in RowKind)
+_KIND_FIELD: Final = pa.field(VALUE_KIND, pa.int8(), nullable=False)
+
+
+def check_input(schema: TableSchema, source: pa.Schema, options: WriteOptions, where: str) -> None:
+    """Refuse rows of the schema `source` that can never be rows of the table. Reads no data; for the driver.
+
+    Raises:
+        SchemaMismatchError: a column too many, one missing that must not be null, or a cast that could lose.
+        UnsupportedFeatureError: a column of a type that is not written here.
+    """
+    InputMapper(schema, source, options, where)
+
+
+class InputMapper:
+    """Converts batches of one source schema to rows of the table. Raises as `check_input`.
+
+    `where` is the table's name in messages; `padded` names CHAR columns whose values are padded with spaces.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        source: pa.Schema,
+        options: WriteOptions,
+        where: str,
+        padded: frozenset[str] = frozenset(),
+    ) -> None:
+        self._where = where
+        self._keyed = bool(schema.primary_keys)
+        self._options = options
+        places = _places(schema, source, where)
+        self._columns = [_Column(f, places.get(f.name), source, schema, where) for f in schema.fields]
+        self._padded = [
+            (i, f.type.length) for i, f in enumerate(schema.fields) if f.name in padded and isinstance(f.type, CharType)
+        ]
+        self._kinds = _kind_reader(schema, source, options, where)
+        self.with_kinds = self._keyed and self._kinds is not None
+        fields = list(arrow_schema(schema.fields))
+        self.schema: pa.Schema = pa.schema([*fields, _KIND_FIELD] if self.with_kinds else fields)
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of the batch, all columns of the table in order, and with `with_kinds` a last column `_VALUE_KIND`.
+
+        Raises:
+            DataError: a value does not fit its column; names the column and the value.
+        """
+        kinds = None if self._kinds is None else self._kinds(batch)
+        if kinds is not None:
+            kept = self._kept(kinds)
+            if kept is not None:
+                batch, kinds = batch.filter(arrow_numpy.boolean_array(kept)), kinds[kept]
+        arrays = [c.apply(batch) for c in self._columns]
+        for i, width in self._padded:
+            arrays[i] = pc.utf8_rpad(arrays[i], width=width)
+        if kinds is not None:
+            self._refuse_retracts(kinds)
+        if self.with_kinds:
+            assert kinds is not None
+            arrays.append(arrow_numpy.fixed_array(kinds, pa.int8()))
+        return record_batch(arrays, self.schema, batch.num_rows)
+
+    def _kept(self, kinds: Any) -> arrow_numpy.Bool | None:
+        """Rows whose kind is not skipped; None for all."""
+        if self._options.ignore_delete:
+            kept = (kinds == RowKind.INSERT) | (kinds == RowKind.UPDATE_AFTER)
+        elif self._options.ignore_update_before:
+            kept = kinds != RowKind.UPDATE_BEFORE
+        else:
+            return None
+        return None if kept.all() else kept
+
+    def _refuse_retracts(self, kinds: Any) -> None:
+        why = self._options.retracts_refused if self._keyed else "has no primary key"
+        if why is None:
+            return
+        retracts = (kinds == RowKind.UPDATE_BEFORE) | (kinds == RowKind.DELETE)
+        if retracts.any():
+            kind = RowKind(int(kinds[retracts.argmax()])).symbol
+            raise DataError(
+                f"{self._where} {why}, so it takes no row of kind {kind}; filter such rows out"
+                + ("" if self._keyed else " and delete rows with Table.delete")
+                + " (a table made with ignore-delete = true skips them)",
+                row_kind=kind,
+            )
+
+
+class _Column:
+    """One column of the table: its source column, and the conversion."""
+
+    def __init__(self, field: DataField, place: int | None, source: pa.Schema, schema: TableSchema, where: str) -> None:
+        self._field = field
+        self._arrow = arrow_field(field)
+        self._place = place
+        self._where = where
+        self._key = "primary key" if field.name in schema.primary_keys else None
+        self._default: pa.Array | None = default_array(field, where)
+        self._assign: Assign | None = None
+        if place is not None:
+            self._assign = column_assignment(source.field(place).type, field.type, field.name, where)
+        elif not field.type.nullable and self._default is None:
+            raise SchemaMismatchError(
+                f"column {field.name} of {where} is {field.type}, and the rows to write have no such column"
+                f"{did_you_mean(field.name, source.names)}; add the column to them",
+                column=field.name,
+            )
+
+    def apply(self, batch: pa.RecordBatch) -> pa.Array:
+        if self._place is None:
+            return self._absent(batch.num_rows)
+        assert self._assign is not None
+        array = self._assign(batch.column(self._place))
+        if array.null_count == 0:
+            return array
+        if self._key or not self._field.type.nullable:
+            raise self._null(batch, array)
+        if self._default is not None:
+            return pc.fill_null(array, self._default[0])
+        return array
+
+    def _absent(self, rows: int) -> pa.Array:
+        if self._default is None:
+            return pa.nulls(rows, self._arrow.type)
+        return self._default.take(arrow_numpy.take_indices(np.zeros(rows, np.int64)))
+
+    def _null(self, batch: pa.RecordBatch, array: pa.Array) -> DataError:
+        at = int(np.flatnonzero(~arrow_numpy.validity(array))[0])
+        others = [
+            f"{name} = {_example(batch.column(i), at)}" for i, name in enumerate(batch.schema.names) if i != self._place
+        ]
+        row = f", in the row with {', '.join(others[:3])}" if others else ""
+        what = f"a column of the {self._key}" if self._key else f"{self._field.type}"
+        return DataError(
+            f"column {self._field.name} of {self._where} is {what}, and the rows to write have a null in it{row}; "
+            "nothing is written. Fill or filter the nulls",
+            column=self._field.name,
+            value=None,
+        )
+
+
+def _example(array: pa.Array, at: int) -> str:
+    if pa.types.is_nested(array.type) or isinstance(array.type, pa.BaseExtensionType):
+        return "…"
+    if pa.types.is_dictionary(array.type):
+        array = array.slice(at, 1).dictionary_decode()
+        at = 0
+    return shown(array, at)
+
+
+def _places(schema: TableSchema, source: pa.Schema, where: str) -> dict[str, int]:
+    """The position of each table column in the source: by exact name, else in any case if unambiguous."""
+    names = schema.row_type.names
+    by_lower: dict[str, list[str]] = {}
+    for name in names:
+        by_lower.setdefault(name.lower(), []).append(name)
+    out: dict[str, int] = {}
+    given: str
+    for i, given in enumerate(source.names):
+        if given == VALUE_KIND and given not in names:
+            continue
+        alike = by_lower.get(given.lower(), [])
+        found: str | None = given if given in names else alike[0] if len(alike) == 1 else None
+        if found is None:
+            what_to_do = (
+                f"Rename it to {VALUE_KIND} if it says what the rows do; otherwise leave it out"
+                if given == ROW_KIND_COLUMN
+                else "Leave the column out, or set write.merge-schema=true to add it to the table"
+            )
+            raise SchemaMismatchError(
+                f"{where} has no column {given!r}{did_you_mean(given, names)}; its columns are {', '.join(names)}. "
+                f"{what_to_do}",
+                column=given,
+            )
+        if found in out:
+            raise SchemaMismatchError(
+                f"the rows to write have the column {found} of {where} twice, as {source.names[out[found]]!r} and "
+                f"{given!r}; leave one out",
+                column=found,
+            )
+        out[found] = i
+    return out
+
+
+KindReader = Callable[[pa.RecordBatch], Any]
+"""The row kinds of a batch, as int8 numbers."""
+
+
+def _kind_reader(schema: TableSchema, source: pa.Schema, options: WriteOptions, where: str) -> KindReader | None:
+    """A function that gets the kinds of rows; None when all rows are +I."""
+    own = VALUE_KIND in source.names and VALUE_KIND not in schema.row_type.names
+    if options.rowkind_field is None:
+        return (lambda batch: _own_kinds(batch, where)) if own else None
+    field = next((f for f in schema.fields if f.name == options.rowkind_field), None)
+    place = None if field is None else _places(schema, source, where).get(field.name)
+    if field is None or not isinstance(field.type, CharType) or place is None:
+        found = "is not among the rows to write" if field is not None and place is None else "is no text column of it"
+        raise SchemaMismatchError(
+            f"{where} has rowkind.field = {options.rowkind_field!r}, which {found}", column=options.rowkind_field
+        )
+    if own:
+        raise SchemaMismatchError(
+            f"the rows to write have a column {VALUE_KIND}, and {where} takes row kinds from the column "
+            f"{options.rowkind_field}; leave one out",
+            column=VALUE_KIND,
+        )
+    return lambda batch: _kinds_of_text(batch.column(place), options.rowkind_field or "", where)
+
+
+def _kinds_of_text(column: pa.Array, name: str, where: str) -> Any:
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    words = column.dictionary.cast(pa.string()).to_pylist()
+    codes = np.array([_SYMBOLS.index(w) if w in _SYMBOLS else -1 for w in words] or [-1], np.int8)
+    valid = arrow_numpy.validity(column)
+    indices = np.where(valid, arrow_numpy.values(column.indices), 0)
+    kinds = np.where(valid, codes[indices], np.int8(-1))
+    if (kinds < 0).any():
+        at = int((kinds < 0).argmax())
+        value = repr(words[indices[at]]) if valid[at] else "null"
+        raise DataError(
+            f"column {name} of {where} says what rows do, and {value} is none of {', '.join(_SYMBOLS)}; "
+            "nothing is written. Correct the values",
+            column=name,
+            value=value,
+        )
+    return kinds
+
+
+def _own_kinds(batch: pa.RecordBatch, where: str) -> Any:
+    column = batch.column(batch.schema.get_field_index(VALUE_KIND))
+    if not pa.types.is_integer(column.type):
+        return _kinds_of_text(column, VALUE_KIND, where)
+    numbers = arrow_numpy.values(column)
+    wrong = ~arrow_numpy.validity(column) | (numbers < 0) | (numbers > max(RowKind))
+    if wrong.any():
+        at = int(wrong.argmax())
+        raise DataError(
+            f"column {VALUE_KIND} of the rows for {where} holds {shown(column, at)}; row kinds are 0 (+I), 1 (-U), "
+            "2 (+U), 3 (-D)",
+            column=VALUE_KIND,
+        )
+    return numbers.astype(np.int8)
+
+
+def default_array(field: DataField, where: str) -> pa.Array | None:
+    """The default of a column as an array of one value; None when it has none.
+
+    Raises:
+        SchemaMismatchError: the default is no value of the column's type.
+    """
+    text = field.default_value
+    if text is None:
+        return None
+    bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else text
+    try:
+        made = caster(STRING, field.type)(array_of([bare], pa.string()))
+    except (DataError, UnsupportedFeatureError) as e:
+        raise _no_value(field, text, where) from e
+    if made.null_count:
+        raise _no_value(field, text, where)
+    return made
+
+
+def _no_value(field: DataField, text: str, where: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"the default {text!r} of column {field.name} of {where} is no value of {field.type}; change the default",
+        column=field.name,
+    )

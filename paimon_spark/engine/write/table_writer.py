@@ -1,0 +1,123 @@
+"""TableWriter: batches of a user in, CommitMessages out; the entry of this package.
+
+Source: Java `table/sink/TableWriteImpl`, `table/BucketMode`, `append/AppendOnlyWriter`.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.write.bucketing import UNAWARE, Bucketing, FixedBuckets, OneBucket, PartitionNumbers
+from paimon_spark.engine.write.data_files import DataFiles, DirectWriter
+from paimon_spark.engine.write.dynamic_buckets import DynamicBuckets, is_cross_partition
+from paimon_spark.engine.write.input import InputMapper
+from paimon_spark.engine.write.request import WriteRequest
+from paimon_spark.engine.write.router import BucketWriter, Router
+from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.metadata.layout import POSTPONE_BUCKET
+from paimon_spark.metadata.live_files import NO_SEQUENCE, BucketStates
+
+SHARED_STRIDE: Final = 1 << 32
+"""Distance between the sequence numbers of writers that share a bucket; no writer writes so many rows into one."""
+
+
+class TableWriter:
+    """Writes rows into data files of their buckets. Runs in executors and in process; never commits.
+
+    As a context manager it aborts when the block fails. Not safe for threads.
+
+    Args:
+        request: what to write, and the snapshot it continues.
+        source: the schema of the batches: columns of the table by name, in any order, and perhaps `_VALUE_KIND`.
+
+    Raises:
+        SchemaMismatchError: rows of that schema cannot become rows of the table.
+        UnsupportedFeatureError: the table's buckets cannot be written here.
+    """
+
+    def __init__(self, request: WriteRequest, source: pa.Schema) -> None:
+        handle = request.handle
+        options = handle.options.write
+        self._request = request
+        self._keyed = bool(handle.schema.primary_keys)
+        self._mapper = InputMapper(handle.schema, source, options, handle.describe(), request.padded)
+        self._states = BucketStates(handle, None if request.ignores_existing else request.base)
+        partitions = PartitionNumbers(handle.schema.partition_type)
+        bucketing = _bucketing(request, partitions, self._states)
+        self._router = Router(options, partitions, bucketing, self._bucket_writer, early=not self._keyed)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write rows. After an error only `abort` may be called.
+
+        Raises:
+            DataError: a value does not fit its column; names the column and the value.
+            CommitConflictError: a partition has another number of buckets than the table.
+            StorageError: a file cannot be written.
+        """
+        rows = self._mapper.apply(batch)
+        if rows.num_rows:
+            self._router.write(rows)
+
+    def close(self) -> list[CommitMessage]:
+        """Finish all files: one message for each bucket that got rows. Raises as `write`."""
+        return self._router.close()
+
+    def abort(self) -> None:
+        """Remove every file made, including those of messages already returned. Raises nothing."""
+        self._router.abort()
+
+    def __enter__(self) -> TableWriter:  # noqa: PYI034  Self needs Python 3.11
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is not None:
+            self.abort()
+
+    def _bucket_writer(self, partition: bytes, bucket: int) -> BucketWriter:
+        if not self._keyed:
+            unaware = self._request.handle.options.bucket == UNAWARE
+            # Without buckets every writer counts from 0.
+            largest = NO_SEQUENCE if unaware else self._states.of(partition).max_sequence(bucket)
+            first = first_sequence_number(self._request, largest)
+            return DirectWriter(DataFiles(self._request, partition, bucket).data(first_sequence_number=first))
+        # Tables without keys need none of the merge engines.
+        from paimon_spark.engine.write.merge_tree import MergeTreeWriter, PostponedWriter
+
+        if bucket == POSTPONE_BUCKET:
+            return PostponedWriter(self._request, partition, bucket)
+        return MergeTreeWriter(self._request, partition, bucket, self._states.of(partition).max_sequence(bucket))
+
+
+def first_sequence_number(request: WriteRequest, max_sequence: int) -> int:
+    """The first sequence number of a writer in a bucket whose largest is `max_sequence`."""
+    if request.shares_buckets and request.handle.options.bucket > 0:
+        return max_sequence + 1 + request.writer_number * SHARED_STRIDE
+    return max_sequence + 1
+
+
+def _bucketing(request: WriteRequest, partitions: PartitionNumbers, states: BucketStates) -> Bucketing:
+    handle = request.handle
+    bucket, keyed = handle.options.bucket, bool(handle.schema.primary_keys)
+    if bucket > 0:
+        return FixedBuckets(request, partitions, states)
+    if bucket == UNAWARE and not keyed:
+        return OneBucket()
+    if bucket == UNAWARE and is_cross_partition(handle.schema):
+        # Few tables need what it imports.
+        from paimon_spark.engine.write.cross_partition import CrossPartitions
+
+        return CrossPartitions(request, partitions)
+    if bucket == UNAWARE:
+        return DynamicBuckets(request, partitions)
+    if bucket == POSTPONE_BUCKET and keyed:
+        return OneBucket(POSTPONE_BUCKET, POSTPONE_BUCKET)
+    raise UnsupportedFeatureError(
+        f"{handle.describe()} has bucket = {bucket}, which cannot be written here; write it with Java Paimon, or copy "
+        "it to a table with a fixed number of buckets",
+        feature=f"bucket={bucket}",
+        table=handle.name,
+    )

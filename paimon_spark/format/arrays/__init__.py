@@ -1,0 +1,1 @@
+"""Arrow arrays: canonical types, and conversions from and to numpy and Python."""

@@ -1,0 +1,1 @@
+"""Avro: object containers, and their records as Arrow columns."""

@@ -1,0 +1,392 @@
+"""Reader and writer of ORC data files, and parser of their footers.
+
+Types are those of Java, but CHAR and VARCHAR are written as plain strings: Arrow cannot name them. Java asks for the
+type it knows and converts, so it reads the same values.
+
+ORC stores timestamps as seconds and a fraction; Arrow makes 64-bit nanoseconds of them, and may wrap around. Files with
+values that do not fit (Java writes years 1 to 9999) are refused by the statistics in the footer, and never written.
+
+Source: Paimon spec, chapter Data file; Java `format/orc/OrcReaderFactory`, `format/orc/OrcTypeUtil`,
+`format/OrcOptions`; ORC specification v1, chapters File Tail and Compression.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.orc as po
+
+from paimon_spark.errors import FormatError, InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import NANOSECOND_DAYS, ORC_ID, arrow_type, with_field_id
+from paimon_spark.format.arrays.nested import Replacement, convert_table, replaced_fields, with_null_fields
+from paimon_spark.format.casts.conformance import conformed, conformer
+from paimon_spark.format.casts.timestamps import PER_SECOND
+from paimon_spark.format.compression import ERRORS, decompressor
+from paimon_spark.format.data_files.requests import FileRead, FileWrite, Rows, WrittenFile, opened
+from paimon_spark.options.descriptor import Option, integer, memory_size, string
+from paimon_spark.types import AtomicType, DataField, types_in
+
+
+def read_orc(read: FileRead) -> Iterator[Rows]:
+    """The rows of an ORC file, in file order.
+
+    Raises:
+        FormatError, pa.ArrowException, OSError: the file is not what its schema and manifest say.
+        UnsupportedFeatureError: a timestamp column may leave 64-bit nanoseconds.
+    """
+    with opened(read) as source:
+        file = po.ORCFile(source)
+        if file.nrows != read.row_count:
+            raise FormatError(f"it holds {file.nrows} rows, its manifest says {read.row_count}")
+        footer = read_footer(source)
+        if footer is not None and footer.stripe_rows != read.row_count:
+            raise FormatError(f"its stripes hold {footer.stripe_rows} rows, its footer says {read.row_count}")
+        names = set(file.schema.names)
+        wanted = [f.name for f in read.fields if f.name in names]
+        _refuse_far_timestamps(footer, file.schema, wanted)
+        first = 0
+        for number in range(file.nstripes):
+            stripe = file.read_stripe(number, columns=wanted) if wanted else file.read_stripe(number)
+            found = dict(zip(stripe.schema.names, stripe.columns, strict=True))
+            arrays = [
+                _conformed(found[f.name], f) if f.name in found else pa.nulls(stripe.num_rows, arrow_type(f.type))
+                for f in read.fields
+            ]
+            for start in range(0, stripe.num_rows, read.batch_rows):
+                n = min(read.batch_rows, stripe.num_rows - start)
+                yield Rows(first + start, n, [a.slice(start, n) for a in arrays])
+            first += stripe.num_rows
+        if first != read.row_count:
+            raise FormatError(f"its stripes hold {first} rows, its footer says {read.row_count}")
+
+
+def _conformed(array: pa.Array, f: DataField) -> pa.Array:
+    return conformed(array, conformer(array.type, f.type, f.name, padded_chars=True), f.name)
+
+
+def _refuse_far_timestamps(footer: OrcFooter | None, schema: pa.Schema, names: list[str]) -> None:
+    """Raise UnsupportedFeatureError when a timestamp of the columns may not fit Arrow's nanoseconds."""
+    columns = [(f.name, path, kind) for f in schema for path, kind in _with_nested(f.name, f.type)]
+    for column_id, (name, path, kind) in enumerate(columns, 1):
+        if name not in names or not pa.types.is_timestamp(kind):
+            continue
+        if footer is None:
+            raise UnsupportedFeatureError(
+                "it has timestamps and is compressed with lzo; timestamps can be read from ORC files with the codecs "
+                "none, zlib, snappy, lz4 and zstd",
+                feature="orc compression lzo",
+            )
+        found = footer.timestamp_ranges[column_id] if column_id < len(footer.timestamp_ranges) else None
+        if found is None or not -SAFE_SECONDS * 1000 < found[0] <= found[1] < SAFE_SECONDS * 1000:
+            raise UnsupportedFeatureError(
+                f"by its statistics, column {path} may hold timestamps outside {NANOSECOND_DAYS}, "
+                "which cannot be read from ORC files; rewrite the table as Parquet "
+                "(file.format = parquet), read it with Java Paimon, or leave the column out with the option columns",
+                feature="ORC timestamps outside 64-bit nanoseconds",
+                column=path,
+            )
+
+
+def _with_nested(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    """Paths and types of a column and of all that is nested in it, in the order of ORC's column ids."""
+    yield path, kind
+    if pa.types.is_map(kind):
+        yield from _with_nested(f"{path}.key", kind.key_type)
+        yield from _with_nested(f"{path}.value", kind.item_type)
+    elif pa.types.is_list(kind):
+        yield from _with_nested(f"{path}.element", kind.value_type)
+    else:
+        for i in range(kind.num_fields):
+            yield from _with_nested(f"{path}.{kind.field(i).name}", kind.field(i).type)
+
+
+COMPRESS: Option[str | None] = Option("orc.compress", string, None, "Compression; wins over all others.")
+STRIPE_SIZE: Option[int | None] = Option("orc.stripe.size", memory_size, None, "Bytes of a stripe.")
+BUFFER_SIZE = Option("orc.compress.size", memory_size, 256 << 10, "Bytes that are compressed together.")
+INDEX_STRIDE = Option("orc.row.index.stride", integer, 10_000, "Rows between entries of the index.")
+
+_STRIPE_BYTES: Final = 16 << 20
+"""A quarter of Java's: a writer keeps a whole stripe in memory, and a task may have many writers open."""
+_BATCH_ROWS: Final = 4096
+_CODECS: Final = ("uncompressed", "zlib", "snappy", "lz4", "zstd")
+
+
+class OrcFileWriter:
+    """Writes one ORC file; see `requests.FileWriter`. Rows wait inside the library until a stripe is full."""
+
+    def __init__(self, write: FileWrite) -> None:
+        for f in write.fields:
+            if any(isinstance(t, AtomicType) and t.name == "VARIANT" for t in types_in(f.type)):
+                raise UnsupportedFeatureError(
+                    f"column {f.name} is {f.type}, and ORC files cannot hold VARIANT; use file.format = parquet",
+                    feature="VARIANT in ORC",
+                )
+        schema = pa.schema([with_field_id(f, ORC_ID) for f in write.fields])
+        self._schema, self._converts = replaced_fields(schema, _replacement)
+        codec = _codec(COMPRESS.get(write.settings) or write.compression or "zstd")
+        self._sink = _Sink(write.store.open_output(write.path))
+        self._writer = po.ORCWriter(
+            self._sink.file,
+            batch_size=_BATCH_ROWS,
+            stripe_size=STRIPE_SIZE.get(write.settings) or write.row_group_bytes or _STRIPE_BYTES,
+            compression=codec,
+            compression_block_size=BUFFER_SIZE.get(write.settings),
+            row_index_stride=INDEX_STRIDE.get(write.settings),
+        )
+        self._rows = 0
+        self._taken = 0
+        self._flushed_at, self._flushed = 0, 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        table = pa.Table.from_batches([batch])
+        self._writer.write(_plain(convert_table(table, self._schema, self._converts)))
+        self._rows += batch.num_rows
+        self._taken += batch.nbytes
+        self._sink.check()
+        position = self._sink.tell()
+        if position > self._flushed:  # a stripe went out
+            self._flushed, self._flushed_at = position, self._taken
+
+    @property
+    def estimated_bytes(self) -> int:
+        ratio = self._flushed / self._flushed_at if self._flushed_at else 1.0
+        return self._flushed + int((self._taken - self._flushed_at) * min(ratio, 1.0))
+
+    @property
+    def buffered_bytes(self) -> int:
+        return 0
+
+    def flush(self) -> None:
+        """Nothing: the library ends stripes by itself."""
+
+    def close(self) -> WrittenFile:
+        if not self._rows:
+            self._writer.write(self._schema.empty_table())
+        self._writer.close()
+        self._sink.check()
+        self._sink.out.close()
+        return WrittenFile(self._sink.tell(), self._rows)
+
+    def abort(self) -> None:
+        self._sink.discards = True
+        with suppress(Exception):
+            self._writer.close()
+        with suppress(Exception):
+            self._sink.out.close()
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """The table with nested columns as the library writes them right.
+
+    It takes the nulls of a sliced struct from its beginning, and shifts the fields of a null struct inside a
+    struct without nulls, unless they are null themselves.
+    """
+    columns = [
+        pa.concat_arrays([with_null_fields(chunk) for chunk in c.chunks])
+        if pa.types.is_nested(f.type) and c.num_chunks
+        else c
+        for f, c in zip(table.schema, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def _codec(name: str) -> str:
+    codec = name.strip().lower().replace("none", "uncompressed")
+    if codec not in _CODECS:
+        raise InvalidOptionError(
+            f"compression {name!r} cannot be written in ORC files; {', '.join(_CODECS)} can", value=name
+        )
+    return codec
+
+
+def _replacement(kind: pa.DataType) -> Replacement | None:
+    """Times become integers; timestamps are looked at."""
+    if pa.types.is_time32(kind):
+        return Replacement(pa.int32(), lambda a: a.cast(pa.int32()))
+    return Replacement(kind, _checked) if pa.types.is_timestamp(kind) else None
+
+
+def _checked(array: pa.Array) -> pa.Array:
+    """The timestamps, when Java reads what the library writes, and this module too. Raises UnsupportedFeatureError.
+
+    Before 1970 the library takes the fraction of a second as negative, on which Java's reader fails.
+    """
+    values = arrow_numpy.values(array)
+    valid = arrow_numpy.validity(array)
+    per_second = PER_SECOND[array.type.unit]
+    if bool(((values < 0) & (values % per_second != 0) & valid).any()):
+        raise UnsupportedFeatureError(
+            "a timestamp before 1970 with a fraction of a second cannot be written to ORC so that Java reads it; "
+            "set the table option file.format to parquet",
+            feature="timestamps before 1970 in ORC",
+        )
+    limit = SAFE_SECONDS * per_second
+    if array.type.unit != "ns" and bool((((values <= -limit) | (values >= limit)) & valid).any()):
+        raise UnsupportedFeatureError(
+            f"a timestamp outside {NANOSECOND_DAYS} cannot be written to ORC, from which it could not be read again; "
+            "set the table option file.format to parquet",
+            feature="ORC timestamps outside 64-bit nanoseconds",
+        )
+    return array
+
+
+class _Sink(io.RawIOBase):
+    """The file as the library sees it: writing never fails, for an error there would end the whole process.
+
+    Attributes:
+        discards: whether bytes are taken and dropped.
+    """
+
+    def __init__(self, out: pa.NativeFile) -> None:
+        self.out = out
+        self.file = pa.PythonFile(self, mode="w")
+        self.discards = False
+        self._failure: Exception | None = None
+        self._position = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def write(self, data: Any) -> int:
+        self._position += len(data)
+        if not self.discards:
+            try:
+                self.out.write(data)
+            except Exception as e:  # noqa: BLE001  whatever it is, `check` raises it
+                self._failure, self.discards = e, True
+        return len(data)
+
+    def check(self) -> None:
+        """Raise what a write failed with."""
+        if self._failure is not None:
+            raise self._failure
+
+
+_FOOTER_CODECS: Final = ("null", "deflate", "snappy", "lzo", "lz4", "zstandard")
+_TAIL_BYTES: Final = 1 << 16
+_BLOCK_BYTES: Final = 256 << 10
+SAFE_SECONDS: Final = 9_223_372_036
+"""Timestamps nearer to 1970 fit 64-bit nanoseconds, whatever their fraction of a second."""
+
+
+class OrcFooter(NamedTuple):
+    """Facts of a footer.
+
+    Attributes:
+        stripe_rows: rows of all stripes together, for which memory is taken before they are decoded.
+        timestamp_ranges: by column id, least and greatest millisecond in UTC; None where not stated. A column
+            without values has (0, 0).
+    """
+
+    stripe_rows: int
+    timestamp_ranges: tuple[tuple[int, int] | None, ...]
+
+
+def read_footer(source: pa.NativeFile) -> OrcFooter | None:
+    """The footer of an open file; None when it is compressed by LZO, which is not supported. Raises FormatError."""
+    size = source.size()
+    raw = _read(source, max(0, size - _TAIL_BYTES), min(size, _TAIL_BYTES))
+    if len(raw) < 2 or raw[-1] + 1 > len(raw):
+        raise FormatError("it is too short for ORC")
+    post = dict(_message(raw[-1 - raw[-1] : -1]))
+    length, codec, block_bytes = _int(post, 1), _int(post, 2), _int(post, 3) or _BLOCK_BYTES
+    start = size - 1 - raw[-1] - length
+    if start < 0:
+        raise FormatError("its footer is longer than itself")
+    footer = _decompressed(
+        _read(source, start, length), _FOOTER_CODECS[codec] if codec < len(_FOOTER_CODECS) else "", block_bytes
+    )
+    if footer is None:
+        return None
+    rows, ranges = 0, []
+    for number, value in _message(footer):
+        if number == 3:
+            rows += _int(dict(_message(value)), 5)
+        elif number == 7:
+            ranges.append(_timestamp_range(value))
+    return OrcFooter(rows, tuple(ranges))
+
+
+def _decompressed(data: bytes, codec: str, block_bytes: int) -> bytes | None:
+    """A stream of compressed blocks as bytes; None for an unknown codec. Raises FormatError."""
+    if codec == "null":
+        return data
+    decompress = decompressor(codec, block_bytes)
+    if decompress is None:
+        return None
+    out, at = [], 0
+    while at + 3 <= len(data):
+        header = int.from_bytes(data[at : at + 3], "little")
+        block = data[at + 3 :][: header >> 1]
+        at += 3 + (header >> 1)
+        try:
+            out.append(block if header & 1 else decompress(block))
+        except (*ERRORS, ValueError) as e:
+            raise FormatError(f"a block of it does not decompress: {e}") from e
+    return b"".join(out)
+
+
+def _read(source: pa.NativeFile, offset: int, size: int) -> bytes:
+    source.seek(offset)
+    data = bytes(source.read(size))
+    if len(data) != size:
+        raise FormatError("it is cut short")
+    return data
+
+
+def _timestamp_range(data: bytes) -> tuple[int, int] | None:
+    facts = dict(_message(data))
+    if facts.get(1) == 0:
+        return 0, 0
+    stats = dict(_message(facts.get(9, b"")))
+    if 3 not in stats or 4 not in stats:
+        return None
+    low, high = ((stats[n] >> 1) ^ -(stats[n] & 1) for n in (3, 4))
+    return low, high
+
+
+def _int(facts: dict[int, Any], number: int) -> int:
+    value = facts.get(number, 0)
+    if not isinstance(value, int):
+        raise FormatError("its tail is not ORC's")
+    return value
+
+
+def _message(data: bytes) -> Iterator[tuple[int, Any]]:
+    """Number and value (int or bytes) of each field of a Protocol Buffers message."""
+    at = 0
+    while at < len(data):
+        key, at = _varint(data, at)
+        match key & 7:
+            case 0:
+                value, at = _varint(data, at)
+                yield key >> 3, value
+            case 2:
+                size, at = _varint(data, at)
+                if at + size > len(data):
+                    raise FormatError("its tail is cut short")
+                yield key >> 3, data[at : at + size]
+                at += size
+            case _:
+                raise FormatError("its tail is not ORC's")
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            break
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise FormatError("its tail is cut short")

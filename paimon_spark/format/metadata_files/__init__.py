@@ -1,0 +1,1 @@
+"""Metadata files of a table, encoded and decoded without I/O; a module per kind of file."""

@@ -1,0 +1,1 @@
+"""Jobs that read and write tables, and the maintenance that follows a commit."""

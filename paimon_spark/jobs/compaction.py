@@ -1,0 +1,186 @@
+"""Compaction of a branch, or of the buckets of a write; here or as a Spark job."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.engine.commit.entries import Touched, adds, column, numbers, where
+from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
+from paimon_spark.engine.compaction.keyed import hides_level0
+from paimon_spark.engine.compaction.plan import BucketIds, buckets_to_compact, compacts_after_writes, plan_after_write
+from paimon_spark.engine.compaction.run import Planner, compact_branch, compact_planned, run_here
+from paimon_spark.engine.compaction.task import BucketTask, CompactResult
+from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.errors import CommitError
+from paimon_spark.format.arrays.arrow_numpy import array_of
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.manifests import delta_manifests, read_manifests
+from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
+from paimon_spark.spark_port import active_spark_jobs
+
+_LOG = logging.getLogger(__name__)
+
+HERE_BYTES: Final = 256 << 20
+"""Data files of fewer bytes are compacted before a Spark job of many tasks would have begun to work well."""
+
+
+def compact_fully(handle: TableHandle) -> CompactResult:
+    """Compact a branch fully, in Spark where that is worth it. Raises as `Table.compact`."""
+    return compact_branch(handle, full=True, runner=run_anywhere)
+
+
+def run_anywhere(
+    handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str
+) -> Sequence[CommitMessage | None]:
+    """Run tasks here when there are few bytes or no session, else as a Spark job. A `Runner`."""
+    spark = active_spark_jobs() if len(tasks) > 1 and sum(t.input_bytes for t in tasks) >= HERE_BYTES else None
+    if spark is None:
+        return run_here(handle, snapshot, tasks, commit_user)
+    return spark.run_tasks(handle, snapshot, tasks, commit_user)
+
+
+Written: TypeAlias = Mapping[tuple[bytes, int], frozenset[str]]
+"""Names of new files by partition and bucket."""
+
+
+def compact_written(
+    handle: TableHandle, commit_user: str, messages: Sequence[CommitMessage], snapshot_ids: Sequence[int]
+) -> tuple[int, ...]:
+    """Compact the buckets that `messages` wrote, where needed; return the ids of the snapshots made.
+
+    When others compact the same buckets meanwhile, the new files that remain at level 0 are planned again. A failure is
+    logged, and the next write tries again, unless rows are visible only after the compaction.
+
+    Raises:
+        CommitError: the rows are committed as `snapshot_ids`, but are visible only after a compaction, which failed.
+    """
+    if not snapshot_ids or not compacts_after_writes(handle):
+        return ()
+    return _Compaction(handle, commit_user, snapshot_ids[-1]).run(_new_files(messages))
+
+
+def compact_batch(
+    handle: TableHandle,
+    commit_user: str,
+    batch: Snapshot,
+    messages: Sequence[CommitMessage] | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> tuple[int, ...]:
+    """As `compact_written`, after the snapshot `batch` of a stream; does nothing when that was done before.
+
+    The compaction has the identifier of the batch, as later batches must not look committed. Without `messages` the
+    files that the snapshot added are looked up. `properties` are stored in the snapshot of the compaction.
+    """
+    if not compacts_after_writes(handle):
+        return ()
+    if messages is None:
+        entries = read_manifests(handle, delta_manifests(handle, batch))
+        written = _files_of(where(entries, adds(entries) & (numbers(entries, "level") == 0)))
+    else:
+        written = _new_files(messages)
+    again = "Start the query again to try it again: the batch is not written a second time"
+    return _Compaction(handle, commit_user, batch.id, batch.commit_identifier, again, properties, batch).run(written)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compaction:
+    """The compaction after one commit.
+
+    Attributes:
+        identifier: of the compaction among the user's commits.
+        again: how to try it again, for messages.
+        properties: stored in the snapshot.
+        batch: nothing is compacted when the branch has lost it, as the compaction would be taken for the batch.
+    """
+
+    handle: TableHandle
+    commit_user: str
+    snapshot_id: int
+    identifier: int = BATCH_COMMIT_IDENTIFIER
+    again: str = "Write any row to their buckets to try it again"
+    properties: Mapping[str, str] | None = None
+    batch: Snapshot | None = None
+
+    def run(self, written: Written) -> tuple[int, ...]:
+        if not written:
+            return ()
+
+        def plan(current: TableHandle, head: Snapshot, again: BucketIds | None) -> list[BucketTask]:
+            if not self._holds_batch(current, head):
+                return []
+            places = set(written) if again is None else set(again) & _waiting(current, head, written)
+            return plan_after_write(current, head, places) if places else []
+
+        if not hides_level0(self.handle):
+            return self._if_many(written, plan)
+        try:
+            return self._compacted(plan)
+        except Exception as e:
+            raise CommitError(
+                f"the rows are in {self.handle.describe()}, as snapshot {self.snapshot_id}: do not write them again. "
+                f"But they are seen only after a compaction, which failed: {e}. {self.again}",
+                table=self.handle.name,
+                branch=self.handle.branch,
+                snapshot_id=self.snapshot_id,
+            ) from e
+
+    def _holds_batch(self, current: TableHandle, head: Snapshot) -> bool:
+        if self.batch is None:
+            return True
+        found = head if head.id == self.batch.id else find_snapshot(current, self.batch.id)
+        is_same = found is None or found.delta_manifest_list == self.batch.delta_manifest_list
+        return head.id >= self.batch.id and is_same
+
+    def _compacted(self, plan: Planner) -> tuple[int, ...]:
+        made = compact_planned(
+            self.handle, plan, self.commit_user, identifier=self.identifier, properties=self.properties
+        )
+        return made.snapshot_ids
+
+    def _if_many(self, written: Written, plan: Planner) -> tuple[int, ...]:
+        """Compact the buckets that have many sorted runs. Raises nothing."""
+        try:
+            head = latest_snapshot(self.handle)
+            if head is None or not buckets_to_compact(self.handle, head, written.keys()):
+                return ()
+            return self._compacted(plan)
+        except Exception as e:  # noqa: BLE001 - the rows are in and seen; nothing may make their write look failed
+            _LOG.warning(
+                "the rows are in %s, but a compaction after the write failed: %s. The next write to the same buckets "
+                "tries again; so does compact() of the table",
+                self.handle.describe(),
+                e,
+            )
+            return ()
+
+
+def _files_of(entries: pa.Table) -> Written:
+    columns = (column(entries, name).to_pylist() for name in ("partition", "bucket", "file_name"))
+    return _by_bucket(zip(*columns, strict=True))
+
+
+def _new_files(messages: Sequence[CommitMessage]) -> Written:
+    return _by_bucket((m.partition, m.bucket, f.file_name) for m in messages for f in m.data.new_files)
+
+
+def _by_bucket(files: Iterable[tuple[bytes, int, str]]) -> Written:
+    names: dict[tuple[bytes, int], set[str]] = {}
+    for partition, bucket, name in files:
+        names.setdefault((partition, bucket), set()).add(name)
+    return {place: frozenset(found) for place, found in names.items()}
+
+
+def _waiting(handle: TableHandle, head: Snapshot, written: Written) -> set[tuple[bytes, int]]:
+    """The buckets where a file of `written` is still at level 0; files that others wrote since do not count."""
+    entries = Touched(handle, array_of(sorted({p for p, _ in written}), pa.binary())).live(head)
+    entries = where(entries, numbers(entries, "level") == 0)
+    names = array_of(sorted(set().union(*written.values())), pa.string())
+    entries = entries.filter(pc.is_in(column(entries, "file_name"), value_set=names))
+    return {place for place, found in _files_of(entries).items() if found & written.get(place, frozenset())}

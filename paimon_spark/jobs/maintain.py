@@ -1,0 +1,163 @@
+"""Table.compact, Table.drop_partitions, and the arguments of expiry.
+
+Source: Java `operation/FileStoreCommitImpl.dropPartitions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from paimon_spark.engine.commit.changes import data_changes
+from paimon_spark.engine.commit.committer import Committer, new_commit_user
+from paimon_spark.engine.commit.entries import column
+from paimon_spark.engine.commit.overwrite import NamedPartitions, check_nothing_appears, partitions_named
+from paimon_spark.engine.compaction.run import compact_branch
+from paimon_spark.engine.compaction.task import CompactResult
+from paimon_spark.engine.scan.file_stats import Partitions
+from paimon_spark.errors import InvalidInputError, NotFoundError
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.jobs.after_commit import after_commit
+from paimon_spark.jobs.branch_access import at_head, older_than_ms, reopen_to_change
+from paimon_spark.jobs.compaction import run_anywhere
+from paimon_spark.jobs.partition_specs import Asked, chosen_partitions, typed_partition
+from paimon_spark.maintenance.expiry import ANY_NUMBER, Limits
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.live_files import live_entries
+from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.partition_path import partition_path_of
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.metadata.version import Moment
+from paimon_spark.options.commit import WRITE_ONLY
+from paimon_spark.options.retention import (
+    PARTITION_EXPIRATION_TIME,
+    PARTITION_MAX_NUM,
+    PARTITION_STRATEGY,
+    PARTITION_TIMESTAMP_FORMATTER,
+    PARTITION_TIMESTAMP_PATTERN,
+)
+
+if TYPE_CHECKING:
+    from paimon_spark.jobs.opened_table import OpenedTable
+
+
+def compact(table: OpenedTable, full: bool, partitions: Asked | None, where: str | None) -> CompactResult:
+    """As `Table.compact`."""
+    if not isinstance(full, bool):
+        raise InvalidInputError(f"full = {full!r}: expected True or False", argument="full")
+    handle = _current(table)
+    specs, predicate = chosen_partitions(handle, partitions, where, table.read_options.time_zone)
+    result = compact_branch(handle, full=full, partitions=specs, where=predicate, runner=run_anywhere)
+    after_commit(handle, result.snapshot_ids)
+    return result
+
+
+def compact_manifest(table: OpenedTable) -> Snapshot | None:
+    """As `Table.compact_manifest`."""
+    handle = _current(table)
+    return Committer(handle, new_commit_user(handle.options)).compact_manifests().snapshot
+
+
+def _current(table: OpenedTable) -> TableHandle:
+    # With `write-only`, writes leave maintenance to other jobs; this is one of them.
+    return reopen_to_change(at_head(table), {WRITE_ONLY.key: "false"})
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedPartitions:
+    """The partitions that were dropped.
+
+    Attributes:
+        partitions: as in paths, `dt=2024-01-01/hour=7`; none when none of those asked for existed.
+        snapshot_id: of the commit; None when there was nothing to drop.
+    """
+
+    partitions: tuple[str, ...] = ()
+    snapshot_id: int | None = None
+
+
+def drop_partitions(
+    table: OpenedTable, asked: Asked, *, time_zone: str | None = None, must_exist: bool = False, dry_run: bool = False
+) -> DroppedPartitions:
+    """As `Table.drop_partitions`; `time_zone` is that of timestamp text without a zone, None the machine's.
+
+    Raises:
+        NotFoundError: with `must_exist`, a partition named by all its columns does not exist; nothing was dropped.
+    """
+    handle = reopen_to_change(at_head(table))
+    specs = tuple(typed_partition(handle, s, time_zone) for s in chosen_partitions(handle, asked, None).specs or ())
+    if specs:
+        check_nothing_appears(handle, NamedPartitions(specs), data_changes(()))
+    live = [_live_paths(handle, spec) for spec in specs]
+    for spec, found in zip(specs, live, strict=True):
+        if must_exist and not found and len(spec) == len(handle.schema.partition_keys):
+            shown = "/".join(f"{k}={v}" for k, v in spec.items())
+            raise NotFoundError(
+                f"{handle.describe()} has no partition {shown}; IF EXISTS passes over it, and the system table "
+                "$partitions lists those there are",
+                table=handle.name,
+                partition=shown,
+            )
+    paths = tuple(sorted({path for found in live for path in found}))
+    if dry_run or not paths:
+        return DroppedPartitions(paths)
+    made = Committer(handle, new_commit_user(handle.options)).drop_partitions(specs).snapshot_ids
+    after_commit(handle, made)
+    return DroppedPartitions(paths, made[-1] if made else None)
+
+
+def _live_paths(handle: TableHandle, spec: Mapping[str, object]) -> Sequence[str]:
+    """Paths of the live partitions that match."""
+    head = latest_snapshot(handle)
+    if head is None:
+        return ()
+    predicate = partitions_named(handle, (spec,))
+    assert predicate is not None
+    found = Partitions(handle, column(live_entries(handle, data_manifests(handle, head)), "partition"))
+    hits = found.matching(predicate).tolist() if len(found.rows) else []
+    return [partition_path_of(handle, row) for row, hit in zip(found.row_bytes, hits, strict=True) if hit]
+
+
+def limits_of(
+    table: OpenedTable,
+    retain_max: int | None,
+    retain_min: int | None,
+    older_than: Moment | None,
+    max_deletes: int | None,
+) -> Limits:
+    """How much is kept. Raises InvalidInputError: an argument is not a whole number, or not a moment."""
+    for name, value in (("retain_max", retain_max), ("retain_min", retain_min), ("max_deletes", max_deletes)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise InvalidInputError(f"{name} = {value!r}: expected a whole number", argument=name)
+    limit = ANY_NUMBER if max_deletes is None else max_deletes
+    return Limits(retain_max, retain_min, older_than_ms(table, older_than), limit)
+
+
+def expiration_options(
+    table: OpenedTable,
+    expiration_time: str | timedelta | None,
+    timestamp_formatter: str | None,
+    timestamp_pattern: str | None,
+    expire_strategy: str | None,
+    max_expires: int | None,
+) -> dict[str, str]:
+    """The arguments as table options. Raises InvalidInputError: the time is a number without a unit."""
+    if isinstance(expiration_time, timedelta):
+        expiration_time = f"{expiration_time // timedelta(milliseconds=1)} ms"
+    elif expiration_time is not None and not isinstance(expiration_time, str):
+        raise InvalidInputError(
+            f"expiration_time = {expiration_time!r} for partitions of {table.handle.describe()}: a number does not say "
+            "of what; give text such as '30 d' or a timedelta",
+            table=table.name,
+            argument="expiration_time",
+        )
+    given = {
+        PARTITION_EXPIRATION_TIME.key: expiration_time,
+        PARTITION_TIMESTAMP_FORMATTER.key: timestamp_formatter,
+        PARTITION_TIMESTAMP_PATTERN.key: timestamp_pattern,
+        PARTITION_STRATEGY.key: expire_strategy,
+        PARTITION_MAX_NUM.key: max_expires,
+    }
+    return {key: str(value) for key, value in given.items() if value is not None}

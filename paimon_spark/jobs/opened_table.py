@@ -1,0 +1,190 @@
+"""Opened tables: from a path and options to a branch, at its head or at a version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from paimon_spark.errors import InvalidOptionError
+from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
+from paimon_spark.options.known import is_storage_option
+from paimon_spark.options.location import TableLocation, branch_in_force, configured, locate
+from paimon_spark.options.scan import (
+    BRANCH,
+    INCREMENTAL_KEYS,
+    LOCATION_KEYS,
+    VERSION_KEYS,
+    ScanOptions,
+    canonical,
+    parse_scan_options,
+)
+from paimon_spark.storage.store import Store
+from paimon_spark.storage.urls import open_store
+
+OptionValue: TypeAlias = str | float | bool
+_VERSION = "versionAsOf"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTable:
+    """A branch of a table as it was opened, at a version when one was named. Picklable.
+
+    Attributes:
+        handle: the opened branch.
+        read_options: what every scan starts from.
+        option_text: the same as the user gave it.
+        system: name of a system table, such as `files`; empty for the table itself.
+    """
+
+    handle: TableHandle
+    read_options: ScanOptions = field(default_factory=ScanOptions)
+    option_text: Mapping[str, str] = field(default_factory=dict, repr=False)
+    system: str = field(default="", repr=False)
+
+    @property
+    def name(self) -> str:
+        """How messages call the table: `db.t`, or its location; `db.t$files` is a system table."""
+        return f"{self.handle.name}${self.system}" if self.system else self.handle.name
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it is a system table, such as `t$files`."""
+        return bool(self.system)
+
+
+T = TypeVar("T", bound=OpenedTable)
+
+
+def open_path(path: str, options: Mapping[str, str]) -> OpenedTable:
+    """The table at `path`, or called `path` in the option `warehouse`. Raises as `load_table`."""
+    given = canonical(options)
+    parsed = parse_scan_options(given)
+    place, location = _find(path, given, parsed.branch, parsed.storage_options)
+    system = _system_table(location)
+    handle = open_table(place.store, place.root, place.branch, place.name, parsed.table_options)
+    text = {k: v for k, v in given.items() if k not in ("path", "warehouse")}
+    return OpenedTable(handle, parsed, text, system or "")
+
+
+def on_branch(table: T, name: str) -> T:
+    """The same table on another branch, at its head. Raises BranchNotFoundError."""
+    text = without_keys(table.option_text, (BRANCH.key, *BRANCH.fallbacks, *VERSION_KEYS, *INCREMENTAL_KEYS))
+    options = replace(table.read_options.at(None), branch=name)
+    return replace(
+        table, handle=open_branch(table.handle, name), read_options=options, option_text={**text, BRANCH.key: name}
+    )
+
+
+def at_version(table: T, version: str | int) -> T:
+    """The same table at a version, which is looked up when it is read."""
+    text = {**without_keys(table.option_text, (*VERSION_KEYS, *INCREMENTAL_KEYS)), _VERSION: str(version)}
+    return replace(table, read_options=table.read_options.at((_VERSION, str(version))), option_text=text)
+
+
+class Place(NamedTuple):
+    """Where a table is or will be: its store, directory and branch, and its name in messages.
+
+    `name` is None for the directory's name.
+    """
+
+    store: Store
+    root: str
+    branch: str
+    name: str | None
+
+
+def find_place(
+    path: str,
+    options: Mapping[str, str],
+    branch: str | None,
+    storage_options: Mapping[str, str],
+    *,
+    advice: str = "which is only read; to write, name",
+) -> Place:
+    """The place of the table that `path` names, with the warehouse of `options`, the environment or the configuration.
+
+    `advice` stands in the message about a system table, before the table's name.
+
+    Raises:
+        InvalidOptionError: `path` is blank, names two branches, or a system table.
+    """
+    place, location = _find(path, options, branch, storage_options)
+    system = _system_table(location)
+    if system is not None:
+        raise InvalidOptionError(
+            f"{location.name}${system} is a system table, {advice} {location.name}",
+            path=location.name,
+        )
+    return place
+
+
+def split_path(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """The path of `load(path)`, and the other options. Raises InvalidOptionError: no path, or several."""
+    rest = dict(options)
+    if "paths" in rest:
+        raise InvalidOptionError(
+            f"load() was given several paths ({rest['paths']}); a table has one: load them one by one and union them",
+            option="paths",
+        )
+    path = rest.pop("path", None)
+    if path is None:
+        raise _no_path("load")
+    return path, rest
+
+
+def required_path(options: Mapping[str, str], method: str) -> str:
+    """The path of `save()` or `start()` among its options. Raises InvalidOptionError: no path, or several."""
+    path = options.get("path", "")
+    if "paths" in options or not path.strip():
+        raise _no_path(method)
+    return path
+
+
+def _no_path(method: str) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"no table is named: {method}() takes its location, or its name db.t with the option warehouse", option="path"
+    )
+
+
+def refuse_location_options(options: Iterable[str]) -> None:
+    """Raise InvalidOptionError for an option that sets the location of a table, which is open already."""
+    for key in options:
+        if key.lower() in LOCATION_KEYS:
+            raise InvalidOptionError(
+                f"option {key} sets the location of a table; give it to load_table or load_catalog", option=key
+            )
+
+
+def as_text(options: Mapping[str, OptionValue]) -> dict[str, str]:
+    """Option values as text, as Spark passes them."""
+    return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in options.items()}
+
+
+def _find(
+    path: str, options: Mapping[str, str], branch: str | None, storage_options: Mapping[str, str]
+) -> tuple[Place, TableLocation]:
+    """The place of a table, and the parts of its name."""
+    defaults = configured()
+    location = locate(path, {"warehouse": defaults.get("warehouse", ""), **options})
+    store, root = open_store(
+        location.url, {**{k: v for k, v in defaults.items() if is_storage_option(k)}, **storage_options}
+    )
+    shown = None if location.name == location.url else location.name
+    return Place(store, root, branch_in_force(location, branch), shown), location
+
+
+def _system_table(location: TableLocation) -> str | None:
+    """The canonical name of the system table in a location. Raises InvalidOptionError: it does not exist."""
+    if location.system_table is None:
+        return None
+    from paimon_spark.system_tables.registry import find  # only reads of system tables pay for them
+    from paimon_spark.system_tables.views import View
+
+    found = find(location.system_table, location.name)
+    return found.value if isinstance(found, View) else found.name
+
+
+def without_keys(options: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
+    """The options without `keys`."""
+    return {k: v for k, v in options.items() if k not in keys}

@@ -1,0 +1,200 @@
+"""DELETE, UPDATE and MERGE, one commit each; a DELETE can run without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from paimon_spark.engine.commit.attempts import CommitResult
+from paimon_spark.engine.commit.changes import data_changes
+from paimon_spark.engine.commit.committer import Committer, new_commit_user
+from paimon_spark.engine.commit.entries import column
+from paimon_spark.engine.commit.overwrite import ChosenPartitions, Overwritten, check_nothing_appears
+from paimon_spark.engine.commit.requests import PlannedOn
+from paimon_spark.engine.row_level.job import (
+    RowLevelJob,
+    SplitOutcome,
+    in_process,
+    plan_rows,
+    refuse_rows_of_other_branch,
+)
+from paimon_spark.engine.scan.file_stats import Partitions
+from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
+from paimon_spark.errors import InvalidInputError, PaimonError
+from paimon_spark.format.arrays.arrow_types import arrow_schema
+from paimon_spark.jobs.batch_write import WriteJob, place_and_options, plan_write
+from paimon_spark.jobs.branch_access import at_head, refuse_version, reopen_to_change
+from paimon_spark.jobs.commit import WriteResult, commit_batch
+from paimon_spark.jobs.lineage_port import CommitLineage
+from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.live_files import live_entries
+from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.options.write_request import ROW_LEVEL_BASE, WriteMode, canonical_write
+from paimon_spark.predicate.ast import names_of
+from paimon_spark.predicate.parse import parse_predicate
+from paimon_spark.spark_port import active_spark_jobs
+from paimon_spark.types import DataType, TimestampType, types_in
+
+if TYPE_CHECKING:
+    from paimon_spark.jobs.lineage_port import TaskIdentity
+    from paimon_spark.jobs.opened_table import OpenedTable
+
+_MICROSECONDS: Final = 6
+KEEPS: Final = "__paimon_keeps"
+"""Column of the rows of a RowLevelWrite: whether a new row is in the table's columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeClauses:
+    """The clauses of `Table.merge`, where they are documented."""
+
+    when_matched_update: Mapping[str, str] | str | None = None
+    when_matched_condition: str | None = None
+    when_matched_delete: str | None = None
+    when_not_matched_insert: Mapping[str, str] | str | None = None
+    when_not_matched_condition: str | None = None
+    when_not_matched_by_source_delete: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowLevelWrite:
+    """A change of rows of an append table: new rows, deleted rows, and the operation's name. Picklable."""
+
+    rows: WriteJob
+    deletes: RowLevelJob
+    operation: str
+
+    @property
+    def handle(self) -> TableHandle:
+        return self.rows.handle
+
+    def commit(
+        self, messages: Sequence[CommitMessage], outcomes: Sequence[SplitOutcome], run: TaskIdentity | None = None
+    ) -> WriteResult:
+        """Commit new and deleted rows together. Driver. Raises as `commit_batch`, and then removes all files."""
+        try:
+            changed = self.deletes.finish(outcomes)
+        except BaseException:
+            self.rows.abort(messages)
+            raise
+        return _commit(self.handle, self.rows.commit_user, [*changed, *messages], self.deletes, self.operation, run)
+
+
+def plan_path_row_level(options: Mapping[str, str], source: pa.Schema, operation: str) -> RowLevelWrite:
+    """The change that option text asks for, as Spark hands it over. Driver.
+
+    `source` has the table's columns and the position of each old row. With option `ROW_LEVEL_BASE`, the head before
+    the rows were read, a later change of one of their files is a conflict.
+
+    Raises as `batch_write.plan_write`, and:
+        UnsupportedFeatureError: rows of this table cannot be changed.
+    """
+    place, asked = place_and_options(options, WriteMode.APPEND)
+    columns = pa.schema([f for f in source if f.name not in (FILE_PATH, ROW_INDEX, KEEPS)])
+    if operation == "DELETE":  # there are no new rows
+        columns = arrow_schema(open_table(place.store, place.root, place.branch).schema.fields)
+    rows = plan_write(place, asked, WriteMode.APPEND, columns)
+    base_id = ROW_LEVEL_BASE.get(canonical_write(options))
+    deletes = plan_rows(rows.handle, None, updates=operation != "DELETE", base_id=base_id)
+    return RowLevelWrite(rows, replace(deletes, commit_user=rows.commit_user, job=rows.job), operation)
+
+
+def delete_rows(table: OpenedTable, where: str) -> WriteResult:
+    """As `Table.delete`."""
+    refuse_version(table)
+    if not isinstance(where, str):
+        raise InvalidInputError(
+            f"rows of {table.handle.describe()} are deleted by a condition as text, found {where!r}; 'true' means all",
+            table=table.name,
+        )
+    handle = reopen_to_change(table.handle)
+    spark = None if any(is_cut_by_spark(f.type) for f in handle.schema.fields) else active_spark_jobs()
+    if spark is not None:
+        return spark.delete(table, where)
+    predicate = parse_predicate(where, handle.schema.row_type, table.read_options.time_zone)
+    refuse_rows_of_other_branch(handle, predicate)
+    job = plan_rows(handle, predicate, updates=False)
+    return _commit(handle, job.commit_user, in_process(job), job, "DELETE")
+
+
+def delete_partitions(table: OpenedTable, overwritten: Overwritten, operation: str) -> WriteResult:
+    """Remove all rows of partitions, or of the table, by one commit that reads no rows.
+
+    `overwritten` is evaluated when the snapshot is made; where chosen partitions are none, no snapshot is made.
+
+    Raises:
+        InvalidInputError: a partition is named wrongly, or the table was opened at a version.
+        UnsupportedFeatureError: rows of a fallback branch are, or would be, read there.
+        CommitError: other commits won every attempt, or it is unknown whether the commit succeeded.
+    """
+    handle = reopen_to_change(at_head(table))
+    handle.check_writable()
+    check_nothing_appears(handle, overwritten, data_changes(()))
+    if isinstance(overwritten, ChosenPartitions):
+        head = latest_snapshot(handle)
+        if head is None or not overwritten.choose(live_entries(handle, data_manifests(handle, head))):
+            return WriteResult()
+    user = new_commit_user(handle.options)
+
+    def publish(committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
+        return committer.overwrite(
+            messages,
+            lineage.identifier,
+            partitions=overwritten,
+            provenance=lineage.properties,
+            operation=operation,
+        )
+
+    return commit_batch(handle, user, (), publish, reads_nothing=True)
+
+
+def partitions_where(table: OpenedTable, where: str, time_zone: str | None) -> ChosenPartitions | None:
+    """The partitions of a table for whose rows `where` is true.
+
+    None when `where` names other columns, or is not a condition that `Table.scan` takes.
+    """
+    handle = table.handle
+    try:
+        predicate = parse_predicate(where, handle.schema.row_type, time_zone)
+    except PaimonError:
+        return None
+    names = names_of(predicate)
+    if not names or not names <= set(handle.schema.partition_keys):
+        return None
+
+    def choose(entries: pa.Table) -> list[bytes]:
+        partitions = Partitions(handle, column(entries, "partition"))
+        hits = partitions.matching(predicate).tolist()
+        return [row for row, hit in zip(partitions.row_bytes, hits, strict=True) if hit]
+
+    return ChosenPartitions(choose)
+
+
+def is_cut_by_spark(data_type: DataType) -> bool:
+    """Whether Spark, whose timestamps have microseconds, would truncate values of the type."""
+    return any(isinstance(t, TimestampType) and t.precision > _MICROSECONDS for t in types_in(data_type))
+
+
+def _commit(
+    handle: TableHandle,
+    commit_user: str,
+    messages: Sequence[CommitMessage],
+    job: RowLevelJob,
+    operation: str,
+    run: TaskIdentity | None = None,
+) -> WriteResult:
+    def publish(committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
+        return committer.commit(
+            messages,
+            lineage.identifier,
+            planned_on=PlannedOn.of(job.base, must_remain=True),
+            provenance=lineage.properties,
+            operation=operation,
+        )
+
+    return commit_batch(handle, commit_user, messages, publish, run=run, reads_nothing=operation == "DELETE")

@@ -1,0 +1,376 @@
+"""Scan: one read of a table, planned when first needed.
+
+When a file is missing, it finds out whether the snapshot expired during the read or the table is damaged.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from paimon_spark import progress
+from paimon_spark.display import facts, grid, html_or_error, section
+from paimon_spark.engine.tasks.output import output_type
+from paimon_spark.errors import FileMissingError, InvalidInputError, PaimonError, SnapshotExpiredError
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.jobs.lineage_port import listener, read_tickets
+from paimon_spark.metadata.handle import TableHandle, current
+from paimon_spark.metadata.resolve import Resolved, ResolvedRange, resolve, resolve_range
+from paimon_spark.metadata.snapshots import earliest_snapshot, is_alive, latest_snapshot, snapshot_at_or_after_ms
+from paimon_spark.metadata.tags import find_tag
+from paimon_spark.metadata.version import VersionKind, VersionSpec, from_option
+from paimon_spark.options.scan import CREATION_TIME_KEY, ScanOptions
+from paimon_spark.predicate.ast import Predicate, conjunction
+from paimon_spark.spark_port import spark_jobs
+from paimon_spark.types import ROW_KIND_COLUMN, RowType
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_spark.engine.scan.plan import Plan
+    from paimon_spark.engine.scan.query import ScanQuery
+    from paimon_spark.engine.tasks.split import DataSplit
+    from paimon_spark.lineage.read_notes import NoteTicket
+
+_TRIES: Final = 5
+"""Attempts to plan a head; each may expire meanwhile."""
+
+
+@dataclass(slots=True, eq=False)
+class Scan:
+    """One read of a table. Picklable. Planned once: reading it again gives the same rows.
+
+    Attributes:
+        handle: the branch as it was when the scan was made; opened again when main has another history at planning.
+        options: of the read.
+        option_text: the same as text, for other processes.
+        filters: more predicates that every row must satisfy.
+    """
+
+    handle: TableHandle
+    options: ScanOptions = field(default_factory=ScanOptions)
+    option_text: Mapping[str, str] = field(default_factory=dict, repr=False)
+    filters: tuple[Predicate, ...] = ()
+    _travelled: Resolved | ResolvedRange | None = field(default=None, repr=False)
+    _plan: Plan | None = field(default=None, repr=False)
+
+    @property
+    def table_name(self) -> str:
+        """How messages call the table."""
+        return self.handle.name
+
+    @property
+    def is_system(self) -> bool:
+        """Whether a system table is read."""
+        return False
+
+    @property
+    def load_path(self) -> str:
+        """The path that a data source loads to make the same read."""
+        return self.handle.location
+
+    @property
+    def schema(self) -> TableSchema:
+        """The schema to read with: of the version named, else the branch's latest.
+
+        Raises:
+            NotFoundError: the version does not exist.
+        """
+        found = self._find_version()
+        return self.handle.schema if found is None else found.handle.schema
+
+    @property
+    def row_type(self) -> RowType:
+        """The columns of the result, with field ids and types. Raises ColumnNotFoundError."""
+        return self.columns_named(self.options.columns)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The Arrow schema of the result."""
+        from paimon_spark.format.arrays.arrow_types import arrow_schema
+
+        return arrow_schema(self.row_type)
+
+    def columns_named(self, names: Sequence[str] | None) -> RowType:
+        """Columns of the table and metadata columns by name; None is all of the table's. Raises ColumnNotFoundError."""
+        row_kind = self.options.row_kind
+        if names is not None and row_kind:
+            names = [n for n in names if n != ROW_KIND_COLUMN]
+        tracks_rows = self.handle.options.row_tracking
+        table = self.handle.describe()
+        return output_type(self.schema, names, table=table, tracks_rows=tracks_rows, row_kind=row_kind)
+
+    def project(self, names: Sequence[str]) -> Scan:
+        """The same read of other columns."""
+        return replace(self, options=replace(self.options, columns=tuple(names)), _plan=None)
+
+    def filtered(self, filters: Sequence[Predicate]) -> Scan:
+        """The same read with more predicates."""
+        return replace(self, filters=(*self.filters, *filters), _plan=None)
+
+    def _repr_html_(self) -> str:
+        def show() -> str:
+            # A plan of its own: showing a read does not pin it to the head.
+            if not self.is_system:
+                return replace(self).plan()._repr_html_()
+            where = facts({"where": self.options.where})
+            return section(f"Read of {self.table_name}", "", where, columns_html(self.schema))
+
+        return html_or_error(f"Read of {self.table_name}", show)
+
+    def plan(self) -> Plan:
+        """The plan of the read; `print` it to see what is skipped, and why.
+
+        Raises:
+            NotFoundError: the version or a column does not exist.
+            PredicateSyntaxError: `where` is not a predicate.
+            UnsupportedFeatureError: the table has a feature that cannot be read here.
+            SnapshotExpiredError: the snapshot expired while it was planned.
+            CorruptFileError: metadata cannot be read.
+        """
+        if self._plan is None:
+            self._plan = self._make_plan()
+        return self._plan
+
+    def tickets(self) -> tuple[NoteTicket, ...]:
+        """Lineage notes that a reader of the plan writes first; none unless the read names a job (`lineage.job`)."""
+        plan, found = self.plan(), self._travelled
+        return read_tickets(self.handle, plan, found.start_id if isinstance(found, ResolvedRange) else None)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as Arrow batches of `arrow_schema`, a few splits at a time, with bounded memory.
+
+        Raises:
+            SnapshotExpiredError: the snapshot that was planned expired before it was read to the end.
+            CorruptFileError: a file cannot be read.
+        """
+        from paimon_spark.engine.read.split_reader import AHEAD
+
+        return self._batches(AHEAD)
+
+    def _batches(self, ahead: int) -> Iterator[pa.RecordBatch]:
+        from paimon_spark.engine.read.split_reader import read_split, read_splits
+
+        plan = self.plan()
+        tickets = self.tickets()
+        if tickets:
+            listener().note_read(tickets)
+
+        def read(split: DataSplit) -> Iterator[pa.RecordBatch]:
+            return read_split(plan.requests[split.branch], split)
+
+        try:
+            batches = read_splits(read, plan.splits, os.cpu_count() or 1, ahead)
+            yield from progress.counted(batches, "read", "rows", size=lambda batch: batch.num_rows)
+        except PaimonError as e:
+            self._refuse_expired(plan.snapshot, e)
+            raise
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as an Arrow table."""
+        import pyarrow as pa
+
+        from paimon_spark.engine.read.split_reader import UNBOUNDED
+
+        self.plan()  # the columns are those of the planned version
+        schema = self.arrow_schema
+        return pa.Table.from_batches(list(self._batches(UNBOUNDED)), schema=schema)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows as a pandas DataFrame.
+
+        Raises:
+            InvalidInputError: pandas is not installed.
+        """
+        try:
+            importlib.import_module("pandas")
+        except ImportError as e:
+            raise InvalidInputError(
+                "to_pandas() needs pandas: pip install 'paimon-spark[pandas]', or use to_arrow()"
+            ) from e
+        return self.to_arrow().to_pandas()
+
+    def to_spark(self, session: SparkSession | None = None) -> DataFrame:
+        """The read as a Spark DataFrame, classic or Connect.
+
+        Spark plans a Python source once for each DataFrame: its first action decides what later ones read. Create it
+        again to see later commits.
+
+        Args:
+            session: default is the active session, else one is made.
+        """
+        return spark_jobs().dataframe(self, session)
+
+    def create_temp_view(self, name: str, session: SparkSession | None = None) -> None:
+        """Make the read a temporary view of a session, for plain `spark.sql`; one of that name is replaced.
+
+        The view keeps the version, columns and conditions of this read. Its queries read in parallel; their own
+        conditions skip no files (`catalog.sql` does that). Without a version it stays at the snapshot that its first
+        query reads: create it again to see later commits.
+
+        Args:
+            name: of the view.
+            session: default is the active session, else one is made.
+        """
+        self.to_spark(session).createOrReplaceTempView(name)
+
+    def _find_version(self) -> Resolved | ResolvedRange | None:
+        """The version of the options, resolved once; None for the head, which moves until the read is planned."""
+        if self._travelled is None:
+            asked, zone = self.options, self.options.time_zone
+            if asked.incremental is not None:
+                key, text = asked.incremental.key, asked.incremental.text
+                self._travelled = resolve_range(self.handle, key, text, zone)
+            elif asked.created_since_ms is not None:
+                self._travelled = self._first_since(asked.created_since_ms)
+            elif asked.version is not None:
+                self._travelled = resolve(self.handle, from_option(*asked.version, zone))
+        return self._travelled
+
+    def _first_since(self, moment_ms: int) -> Resolved | None:
+        """The first snapshot since a moment, if the options name one and an older snapshot is live.
+
+        Else the head is read, restricted to the files created since. Source: Java
+        `AbstractDataTableScan.createCreationTimestampStartingScanner`.
+        """
+        if self.options.version is None or self.options.version[0] != CREATION_TIME_KEY:
+            return None
+        earliest = earliest_snapshot(self.handle)
+        if earliest is None or earliest.time_ms >= moment_ms:
+            return None
+        first = snapshot_at_or_after_ms(self.handle, moment_ms)
+        if first is None:
+            return None
+        return resolve(self.handle, VersionSpec(VersionKind.SNAPSHOT, first.id))
+
+    def _make_plan(self) -> Plan:
+        from paimon_spark.engine.scan.incremental import plan_incremental
+        from paimon_spark.engine.scan.plan import plan_batch
+
+        found = self._find_version()
+        if found is None:
+            return self._plan_head()
+        if isinstance(found, ResolvedRange):
+            assert self.options.incremental is not None
+            return plan_incremental(found, self._query(), self.options.incremental)
+        try:
+            return plan_batch(found.handle, found.snapshot, self._query(), travelled=found.travelled)
+        except PaimonError as e:
+            self._refuse_expired(found.snapshot, e)
+            raise
+
+    def _plan_on(self, snapshot: Snapshot | None) -> Plan:
+        """The plan of a head; planned again when main was replaced meanwhile, as schema ids mean other schemas then."""
+        from paimon_spark.engine.scan.plan import plan_batch
+
+        while True:
+            plan = plan_batch(self.handle, snapshot, self._query())
+            others = any(r.file_schemas.keys() - {self.handle.schema.id} for r in plan.requests.values())
+            if not others or current(self.handle) is self.handle:
+                return plan
+            snapshot = self._head()
+
+    def _plan_head(self) -> Plan:
+        """The plan of the newest snapshot; of the next one when it expires meanwhile."""
+        for tries_left in reversed(range(_TRIES)):
+            snapshot = self._head()
+            try:
+                return self._plan_on(snapshot)
+            except PaimonError as e:
+                if not tries_left or snapshot is None or not _has_expired(self.handle, snapshot, e):
+                    self._refuse_expired(snapshot, e)
+                    raise
+        raise AssertionError
+
+    def _refuse_expired(self, snapshot: Snapshot | None, error: PaimonError) -> None:
+        """Raise SnapshotExpiredError if an error comes from reading a snapshot that expired meanwhile."""
+        found = self._travelled
+        if snapshot is None or isinstance(found, ResolvedRange):
+            return
+        handle, tag = (self.handle, None) if found is None else (found.handle, found.tag)
+        if _has_expired(handle, snapshot, error, tag):
+            raise SnapshotExpiredError(
+                f"snapshot {snapshot.id} of {handle.describe()} expired while it was read, and files of it are gone: "
+                "read again. Where reads last long, let snapshots live longer (snapshot.time-retained), or read a tag",
+                table=handle.name,
+                branch=handle.branch,
+                snapshot_id=snapshot.id,
+            ) from error
+
+    def _head(self) -> Snapshot | None:
+        """The newest snapshot, and the definition it belongs to: read again when main was replaced meanwhile."""
+        while True:
+            snapshot = latest_snapshot(self.handle)
+            handle = current(self.handle)
+            if handle is self.handle:
+                return snapshot
+            self.handle = handle
+
+    def _query(self) -> ScanQuery:
+        from paimon_spark.engine.scan.query import ScanQuery
+
+        asked = self.options
+        names = self.row_type.names
+        return ScanQuery(
+            columns=names[1:] if asked.row_kind else names,
+            predicate=predicate_of(self),
+            with_row_kind=asked.row_kind,
+            batch_rows=asked.batch_rows,
+            created_since_ms=None if self._travelled is not None else asked.created_since_ms,
+        )
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        """All but the plan, which may be large and is quickly made again."""
+        return (self.handle, self.options, self.option_text, self.filters, self._travelled)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.handle, self.options, self.option_text, self.filters, self._travelled = state
+        self._plan = None
+
+
+def _has_expired(handle: TableHandle, snapshot: Snapshot, error: PaimonError, tag: str | None = None) -> bool:
+    """Whether an error comes from a file that was deleted because its snapshot, perhaps named by `tag`, expired."""
+    if not isinstance(error, FileMissingError) and not isinstance(error.__cause__, FileMissingError):
+        return False
+    if tag is not None:
+        found = find_tag(handle, tag)
+        if found is not None and found.snapshot.base_manifest_list == snapshot.base_manifest_list:
+            return False
+    return not is_alive(handle, snapshot)
+
+
+def columns_html(schema: TableSchema) -> str:
+    """The columns of a schema as a table for notebooks."""
+    keys = (("primary key", schema.primary_keys), ("partition", schema.partition_keys))
+    rows = [
+        (
+            f.name,
+            str(f.type),
+            ", ".join(word for word, names in keys if f.name in names),
+            f.default_value,
+            f.description,
+        )
+        for f in schema.fields
+    ]
+    return grid(("column", "type", "key", "default", "comment"), rows)
+
+
+def predicate_of(scan: Scan) -> Predicate | None:
+    """What the option `where` and the filters of a scan ask of every row, or None.
+
+    Raises:
+        PredicateSyntaxError: `where` is not a predicate.
+        ColumnNotFoundError: `where` names a column that does not exist.
+    """
+    parts = list(scan.filters)
+    if scan.options.where is not None:
+        from paimon_spark.predicate.parse import parse_predicate  # only reads with SQL text pay for the parser
+
+        parts.append(parse_predicate(scan.options.where, scan.schema.row_type, scan.options.time_zone))
+    return conjunction(parts)

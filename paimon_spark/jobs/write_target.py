@@ -1,0 +1,198 @@
+"""The table that a write goes to: opened, created or extended.
+
+Nothing is created before everything that can be checked without rows has been checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from paimon_spark.engine.commit.publish import check_store
+from paimon_spark.engine.write.input import check_input
+from paimon_spark.errors import (
+    FileAlreadyThereError,
+    InvalidInputError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_spark.jobs.branch_access import alter_exclusively, open_to_change
+from paimon_spark.jobs.opened_table import Place
+from paimon_spark.jobs.partition_specs import partition_values
+from paimon_spark.jobs.task_write import with_columns
+from paimon_spark.metadata.definition.alter import alter_table, apply
+from paimon_spark.metadata.definition.create import create_table, new_schema
+from paimon_spark.metadata.definition.merge_schema import merged_schema
+from paimon_spark.metadata.definition.validate import validate
+from paimon_spark.metadata.features import check_writable
+from paimon_spark.metadata.handle import TableHandle, open_table, read_main_branch
+from paimon_spark.metadata.layout import MAIN, Layout
+from paimon_spark.metadata.schemas import create_schema, list_schema_ids
+from paimon_spark.options.lineage import OF_ONE_USE, check_job_options
+from paimon_spark.options.location import DATABASE_SUFFIX
+from paimon_spark.options.table import parse_table_options
+from paimon_spark.options.write import MERGE_SCHEMA
+from paimon_spark.options.write_request import BatchWriteOptions, refuse_unknown, restore_case
+from paimon_spark.storage.store import Store
+from paimon_spark.types import VALUE_KIND, RowType
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where rows go.
+
+    Attributes:
+        created: this write made the table.
+    """
+
+    handle: TableHandle
+    created: bool = False
+
+
+def open_target(
+    place: Place, options: BatchWriteOptions, source: pa.Schema, columns: Callable[[], RowType] | None
+) -> Target:
+    """The table at `place`, ready for rows of `source`; created with `columns()` when there is none.
+
+    Raises:
+        BranchNotFoundError: there is no such branch; a write creates tables, not branches.
+        TableNotFoundError: there is no such table, and no `columns` to create it with.
+        SchemaMismatchError: rows of `source` do not fit the table.
+        InvalidInputError, InvalidOptionError: an option is unknown or contradicts the table, or the definition of the
+            new table is invalid.
+        UnsupportedFeatureError: the table has a feature that would be written wrongly.
+    """
+    try:
+        return Target(open_for_rows(place, options, source))
+    except TableNotFoundError:
+        if columns is None or place.branch != MAIN or read_main_branch(place.store, place.root) is not None:
+            raise
+        _check_no_tables_inside(place)
+    try:
+        return Target(_created(place, options, source, columns()), created=True)
+    except TableAlreadyExistsError:  # another writer was faster
+        return Target(open_for_rows(place, options, source))
+
+
+def open_for_rows(place: Place, options: BatchWriteOptions, source: pa.Schema) -> TableHandle:
+    """The existing table at `place`, ready for rows of `source`. Raises as `open_target`."""
+    handle = open_existing(place, options)
+    source = with_columns(handle, source, partition_values(handle, options))
+    if handle.options.schema_merge.enabled:
+        handle = _merged(handle, place, options, source)
+    check_input(handle.schema, source, handle.options.write, handle.describe())
+    return handle
+
+
+def open_existing(place: Place, options: BatchWriteOptions) -> TableHandle:
+    """The existing table at `place`, whatever rows are written to it. Raises as `open_target`."""
+    handle = _open(place, options.table_options)
+    refuse_unknown(options, creating=False)
+    _check(handle)
+    return handle
+
+
+def _merged(handle: TableHandle, place: Place, options: BatchWriteOptions, source: pa.Schema) -> TableHandle:
+    """The table with the columns that `write.merge-schema` adds for rows of `source`."""
+    columns = pa.schema([f for f in source if f.name != VALUE_KIND])
+    changes = merged_schema(handle.schema, columns, handle.options.schema_merge)
+    if not changes:
+        return handle
+    changed = apply(handle.schema, changes, table=handle.describe())
+    check_input(changed, source, handle.options.write, handle.describe())
+
+    def alter() -> None:
+        fresh = _open(place, options.table_options)
+        alter_table(fresh, lambda newest: merged_schema(newest, columns, handle.options.schema_merge))
+
+    alter_exclusively(handle, alter)
+    return _open(place, options.table_options)
+
+
+def _open(place: Place, overrides: Mapping[str, str]) -> TableHandle:
+    # Keys of options that name columns have lost their case in Spark: the schema knows it.
+    stored = open_to_change(place.store, place.root, place.branch, place.name)
+    named = restore_case(overrides, {name.lower(): name for name in stored.schema.row_type.names})
+    return open_table(place.store, place.root, place.branch, place.name, named) if named else stored
+
+
+def _created(place: Place, options: BatchWriteOptions, source: pa.Schema, columns: RowType) -> TableHandle:
+    refuse_unknown(options, creating=True)
+    names = {name.lower(): name for name in columns.names}
+    wanted = restore_case({**options.table_options, **options.unknown_options}, names)
+    of_job = {k: v for k, v in wanted.items() if k in OF_ONE_USE}
+    stored = {k: v for k, v in wanted.items() if not k.startswith(MERGE_SCHEMA.key) and k not in of_job}
+    check_job_options(of_job)
+    schema = new_schema(columns, options=stored)
+    validate(schema)
+    shown = place.name or place.store.url(place.root)
+    check_writable(schema, schema.options, shown)
+    check_input(schema, source, parse_table_options(schema.options).write, f"table {shown}")
+    create_table(place.store, place.root, columns, options=stored, name=place.name)
+    handle = open_table(place.store, place.root, MAIN, place.name, of_job)
+    _check(handle)
+    return handle
+
+
+def _check(handle: TableHandle) -> None:
+    handle.check_writable()
+    check_store(handle)
+
+
+def _check_no_tables_inside(place: Place) -> None:
+    """Refuse to create a table in a directory of tables or in a warehouse: the path is mistyped."""
+    inside = [i.name for i in place.store.list(place.root) if i.is_directory]
+    found = [n for n in inside[:200] if list_schema_ids(place.store, Layout(f"{place.root}/{n}"))]
+    found += [n for n in inside if n.endswith(DATABASE_SUFFIX) and n != DATABASE_SUFFIX]
+    if found:
+        raise InvalidInputError(
+            f"{place.store.url(place.root)} is a folder of {', '.join(found[:5])}; no table is made there: "
+            "name one of them, or a new folder inside",
+            path=place.root,
+        )
+
+
+def check_appends(handle: TableHandle) -> None:
+    """Refuse to append to a table into which Java's Spark merges appended rows.
+
+    Raises:
+        UnsupportedFeatureError: the table has `upsert-key`.
+
+    Source: Java Spark `RewriteUpsertTable`; streams and Flink append to such tables.
+    """
+    key = handle.options.write.upsert_key
+    if key and not handle.schema.primary_keys:
+        raise UnsupportedFeatureError(
+            f"rows cannot be appended to {handle.describe()}: with upsert-key = {key!r} they take the place of rows "
+            "with the same key, which is not done here; use MERGE INTO, overwrite, or remove the option",
+            feature="upsert-key",
+            table=handle.name,
+        )
+
+
+def undo_creation(handle: TableHandle) -> None:
+    """Remove the table that a failed write created, unless others have written to it. Safe to repeat."""
+    store, layout = handle.store, replace(handle.layout, branch=MAIN)
+
+    def is_untouched(schema_ids: list[int]) -> bool:
+        return list_schema_ids(store, layout) == schema_ids and not _has_files(store, layout.root, layout.schema_dir)
+
+    if not is_untouched([handle.schema.id]):
+        return
+    store.delete(layout.schema_path(handle.schema.id))
+    # New commits are impossible now; a writer that found the schema just before has files here.
+    if is_untouched([]):
+        store.delete_tree(layout.root)
+    else:
+        with suppress(FileAlreadyThereError):
+            create_schema(store, layout, handle.schema)
+
+
+def _has_files(store: Store, directory: str, besides: str) -> bool:
+    """Whether any file is below `directory`, except in the directory `besides`."""
+    children = [(i.is_directory, f"{directory}/{i.name}") for i in store.list(directory)]
+    return any(path != besides and (not is_dir or _has_files(store, path, besides)) for is_dir, path in children)

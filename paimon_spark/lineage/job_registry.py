@@ -1,0 +1,292 @@
+"""Registry of jobs: owners of names, streaming queries, run numbers, forgotten jobs.
+
+    _lineage/jobs/<name>.json         the query that owns the name; batch jobs share a name
+    _lineage/jobs/<name>/<n>          run n of a batch job; only the newest few files stay
+    _lineage/queries/<query id>.json  job, checkpoint and recorder of sources of a query
+    _lineage/forgotten/<name>.json    when a job was forgotten
+
+A query that is started with a new checkpoint begins at batch 0 again, so the rows of two queries under one name would
+replace each other. A name therefore belongs to the first query that took it, until its job is forgotten. Snapshots of a
+forgotten job still name it: what is not newer than that moment is skipped by every search for missing rows.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from paimon_spark.errors import CorruptFileError, FileAlreadyThereError
+from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_SNAPSHOT, column_equals, newest_barrier
+from paimon_spark.lineage.warehouse import (
+    FILE_VERSION,
+    Warehouse,
+    encode_file,
+    quote_name,
+    warn_once,
+    without_password,
+)
+from paimon_spark.metadata.small_files import find_decoded, numbered, read_existing
+from paimon_spark.storage.store import AtomicCreate
+
+if TYPE_CHECKING:
+    from paimon_spark.lineage.tables import Index
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+_SUFFIX: Final = ".json"
+_KEPT_RUNS: Final = 16
+"""Run files kept below the newest number."""
+_SHORT: Final = 8
+"""Characters of a query id in the name of a second query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A streaming query: its name in the lineage tables, and the URL of its checkpoint where that is known.
+
+    `sink_records_sources`: its sink writes the rows of its sources, so that they need not.
+    """
+
+    job: str
+    checkpoint: str | None = None
+    sink_records_sources: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The owner of a name: a streaming query, or batch jobs (`query_id` is None)."""
+
+    job: str
+    query_id: str | None
+
+
+def claim_name(warehouse: Warehouse, wanted: str, query_id: str | None) -> str:
+    """Claim the name under which a job is recorded: `wanted`, unless another has it. Of two that race one gets it.
+
+    The other name is `<wanted>@<first 8 characters of the query id>`, or `<wanted>@batch` for batch jobs, which share
+    a name and have no query id. The same query gets the same name each time.
+
+    Raises:
+        StorageError, CorruptFileError: the file of the owner cannot be read or written.
+    """
+    wanted = wanted.encode("utf-8", "backslashreplace").decode()  # lone surrogates cannot be written
+    for name in _candidate_names(wanted, query_id):
+        owner = _claim(warehouse, name, query_id)
+        if owner.query_id == query_id and owner.job == name:
+            if name != wanted:
+                taken_by = "streaming queries and batch jobs" if query_id is None else "another query or checkpoint"
+                warn_once(
+                    warehouse.url,
+                    f"job name {wanted!r} belongs to {taken_by}; this job is recorded as {name!r}. Choose another name "
+                    f"with option lineage.job, or free this one with catalog.lineage.forget_job({wanted!r})",
+                )
+            return name
+    raise AssertionError("a query's name with its whole id is that query's")
+
+
+def find_owner(warehouse: Warehouse, job: str) -> Owner | None:
+    """The owner of a name; None when it is free. Raises as `claim_name`."""
+    return find_decoded(warehouse.store, job_path(warehouse, job), _decode_owner)
+
+
+def register_query(warehouse: Warehouse, query_id: str, registration: Registration) -> None:
+    """Register a query, or update its registration. Safe to repeat.
+
+    A known checkpoint is kept when the new registration has none. A URL with a password is not written.
+    """
+    try:
+        before = find_registration(warehouse, query_id)
+    except CorruptFileError:
+        before = None
+    given = registration.checkpoint
+    given = given if given is None or without_password(given) == given else None
+    checkpoint = given or (before.checkpoint if before and before.job == registration.job else None)
+    new = Registration(registration.job, checkpoint, registration.sink_records_sources)
+    if new != before:
+        data = encode_file(
+            query=query_id, job=new.job, checkpoint=checkpoint, sinkRecordsSources=new.sink_records_sources
+        )
+        warehouse.store.write(query_path(warehouse, query_id), data)
+
+
+def find_registration(warehouse: Warehouse, query_id: str) -> Registration | None:
+    """The registration of a query; None when it has none. Raises CorruptFileError."""
+    found = find_decoded(warehouse.store, query_path(warehouse, query_id), _decode_registration)
+    return None if found is None else found[1]
+
+
+def registrations(warehouse: Warehouse) -> dict[str, Registration]:
+    """Registrations by query id; unreadable files are skipped."""
+    return dict(_decoded_files(warehouse, f"{warehouse.lineage_dir}/queries", _decode_registration))
+
+
+def release_name(warehouse: Warehouse, job: str) -> None:
+    """Free a name, and remove the registration of the query that had it."""
+    for query_id, registration in registrations(warehouse).items():
+        if registration.job == job:
+            warehouse.store.delete(query_path(warehouse, query_id))
+    warehouse.store.delete(job_path(warehouse, job))
+
+
+def job_path(warehouse: Warehouse, job: str) -> str:
+    """The file of the owner of a name."""
+    return f"{warehouse.lineage_dir}/jobs/{quote_name(job)}{_SUFFIX}"
+
+
+def query_path(warehouse: Warehouse, query_id: str) -> str:
+    """The file of the registration of a query."""
+    return f"{warehouse.lineage_dir}/queries/{quote_name(query_id)}{_SUFFIX}"
+
+
+def read_json_files(warehouse: Warehouse, directory: str) -> Iterator[tuple[str, bytes]]:
+    """Paths and bytes of the JSON files of a directory."""
+    store = warehouse.store
+    paths = [f"{directory}/{i.name}" for i in store.list(directory) if not i.is_directory and i.name.endswith(_SUFFIX)]
+    yield from read_existing(store, paths)
+
+
+def _decoded_files(warehouse: Warehouse, directory: str, decode: Callable[[bytes, str], T]) -> Iterator[T]:
+    """The decoded files of a directory, except for corrupt ones."""
+    for path, data in read_json_files(warehouse, directory):
+        try:
+            found = decode(data, path)
+        except CorruptFileError as e:
+            _LOG.warning("skipping a file of lineage: %s", e)
+            continue
+        yield found
+
+
+def _candidate_names(wanted: str, query_id: str | None) -> tuple[str, ...]:
+    if query_id is None:
+        return wanted, f"{wanted}@batch", f"{wanted}@batch@batch"
+    return wanted, f"{wanted}@{query_id[:_SHORT]}", f"{wanted}@{query_id}"
+
+
+def _claim(warehouse: Warehouse, name: str, query_id: str | None) -> Owner:
+    """The owner of a name, which is this job if it was free."""
+    found = find_owner(warehouse, name)
+    if found is not None:
+        return found
+    try:
+        warehouse.store.create_exclusive(job_path(warehouse, name), encode_file(job=name, query=query_id))
+    except FileAlreadyThereError:
+        pass
+    else:
+        # Without exclusive creation two may have succeeded: the one whose bytes stayed has the name.
+        if warehouse.store.atomic_create is not AtomicCreate.NONE:
+            return Owner(name, query_id)
+    return find_owner(warehouse, name) or Owner(name, query_id)
+
+
+def _decode_owner(data: bytes, path: str) -> Owner:
+    raw = _checked_object(data, path)
+    job, query = raw.get("job"), raw.get("query")
+    if not isinstance(job, str) or not isinstance(query, str | None):
+        raise _corrupt(path, "expected a job, and a query that is text or null")
+    return Owner(job, query)
+
+
+def _decode_registration(data: bytes, path: str) -> tuple[str, Registration]:
+    raw = _checked_object(data, path)
+    query, job, checkpoint = raw.get("query"), raw.get("job"), raw.get("checkpoint")
+    if not isinstance(query, str) or not isinstance(job, str) or not isinstance(checkpoint, str | None):
+        raise _corrupt(path, "expected a query, a job, and a checkpoint that is text or null")
+    return query, Registration(job, checkpoint, raw.get("sinkRecordsSources") is True)
+
+
+def _checked_object(data: bytes, path: str) -> dict[str, Any]:
+    try:
+        raw = json.loads(data)
+    except ValueError as e:
+        raise _corrupt(path, str(e)) from e
+    if not isinstance(raw, dict) or not isinstance(raw.get("version"), int) or raw["version"] > FILE_VERSION:
+        raise _corrupt(path, f"expected an object of version {FILE_VERSION}")
+    return raw
+
+
+def _corrupt(path: str, why: str) -> CorruptFileError:
+    message = f"{path} does not hold the owner of a lineage job's name: {why}; remove it to free the name"
+    return CorruptFileError(message, path=path)
+
+
+def draw_barrier(index: Index, job: str) -> int:
+    """Draw the number of the next run of a batch job. No two processes draw the same; numbers may be skipped.
+
+    The first one follows the newest barrier of the job in the lineage tables.
+    """
+    warehouse = index.warehouse
+    folder = _runs_folder(warehouse, job)
+    drawn = numbered(warehouse.store, folder, "")
+    where = column_equals("job", job)
+    mine = 1 + (drawn[-1] if drawn else max(newest_barrier(index, t, where) for t in (SINK_SNAPSHOT, SOURCE_SNAPSHOT)))
+    while True:
+        if not _create_run(warehouse, folder, mine):
+            mine += 1
+            continue
+        drawn = numbered(warehouse.store, folder, "")
+        newest_drawn = max(drawn, default=mine)
+        if newest_drawn - mine < _KEPT_RUNS:
+            if old := [f"{folder}/{n}" for n in drawn if n <= newest_drawn - _KEPT_RUNS]:
+                warehouse.store.delete_many(old)
+            return mine
+        mine = newest_drawn + 1
+
+
+def reserve_barrier(warehouse: Warehouse, job: str, barrier: int) -> None:
+    """Make numbers that are drawn later greater than this one, which the user chose."""
+    folder = _runs_folder(warehouse, job)
+    drawn = numbered(warehouse.store, folder, "")
+    if not drawn or drawn[-1] < barrier:
+        _create_run(warehouse, folder, barrier)
+
+
+def _create_run(warehouse: Warehouse, folder: str, number: int) -> bool:
+    try:
+        warehouse.store.create_exclusive(f"{folder}/{number}", uuid.uuid4().hex.encode())
+    except FileAlreadyThereError:
+        return False
+    return True
+
+
+def _runs_folder(warehouse: Warehouse, job: str) -> str:
+    return f"{warehouse.lineage_dir}/jobs/{quote_name(job)}"
+
+
+def forgotten_before_ms(warehouse: Warehouse, job: str) -> int | None:
+    """When a job was forgotten, in epoch milliseconds; None when it was not."""
+    try:
+        found = find_decoded(warehouse.store, _forgotten_path(warehouse, job), _decode_forgotten)
+    except CorruptFileError:
+        return None
+    return None if found is None else found[1]
+
+
+def all_forgotten(warehouse: Warehouse) -> dict[str, int]:
+    """Forgotten jobs, and when each was forgotten in epoch milliseconds."""
+    return dict(_decoded_files(warehouse, f"{warehouse.lineage_dir}/forgotten", _decode_forgotten))
+
+
+def mark_forgotten(warehouse: Warehouse, job: str, moment_ms: int) -> None:
+    """Forget a job up to a moment, in epoch milliseconds; never less than before."""
+    moment_ms = max(moment_ms, forgotten_before_ms(warehouse, job) or 0)
+    warehouse.store.write(_forgotten_path(warehouse, job), encode_file(job=job, beforeMs=moment_ms))
+
+
+def _forgotten_path(warehouse: Warehouse, job: str) -> str:
+    return f"{warehouse.lineage_dir}/forgotten/{quote_name(job)}{_SUFFIX}"
+
+
+def _decode_forgotten(data: bytes, path: str) -> tuple[str, int]:
+    try:
+        raw: Any = json.loads(data)
+        job, moment = raw["job"], raw["beforeMs"]
+        if not isinstance(job, str) or not isinstance(moment, int):
+            raise ValueError("expected a job and a moment")
+    except (ValueError, KeyError, TypeError) as e:
+        raise CorruptFileError(f"{path} does not hold when a lineage job was forgotten: {e!r}", path=path) from e
+    return job, moment

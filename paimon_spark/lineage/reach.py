@@ -1,0 +1,293 @@
+"""Questions along the graph: upstream, downstream, and the impact of a snapshot.
+
+Impact follows two things: batches that read the snapshot, the snapshots they made, the batches that read those, and so
+on, where a batch that may have read a part counts unless its own snapshot excludes it; and the first snapshot of each
+table that stems from it at all, also by a batch with state that held its rows back.
+
+Source: PIP-5, "Query Table Lineage" and "Query Data Lineage"; docs/design/lineage.md.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from paimon_spark.errors import LineageError
+from paimon_spark.lineage.batch_sequence import FAR
+from paimon_spark.lineage.graph import NOWHERE, Graph, Node
+from paimon_spark.lineage.provenance import Provenance, SourceRange
+from paimon_spark.lineage.readers import Readers, source_range_of
+from paimon_spark.lineage.results import (
+    Affected,
+    Batch,
+    ImpactOfSnapshot,
+    Met,
+    NextTables,
+    ProvenanceOf,
+    ReachedJob,
+    ReachedTable,
+    Refs,
+    Relations,
+)
+
+
+def upstream(
+    graph: Graph, asked: Node | str, snapshot: int | None = None, provenance_of: ProvenanceOf | None = None
+) -> Relations:
+    """The tables and jobs that something comes from, in a graph loaded with `Direction.UP`.
+
+    Args:
+        graph: of jobs and tables.
+        asked: a table, or a job by its name.
+        snapshot: of the table; None: the table whatever its snapshot.
+        provenance_of: makes ranges exact, and finds sources outside any warehouse.
+
+    Raises:
+        LineageError: an unknown table, or a snapshot of a job. JobNotFoundError: an unknown job.
+    """
+    _check(graph, asked, snapshot)
+    paths, jobs = _shortest_paths(asked, graph.written_by, graph.reads, graph.sources_of)
+    if snapshot is None or isinstance(asked, str):
+        return Relations(asked, "upstream", _nearest(ReachedTable(n, *p) for n, p in paths.items()), jobs)
+    met = _met(graph, asked, snapshot, provenance_of)
+    here = {**paths, asked: Path(0, (asked.name,))}
+    for node in [n for n in met if n not in paths]:  # outside any warehouse, or read in a way that no row can hold
+        before, job = min(((here[m.sink], m.job) for m in met[node] if m.sink in here), key=lambda p: p[0].depth)
+        paths[node] = here[node] = Path(before.depth + 1, (*before.path, job, node.name))
+    found = [
+        ReachedTable(n, *p, max((m.last for m in met.get(n, ())), default=0), met.get(n, ())) for n, p in paths.items()
+    ]
+    made = _made_by(graph, asked, snapshot, provenance_of)
+    return Relations(asked, "upstream", _nearest(found), jobs, snapshot, made, _note(graph, asked, snapshot, made))
+
+
+def downstream(
+    graph: Graph, asked: Node | str, snapshot: int | None = None, provenance_of: ProvenanceOf | None = None
+) -> Relations:
+    """The tables and jobs that come from something; as `upstream`, with a graph loaded with `Direction.DOWN`."""
+    _check(graph, asked, snapshot)
+    paths, jobs = _shortest_paths(asked, graph.read_by, graph.writes, graph.sinks_of)
+    if snapshot is None or isinstance(asked, str):
+        return Relations(asked, "downstream", _nearest(ReachedTable(n, *p) for n, p in paths.items()), jobs)
+    _, firsts = _followed(graph, asked, snapshot, provenance_of)
+    found = _nearest(ReachedTable(n, *p, firsts.get(n)) for n, p in paths.items())
+    made = _made_by(graph, asked, snapshot, provenance_of)
+    return Relations(asked, "downstream", found, jobs, snapshot, made, _note(graph, asked, snapshot, made))
+
+
+def impact(
+    graph: Graph,
+    asked: Node,
+    snapshot: int,
+    provenance_of: ProvenanceOf | None = None,
+    refs_of: Callable[[Node], Refs] | None = None,
+) -> ImpactOfSnapshot:
+    """Everything that a snapshot went into, in a graph loaded with `Direction.DOWN`.
+
+    Where rows leave it open, a batch counts as having read it; `provenance_of` makes it exact where the snapshots of
+    sinks still hold what was read. `refs_of` gives snapshots alive, tags and branches of a table.
+
+    Raises:
+        LineageError: an unknown table, or no snapshot id.
+    """
+    _check(graph, asked, snapshot)
+    made = _made_by(graph, asked, snapshot, provenance_of)
+    paths, jobs = _shortest_paths(asked, graph.read_by, graph.writes, graph.sinks_of)
+    readers, firsts = _followed(graph, asked, snapshot, provenance_of)
+    affected = [
+        Affected(n, *p, firsts.get(n), tuple(readers.snapshots(n).tolist()), readers.batches(n))
+        for n, p in sorted(paths.items(), key=lambda found: (found[1].depth, found[0]))
+    ]
+    origin = Affected(asked, 0, (asked.name,), snapshot, (snapshot,), made)
+    if refs_of is not None:
+        origin, *affected = (_with_refs(a, refs_of(a.node)) for a in (origin, *affected))
+    return ImpactOfSnapshot(origin, tuple(affected), jobs, made, _note(graph, asked, snapshot, made))
+
+
+def _check(graph: Graph, asked: Node | str, snapshot: int | None) -> None:
+    if isinstance(asked, Node):
+        graph.check_table(asked)
+        if snapshot is not None and snapshot < 1:
+            raise LineageError(f"table {asked.name!r} has no snapshot {snapshot}: ids begin at 1", table=asked.name)
+        return
+    graph.check_job(asked)
+    if snapshot is not None:
+        raise LineageError(f"job {asked!r} has no snapshots: ask about a table, or leave {snapshot} out", job=asked)
+
+
+def _nearest(tables: Iterable[ReachedTable]) -> tuple[ReachedTable, ...]:
+    return tuple(sorted(tables, key=lambda t: (t.depth, t.node)))
+
+
+def _met(graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf | None) -> dict[Node, tuple[Met, ...]]:
+    """What was read of the tables upstream of a snapshot; a table is not followed into its own past."""
+    found: dict[Node, dict[Met, None]] = {}
+    seen: set[tuple[Node, int]] = set()
+    todo = [(asked, snapshot, frozenset([asked]))]
+    while todo:
+        node, at, on_path = todo.pop()
+        if (node, at) in seen:
+            continue
+        seen.add((node, at))
+        jobs = dict.fromkeys(graph.written_by.get(node, ()))
+        if provenance_of is not None and (provenance := provenance_of(node, at)) is not None:
+            jobs[provenance.job] = None  # of a branch also those that wrote what it was made from
+        for job in jobs:
+            for source, met in _read(graph, job, node, at, provenance_of).items():
+                found.setdefault(source, {})[met] = None
+                if met.last and source not in on_path:
+                    todo.append((source, met.last, on_path | {source}))
+    return {n: tuple(sorted(some, key=lambda m: (-m.last, -m.barrier, m.job, m.sink))) for n, some in found.items()}
+
+
+def _read(graph: Graph, job: str, node: Node, snapshot: int, provenance_of: ProvenanceOf | None) -> dict[Node, Met]:
+    """What a job had read of each source when it made a snapshot, or last made one before it."""
+    barrier, provenance = _batch(graph, job, node, snapshot, provenance_of)
+    if barrier is None:
+        return {}
+    found: dict[Node, Met] = {}
+    if provenance is None or not provenance.knows_sources:
+        for source in graph.sources_of(job, node):
+            series = graph.sources(job, source)
+            at, before = series.row(barrier), series.row(barrier - 1)
+            found[source] = Met(job, barrier, node, series.snapshot(before), series.snapshot(at))
+        return found
+    for s in provenance.sources:
+        source = Node(s.location or "", NOWHERE) if s.ref is None else Node(s.warehouse or node.warehouse, s.ref)
+        found[source] = _met_at(s, job, barrier, node)
+    for source in graph.sources_of(job, node):
+        if source not in found and (other := source_range_of(provenance, node, source, graph.sources(job, source))):
+            found[source] = _met_at(other, job, barrier, node)
+    return found
+
+
+def _met_at(read: SourceRange, job: str, barrier: int, sink: Node) -> Met:
+    return Met(job, barrier, sink, read.after or 0, read.last or 0, read.within)
+
+
+def _batch(
+    graph: Graph, job: str, node: Node, snapshot: int, provenance_of: ProvenanceOf | None
+) -> tuple[int | None, Provenance | None]:
+    """The newest batch of a job in a snapshot, and its provenance; None when no batch of the job is in it."""
+    sinks = graph.sinks(job, node)
+    row = sinks.row_of(snapshot)
+    if provenance_of is None:
+        return (sinks.barriers[row] if row >= 0 else None), None
+    provenance = provenance_of(node, snapshot)
+    if provenance is not None and provenance.job == job:  # also a copy of an older one, or one without a row yet
+        return provenance.barrier, provenance
+    while row >= 0:
+        provenance = provenance_of(node, sinks.snapshots[row])
+        if provenance is None or provenance.batch == (job, sinks.barriers[row]):
+            return sinks.barriers[row], provenance
+        row -= 1  # another batch's by now: the branch was rolled back or merged
+    return None, None
+
+
+def _followed(
+    graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf | None
+) -> tuple[Readers, dict[Node, int]]:
+    """The batches that read a snapshot, and table downstream → the first snapshot that stems from it."""
+    readers = Readers(graph, provenance_of)
+    readers.follow(asked, snapshot)
+    firsts = _firsts(graph, asked, snapshot)
+    for node in readers.sinks:
+        if len(made := readers.snapshots(node)):
+            firsts[node] = min(int(made[0]), firsts.get(node, FAR))
+    return readers, firsts
+
+
+def _made_by(graph: Graph, node: Node, snapshot: int, provenance_of: ProvenanceOf | None) -> tuple[Batch, ...]:
+    """The batches that made a snapshot, from its provenance or else from rows."""
+    if provenance_of is not None and (provenance := provenance_of(node, snapshot)) is not None:
+        return (Batch(*provenance.batch, snapshot),)
+    found = []
+    for job in graph.written_by.get(node, ()):
+        sinks = graph.sinks(job, node)
+        row = sinks.row_of(snapshot)
+        if sinks.snapshot(row) == snapshot:
+            found.append(Batch(job, sinks.barriers[row], snapshot))
+    return tuple(found)
+
+
+def _note(graph: Graph, node: Node, snapshot: int, made_by: tuple[Batch, ...]) -> str | None:
+    """A note on a snapshot that no job recorded."""
+    if made_by:
+        return None
+    if not graph.written_by.get(node):
+        return f"no recorded job writes {node.name}"
+    series = {job: graph.sinks(job, node) for job in graph.written_by[node]}
+    before = {job: sinks.snapshot(sinks.row_of(snapshot)) for job, sinks in series.items()}
+    job = max(before, key=lambda j: before[j])
+    last = f"snapshot {before[job]}, by job {job!r}" if before[job] else "none"
+    return (
+        f"no job recorded snapshot {snapshot} of {node.name}: it was written without lineage, or by a compaction, or "
+        f"is not there; the last one recorded before it: {last}"
+    )
+
+
+def _with_refs(affected: Affected, refs: Refs) -> Affected:
+    low, high = refs.alive or (1, 0)
+    first = FAR if affected.first is None else affected.first
+    return replace(
+        affected,
+        alive=tuple(s for s in affected.snapshots if low <= s <= high),
+        tags=tuple(sorted((n, s) for n, s in (refs.tags or {}).items() if s >= first)),
+        branches=tuple(sorted((n, s) for n, s in (refs.branches or {}).items() if s >= first)),
+    )
+
+
+def _firsts(graph: Graph, asked: Node, snapshot: int) -> dict[Node, int]:
+    """Table downstream → its first snapshot made when the job had read the snapshot, or the first that has it."""
+    found: dict[Node, int] = {}
+    todo = [(asked, snapshot)]
+    while todo:
+        node, at = todo.pop()
+        for job in graph.read_by.get(node, ()):
+            series = graph.sources(job, node)
+            row = bisect_left(series.snapshots, at)
+            if row == len(series):
+                continue
+            for sink in graph.sinks_of(job, node):
+                sinks = graph.sinks(job, sink)
+                made = bisect_left(sinks.barriers, series.barriers[row])
+                if made < len(sinks) and sinks.snapshots[made] < found.get(sink, sinks.snapshots[made] + 1):
+                    found[sink] = sinks.snapshots[made]
+                    todo.append((sink, found[sink]))
+    return found
+
+
+class Path(NamedTuple):
+    """A shortest path: the number of jobs on it, and the names of jobs and tables by turns, both ends included."""
+
+    depth: int
+    path: tuple[str, ...]
+
+
+def _shortest_paths(
+    asked: Node | str,
+    jobs_of: Mapping[Node, Sequence[str]],
+    tables_of: Mapping[str, Sequence[Node]],
+    next_tables: NextTables,
+) -> tuple[dict[Node, Path], tuple[ReachedJob, ...]]:
+    """Tables and jobs reached from a table or a job, nearest first. The start is included only by a ring."""
+    tables: dict[Node, Path] = {}
+    jobs: dict[str, Path] = {}
+    if isinstance(asked, Node):
+        ends = [(asked, Path(0, (asked.name,)))]
+    else:
+        tables = {node: Path(1, (asked, node.name)) for node in tables_of.get(asked, ())}
+        ends = list(tables.items())
+    while ends:
+        reached: list[tuple[Node, Path]] = []
+        for node, path in ends:
+            for job in jobs_of.get(node, ()):
+                jobs.setdefault(job, Path(path.depth + 1, (*path.path, job)))
+                for further in () if job == asked else next_tables(job, node):
+                    if further not in tables:
+                        tables[further] = Path(path.depth + 1, (*path.path, job, further.name))
+                        reached.append((further, tables[further]))
+        ends = reached
+    return tables, tuple(ReachedJob(job, *path) for job, path in jobs.items())

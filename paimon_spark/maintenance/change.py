@@ -1,0 +1,235 @@
+"""Change snapshots, tags and branches under the table's lock, and delete unreachable files.
+
+The plan of a change is made while the lock is held, then written to the journal: from that moment the change happens,
+if need be by the next process that takes the lock. A lock without a journal is only removed. An operation is over when
+its lock is deleted; its other files are deleted after that.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from paimon_spark import progress
+from paimon_spark.engine.commit.publish import check_store
+from paimon_spark.errors import FileAlreadyThereError, StorageError, TableNotFoundError, UnsafeDeletionError
+from paimon_spark.maintenance.removal import Removal, Removed, delete, find_removal, plan_removal
+from paimon_spark.maintenance.roots import all_roots, without
+from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.journal.change import Root, TableChange, encode, find_change, roots_put
+from paimon_spark.metadata.journal.execution import run_step
+from paimon_spark.metadata.journal.lock import (
+    LOCK_FILE,
+    HeldLock,
+    LockFile,
+    Owner,
+    OwnerWatch,
+    Waiting,
+    clocks,
+    find_lock,
+    local_time,
+    lock_directory,
+    lock_timeout,
+    running,
+)
+
+_LOG = logging.getLogger(__name__)
+
+_LONGEST_WAIT_S: Final = 1.0
+_MOST_FAILURES: Final = 3
+_NOW: Final = Waiting()
+
+
+def change_table(
+    handle: TableHandle,
+    kind: str,
+    plan: Callable[[], TableChange | None],
+    *,
+    dry_run: bool = False,
+    wait_ms: int = 60_000,
+    waiting: Waiting = _NOW,
+) -> Removed:
+    """Plan and run one change under the table's lock, after finishing what dead processes left.
+
+    `plan` is called while the lock is held: it reads the table, checks everything that may be refused, and returns the
+    change, or None when there is nothing to do. When it raises, the table is left as it was. Returns what was deleted
+    beyond the steps themselves; with `dry_run` what would be, without the lock.
+
+    Raises:
+        OperationInProgressError: another process held the lock for `wait_ms`; says who, what and since when.
+        UnsafeDeletionError: it is unknown what the remaining roots need; nothing was changed.
+        UnsupportedFeatureError: the store cannot create files exclusively (`publish.check_store`).
+        StorageError: a step failed. Once the journal is written, the next operation finishes the change.
+    """
+    if dry_run:
+        return preview(handle, plan())
+    check_store(handle)
+    check_there(handle)
+    owner = Owner.new()
+    with running(owner):
+        finished, held = _acquire(handle, owner, kind, waiting, wait_ms)
+        with held:
+            try:
+                change = plan()
+                data = b"" if change is None else encode(change)
+                removal, roots = _expected_removal(handle, change)
+            except BaseException:
+                held.abandon()
+                raise
+            if change is None:
+                held.abandon()
+                return Removed(finished=finished)
+            held.write_journal(data)
+            return replace(_run(held, change, removal, roots), finished=finished)
+
+
+def change_branch(
+    handle: TableHandle,
+    kind: str,
+    plan: Callable[[TableHandle], TableChange | None],
+    *,
+    dry_run: bool = False,
+    wait_ms: int = 60_000,
+) -> Removed:
+    """As `change_table`; `plan` gets the branch reopened, as `main` may mean another directory by then."""
+    return change_table(handle, kind, lambda: plan(reopened(handle)), dry_run=dry_run, wait_ms=wait_ms)
+
+
+def preview(handle: TableHandle, change: TableChange | None) -> Removed:
+    """What a change would delete beyond its steps, for a dry run. Raises UnsafeDeletionError."""
+    if change is None:
+        return Removed()
+    return plan_removal(handle, change.released, [*without(all_roots(handle), change.released), *roots_put(change)])
+
+
+def reopened(handle: TableHandle) -> TableHandle:
+    """Open the branch again: other operations may have made main mean another directory."""
+    return open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
+
+
+def check_there(handle: TableHandle) -> None:
+    """Check that the table still exists: its lock would recreate the directory of a dropped table."""
+    layout = handle.layout
+    if not any(handle.store.list(directory) for directory in (f"{layout.root}/schema", layout.branches_dir)):
+        raise TableNotFoundError(
+            f"table {handle.name} no longer exists: {handle.store.url(layout.root)} has neither schemas nor "
+            "branches; it was dropped, renamed or moved",
+            table=handle.name,
+        )
+
+
+def recover(handle: TableHandle, *, wait_ms: int = 60_000, waiting: Waiting = _NOW) -> str | None:
+    """Finish or undo the operation of a dead process; returns the label of what was finished. One read for none."""
+    if find_lock(handle) is None:
+        return None
+    check_store(handle)
+    owner = Owner.new()
+    with running(owner):
+        return _until_free(handle, owner, waiting, wait_ms)
+
+
+def unfinished(handle: TableHandle) -> str | None:
+    """Describe the operation that is running or was left unfinished; None when there is none."""
+    lock = find_lock(handle)
+    if lock is None:
+        return None
+    change = find_change(handle, lock.owner)
+    what = lock.kind if change is None else change.label
+    return f"{what}, begun by {lock.owner.describe()} at {local_time(lock.since_ms)}"
+
+
+def _expected_removal(handle: TableHandle, change: TableChange | None) -> tuple[Removal, list[Root]]:
+    """The removal after the change if no other engine interferes, and the roots it was computed with.
+
+    Computed before anything is changed, so that errors leave everything as it was.
+    """
+    if change is None or not change.released:
+        return Removal(), []
+    kept = [*without(all_roots(handle), change.released), *roots_put(change)]
+    return find_removal(handle, change.released, kept), kept
+
+
+def _run(held: HeldLock, change: TableChange, removal: Removal, roots: Sequence[Root]) -> Removed:
+    """Run the steps, delete files that are unreachable afterwards, and release the lock."""
+    for step in progress.counted(change.steps, change.kind, "steps", len(change.steps)):
+        held.check()
+        run_step(held.handle, step)
+    left: str | None = None
+    if change.released:
+        try:
+            removal = _recheck(held, change, removal, roots)
+        except UnsafeDeletionError as e:
+            # The change itself is done; leftover files are harmless.
+            left, removal = str(e), Removal(change.released)
+            _LOG.warning("after the %s, files were left for remove_orphan_files: %s", change.label, e)
+        delete(held.handle, removal, held.check)
+    held.release()
+    return replace(removal.removed(), left=left)
+
+
+def _recheck(held: HeldLock, change: TableChange, removal: Removal, roots: Sequence[Root]) -> Removal:
+    """The removal, computed again when the roots after the steps are not the expected ones."""
+    kept = all_roots(held.handle)
+    if removal.released and {r.key: r.snapshot for r in roots} == {r.key: r.snapshot for r in kept}:
+        return removal
+    return find_removal(held.handle, change.released, kept)
+
+
+def _acquire(
+    handle: TableHandle, owner: Owner, kind: str, waiting: Waiting, wait_ms: int
+) -> tuple[str | None, HeldLock]:
+    """Acquire the lock, after finishing the operations of dead processes; with the label of the last one."""
+    data = LockFile(owner, kind, waiting.clock_ms()).encode()
+    started, finished = waiting.clock_ms(), None
+    failures = 0
+    while True:
+        rest = max(0, wait_ms - (waiting.clock_ms() - started))
+        held = HeldLock(handle, owner, owner, waiting, clocks())
+        try:
+            handle.store.create_exclusive(f"{lock_directory(handle)}/{LOCK_FILE}", data)
+        except FileAlreadyThereError:
+            pass
+        except StorageError as e:
+            failures += 1
+            if not e.retryable or failures > _MOST_FAILURES:
+                raise
+            waiting.sleep(0.1 * failures)
+        else:
+            return finished, held
+        found = find_lock(handle)
+        if found is not None and found.owner == owner:  # the store's reply was lost
+            return finished, held
+        if found is not None:
+            finished = _until_free(handle, owner, waiting, rest) or finished
+
+
+def _until_free(handle: TableHandle, owner: Owner, waiting: Waiting, wait_ms: int) -> str | None:
+    """Wait until the lock is free, finishing the operation of a dead owner; returns its label."""
+    started, wait_s = waiting.clock_ms(), 0.01
+    watch = OwnerWatch(handle, waiting)
+    while True:
+        lock = find_lock(handle)
+        if lock is None:
+            return None
+        held = watch.take_over(lock, owner)
+        if held is not None:
+            with held:
+                return _finish_other(held, lock)
+        left_ms = wait_ms - (waiting.clock_ms() - started)
+        if left_ms <= 0 or lock.owner.is_of_this_thread():
+            raise lock_timeout(handle, lock, waiting.clock_ms() - started)
+        waiting.sleep(min(wait_s * (1 + 0.2 * random.random()), left_ms / 1000))  # noqa: S311 - spreads callers out
+        wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+
+def _finish_other(held: HeldLock, lock: LockFile) -> str | None:
+    change = find_change(held.handle, lock.owner)
+    if change is None:
+        held.release()
+        return None
+    _LOG.warning("finishing the %s of table %s, left by %s", change.label, held.handle.name, lock.owner.describe())
+    _run(held, change, Removal(), ())
+    return change.label

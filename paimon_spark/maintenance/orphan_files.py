@@ -1,0 +1,213 @@
+"""Find and delete orphan files, which no snapshot, tag, changelog or branch needs.
+
+Source: Java `operation/OrphanFilesClean`, with the same rules of what may be an orphan.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from paimon_spark import progress
+from paimon_spark.display import ShownAsFacts
+from paimon_spark.errors import InvalidInputError, UnsafeDeletionError
+from paimon_spark.format.metadata_files.manifest import collector_paused
+from paimon_spark.maintenance.change import check_there, recover
+from paimon_spark.maintenance.reachable import reachable_names, ref_directories
+from paimon_spark.maintenance.removal import delete_paths
+from paimon_spark.maintenance.roots import branch_directories
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.lock import LOCK_DIRECTORY, LOCK_FILE
+from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.schemas import list_schema_ids
+from paimon_spark.storage.store import FileInfo, Store
+from paimon_spark.storage.urls import external_path
+
+_DAY_MS: Final = 86_400_000
+_CONCURRENT: Final = 8
+_TOGETHER: Final = 1000
+"""Files deleted with one call."""
+
+_TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f-]{36}\.tmp", re.DOTALL)
+"""Name of an incomplete file, in our stores and in Java's."""
+
+_BUCKET_PREFIX: Final = "bucket-"
+_PACK_SUFFIX: Final = ".managed.blob"
+
+
+class DiskFile(NamedTuple):
+    """A listed file; `path` as in `reachable.PATHS`, `modified_ms` None where the store reports no time."""
+
+    path: str
+    size: int
+    modified_ms: int | None
+
+
+class DirectoryTree(NamedTuple):
+    """A directory to be listed with everything below; `is_own` when its store is the table's."""
+
+    store: Store
+    root: str
+    is_own: bool
+
+    def name(self, path: str) -> str:
+        return path if self.is_own else self.store.url(path)
+
+
+def orphans(handle: TableHandle, older_than_ms: int | None = None) -> list[DiskFile]:
+    """The files that a clean-up may delete: of kinds that Paimon writes, in their directories, and not reachable.
+
+    Running writes have files that their commits will name, so give `older_than_ms` (epoch milliseconds) unless there
+    are none: files changed at or after it, or at an unknown time, are left out. A file whose name is reachable is
+    never an orphan, in whatever directory.
+
+    Raises:
+        UnsafeDeletionError, CorruptFileError: metadata is missing or cannot be decoded, so what it needs is unknown.
+        StorageError: a file cannot be read, or a directory cannot be listed.
+    """
+    # List files first, then find what is reachable: files of a concurrent commit are found reachable.
+    candidates = _Candidates(handle)
+    with collector_paused():
+        there = [(tree, directory, infos) for tree in directory_trees(handle) for directory, infos in walk(tree)]
+    used = set(reachable_names(handle).to_pylist())
+    progress.report("look at files", files := sum(len(infos) for _, _, infos in there), files)
+    return [
+        DiskFile(tree.name(f"{directory}/{info.name}"), info.size, info.modified_ms)
+        for tree, directory, infos in there
+        for info in candidates.among(tree, directory, [i for i in infos if i.name not in used])
+        if older_than_ms is None or (info.modified_ms is not None and info.modified_ms < older_than_ms)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedOrphans(ShownAsFacts):
+    """Orphan files that were deleted, or with a dry run would be.
+
+    Attributes:
+        paths: absolute in the table's store, or full URLs in another store.
+        finished: label of an operation of a dead process that was finished first; None if there was none.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    paths: tuple[str, ...] = ()
+    finished: str | None = None
+
+
+def remove_orphan_files(
+    handle: TableHandle,
+    older_than_ms: int | None = None,
+    *,
+    dry_run: bool = False,
+    clock_ms: Callable[[], int] = now_ms,
+) -> RemovedOrphans:
+    """Delete orphan files of all branches last changed before a time, by default one day ago.
+
+    An operation that a dead process left unfinished is finished first, except by a dry run.
+    """
+    now = clock_ms()
+    before_ms = now - _DAY_MS if older_than_ms is None else older_than_ms
+    if before_ms > now:
+        raise InvalidInputError(
+            f"cannot remove orphan files of table {handle.name} older than {before_ms} ms: that time is not in the "
+            f"past (now is {now} ms), and files of running writes would be deleted; give an earlier time",
+            table=handle.name,
+        )
+    check_there(handle)
+    finished = None if dry_run else recover(handle)
+    _check_branches(handle)
+    found = orphans(handle, before_ms)
+    if not dry_run:
+        paths = sorted((f.path for f in found), key=lambda path: "://" in path)
+        for start in range(0, len(paths), _TOGETHER):
+            delete_paths(handle, paths[start : start + _TOGETHER])
+            progress.report("delete", min(start + _TOGETHER, len(paths)), len(paths))
+    return RemovedOrphans(len(found), sum(f.size for f in found), tuple(f.path for f in found), finished)
+
+
+def _check_branches(handle: TableHandle) -> None:
+    """Check that directories with snapshots or tags are branches. Source: Java `OrphanFilesClean.validBranches`."""
+    incomplete = [
+        branch.branch
+        for branch in branch_directories(handle)[1:]
+        if not branch.branch.startswith(".") and not list_schema_ids(branch.store, branch.layout)
+        if any(branch.store.list(directory) for directory in (branch.layout.snapshot_dir, branch.layout.tag_dir))
+    ]
+    if incomplete:
+        raise UnsafeDeletionError(
+            f"no orphan file of table {handle.name} was deleted: {', '.join(map(repr, incomplete))} below "
+            f"{handle.store.url(handle.layout.branches_dir)} have snapshots or tags but no schema; another engine may "
+            "be creating or deleting branches there. doctor() repairs them; otherwise delete these directories",
+            table=handle.name,
+            branches=incomplete,
+        )
+
+
+def directory_trees(handle: TableHandle) -> list[DirectoryTree]:
+    """The table's directory and its external paths."""
+    trees = [DirectoryTree(handle.store, handle.layout.root, is_own=True)]
+    for url in handle.options.external_paths:
+        if url.strip():
+            store, path = external_path(handle.store, url.strip())
+            trees.append(DirectoryTree(store, path, store is handle.store))
+    return trees
+
+
+def walk(tree: DirectoryTree) -> Iterator[tuple[str, list[FileInfo]]]:
+    """Yield each directory of the tree with its files."""
+    level, listed = [tree.root], 0
+    with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="paimon-list") as pool:
+        while level:
+            deeper = []
+            for directory, infos in zip(level, pool.map(tree.store.list, level), strict=True):
+                listed += 1
+                progress.report("list", listed, None, "directories")
+                yield directory, [i for i in infos if not i.is_directory]
+                deeper += [f"{directory}/{i.name}" for i in infos if i.is_directory]
+            level = deeper
+    progress.report("list", listed, listed, "directories")
+
+
+class _Candidates:
+    """Which files of a table's directories are orphans unless they are reachable."""
+
+    def __init__(self, handle: TableHandle) -> None:
+        self._layout = handle.layout
+        self._partition_keys = len(handle.schema.partition_keys)
+        layouts = [branch.layout for branch in branch_directories(handle)]
+        self._refs = {directory for layout in layouts for directory, _ in ref_directories(layout)}
+        self._refs |= {layout.branch_root for layout in layouts}
+        self._lock_directory = f"{handle.layout.root}/{LOCK_DIRECTORY}"
+        self._snapshots = dict.fromkeys((layout.snapshot_dir for layout in layouts), SNAPSHOT_PREFIX)
+        self._snapshots |= dict.fromkeys((layout.changelog_dir for layout in layouts), CHANGELOG_PREFIX)
+
+    def among(self, tree: DirectoryTree, directory: str, infos: list[FileInfo]) -> list[FileInfo]:
+        if self._holds_shared_files(tree, directory):
+            return [i for i in infos if not i.name.endswith(_PACK_SUFFIX)]
+        if tree.is_own and directory in self._snapshots:
+            prefix = self._snapshots[directory]
+            return [i for i in infos if not i.name.startswith(prefix) and i.name not in (LATEST, EARLIEST)]
+        if tree.is_own and directory == self._lock_directory:
+            # Files of finished operations; without a lock none is running.
+            return [] if any(i.name == LOCK_FILE for i in infos) else infos
+        if tree.is_own and directory in self._refs:
+            return [i for i in infos if _TEMPORARY.fullmatch(i.name)]
+        return []
+
+    def _holds_shared_files(self, tree: DirectoryTree, directory: str) -> bool:
+        """Whether the directory holds manifests, indexes, statistics or the files of a bucket."""
+        if tree.is_own and directory in self._layout.shared_dirs:
+            return True
+        data_root = self._layout.data_root if tree.is_own else tree.root
+        if not directory.startswith(f"{data_root}/"):
+            return False
+        *partition, bucket = directory[len(data_root) + 1 :].split("/")
+        return (
+            bucket.startswith(_BUCKET_PREFIX)
+            and len(partition) == self._partition_keys
+            and all("=" in part for part in partition)
+        )

@@ -1,0 +1,343 @@
+"""Branches of a table, and where each forked from another.
+
+The fork of a branch is in its file `FORK`, beside `snapshot/`, where no other engine looks. Without that file it is
+derived: histories are shared up to the fork and never after it, so the newest shared snapshot is the fork.
+
+Source: Java `utils/BranchManager`, which derived the base from the branch's own files in 0.9; PIP-14 for `MAIN-BRANCH`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from paimon_spark.display import ShownAsFacts
+from paimon_spark.errors import CorruptFileError
+from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
+from paimon_spark.metadata.handle import TableHandle, branch_names, visible_branch_names
+from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, is_ref_name
+from paimon_spark.metadata.schemas import visible_schema_ids
+from paimon_spark.metadata.small_files import checked_number, checked_text, find_decoded
+from paimon_spark.metadata.snapshots import earliest_snapshot, find_snapshot, list_snapshot_ids
+from paimon_spark.metadata.tags import TagInfo, guarded_branch, list_tags, savepoint_id_of
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(ShownAsFacts):
+    """A branch of a table.
+
+    Attributes:
+        is_main: whether `main` means this branch (file `MAIN-BRANCH`).
+        created_from_tag, created_from_snapshot_id: its base as far as it can be told from its files.
+        modified_ms: epoch milliseconds of the directory's last change; None when the store does not say.
+        fork: where it left another branch; None where nothing tells.
+    """
+
+    name: str
+    is_main: bool
+    created_from_tag: str | None
+    created_from_snapshot_id: int | None
+    modified_ms: int | None
+    fork: Fork | None = None
+
+
+def branch_exists(handle: TableHandle, name: str) -> bool:
+    """Whether the table has a branch of this name; main always exists."""
+    if name == MAIN:
+        return True
+    return is_ref_name(name) and bool(visible_schema_ids(handle.store, handle.layout.with_branch(name)))
+
+
+def list_branch_names(handle: TableHandle) -> list[str]:
+    """Names of the branches that readers see, sorted, without `main` itself."""
+    return visible_branch_names(handle.store, handle.layout)
+
+
+def list_branches(handle: TableHandle) -> list[Branch]:
+    """The branches, sorted by name, without `main` itself; a branch that main means is marked."""
+    times = {info.name: info.modified_ms for info in handle.store.list(handle.layout.branches_dir)}
+    return [_branch(handle, name, times.get(BRANCH_PREFIX + name)) for name in list_branch_names(handle)]
+
+
+def _branch(handle: TableHandle, name: str, modified_ms: int | None) -> Branch:
+    on_branch = handle.on_branch_directory(name)
+    fork = fork_of(on_branch)
+    tag, snapshot_id = (fork.tag, fork.snapshot_id) if fork is not None and fork.recorded else _first(on_branch)
+    return Branch(name, handle.layout.main_branch == name, tag, snapshot_id, modified_ms, fork)
+
+
+def _first(on_branch: TableHandle) -> tuple[str | None, int | None]:
+    """The tag and snapshot that the branch's own files begin with."""
+    earliest = earliest_snapshot(on_branch)
+    first_tag = next((t for t in list_tags(on_branch) if guarded_branch(t.name) is None), None)
+    # The branch was made from its oldest tag exactly when its snapshots begin with that tag's.
+    from_tag = first_tag is not None and earliest is not None and first_tag.snapshot.id == earliest.id
+    return (
+        first_tag.name if first_tag is not None and from_tag else None,
+        None if earliest is None else earliest.id,
+    )
+
+
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fork(ShownAsFacts):
+    """Where a branch left another.
+
+    Attributes:
+        parent: the branch left; `main` whichever directory that means.
+        snapshot_id: the newest snapshot shared with the parent; None for a branch that shares none.
+        tag: the tag it was created from, None if it was none.
+        time_ms: when that snapshot was committed, epoch milliseconds.
+        created_ms: when the branch was created; None when it is not recorded.
+        guards: names of the guard tags, by the branch (`main`, parents) that they lie on. The branch's own copy is not
+            among them.
+        recorded: whether the branch has a `FORK` file; else this was derived.
+    """
+
+    parent: str
+    snapshot_id: int | None
+    tag: str | None = None
+    time_ms: int | None = None
+    created_ms: int | None = None
+    guards: Mapping[str, str] = field(default_factory=dict)
+    recorded: bool = True
+
+
+def encode_fork(fork: Fork) -> bytes:
+    """The bytes of a `FORK` file."""
+    raw = {
+        "version": _VERSION,
+        "parent": fork.parent,
+        "snapshotId": fork.snapshot_id,
+        "tag": fork.tag,
+        "timeMillis": fork.time_ms,
+        "createdMillis": fork.created_ms,
+        "guards": dict(fork.guards),
+    }
+    return json.dumps(raw, indent=2, ensure_ascii=False).encode()
+
+
+def decode_fork(data: bytes, path: str) -> Fork:
+    """The fork in the bytes of a `FORK` file; `path` is for messages. Raises CorruptFileError."""
+    try:
+        raw = json.loads(data)
+        fork = Fork(
+            checked_text(raw["parent"]),
+            _optional_number(raw["snapshotId"]),
+            _optional_text(raw.get("tag")),
+            _optional_number(raw.get("timeMillis")),
+            _optional_number(raw.get("createdMillis")),
+            {checked_text(k): checked_text(v) for k, v in (raw.get("guards") or {}).items()},
+        )
+        version = _optional_number(raw["version"])
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        raise CorruptFileError(
+            f"{path} cannot be decoded ({e!r}); remove it to derive the fork of the branch instead",
+            path=path,
+        ) from e
+    if version != _VERSION:
+        raise CorruptFileError(f"{path} is of version {version}, known is {_VERSION}; use a newer release", path=path)
+    return fork
+
+
+def fork_path(handle: TableHandle) -> str:
+    """The path of the branch's `FORK` file."""
+    return f"{handle.layout.branch_root}/FORK"
+
+
+def read_fork(handle: TableHandle) -> Fork | None:
+    """Read the branch's `FORK` file; None when it has none. Raises CorruptFileError."""
+    return find_decoded(handle.store, fork_path(handle), decode_fork)
+
+
+def recorded_forks(handle: TableHandle, *, other_than: str | None = None) -> Iterator[tuple[TableHandle, Fork]]:
+    """Yield the branches that have a `FORK` file, by name, with their forks. Raises CorruptFileError."""
+    for name in list_branch_names(handle):
+        branch = handle.on_branch_directory(name)
+        fork = None if name == other_than else read_fork(branch)
+        if fork is not None:
+            yield branch, fork
+
+
+def fork_of(handle: TableHandle) -> Fork | None:
+    """Where the handle's branch left another: recorded, else derived. None for main, and where nothing is shared.
+
+    Raises:
+        CorruptFileError: a `FORK` file, snapshot or tag cannot be decoded.
+    """
+    if is_main(handle):
+        return None
+    return read_fork(handle) or _derived(handle)
+
+
+def is_main(handle: TableHandle) -> bool:
+    """Whether the handle is on the branch that `main` means, by that name or by its own."""
+    return handle.layout.directory_branch == (handle.layout.main_branch or MAIN)
+
+
+def logical_name(handle: TableHandle) -> str:
+    """How `FORK` files call the handle's branch: `main` also where it is asked for by its own name."""
+    return MAIN if is_main(handle) else handle.branch
+
+
+def ancestry(handle: TableHandle, snapshot_id: int) -> list[tuple[str, int]]:
+    """A snapshot of the branch, and where its history lay on the parents before: (branch, snapshot id), up to main.
+
+    Ends early at a branch that shares nothing with another. Raises as `fork_of`.
+    """
+    found: dict[str, int] = {}
+    at, newest = handle, snapshot_id
+    while logical_name(at) not in found:
+        found[logical_name(at)] = newest
+        fork = fork_of(at)
+        if fork is None or fork.snapshot_id is None:
+            break
+        newest = min(newest, fork.snapshot_id)
+        at = handle.on_branch_directory(fork.parent)
+    return list(found.items())
+
+
+def same_snapshot(a: Snapshot | None, b: Snapshot | None) -> bool:
+    """Whether two snapshots are one commit; names of manifest lists are never reused."""
+    return a is not None and b is not None and snapshot_identity(a) == snapshot_identity(b)
+
+
+def snapshot_identity(snapshot: Snapshot) -> tuple[int, str, str]:
+    """What identifies a commit: no two share it."""
+    return snapshot.id, snapshot.base_manifest_list, snapshot.delta_manifest_list
+
+
+def newest_shared(handle: TableHandle, other: TableHandle) -> Snapshot | None:
+    """The newest snapshot that both branches have, alive or in a tag; None when they share none.
+
+    Two listings and few small reads for each branch, as shared snapshots are the older ones. Raises CorruptFileError.
+    """
+    return _newest_shared(_Refs.of(handle), _Refs.of(other))
+
+
+@dataclass(frozen=True, slots=True)
+class _Refs:
+    """Snapshots and tags of a branch, for comparing."""
+
+    handle: TableHandle
+    ids: tuple[int, ...]
+    tags: tuple[Tag, ...]
+
+    @staticmethod
+    def of(handle: TableHandle) -> _Refs:
+        return _Refs(handle, tuple(list_snapshot_ids(handle)), tuple(list_tags(handle)))
+
+    @property
+    def earliest(self) -> int | None:
+        ids = [*self.ids[:1], *(tag.snapshot.id for tag in self.tags)]
+        return min(ids, default=None)
+
+    def has(self, snapshot: Snapshot) -> bool:
+        """Whether the snapshot is of the branch's history: a tag of another history may lie among its tags."""
+        alive = find_snapshot(self.handle, snapshot.id) if snapshot.id in self.ids else None
+        if alive is not None:
+            return same_snapshot(alive, snapshot)
+        is_later = bool(self.ids) and snapshot.id > self.ids[-1]
+        return not is_later and any(same_snapshot(tag.snapshot, snapshot) for tag in self.tags)
+
+
+def _newest_shared(own: _Refs, other: _Refs) -> Snapshot | None:
+    found = _shared_alive(own, other)
+    tagged = {snapshot_identity(t.snapshot): t.snapshot for t in (*own.tags, *other.tags)}.values()
+    for snapshot in sorted(tagged, key=lambda s: s.id, reverse=True):
+        if found is not None and snapshot.id <= found.id:
+            break
+        if own.has(snapshot) and other.has(snapshot):
+            return snapshot
+    return found
+
+
+def _shared_alive(own: _Refs, other: _Refs) -> Snapshot | None:
+    ids = sorted(set(own.ids) & set(other.ids))
+    found, low, high = None, 0, len(ids) - 1
+    while low <= high:
+        middle = (low + high) // 2
+        snapshot = find_snapshot(own.handle, ids[middle])
+        if same_snapshot(snapshot, find_snapshot(other.handle, ids[middle])):
+            found, low = snapshot, middle + 1
+        else:
+            high = middle - 1
+    return found
+
+
+def _derived(handle: TableHandle) -> Fork | None:
+    own = _Refs.of(handle)
+    if own.earliest is None:
+        return None
+    main = _Refs.of(handle.on_branch_directory(MAIN))
+    shared = _newest_shared(own, main)
+    if shared is not None:
+        return _fork(own, main, shared)
+    best: tuple[Snapshot, _Refs] | None = None
+    for name in branch_names(handle.store, handle.layout):
+        if name.startswith(".") or name in (handle.branch, handle.layout.main_branch):
+            continue
+        other = _Refs.of(handle.on_branch_directory(name))
+        # Of two branches that share a base the one that goes back further was there first; never both ways.
+        if other.earliest is None or (other.earliest, name) > (own.earliest, handle.branch):
+            continue
+        shared = _newest_shared(own, other)
+        if shared is not None and (best is None or shared.id > best[0].id):
+            best = shared, other
+    return None if best is None else _fork(own, best[1], best[0])
+
+
+def _fork(own: _Refs, parent: _Refs, shared: Snapshot) -> Fork:
+    names = {t.name for t in parent.tags if same_snapshot(t.snapshot, shared)}
+    tag = next(
+        (t.name for t in own.tags if t.name in names and guarded_branch(t.name) is None),
+        None,
+    )
+    return Fork(logical_name(parent.handle), shared.id, tag, shared.time_ms, recorded=False)
+
+
+def _optional_text(value: Any) -> str | None:
+    return None if value is None else checked_text(value)
+
+
+def _optional_number(value: Any) -> int | None:
+    return None if value is None else checked_number(value)
+
+
+def list_tag_infos(handle: TableHandle) -> list[TagInfo]:
+    """The branch's tags, savepoints and guards included, by snapshot id and then name.
+
+    Reads the tags, and of each branch where it comes from. Raises CorruptFileError.
+    """
+    tags = list_tags(handle)
+    created = _branches_by_tag(handle) if tags else {}
+    return [tag_info(tag, created.get((tag.name, tag.snapshot.id), ())) for tag in tags]
+
+
+def tag_info(tag: Tag, branches: Sequence[str] = ()) -> TagInfo:
+    """A tag with what its name tells, and the branches created from it."""
+    return TagInfo(
+        tag.name,
+        tag.snapshot,
+        tag.create_time,
+        tag.time_retained_s,
+        savepoint_id_of(tag.name) is not None,
+        guarded_branch(tag.name),
+        tuple(branches),
+    )
+
+
+def _branches_by_tag(handle: TableHandle) -> dict[tuple[str, int], list[str]]:
+    """Branches by the tag they were created from and its snapshot id then: a name can come to mean another."""
+    found = defaultdict(list)
+    for name in list_branch_names(handle):
+        fork = fork_of(handle.on_branch_directory(name))
+        if fork is None or fork.tag is None or fork.snapshot_id is None or fork.parent != logical_name(handle):
+            continue
+        found[fork.tag, fork.snapshot_id].append(name)
+    return found

@@ -1,0 +1,233 @@
+"""FileSystemCatalog: list, create, drop and rename the databases and tables of a warehouse.
+
+A database is a directory `<name>.db`, a table one with a schema in it. Nothing is cached.
+
+Source: Java `catalog/FileSystemCatalog`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from paimon_spark.errors import (
+    DatabaseAlreadyExistsError,
+    DatabaseNotFoundError,
+    FileAlreadyThereError,
+    InvalidInputError,
+    InvalidOptionError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_spark.metadata.handle import is_table
+from paimon_spark.metadata.layout import SNAPSHOT_PREFIX, Layout
+from paimon_spark.metadata.schemas import latest_schema
+from paimon_spark.metadata.small_files import numbered
+from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.options.location import (
+    DATABASE_SUFFIX,
+    database_url,
+    is_name,
+    split_name,
+    split_suffix,
+    table_url,
+)
+from paimon_spark.storage.store import Store
+from paimon_spark.storage.urls import open_store
+
+_SYSTEM_DATABASE: Final = "sys"
+_MARKER: Final = ".database"
+"""A file in databases of stores that have no directories; nothing reads it."""
+_OUTSIDE: Final = ("data-file.external-paths", "global-index.external-path")
+"""Options of tables that have files outside their directory."""
+
+
+class TablePlace(NamedTuple):
+    """Where a table of the warehouse is or will be."""
+
+    store: Store
+    root: str
+    database: str
+    table: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.database}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystemCatalog:
+    """A warehouse.
+
+    Attributes:
+        warehouse: path or URL.
+        options: how to reach its file system.
+    """
+
+    warehouse: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def list_databases(self) -> list[str]:
+        """Names of the databases, sorted."""
+        store, root = open_store(self.warehouse, self.options)
+        return [
+            info.name.removesuffix(DATABASE_SUFFIX)
+            for info in store.list(root)
+            if info.is_directory and info.name.endswith(DATABASE_SUFFIX) and info.name != DATABASE_SUFFIX
+        ]
+
+    def list_tables(self, database: str) -> list[str]:
+        """Names of the tables of a database, sorted. Raises DatabaseNotFoundError."""
+        store, root = self._database(database)
+        return [i.name for i in store.list(root) if i.is_directory and is_table(store, f"{root}/{i.name}")]
+
+    def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
+        """Create a database. Raises as `Catalog.create_database`."""
+        _check_new_name(name, "database")
+        store, root = open_store(database_url(self.warehouse, name), self.options)
+        if store.exists(root):
+            if ignore_if_exists:
+                return
+            raise DatabaseAlreadyExistsError(
+                f"warehouse {self.warehouse} has a database {name!r} already; create it with ignore_if_exists=True, "
+                "or choose another name",
+                database=name,
+            )
+        store.make_directory(root)
+        if not store.exists(root):
+            store.write(f"{root}/{_MARKER}", b"")
+
+    def drop_database(self, name: str, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
+        """Remove a database. Raises as `Catalog.drop_database`."""
+        try:
+            tables = self.list_tables(name)
+        except DatabaseNotFoundError:
+            if ignore_if_not_exists:
+                return
+            raise
+        if tables and not cascade:
+            raise InvalidInputError(
+                f"database {name!r} of warehouse {self.warehouse} is not empty: it holds {', '.join(tables[:10])}; "
+                "drop them first, or give cascade=True",
+                database=name,
+            )
+        for table in tables:
+            self.drop_table(f"`{name}`.`{table}`", ignore_if_not_exists=True)
+        store, root = self._database(name)
+        store.delete_tree(root)
+
+    def drop_table(self, name: str, ignore_if_not_exists: bool = False) -> None:
+        """Remove a table. Raises as `Catalog.drop_table`."""
+        place = self._existing(name, "dropped", ignore_if_not_exists)
+        if place is None:
+            return
+        _refuse_outside_files(place)
+        # Readers see the whole table, an empty one (no snapshots) or none (no schemas). The newest snapshot is deleted
+        # last, so that an older one is never the head.
+        layout = Layout(place.root)
+        older = numbered(place.store, layout.snapshot_dir, SNAPSHOT_PREFIX)[:-1]
+        place.store.delete_many([layout.snapshot_path(i) for i in older])
+        for part in ("snapshot", "branch", "tag"):
+            place.store.delete_tree(f"{place.root}/{part}")
+        for info in place.store.list(place.root):
+            if info.is_directory and info.name != "schema":
+                place.store.delete_tree(f"{place.root}/{info.name}")
+        place.store.delete_tree(place.root)
+
+    def rename_table(self, old: str, new: str, ignore_if_not_exists: bool = False) -> None:
+        """Rename a table. Raises as `Catalog.rename_table`."""
+        target = self._place(new, "a new name")
+        _check_new_name(target.table, "table")
+        source = self._existing(old, "renamed", ignore_if_not_exists)
+        if source is None:
+            return
+        self._database(target.database)
+        try:
+            # The files that make it a table are copied last and deleted first, so that no table lacks files.
+            source.store.rename_tree(source.root, target.root, ("schema", "MAIN-BRANCH"))
+        except FileAlreadyThereError as e:
+            raise TableAlreadyExistsError(
+                f"table {source.name} cannot be renamed to {target.name}: there is something at "
+                f"{target.store.url(target.root)}; choose another name, or drop it first",
+                table=target.name,
+            ) from e
+
+    def new_place(self, name: str) -> TablePlace:
+        """Where a new table `db.t` will be.
+
+        Raises:
+            DatabaseNotFoundError: there is no such database.
+            InvalidOptionError: no table can have this name.
+        """
+        place = self._place(name, "made")
+        self._database(place.database)
+        _check_new_name(place.table, "table")
+        return place
+
+    def no_table(self, database: str, table: str) -> TableNotFoundError:
+        """The error for a table that a database does not have; offers the nearest names."""
+        names = self.list_tables(database)
+        return TableNotFoundError(
+            f"database {database!r} of warehouse {self.warehouse} has no table {table!r}"
+            f"{did_you_mean(table, names)}; its tables are {', '.join(names[:20]) or 'none'}",
+            path=table_url(self.warehouse, database, table),
+        )
+
+    def _database(self, name: str) -> tuple[Store, str]:
+        """Where a database is. Raises DatabaseNotFoundError."""
+        store, root = open_store(database_url(self.warehouse, name), self.options)
+        if not store.exists(root):
+            names = self.list_databases()
+            raise DatabaseNotFoundError(
+                f"warehouse {self.warehouse} has no database {name!r}{did_you_mean(name, names)}; "
+                f"its databases are {', '.join(names) or 'none'}",
+                database=name,
+            )
+        return store, root
+
+    def _place(self, name: str, verb: str) -> TablePlace:
+        """Where the table called `db.t` is or would be. Raises InvalidOptionError."""
+        bare, branch, system_table = split_suffix(name)
+        if branch is not None or system_table is not None:
+            raise InvalidOptionError(
+                f"{name!r} names a {'branch' if system_table is None else 'system table'}, and only a whole table can "
+                f"be {verb}; name it database.table",
+                name=name,
+            )
+        if not is_name(bare):
+            raise InvalidOptionError(f"{name!r} is not the name of a table; expected database.table", name=name)
+        database, table = split_name(bare)
+        store, root = open_store(table_url(self.warehouse, database, table), self.options)
+        return TablePlace(store, root, database, table)
+
+    def _existing(self, name: str, verb: str, ignore_if_not_exists: bool) -> TablePlace | None:
+        place = self._place(name, verb)
+        if is_table(place.store, place.root):
+            return place
+        if ignore_if_not_exists:
+            return None
+        self._database(place.database)
+        raise self.no_table(place.database, place.table)
+
+
+def _check_new_name(name: str, what: str) -> None:
+    if not name.strip() or "$" in name or name.startswith(".") or (what == "database" and name == _SYSTEM_DATABASE):
+        raise InvalidOptionError(
+            f"{name!r} cannot be the name of a {what}: it is not blank, holds no $, does not start with a dot, and "
+            f"the database {_SYSTEM_DATABASE} is Paimon's own",
+            name=name,
+        )
+
+
+def _refuse_outside_files(place: TablePlace) -> None:
+    schema = latest_schema(place.store, Layout(place.root))
+    for key in _OUTSIDE:
+        if schema is not None and schema.options.get(key, "").strip():
+            raise UnsupportedFeatureError(
+                f"table {place.name} cannot be dropped here: with {key} = {schema.options[key]!r} it has files that "
+                "would stay; drop it with Java Paimon",
+                feature=key,
+                table=place.name,
+            )

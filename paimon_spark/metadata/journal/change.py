@@ -1,0 +1,323 @@
+"""TableChange: steps that change snapshots, tags and branches; their journal as JSON.
+
+Steps name paths relative to the table's directory and run in order. After a crash all of them run again from the
+first, so each must do no harm when it was done before, and readers must find the old state or the new one after every
+step.
+
+Source: own, a redo log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+from paimon_spark.errors import CorruptFileError, FormatError
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.lock import Owner, journal_path
+from paimon_spark.metadata.layout import MAIN, is_file_name
+from paimon_spark.metadata.small_files import find_decoded
+
+VERSION: Final = 1
+
+_REF_PATHS: Final = frozenset(("snapshot", "changelog", "tag", "schema", "consumer", "sink", "branch", "MAIN-BRANCH"))
+"""Directories and files that steps may touch. Files that several roots share are deleted by `maintenance.removal`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Create or replace a small file; readers see the old bytes or the new ones."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutNew:
+    """Create a file where there was none; what other engines created there since is moved to `aside` first."""
+
+    path: str
+    text: str
+    aside: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete a file, if it exists.
+
+    Attributes:
+        sha256: hex digest of the bytes that it must still have; a file with other bytes stays. For snapshots whose id
+            may be given again: the step, repeated after a crash, must not delete what was committed since.
+    """
+
+    path: str
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFiles:
+    """Delete the files that exist, in any order."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTree:
+    """Delete a directory and everything in it, if it exists."""
+
+    directory: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Move the snapshot files left in a directory to another one: those that other engines committed meanwhile."""
+
+    directory: str
+    aside: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTree:
+    """Move a branch's directory; when only `new` exists, that was done before."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class IfSnapshots:
+    """Run more steps when a directory holds snapshot files, which `PutNew` or `SetAside` moved there."""
+
+    directory: str
+    steps: tuple[Put | Delete, ...]
+
+
+Step: TypeAlias = Put | PutNew | Delete | DeleteFiles | DeleteTree | SetAside | RenameTree | IfSnapshots
+
+
+class RootKind(str, Enum):
+    """The kind of a root, which decides what of its snapshot is needed.
+
+    A SNAPSHOT needs its state (base and delta lists, index manifest, statistics) and its changelog. A TAG needs its
+    state alone. A CHANGELOG needs its changelog list, or where it has none (no changelog producer) its base and delta
+    lists with their manifests, and what readers of changes read of its delta: the files that it adds, of an overwrite
+    those that it deletes too, of a compaction none.
+    """
+
+    SNAPSHOT = "snapshot"
+    TAG = "tag"
+    CHANGELOG = "changelog"
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A snapshot, tag or long-lived changelog, whose files must be kept.
+
+    Attributes:
+        branch_directory: the branch whose directory the file lies in (`main` for the table's own).
+        name: `5` of a snapshot or changelog, the name of a tag.
+    """
+
+    kind: RootKind
+    branch_directory: str
+    name: str
+    snapshot: Snapshot
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Unique among the roots of a table."""
+        return self.kind.value, self.branch_directory, self.name
+
+    def describe(self) -> str:
+        """The root as text, for messages."""
+        on = "" if self.branch_directory == MAIN else f" of branch {self.branch_directory!r}"
+        return f"{self.kind.value} {self.name if self.kind is not RootKind.TAG else repr(self.name)}{on}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """One operation.
+
+    Attributes:
+        kind: such as `create-branch`.
+        label: the operation as text, for messages: `merge into main of branch 'fix'`.
+        steps: run in order.
+        released: roots that do not exist any more after the steps. Files that no other root needs are then deleted.
+    """
+
+    kind: str
+    label: str
+    steps: tuple[Step, ...]
+    released: tuple[Root, ...] = ()
+
+
+def encode(change: TableChange) -> bytes:
+    """The change as a journal. Raises ValueError: a step touches other files than refs, a bug of its operation."""
+    for path in _paths(change.steps):
+        if not _is_ref_path(path):
+            raise ValueError(f"a step of {change.label} may not touch {path!r}")
+    raw = {
+        "version": VERSION,
+        "kind": change.kind,
+        "label": change.label,
+        "steps": [_encode_step(step) for step in change.steps],
+        "released": [
+            {
+                "kind": root.kind.value,
+                "branch": root.branch_directory,
+                "name": root.name,
+                "snapshot": json.loads(snapshot_file.encode(root.snapshot)),
+            }
+            for root in change.released
+        ],
+    }
+    return json.dumps(raw, ensure_ascii=False).encode()
+
+
+def decode(data: bytes, path: str) -> TableChange:
+    """The change in the bytes of a journal; `path` is for messages. Raises CorruptFileError."""
+    try:
+        raw = json.loads(data)
+        if not isinstance(raw, dict) or raw["version"] != VERSION:
+            raise FormatError(f"it is not a change of version {VERSION}")
+        steps = tuple(_decode_step(step) for step in raw["steps"])
+        for touched in _paths(steps):
+            if not _is_ref_path(touched):
+                raise FormatError(f"a step touches {touched!r}, which is not a snapshot, tag or branch of the table")
+        released = tuple(_decode_root(r, path) for r in raw["released"])
+        return TableChange(_text(raw["kind"]), _text(raw["label"]), steps, released)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, FormatError) as e:
+        raise CorruptFileError(
+            f"{path} is not a readable plan of a change: {e}. Nothing was done; if no process works on the table, "
+            "remove the file and look at the table with doctor()",
+            path=path,
+        ) from e
+
+
+def find_change(handle: TableHandle, owner: Owner) -> TableChange | None:
+    """The change in the journal of an operation; None when it has not written one. Raises CorruptFileError."""
+    return find_decoded(
+        handle.store, journal_path(handle, owner), lambda data, path: decode(data, handle.store.url(path))
+    )
+
+
+def put_all(files: Sequence[tuple[str, bytes]]) -> tuple[Put, ...]:
+    """Puts of (relative path, bytes)."""
+    return tuple(Put(path, data.decode()) for path, data in files)
+
+
+def roots_put(change: TableChange) -> list[Root]:
+    """The snapshots, tags and changelogs that the steps write. Raises CorruptFileError: one cannot be decoded."""
+    roots = []
+    for step in change.steps:
+        found = _ROOT.fullmatch(step.path) if isinstance(step, (Put, PutNew)) else None
+        if found is not None and isinstance(step, (Put, PutNew)):
+            kind, branch = RootKind(found["kind"]), found["branch"] or MAIN
+            raw = step.text.encode()
+            snapshot = snapshot_file.decode_tag(raw, found["name"], step.path).snapshot
+            roots.append(Root(kind, branch, found["name"], snapshot))
+    return roots
+
+
+def written_texts(steps: Sequence[Step]) -> Iterator[str]:
+    """Yield the texts of all files that the steps write, also those that they write only in some cases."""
+    for step in steps:
+        if isinstance(step, (Put, PutNew)):
+            yield step.text
+        elif isinstance(step, IfSnapshots):
+            yield from written_texts(step.steps)
+
+
+def relative_path(handle: TableHandle, path: str) -> str:
+    """A path below the table's directory, as steps name it."""
+    return path.removeprefix(f"{handle.layout.root}/")
+
+
+def delete_unchanged(handle: TableHandle, path: str, data: bytes) -> Delete:
+    """The step that deletes a file only while it has these bytes."""
+    return Delete(relative_path(handle, path), hashlib.sha256(data).hexdigest())
+
+
+_ROOT: Final = re.compile(
+    r"(branch/branch-(?P<branch>[^/]+)/)?((?P<kind>snapshot|tag|changelog)/(?P=kind)-(?P<name>[^/]+))", re.DOTALL
+)
+
+
+_TextStep: TypeAlias = type[Put] | type[PutNew] | type[Delete] | type[DeleteTree] | type[SetAside] | type[RenameTree]
+_TEXT_STEPS: Final[Mapping[str, _TextStep]] = {
+    "put": Put,
+    "put-new": PutNew,
+    "delete": Delete,
+    "delete-tree": DeleteTree,
+    "set-aside": SetAside,
+    "rename-tree": RenameTree,
+}
+"""Steps whose fields are texts, by their names in a journal."""
+_NAMES: Final = {kind: name for name, kind in _TEXT_STEPS.items()}
+
+
+def _encode_step(step: Step) -> list[object]:
+    match step:
+        case DeleteFiles(paths):
+            return ["delete-files", *paths]
+        case IfSnapshots(directory, steps):
+            return ["if-snapshots", directory, *map(_encode_step, steps)]
+    return [_NAMES[type(step)], *(text for text in astuple(step) if text is not None)]
+
+
+def _decode_step(raw: Sequence[object]) -> Step:
+    if not isinstance(raw, list) or not raw:
+        raise FormatError(f"{raw!r} is not a step")
+    name, *values = raw
+    if name == "if-snapshots":
+        steps = tuple(map(_decode_step, values[1:]))
+        return IfSnapshots(_text(values[0]), tuple(step for step in steps if isinstance(step, (Put, Delete))))
+    texts = [_text(value) for value in values]
+    if name == "delete-files":
+        return DeleteFiles(tuple(texts))
+    if name not in _TEXT_STEPS:
+        raise FormatError(f"unknown step {name!r}")
+    return _TEXT_STEPS[name](*texts)  # a TypeError when there are too few or too many
+
+
+def _decode_root(raw: Mapping[str, Any], path: str) -> Root:
+    snapshot = snapshot_file.decode(json.dumps(raw["snapshot"]).encode(), path)
+    return Root(RootKind(raw["kind"]), _text(raw["branch"]), _text(raw["name"]), snapshot)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise FormatError(f"{str(value)[:50]!r} is not text")
+    return value
+
+
+def _paths(steps: Sequence[Step]) -> list[str]:
+    paths: list[str] = []
+    for step in steps:
+        match step:
+            case Put(path, _) | Delete(path):
+                paths.append(path)
+            case PutNew(path, _, aside):
+                paths += [path, aside]
+            case DeleteFiles(many):
+                paths += many
+            case DeleteTree(directory):
+                paths.append(directory)
+            case SetAside(old, new) | RenameTree(old, new):
+                paths += [old, new]
+            case IfSnapshots(directory, more):
+                paths += [directory, *_paths(more)]
+    return paths
+
+
+def _is_ref_path(path: str) -> bool:
+    """Whether the path is of a ref, and inside the table."""
+    parts = path.split("/")
+    return all(map(is_file_name, parts)) and parts[0] in _REF_PATHS

@@ -1,0 +1,60 @@
+"""Clock, and growing waits between attempts.
+
+Source: Java `utils/RetryWaiter`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from paimon_spark.options.commit import CommitOptions
+
+
+def now_ms() -> int:
+    """Epoch milliseconds of this machine."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Time, waits and chance, as a committer takes them from outside; tests put their own here.
+
+    Attributes:
+        clock_ms: epoch milliseconds.
+        sleep: waits for seconds.
+        random: a number from 0 up to 1.
+    """
+
+    clock_ms: Callable[[], int] = now_ms
+    sleep: Callable[[float], None] = time.sleep
+    random: Callable[[], float] = random.random
+
+
+@dataclass(slots=True)
+class Retries:
+    """The attempts of one snapshot. `again` waits and says whether one more is allowed."""
+
+    options: CommitOptions
+    clock: Clock
+    count: int = 0
+    started_ms: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started_ms = self.clock.clock_ms()
+
+    @property
+    def elapsed_ms(self) -> int:
+        return self.clock.clock_ms() - self.started_ms
+
+    def again(self) -> bool:
+        """Whether to try again; True only after the wait."""
+        timeout = self.options.timeout_ms
+        if self.count >= self.options.max_retries or (timeout is not None and self.elapsed_ms > timeout):
+            return False
+        wait_ms = min(self.options.min_retry_wait_ms * 2 ** min(self.count, 40), self.options.max_retry_wait_ms)
+        self.clock.sleep(wait_ms * (1 + 0.2 * self.clock.random()) / 1000)
+        self.count += 1
+        return True

@@ -1,0 +1,284 @@
+"""Operations on branches of a table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import InvalidInputError
+from paimon_spark.operations.answer import Answer, change, files_of, lines, names, removal, rows
+from paimon_spark.operations.operation import (
+    Argument,
+    Effect,
+    Operation,
+    Request,
+    Style,
+    Type,
+    UsageError,
+    command_flag,
+    positional,
+)
+from paimon_spark.operations.text import moment, safe
+
+if TYPE_CHECKING:
+    from paimon_spark.maintenance.removal import Removed
+    from paimon_spark.metadata.branches import Branch
+    from paimon_spark.versioning.append_branch import Appended
+    from paimon_spark.versioning.merge import MergeResult
+    from paimon_spark.versioning.replace_main import ReplaceResult
+
+
+def _show_list(a: Request, found: list[Branch]) -> Answer:
+    columns = ("name", "main", "tag", "snapshot", "modified")
+    shown = [
+        (b.name, "yes" if b.is_main else "", b.created_from_tag, b.created_from_snapshot_id, moment(b.modified_ms))
+        for b in found
+    ]
+    return rows(columns, shown, data=found, empty="no branches but main")
+
+
+def _create(a: Request) -> Branch:
+    ignore = str(a["ignoreIfExists"] or "false").strip().lower()
+    if ignore not in ("true", "false"):
+        raise InvalidInputError(f"{a.caller} takes ignoreIfExists as true or false, found {ignore!r}")
+    return a.table().create_branch(
+        a["branch"], tag=a["tag"], snapshot_id=a["snapshot"], ignore_if_exists=ignore == "true"
+    )
+
+
+def _show_created(a: Request, made: Branch) -> Answer:
+    if made.created_from_tag is not None:
+        base = f" from tag {safe(made.created_from_tag)}"
+    elif made.created_from_snapshot_id is not None:
+        base = f" from snapshot {made.created_from_snapshot_id}"
+    else:
+        base = ", empty"
+    return lines(f"branch {safe(made.name)} of {safe(a.table().name)}{base}", made)
+
+
+def _given(a: Request) -> list[str]:
+    return [name.strip() for name in a["branch"].split(",") if name.strip()] or [a["branch"]]
+
+
+def _delete(a: Request) -> list[Removed]:
+    table = a.table()
+    there = {b.name for b in table.branches()}
+    # A missing one comes first, and is refused before any is deleted.
+    return [table.delete_branch(n, dry_run=a.dry_run) for n in sorted(_given(a), key=lambda name: name in there)]
+
+
+def _described(a: Request) -> str:
+    return f"branch {safe(', '.join(_given(a)))} of {safe(a.table().name)}"
+
+
+def _show_deleted(a: Request, removed: list[Removed]) -> Answer:
+    each = [removal(a, f"{a.did('deleted', 'delete')} {_described(a)}", one) for one in removed]
+    if len(each) == 1:
+        return each[0]
+    return lines([line for one in each for line in one.text(None)], [one.data for one in each])
+
+
+def _rename(a: Request) -> dict[str, str]:
+    a.table().rename_branch(a["from_branch"], a["to_branch"])
+    return {"old": a["from_branch"], "new": a["to_branch"]}
+
+
+def _keeps_backup(a: Request) -> bool:
+    return bool(a["backup"]) and not a["no_backup"]
+
+
+def _is_append(a: Request) -> bool:
+    """Whether Paimon's merge_branch is meant, which appends."""
+    return a["source_branch"] is not None
+
+
+def _merge(a: Request) -> MergeResult | Appended:
+    if (a["branch"] is None) != _is_append(a):
+        raise UsageError(f"{a.caller} needs one of --name, PIP-14's merge, and --source-branch, Paimon's")
+    if not _is_append(a):
+        return a.table().merge_branch(a["branch"], snapshot=a["version"], backup=_keeps_backup(a), dry_run=a.dry_run)
+    if a.dry_run:
+        raise UsageError(f"{a.caller} --source-branch deletes nothing and has no dry run; leave --dry-run out")
+    return _append(a)
+
+
+def _show_published(a: Request, done: MergeResult, unchanged: str) -> Answer:
+    if done.already_merged:
+        return change(a, unchanged, done)
+    verb = "would become" if a.dry_run else "is"
+    out = [f"main {verb} branch {safe(done.branch)} at snapshot {done.published_snapshot_id}"]
+    if done.moved_snapshots:
+        out.append(f"new on main: {names(done.moved_snapshots, 'snapshot')}")
+    return change(a, [*out, *_lost(a, done)], done)
+
+
+def _show_merged(a: Request, done: MergeResult) -> Answer:
+    there = f"branch {safe(done.branch)} is already merged: main has every commit of it"
+    return _show_published(a, done, f"{there}, and stays at snapshot {done.published_snapshot_id}")
+
+
+def _show_forwarded(a: Request, done: MergeResult) -> Answer:
+    there = f"main is branch {safe(done.branch)} at snapshot {done.published_snapshot_id} already"
+    return _show_published(a, done, there)
+
+
+def _lost(a: Request, done: MergeResult | ReplaceResult) -> list[str]:
+    out = []
+    if done.discarded_snapshots:
+        out.append(f"main {a.did('lost', 'lose')}: {names(done.discarded_snapshots, 'snapshot')}")
+    if done.discarded_tags:
+        out.append(f"and {names(done.discarded_tags, 'tag')}")
+    if done.backup_branch is not None:
+        out.append(f"{'to be ' if a.dry_run else ''}kept as branch {safe(done.backup_branch)}")
+    if done.removed.paths:
+        out.append(f"{a.did('deleted', 'delete')}: {files_of(done.removed)}")
+    return out
+
+
+def _show_replaced(a: Request, done: ReplaceResult) -> Answer:
+    verb = "would mean" if a.dry_run else "means"
+    out = f"main {verb} branch {safe(done.branch)}; it was {done.former_main}"
+    return change(a, [out, *_lost(a, done), safe(done.warning)], done)
+
+
+def _append(a: Request) -> Appended:
+    return a.table().append_branch(a["source_branch"], a["target_branch"])
+
+
+def _show_appended(a: Request, done: Appended) -> Answer:
+    if done.snapshot_id is None:
+        return lines(f"{safe(done.target)} has all of {safe(done.source)} already", done)
+    return lines(
+        f"{done.record_count:,} rows in {done.data_files:,} files of {safe(done.source)} are in snapshot "
+        f"{done.snapshot_id} of {safe(done.target)}",
+        done,
+    )
+
+
+_BRANCH = positional("branch", "name of the branch", "name", "--branch-name")
+_VERSION = Argument(
+    "version",
+    "publish this snapshot id, tag or version of the branch, and nothing after it",
+    option="snapshot",
+    style=Style.COMMAND,
+)
+_BACKUP = (
+    Argument("backup", "keep what main loses as a branch", Type.BOOLEAN, default=True, style=Style.CALL, is_own=True),
+    command_flag("no_backup", "do not keep what main loses as a branch; its files are deleted at once"),
+)
+_TARGET = Argument(
+    "target_branch", "branch to add them to", default="main", option="to", spellings=("--target-branch",)
+)
+
+OPERATIONS = (
+    Operation("list the branches of a table", lambda a: a.table().branches(), command="branch list", show=_show_list),
+    Operation(
+        "create a branch from a tag, from a snapshot, or empty",
+        _create,
+        (
+            _BRANCH,
+            Argument("tag", "tag to start from", otherwise="an empty branch", spellings=("--tag-name",)),
+            Argument(
+                "ignoreIfExists",
+                "leave an existing branch as it is",
+                default="false",
+                is_flag=True,
+                option="if_not_exists",
+                spellings=("--ignore-if-exists",),
+            ),
+            Argument(
+                "snapshot", "id of the snapshot to start from", Type.BIGINT, is_own=True, spellings=("--snapshot-id",)
+            ),
+        ),
+        Effect.WRITE,
+        details="No data is read or copied.",
+        procedure="create_branch",
+        command="branch create",
+        show=_show_created,
+    ),
+    Operation(
+        "delete a branch, and the files that only it uses",
+        _delete,
+        (_BRANCH,),
+        Effect.DELETE,
+        details="Separate the names of several branches with commas.",
+        procedure="delete_branch",
+        command="branch delete",
+        show=_show_deleted,
+        question=lambda a: f"delete {_described(a)}",
+    ),
+    Operation(
+        "rename a branch",
+        _rename,
+        (
+            positional("from_branch", "name of the branch", "name", "--branch-name"),
+            positional("to_branch", "the new name", "new_name", "--to-branch"),
+        ),
+        Effect.WRITE,
+        procedure="rename_branch",
+        command="branch rename",
+        show=lambda a, done: lines(
+            f"branch {safe(done['old'])} of {safe(a.table().name)} is {safe(done['new'])}", done
+        ),
+    ),
+    Operation(
+        "make main what a branch is, also when that moves main back; what main loses is kept as a branch",
+        lambda a: a.table().fast_forward(
+            a["branch"], snapshot=a["version"], backup=_keeps_backup(a), dry_run=a.dry_run
+        ),
+        (_BRANCH, _VERSION, *_BACKUP),
+        Effect.DELETE,
+        procedure="fast_forward",
+        command="branch fast-forward",
+        show=_show_forwarded,
+        question=lambda a: f"fast-forward main of {a.table().name} to branch {a['branch']}",
+    ),
+    Operation(
+        "make the history of a branch main's, as PIP-14 proposes; what main loses is kept as a branch",
+        _merge,
+        (
+            Argument("branch", "name of the branch", required=True, style=Style.CALL),
+            replace(_BRANCH, required=False, style=Style.COMMAND),
+            _VERSION,
+            *_BACKUP,
+            Argument("source_branch", "as Paimon's action: add the new files of this branch", style=Style.COMMAND),
+            Argument("target_branch", "branch to add them to", default="main", style=Style.COMMAND),
+        ),
+        Effect.DELETE,
+        details="Nothing happens when main has every commit of the branch already.",
+        procedure="merge_branch",
+        result="result BOOLEAN, published_snapshot_id BIGINT, discarded_snapshots INT, backup_branch STRING, "
+        "already_merged BOOLEAN",
+        rows=lambda a, done: [
+            (True, done.published_snapshot_id, len(done.discarded_snapshots), done.backup_branch, done.already_merged)
+        ],
+        command="branch merge",
+        show=lambda a, done: _show_appended(a, done) if _is_append(a) else _show_merged(a, done),
+        question=lambda a: None if _is_append(a) else f"merge branch {a['branch']} into main of {a.table().name}",
+    ),
+    Operation(
+        "add the files that were appended to a branch since it was created to another; append tables only",
+        _append,
+        (positional("source_branch", "branch whose new files are added", "name", "--branch-name"), _TARGET),
+        Effect.WRITE,
+        procedure="append_branch",
+        is_own=True,
+        command="branch append",
+        show=_show_appended,
+    ),
+    Operation(
+        "make main mean a branch; what the former main had after the branch left it is kept as a branch",
+        lambda a: a.table().replace_main(a["branch"], backup=_keeps_backup(a), dry_run=a.dry_run),
+        (_BRANCH, *_BACKUP),
+        Effect.DELETE,
+        details="Java Paimon 0.9 and newer does not read the file that says so, and finds no main any more.",
+        procedure="replace_main",
+        result="result BOOLEAN, discarded_snapshots INT, backup_branch STRING, warning STRING",
+        rows=lambda a, done: [(True, len(done.discarded_snapshots), done.backup_branch, done.warning)],
+        is_own=True,
+        command="branch replace-main",
+        actions=("replace-main-branch",),
+        show=_show_replaced,
+        question=lambda a: f"make main of {a.table().name} mean branch {a['branch']}",
+    ),
+)

@@ -1,0 +1,226 @@
+"""Operations on the lineage of a warehouse: which snapshot of which table came from which."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.operations.answer import Answer, lines, rows
+from paimon_spark.operations.operation import (
+    Argument,
+    Effect,
+    Operation,
+    Request,
+    Scope,
+    Style,
+    Type,
+    UsageError,
+    command_flag,
+    key_value,
+    positional,
+)
+from paimon_spark.operations.text import counted, safe, shown
+
+if TYPE_CHECKING:
+    from paimon_spark.lineage.results import LineageStatus
+
+
+def _show_result(a: Request, result: Any) -> Answer:
+    unrecorded = [{"kind": "unrecorded", **table.to_dict()} for table in getattr(result, "unrecorded", None) or ()]
+    return lines([safe(line) for line in str(result).splitlines()], [*result.to_arrow().to_pylist(), *unrecorded])
+
+
+def _show_status(a: Request, found: LineageStatus) -> Answer:
+    state = "off" if not found.table else "on, tables and snapshots" if found.data else "on, tables only"
+    out = f"lineage of {safe(found.warehouse)} is {state}; {counted(found.jobs, 'job')} recorded"
+    return lines(out, found.to_arrow().to_pylist()[0])
+
+
+def _start(a: Request) -> dict[str, Any]:
+    """Where to follow the lineage from."""
+    if (a["table"] is None) == (a["job"] is None) or (a["job"] is not None and a["snapshot"] is not None):
+        raise UsageError(f"{a.caller} needs TABLE, with or without --snapshot, or --job alone")
+    return {"table": a["table"], "snapshot": a["snapshot"], "job": a["job"]}
+
+
+def _tables(a: Request) -> list[str]:
+    given = a["tables"]
+    return [a.table_name(t) for t in (given if isinstance(given, list) else given.split(","))]
+
+
+def _show_unified(a: Request, found: Any) -> Answer:
+    note = "\n".join(map(safe, found.unrecorded.lines()))
+    return rows(("table", "snapshot"), list(found.items()), data=dict(found), note=note)
+
+
+def _show_graph(a: Request, picture: Any) -> Answer:
+    if a["output"] is not None:
+        path = str(picture.save(a["output"]))
+        return lines(f"saved {safe(path)}", {"path": path})
+    return lines([safe(line) for line in picture.to_mermaid().splitlines()], picture)
+
+
+def _show_counts(a: Request, done: Any) -> Answer:
+    total, verb = sum(done.rows.values()), "rebuilt" if a.caller.endswith("rebuild") else "wrote"
+    out = [f"{verb} {counted(total, 'row')}: {shown(dict(done.rows))}" if total else "nothing is missing"]
+    return lines([*out, *(f"could not be read: {safe(text)}" for text in done.unreadable)], done)
+
+
+def _forget(a: Request) -> int | None:
+    """Remove the rows of the job, and return how many; None in a dry run."""
+    lineage, job = a.catalog().lineage, a["job"]
+    if not a.dry_run:
+        return lineage.forget_job(job)
+    if job not in [j.name for j in lineage.jobs().jobs]:
+        lineage.downstream(job=job)  # raises an error that lists the jobs
+    return None
+
+
+def _show_forgotten(a: Request, count: int | None) -> Answer:
+    out = f"{a.did('removed', 'remove')} job {safe(a['job'])} from the lineage"
+    out += "" if count is None else f": {counted(count, 'row')}"
+    return lines(out, {"dry_run": a.dry_run, "job": a["job"], "rows": count})
+
+
+_TABLES = positional("tables", "tables: db.t or db.t$branch_fix", repeated=True, metavar="TABLE")
+_SOURCE = (
+    positional("table", "table: db.t or db.t$branch_fix", required=False, metavar="TABLE"),
+    Argument("snapshot", "snapshot id, tag or any version of the table"),
+    Argument("job", "a job instead of a table"),
+)
+_IGNORING = Argument("ignoring", "job to ignore; may be repeated", repeated=True, metavar="JOB", style=Style.COMMAND)
+_RECORD = "record which {} each job of the warehouse reads and writes"
+
+
+def _lineage(help: str, run: Any, *arguments: Argument, verb: str, **more: Any) -> Operation:
+    return Operation(help, run, arguments, scope=Scope.WAREHOUSE, command=f"lineage {verb}", **more)
+
+
+OPERATIONS = (
+    _lineage(
+        "show whether lineage is on in the warehouse",
+        lambda a: a.catalog().lineage.status(),
+        verb="status",
+        show=_show_status,
+    ),
+    _lineage(
+        "switch lineage on for all jobs of the warehouse",
+        lambda a: a.catalog().lineage.enable(table=a["table_lineage"], data=a["data_lineage"] and not a["tables_only"]),
+        Argument("table_lineage", _RECORD.format("tables"), Type.BOOLEAN, default=True, style=Style.CALL),
+        Argument("data_lineage", _RECORD.format("snapshots"), Type.BOOLEAN, default=True, style=Style.CALL),
+        command_flag("tables_only", "record which jobs read and write which tables, and no snapshots"),
+        verb="enable",
+        effect=Effect.WRITE,
+        procedure="enable_lineage",
+        is_own=True,
+        show=_show_status,
+    ),
+    _lineage(
+        "switch lineage off; what was recorded stays",
+        lambda a: a.catalog().lineage.disable(),
+        verb="disable",
+        effect=Effect.WRITE,
+        procedure="disable_lineage",
+        is_own=True,
+        show=_show_status,
+    ),
+    _lineage(
+        "list the recorded jobs, and what they read and wrote last",
+        lambda a: a.catalog().lineage.jobs(),
+        verb="jobs",
+        show=_show_result,
+    ),
+    _lineage(
+        "list the sources of a table, a snapshot or a job",
+        lambda a: a.catalog().lineage.upstream(**_start(a)),
+        *_SOURCE,
+        verb="upstream",
+        show=_show_result,
+    ),
+    _lineage(
+        "list what was made from a table, a snapshot or a job",
+        lambda a: a.catalog().lineage.downstream(**_start(a)),
+        *_SOURCE,
+        verb="downstream",
+        show=_show_result,
+    ),
+    _lineage(
+        "list everything that holds rows which a snapshot added",
+        lambda a: a.catalog().lineage.impact(a["table"], a["snapshot"]),
+        positional("table", "table: db.t or db.t$branch_fix"),
+        positional("snapshot", "snapshot id, tag or any version of the table", "of", "--snapshot", metavar="SNAPSHOT"),
+        verb="impact",
+        show=_show_result,
+    ),
+    _lineage(
+        "list the newest snapshots of tables that come from the same snapshots of their common sources",
+        lambda a: a.catalog().lineage.unified_version(_tables(a), ignoring=a["ignoring"]),
+        _IGNORING,
+        _TABLES,
+        verb="unified",
+        procedure="unified_version",
+        result="table STRING, snapshot_id BIGINT",
+        rows=lambda a, found: list(found.items()),
+        is_own=True,
+        details="A call separates the tables with commas.",
+        show=_show_unified,
+    ),
+    _lineage(
+        "choose the snapshot from which each source of a new job starts, and record it",
+        lambda a: a.catalog().lineage.start_options(
+            a["tables"], a["job"], streaming=not a["batch"], ignoring=a["ignoring"]
+        ),
+        Argument("job", "the new job", required=True),
+        command_flag("batch", "for a batch job, not a stream"),
+        _IGNORING,
+        _TABLES,
+        verb="start-options",
+        effect=Effect.WRITE,
+        show=lambda a, found: lines([f"{safe(table)}: {shown(o)}" for table, o in found.items()], found),
+    ),
+    _lineage(
+        "draw tables and jobs",
+        lambda a: a.catalog().lineage.graph(*a["tables"]),
+        Argument("output", "file to save: .mmd, .md or .html"),
+        Argument("format", "what to print without a file", default="mermaid", choices=("mermaid",)),
+        positional("tables", "tables", required=False, repeated=True, metavar="TABLE", otherwise="all"),
+        verb="graph",
+        show=_show_graph,
+    ),
+    _lineage(
+        "write the rows of lineage that are missing",
+        lambda a: a.catalog().lineage.sync(),
+        verb="sync",
+        effect=Effect.WRITE,
+        show=_show_counts,
+    ),
+    _lineage(
+        "rebuild the lineage tables from all existing snapshots, tags and checkpoints",
+        lambda a: a.catalog().lineage.rebuild(dict(a["checkpoint"])),
+        Argument(
+            "checkpoint",
+            "checkpoint of a job's query; may be repeated",
+            repeated=True,
+            parse=key_value,
+            metavar="JOB=URL",
+            style=Style.COMMAND,
+        ),
+        verb="rebuild",
+        effect=Effect.WRITE,
+        procedure="rebuild_lineage",
+        is_own=True,
+        show=_show_counts,
+    ),
+    _lineage(
+        "remove the rows of a finished job, and free its name",
+        _forget,
+        positional("job", "name of the job"),
+        verb="forget",
+        effect=Effect.DELETE,
+        procedure="forget_lineage_job",
+        result="removed_rows BIGINT",
+        rows=lambda a, count: [(count,)],
+        is_own=True,
+        show=_show_forgotten,
+        question=lambda a: f"forget job {a['job']}",
+    ),
+)

@@ -1,0 +1,315 @@
+"""Operations on snapshots and changelogs of a branch: list, show, expire, roll back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError
+from paimon_spark.operations.answer import (
+    Answer,
+    change,
+    facts,
+    files_of,
+    lines,
+    names,
+    plain,
+    removal,
+    removed_names,
+    rows,
+)
+from paimon_spark.operations.operation import (
+    OPTIONS,
+    Argument,
+    Effect,
+    Operation,
+    Request,
+    Rows,
+    Style,
+    Type,
+    UsageError,
+    command_flag,
+    positional,
+)
+from paimon_spark.operations.text import moment, safe
+
+if TYPE_CHECKING:
+    from paimon_spark.api.table import Table
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
+    from paimon_spark.maintenance.removal import Removed
+    from paimon_spark.versioning.rollback import Restored, RolledBack
+
+
+def check_limit(a: Request) -> int | None:
+    """The value of `--limit`. Raises UsageError: it is below 1."""
+    limit: int | None = a["limit"]
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit {limit}: expected 1 or more")
+    return limit
+
+
+def _list(a: Request) -> tuple[list[Snapshot], int]:
+    from paimon_spark.metadata.handle import current
+    from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids
+
+    limit = check_limit(a)
+    handle = current(a.table().handle)
+    ids = sorted(list_snapshot_ids(handle), reverse=True)
+    wanted = ids[:limit]
+    # One that expires meanwhile is left out.
+    return [s for s in (find_snapshot(handle, i) for i in wanted) if s is not None], len(ids) - len(wanted)
+
+
+def _show_list(a: Request, result: tuple[list[Snapshot], int]) -> Answer:
+    found, older = result
+    shown = [
+        (
+            s.id,
+            s.commit_kind.value,
+            moment(s.time_ms),
+            s.total_record_count,
+            s.delta_record_count,
+            s.schema_id,
+            s.commit_user,
+        )
+        for s in found
+    ]
+    columns = ("id", "kind", "committed", "rows", "added", "schema", "user")
+    note = f"and {older:,} older; use --limit N" if older else ""
+    return rows(columns, shown, data=found, empty="no snapshots", note=note)
+
+
+def _get(a: Request) -> Snapshot:
+    from paimon_spark.metadata.resolve import resolve
+    from paimon_spark.metadata.version import text_version
+
+    found = resolve(a.table().handle, text_version(a["version"])).snapshot
+    if found is None:
+        raise UsageError(f"{a['version']} of {a.table_text} has no snapshot yet")
+    return found
+
+
+def _show(a: Request, found: Snapshot) -> Answer:
+    tags = [t.name for t in a.table().tags() if t.snapshot.id == found.id and t.guards is None]
+    pairs = {
+        "snapshot": found.id,
+        "committed": moment(found.time_ms),
+        "kind": found.commit_kind.value,
+        "user": found.commit_user,
+        "identifier": found.commit_identifier,
+        "schema": found.schema_id,
+        "rows": found.total_record_count,
+        "rows added": found.delta_record_count,
+        "changelog rows": found.changelog_record_count,
+        "watermark": found.watermark,
+        "tags": tags,
+        "operation": found.operation,
+        "manifest lists": [found.base_manifest_list, found.delta_manifest_list],
+        **(found.properties or {}),
+    }
+    return facts({k: v for k, v in pairs.items() if v not in (None, [])}, {**plain(found), "tags": tags})
+
+
+def _expire(a: Request) -> Removed:
+    table, given = a.table(), _retention(a)
+    if a.is_call and given["max_deletes"] is None:
+        given["max_deletes"] = table.options.expiry.snapshots.limit
+    return table.expire_snapshots(**given)
+
+
+def _retention(a: Request) -> dict[str, Any]:
+    """The arguments that both expiries share."""
+    chosen = {name: a[name] for name in ("retain_max", "retain_min", "max_deletes")}
+    return {**chosen, "older_than": a.moment("older_than"), "dry_run": a.dry_run}
+
+
+def _show_expired(a: Request, removed: Removed) -> Answer:
+    return removal(a, a.did("expired", "expire"), removed)
+
+
+def _rollback(a: Request) -> Any:
+    given = [n for n in ("version", "snapshot", "tag") if a[n] is not None]
+    if len(given) != 1:
+        found = " and ".join(given) or "none of them"
+        raise InvalidInputError(f"{a.caller} takes exactly one of version, snapshot and tag, found {found}")
+    if a["as_latest"]:
+        if a.dry_run:
+            raise UsageError("--as-latest deletes nothing and has no dry run; leave --dry-run out")
+        return a.table().rollback_to_as_latest(a["version"])
+    return _roll_to(a, f"tag-name.{a['tag']}" if given == ["tag"] else a[given[0]])
+
+
+def _roll_to(a: Request, version: str | int) -> tuple[int | None, RolledBack]:
+    """Roll back, and return the former head and what was removed."""
+    table = a.table()
+    before = max((s.id for s in table.snapshots()), default=None)
+    if isinstance(version, str):
+        version = version.strip()
+        version = int(version) if version.isascii() and version.isdigit() else version
+    return before, table.rollback_to(version, dry_run=a.dry_run)
+
+
+def _heads(a: Request, done: tuple[int | None, RolledBack]) -> Rows:
+    before, rolled = done
+    return [(rolled.snapshot.id if before is None else before, rolled.snapshot.id)]
+
+
+def _show_rolled_back(a: Request, result: Any) -> Answer:
+    if a["as_latest"]:
+        table = safe(a.table().name)
+        return lines(f"snapshot {result.snapshot.id} of {table} has the state of snapshot {result.target.id}", result)
+    done: RolledBack = result[1]
+    out = [f"the head {'would be' if a.dry_run else 'is'} snapshot {done.snapshot.id}"]
+    out.append(f"{a.did('deleted', 'delete')}: {', '.join([*removed_names(done), files_of(done.removed)])}")
+    if done.branches:
+        out.append(f"branches that left it later: {names(done.branches, 'branch')}")
+    return change(a, out, done)
+
+
+def _as_latest(a: Request) -> Restored:
+    version = a["version"].strip()
+    return a.table().rollback_to_as_latest(int(version) if version.isdecimal() else version)
+
+
+def _to_timestamp(a: Request) -> tuple[int | None, RolledBack]:
+    from paimon_spark.metadata.snapshots import snapshot_at_or_before_ms
+
+    table, time_ms = a.table(), a["timestamp"]
+    found = snapshot_at_or_before_ms(table.handle, time_ms)
+    if found is None:
+        raise _no_snapshot(a, table, f"committed at or before {time_ms}")
+    return _roll_to(a, found.id)
+
+
+def _to_watermark(a: Request) -> tuple[int | None, RolledBack]:
+    table, watermark = a.table(), a["watermark"]
+    found = [s.id for s in table.snapshots() if s.watermark is not None and s.watermark <= watermark]
+    if not found:
+        raise _no_snapshot(a, table, f"with a watermark of at most {watermark}")
+    return _roll_to(a, max(found))
+
+
+def _no_snapshot(a: Request, table: Table, which: str) -> SnapshotNotFoundError:
+    from paimon_spark.metadata.snapshots import alive_range
+
+    return SnapshotNotFoundError(
+        f"{a.caller}: {table.handle.describe()} has no snapshot {which}; {alive_range(table.handle)}", table=table.name
+    )
+
+
+def _show_planned_only(a: Request, done: Any) -> Answer | None:
+    return _show_rolled_back(a, done) if a.dry_run else None
+
+
+_HEADS: Final = "previous_snapshot_id BIGINT NOT NULL, current_snapshot_id BIGINT NOT NULL"
+_ANY_VERSION = "snapshot id, tag, or any version: snapshot.5, v1, savepoint.3"
+_SPELLINGS = ("--snapshot", "--snapshot-id", "--tag")
+_AS_OPTIONS = "as the table's options say"
+_RETAINED: Final = (
+    Argument("retain_max", "how many to keep at most, however young", Type.INT, otherwise=_AS_OPTIONS),
+    Argument("retain_min", "how many of the newest to keep at least, however old", Type.INT, otherwise=_AS_OPTIONS),
+    Argument(
+        "older_than",
+        "expire only older ones: text such as `2024-01-31 12:30:00`, or epoch milliseconds",
+        otherwise=_AS_OPTIONS,
+    ),
+    Argument("max_deletes", "how many to expire at most", Type.INT),
+)
+
+OPERATIONS = (
+    Operation(
+        "list the snapshots of a branch, newest first",
+        _list,
+        (Argument("limit", "list only the newest", Type.INT, spellings=("-n",)),),
+        command="snapshot list",
+        show=_show_list,
+    ),
+    Operation(
+        "show one snapshot",
+        _get,
+        (positional("version", _ANY_VERSION, "", *_SPELLINGS),),
+        command="snapshot show",
+        show=_show,
+    ),
+    Operation(
+        "expire old snapshots of the branch, and delete the files that nothing else needs",
+        _expire,
+        (*_RETAINED, OPTIONS),
+        Effect.DELETE,
+        details="Without max_deletes the procedure expires at most as many as option snapshot.expire.limit says.",
+        procedure="expire_snapshots",
+        result="deleted_snapshots_count INT NOT NULL",
+        rows=lambda a, removed: [(len(removed.snapshots),)],
+        command="snapshot expire",
+        show=_show_expired,
+        question=lambda a: f"expire snapshots of {a.table().name}",
+    ),
+    Operation(
+        "make a version of the branch its head again, and delete its later snapshots and tags",
+        _rollback,
+        (
+            Argument("version", "snapshot id, tag, or a version as after VERSION AS OF", style=Style.CALL),
+            positional("version", _ANY_VERSION, "", *_SPELLINGS, style=Style.COMMAND),
+            Argument("snapshot", "snapshot id, instead of version", Type.BIGINT, style=Style.CALL),
+            Argument("tag", "tag, instead of version", style=Style.CALL),
+            command_flag("as_latest", "add a new snapshot with the state of that version, and delete nothing"),
+        ),
+        Effect.DELETE,
+        procedure="rollback",
+        result=_HEADS,
+        rows=_heads,
+        command="snapshot rollback",
+        actions=("rollback-to",),
+        show=_show_rolled_back,
+        question=lambda a: None if a["as_latest"] else f"roll {a.table().name} back to {a['version']}",
+    ),
+    Operation(
+        "make the newest snapshot committed at or before a time the head again",
+        _to_timestamp,
+        (Argument("timestamp", "epoch milliseconds", Type.BIGINT, required=True),),
+        Effect.DELETE,
+        procedure="rollback_to_timestamp",
+        result=_HEADS,
+        rows=_heads,
+        command="rollback-to-timestamp",
+        is_action=True,
+        show=_show_planned_only,
+        question=lambda a: f"roll {a.table_text} back to timestamp {a['timestamp']}",
+    ),
+    Operation(
+        "make the newest snapshot with a watermark at or before a time the head again",
+        _to_watermark,
+        (Argument("watermark", "epoch milliseconds", Type.BIGINT, required=True),),
+        Effect.DELETE,
+        procedure="rollback_to_watermark",
+        result=_HEADS,
+        rows=_heads,
+        command="rollback-to-watermark",
+        is_action=True,
+        show=_show_planned_only,
+        question=lambda a: f"roll {a.table_text} back to watermark {a['watermark']}",
+    ),
+    Operation(
+        "add a new snapshot with the state of an earlier version; nothing is deleted",
+        _as_latest,
+        (Argument("version", _ANY_VERSION, required=True),),
+        Effect.WRITE,
+        procedure="rollback_to_as_latest",
+        result=_HEADS,
+        rows=lambda a, done: [(done.previous.id, done.snapshot.id)],
+        is_own=True,
+    ),
+    Operation(
+        "expire old changelogs of expired snapshots",
+        lambda a: a.table().expire_changelogs(**_retention(a), delete_all=a["delete_all"]),
+        (*_RETAINED, Argument("delete_all", "expire all of them", Type.BOOLEAN, default=False, is_flag=True)),
+        Effect.DELETE,
+        details="The procedure is one of Paimon's Flink connector.",
+        procedure="expire_changelogs",
+        result="deleted_changelogs_count INT NOT NULL",
+        rows=lambda a, removed: [(len(removed.changelogs),)],
+        is_own=True,
+        command="changelog expire",
+        show=_show_expired,
+        question=lambda a: f"expire changelogs of {a.table().name}",
+    ),
+)

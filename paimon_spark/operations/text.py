@@ -1,0 +1,173 @@
+"""Format values and tables as text that is safe for a terminal and fits it."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from typing import Any, Final
+
+_SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
+_BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
+_UNSEEN: Final = ("Cc", "Cs", "Zl", "Zp")
+_GAP: Final = "  "
+_LEAST: Final = 8
+"""The narrowest column of a wrapped table; where that does not fit, each value has its own line."""
+
+
+def safe(text: str) -> str:
+    """Escape the characters that act on a terminal."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    if character in _SHORT:
+        return _SHORT[character]
+    if character in _BIDI or unicodedata.category(character) in _UNSEEN:
+        code = ord(character)
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return character
+
+
+def shown(value: Any) -> str:
+    """Format a value for a cell or a sentence."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return safe(value)
+        case bytes():
+            return value.hex()
+        case datetime():
+            return value.isoformat(" ")
+        case list() | tuple():
+            return ", ".join(shown(v) for v in value)
+        case dict():
+            return ", ".join(f"{shown(k)}={shown(v)}" for k, v in value.items())
+        case _:
+            return safe(str(value))
+
+
+def moment(time_ms: int | None) -> str:
+    """Format an epoch time in UTC; `-` for none."""
+    if time_ms is None:
+        return "-"
+    try:
+        found = datetime.fromtimestamp(time_ms / 1000, timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return f"{time_ms} ms"
+    return found.strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def duration(seconds: float) -> str:
+    """Format seconds as options write durations: `30 d`, `1 h 30 min`."""
+    if seconds != int(seconds):
+        return f"{seconds:,} s"
+    left, parts = int(seconds), []
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, length)
+        parts += [f"{count:,} {unit}"] if count else []
+    return " ".join(parts) or "0 s"
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 file`, `2 files`."""
+    several = plural or noun + ("es" if noun.endswith("ch") else "s")
+    return f"{count:,} {noun if count == 1 else several}"
+
+
+def width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_width(c) for c in text)
+
+
+def _width(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def grid(columns: Sequence[str], rows: Sequence[Sequence[Any]], room: int | None) -> Iterator[str]:
+    """Yield the lines of a table that is at most `room` columns wide; None: of any width."""
+    heads = [safe(c) for c in columns]
+    cells = [[shown(v) for v in row] for row in rows]
+    widths = [max(map(width, column)) for column in zip(heads, *cells, strict=True)] if heads else []
+    fitting = widths if room is None else _fitted(widths, room)
+    if fitting is None:
+        yield from _records(heads, cells)
+        return
+    right = [_is_number(rows, i) for i in range(len(heads))]
+    for row in [heads, *cells]:
+        parts = [_wrapped(cell, fitting[i]) for i, cell in enumerate(row)]
+        for line in range(max(map(len, parts), default=0)):
+            placed = (p[line] if line < len(p) else "" for p in parts)
+            yield _GAP.join(_padded(t, fitting[i], right[i]) for i, t in enumerate(placed)).rstrip()
+
+
+def _is_number(rows: Sequence[Sequence[Any]], column: int) -> bool:
+    found = [r[column] for r in rows if r[column] is not None]
+    return bool(found) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in found)
+
+
+def _fitted(widths: Sequence[int], room: int) -> list[int] | None:
+    """Narrow the widest columns so that all fit; None when they cannot."""
+    gaps = len(_GAP) * (len(widths) - 1)
+    if sum(widths) + gaps <= room:
+        return list(widths)
+    if sum(min(w, _LEAST) for w in widths) + gaps > room:
+        return None
+    left, fitted = room - gaps, dict[int, int]()
+    waiting = sorted(range(len(widths)), key=lambda i: widths[i])
+    while waiting:
+        share = left // len(waiting)
+        column = waiting.pop(0)
+        fitted[column] = min(widths[column], max(share, min(widths[column], _LEAST)))
+        left -= fitted[column]
+    return [fitted[i] for i in range(len(widths))]
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    if width(text) <= room:
+        return [text]
+    lines, line, used = [], "", 0
+    for character in text:
+        wide = _width(character)
+        if used + wide > room:
+            space = line.rfind(" ")
+            if space > room // 2 and character != " ":
+                lines.append(line[:space])
+                line = line[space + 1 :]
+            else:
+                lines.append(line)
+                line = ""
+            used = width(line)
+        line, used = line + character, used + wide
+    return [*lines, line]
+
+
+def _padded(text: str, room: int, right: bool) -> str:
+    space = " " * max(room - width(text), 0)
+    return space + text if right else text + space
+
+
+def _records(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> Iterator[str]:
+    room = max(map(width, heads), default=0)
+    for number, row in enumerate(cells):
+        if number:
+            yield ""
+        for head, cell in zip(heads, row, strict=True):
+            yield f"{_padded(head, room, False)}  {cell}".rstrip()
+
+
+def finite(value: float) -> Any:
+    """The number, or text where JSON has no such number."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

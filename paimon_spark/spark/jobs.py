@@ -1,0 +1,20 @@
+"""`SparkJobs`, the port by which the library asks Spark to run its jobs. User's process."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from paimon_spark.spark.compaction import run_tasks
+from paimon_spark.spark.dataframe import arrow_dataframe, dataframe
+from paimon_spark.spark.dataframe_write import write
+from paimon_spark.spark.merge import merge
+from paimon_spark.spark.row_level import delete, update
+from paimon_spark.spark.schema import column, row_type
+
+__all__ = ["arrow_dataframe", "column", "dataframe", "delete", "has_session", "merge", "row_type", "run_tasks",
+           "update", "write"]  # fmt: skip
+
+
+def has_session() -> bool:
+    """Whether this process or thread has an active session."""
+    return SparkSession.getActiveSession() is not None

@@ -1,0 +1,109 @@
+"""Port to Spark: the jobs and SQL that packages below `spark` and `sql` ask for.
+
+`paimon_spark/__init__.py` names the modules that do it. They are imported when something first asks for Spark, so that
+everything else works without pyspark.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType as SparkType
+    from pyspark.sql.types import StructType
+
+    from paimon_spark.api.catalog import Catalog
+    from paimon_spark.engine.compaction.task import BucketTask
+    from paimon_spark.engine.tasks.commit_message import CommitMessage
+    from paimon_spark.format.metadata_files.snapshot import Snapshot
+    from paimon_spark.jobs.commit import WriteResult
+    from paimon_spark.jobs.opened_table import OpenedTable
+    from paimon_spark.jobs.row_level import MergeClauses
+    from paimon_spark.jobs.scan import Scan
+    from paimon_spark.metadata.handle import TableHandle
+    from paimon_spark.options.write_request import WriteMode
+    from paimon_spark.types import DataField, RowType
+
+
+class SparkJobs(Protocol):
+    """DataFrames of tables, and jobs that change tables. Sessions may be classic or Connect."""
+
+    def has_session(self) -> bool:
+        """Whether this process or thread has an active session."""
+
+    def row_type(self, schema: StructType) -> RowType:
+        """The columns of a Spark schema; field ids only count. Raises UnsupportedFeatureError."""
+
+    def column(self, name: str, data_type: SparkType) -> DataField:
+        """A nullable column of a Spark type. Raises UnsupportedFeatureError."""
+
+    def dataframe(self, scan: Scan, session: SparkSession | None) -> DataFrame:
+        """The DataFrame that reads what `scan` asks for."""
+
+    def arrow_dataframe(self, rows: pa.Table, session: SparkSession | None) -> DataFrame:
+        """The DataFrame of rows that are in memory."""
+
+    def write(self, table: OpenedTable, rows: DataFrame, mode: WriteMode, options: Mapping[str, str]) -> WriteResult:
+        """Write the rows of a DataFrame, as `Table.write`."""
+
+    def delete(self, table: OpenedTable, where: str) -> WriteResult:
+        """Delete rows, as `Table.delete`."""
+
+    def update(self, table: OpenedTable, where: str | None, values: Mapping[str, str]) -> WriteResult:
+        """Change rows, as `Table.update`."""
+
+    def merge(self, table: OpenedTable, source: DataFrame, on: str, given: MergeClauses) -> WriteResult:
+        """Merge the rows of a DataFrame into the table, as `Table.merge`."""
+
+    def run_tasks(
+        self, handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str
+    ) -> Sequence[CommitMessage | None]:
+        """The commit message of each task of a compaction, in order."""
+
+
+class SparkSql(Protocol):
+    """SQL statements on the tables of a warehouse."""
+
+    def execute(
+        self,
+        catalog: Catalog,
+        statement: str,
+        args: Mapping[str, Any] | Sequence[Any] | None,
+        session: SparkSession | None,
+    ) -> DataFrame:
+        """Run a statement, as `Catalog.sql`."""
+
+    def register_functions(self, catalog: Catalog, session: SparkSession | None, prefix: str) -> list[str]:
+        """Register the table functions, as `Catalog.register_functions`."""
+
+
+_jobs: Callable[[], SparkJobs]
+_sql: Callable[[], SparkSql]
+
+
+def implement(jobs: Callable[[], SparkJobs], sql: Callable[[], SparkSql]) -> None:
+    """Set what imports the implementations."""
+    global _jobs, _sql
+    _jobs, _sql = jobs, sql
+
+
+def spark_jobs() -> SparkJobs:
+    """The implementation of Spark jobs. Imports pyspark."""
+    return _jobs()
+
+
+def active_spark_jobs() -> SparkJobs | None:
+    """The same where this process has a session; None elsewhere, without importing pyspark."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    jobs = spark_jobs()
+    return jobs if jobs.has_session() else None
+
+
+def spark_sql() -> SparkSql:
+    """The implementation of SQL statements. Imports pyspark and the SQL parser."""
+    return _sql()

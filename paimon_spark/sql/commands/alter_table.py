@@ -1,0 +1,158 @@
+"""Run ALTER TABLE and DROP TABLE."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.jobs.alter import altered
+from paimon_spark.jobs.branch_access import refuse_version
+from paimon_spark.jobs.maintain import drop_partitions as delete_partitions
+from paimon_spark.metadata.definition.schema_changes import (
+    AddColumn,
+    After,
+    DropColumn,
+    MoveColumn,
+    Path,
+    RemoveOption,
+    SchemaChange,
+    SetOption,
+    UpdateTableComment,
+)
+from paimon_spark.sql.commands.target import on_table
+from paimon_spark.sql.grammar.alter_table import AddPartitions, AlterTable, DropPartitions, DropTable, RenameTable
+from paimon_spark.sql.names import CATALOG, TableName, resolve_name
+from paimon_spark.sql.session import Session
+from paimon_spark.sql.statement import Name, Outcome, Result
+from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, in_any_case, quoted
+
+_FIXED_PROPERTIES: Final = ("provider", "location", "owner", "external")
+
+
+@on_table
+def alter_table(session: Session, name: TableName, statement: AlterTable) -> None:
+    """Change columns and properties of a table or branch, all or nothing."""
+    table = session.table(name)
+    refuse_version(table)
+    for change in statement.changes:
+        if isinstance(change, (SetOption, RemoveOption)) and change.key in _FIXED_PROPERTIES:
+            raise InvalidOptionError(
+                f"property {change.key!r} of {table.handle.describe()} cannot be changed", option=change.key
+            )
+    exact = session.conf.get("spark.sql.caseSensitive", "false").lower() == "true"
+    altered(table.handle, lambda columns: _resolved_changes(columns, statement, exact))
+
+
+@on_table
+def rename_table(session: Session, name: TableName, statement: RenameTable) -> None:
+    """Rename a table, also into another database."""
+    if name.branch is not None and name.system is None:
+        raise UnsupportedFeatureError(
+            f"{name} is a branch; use CALL sys.rename_branch('{name.database}.{name.table}', '{name.branch}', '…')",
+            feature="ALTER TABLE of a branch RENAME TO",
+        )
+    name.refuse_suffix("renamed")
+    session.catalog.rename_table(name.bare, _new_name(session, name, statement.new).bare)
+
+
+def _new_name(session: Session, old: TableName, parts: Name) -> TableName:
+    if len(parts) == 1:
+        parts = (old.database, *parts)
+    if len(parts) > 3 or (len(parts) == 3 and parts[0].lower() != CATALOG):
+        raise InvalidInputError(
+            f"{old} cannot be renamed to {'.'.join(parts)}, which is in another catalog; give table, database.table or "
+            f"{CATALOG}.database.table",
+            table=str(old),
+        )
+    if not session.has_database(parts[-2]):
+        session.catalog.list_tables(parts[-2])  # raises, and lists the databases
+    new = resolve_name(session, parts)
+    assert new is not None
+    new.refuse_suffix("given a name")
+    return new
+
+
+def drop_table(session: Session, statement: DropTable) -> Result:
+    """Drop a table with its branches and files."""
+    name = resolve_name(session, statement.table)
+    if name is None:
+        return Outcome.RUN_BY_SPARK
+    if name.branch is not None and name.system is None:
+        raise UnsupportedFeatureError(
+            f"{name} is a branch; use CALL sys.delete_branch('{name.database}.{name.table}', '{name.branch}')",
+            feature="DROP TABLE of a branch",
+        )
+    name.refuse_suffix("dropped")
+    is_ours = session.has_table(name.database, name.table)
+    if not is_ours and len(statement.table) == 1 and session.spark.catalog.tableExists(quoted(name.table)):
+        return Outcome.RUN_BY_SPARK
+    session.catalog.drop_table(name.bare, ignore_if_not_exists=statement.if_exists)
+    return None
+
+
+@on_table
+def add_partitions(session: Session, name: TableName, statement: AddPartitions) -> None:
+    """Check the partitions; nothing is created, as a partition exists once it has rows, as in Java's file catalog."""
+    handle = session.table(name).handle
+    keys = handle.schema.partition_keys
+    for spec in statement.specs:
+        if sorted(k.lower() for k in spec) != sorted(k.lower() for k in keys):
+            raise InvalidInputError(
+                f"ADD PARTITION ({', '.join(spec)}): {handle.describe()} is partitioned by "
+                f"{', '.join(keys) or 'nothing'}",
+                table=handle.name,
+            )
+
+
+@on_table
+def drop_partitions(session: Session, name: TableName, statement: DropPartitions) -> None:
+    """Delete the rows of partitions in one commit."""
+    delete_partitions(
+        session.table(name), statement.specs, time_zone=session.time_zone, must_exist=not statement.if_exists
+    )
+
+
+def _resolved_changes(columns: RowType, statement: AlterTable, exact: bool) -> list[SchemaChange]:
+    """The changes with names in the case of the columns, without DROP COLUMN IF EXISTS of missing columns."""
+    out: list[SchemaChange] = []
+    for change in statement.changes:
+        if isinstance(change, (SetOption, RemoveOption, UpdateTableComment)) or not hasattr(change, "path"):
+            out.append(change)
+            continue
+        path, exists = _located(columns, change.path)
+        found: Any = change
+        if not exact:
+            found = replace(found, path=path)
+        if isinstance(found, (AddColumn, MoveColumn)) and isinstance(found.position, After) and not exact:
+            beside, _ = _located(columns, (*found.path[:-1], found.position.column))
+            found = replace(found, position=After(beside[-1]))
+        if isinstance(found, DropColumn) and statement.if_exists and not (exists and found.path == path):
+            continue
+        out.append(found)
+    return out
+
+
+def _located(columns: RowType, written: Path) -> tuple[Path, bool]:
+    """A path in the case of the columns, from the first missing one on as written, and whether all exist."""
+    out: list[str] = []
+    at: DataType | None = columns
+    exists = True
+    for part in written:
+        step = _step(at, part)
+        exists = exists and step is not None
+        out.append(part if step is None else step[0])
+        at = None if step is None else step[1]
+    return tuple(out), exists
+
+
+def _step(at: DataType | None, part: str) -> tuple[str, DataType] | None:
+    match at:
+        case RowType():
+            name = in_any_case(part, at.names)
+            return None if name is None else (name, at.field(name).type)
+        case ArrayType() | MultisetType() if part.lower() == "element":
+            return "element", at.element
+        case MapType() if part.lower() == "value":
+            return "value", at.value
+    return None

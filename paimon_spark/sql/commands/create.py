@@ -1,0 +1,365 @@
+"""Run CREATE of tables and databases, DROP and ALTER DATABASE; refuse permanent views.
+
+A warehouse of directories stores neither views nor properties of databases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from paimon_spark.errors import (
+    CommitOutcomeUnknownError,
+    InvalidInputError,
+    InvalidOptionError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_spark.jobs.replace import replace_table, undo_replacement
+from paimon_spark.jobs.write_target import undo_creation
+from paimon_spark.metadata.definition.create import PARTITION, PRIMARY_KEY
+from paimon_spark.options.descriptor import names
+from paimon_spark.options.lineage import JOB, NO_SOURCES, OF_ONE_USE
+from paimon_spark.options.location import database_url, table_defaults, table_url, without_table_defaults
+from paimon_spark.spark.schema import row_type
+from paimon_spark.sql.grammar.create import (
+    AlterDatabase,
+    CreateDatabase,
+    CreateMode,
+    CreateTable,
+    CreateTableLike,
+    CreateView,
+    DropDatabase,
+)
+from paimon_spark.sql.lineage_job import names_no_table, with_lineage_job
+from paimon_spark.sql.names import CATALOG, DEFAULT_DATABASE, TableName, resolve_name, resolve_source
+from paimon_spark.sql.queries.parse import parse_query
+from paimon_spark.sql.queries.references import references
+from paimon_spark.sql.queries.run import run_query
+from paimon_spark.sql.session import Session
+from paimon_spark.sql.statement import Name, Outcome, Result
+from paimon_spark.sql.tokens import tokenize
+from paimon_spark.storage.urls import open_store
+from paimon_spark.types import RowType, in_any_case, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from paimon_spark.api.catalog import Catalog
+    from paimon_spark.api.table import Table
+
+_PROVIDERS: Final = ("paimon", "paimon_py")
+_COMMENT: Final = "comment"
+_NOT_COPIED: Final = frozenset(
+    (
+        "path", "provider", "location", "owner", "external", "is-managed-location", "branch",
+        "scan.fallback-branch", "scan.primary-branch",
+    )
+)  # fmt: skip
+"""Options that CREATE TABLE LIKE does not copy: the location of the table, and branches that the new one lacks."""
+_NOT_PROPERTIES: Final = {
+    "provider": "write USING paimon",
+    "location": "write LOCATION '…'",
+    "owner": "tables of a warehouse have none",
+    "external": "tables of a warehouse are stored in it",
+}
+_UNSUPPORTED_TYPES: Final = ("blob-field", "blob-descriptor-field", "blob-view-field", "vector-field")
+
+
+class _Definition(NamedTuple):
+    """The definition of a table without its name, in the order of the parameters of `create_table`."""
+
+    columns: RowType
+    primary_key: tuple[str, ...]
+    partition: tuple[str, ...]
+    options: Mapping[str, str]
+    comment: str | None
+
+
+def resolve_new_table(session: Session, parts: Name, provider: str | None) -> TableName | None:
+    """The name of the table to create; None when Spark is to create it.
+
+    Raises:
+        DatabaseNotFoundError: neither the warehouse nor Spark has the database.
+        UnsupportedFeatureError: a branch, or a table in the catalog of another format.
+        InvalidOptionError: what follows `$` is neither a branch nor a system table.
+    """
+    name = resolve_name(session, parts)
+    if name is None:
+        if len(parts) == 2 and not session.spark.catalog.databaseExists(quoted(parts[0])):
+            session.catalog.list_tables(parts[0])  # raises, and lists the databases
+        return None
+    if provider is not None and provider.lower() not in _PROVIDERS:
+        if len(parts) == 1:
+            return None
+        raise UnsupportedFeatureError(
+            f"{name} cannot be a {provider} table: databases of the warehouse hold Paimon tables; write "
+            "USING paimon, or name a database of Spark",
+            feature=f"USING {provider}",
+        )
+    if name.branch is not None and name.system is None:
+        raise UnsupportedFeatureError(
+            f"{name} is a branch; create it from the table: "
+            f"CALL sys.create_branch('{name.database}.{name.table}', '{name.branch}')",
+            feature="CREATE TABLE of a branch",
+        )
+    name.refuse_suffix("created")
+    return name
+
+
+def create_table(session: Session, statement: CreateTable) -> Result:
+    """Create or replace a table, with the rows of its query if it has one."""
+    name = resolve_new_table(session, statement.table, statement.provider)
+    if name is None:
+        return Outcome.RUN_BY_SPARK
+    exists = session.has_table(name.database, name.table)
+    if exists and statement.mode is CreateMode.IF_NOT_EXISTS:
+        return None
+    if not exists and statement.mode is CreateMode.REPLACE:
+        raise TableNotFoundError(
+            f"REPLACE TABLE {name}: there is no such table; use CREATE OR REPLACE TABLE", table=str(name)
+        )
+    _check_location(session.catalog, name, statement.location)
+    rows = None
+    if statement.query is not None:
+        session = with_lineage_job(session, name, statement.sql)
+        rows = run_query(session, statement.query, session.catalog.options.get(JOB.key))
+    # NOT NULL of a query's columns is ignored, as Spark does: later rows may be null.
+    columns = statement.columns if rows is None else row_type(rows.schema, all_nullable=True)
+    assert columns is not None
+    definition = _definition(columns, statement.partition, statement.properties, statement.comment)
+    if exists and statement.mode.replaces:
+        _replace(session, name, definition, rows, statement.query)
+        return None
+    table = _create(session, name, definition, statement.mode is CreateMode.IF_NOT_EXISTS)
+    if rows is not None and table is not None:
+        _write(session, table, rows, statement.query, lambda: undo_creation(table.handle))
+    return None
+
+
+def create_table_like(session: Session, statement: CreateTableLike) -> Result:
+    """Create a table with the definition of another, without its rows."""
+    of_spark = resolve_source(session, statement.source) is None
+    if of_spark and statement.provider is None:
+        return Outcome.RUN_BY_SPARK  # it gets the format of the other table
+    name = resolve_new_table(session, statement.table, statement.provider)
+    if name is None:
+        return Outcome.RUN_BY_SPARK
+    if statement.if_not_exists and session.has_table(name.database, name.table):
+        return None
+    _check_location(session.catalog, name, statement.location)
+    like = _like_of_spark(session, statement.source) if of_spark else _like(session, statement.source)
+    given = {PRIMARY_KEY: ",".join(like.primary_key)} if like.primary_key else {}
+    properties = {**like.options, **given, **statement.properties}
+    definition = _definition(like.columns, like.partition, properties, like.comment, overriding=True)
+    _create(session, name, definition, statement.if_not_exists)
+    return None
+
+
+def _like(session: Session, parts: Name) -> _Definition:
+    name = resolve_source(session, parts)
+    assert name is not None
+    table = session.table(name)
+    if table.is_system:
+        raise UnsupportedFeatureError(
+            f"CREATE TABLE … LIKE {name}: {name} is a system table; use CREATE TABLE … AS SELECT",
+            feature="LIKE a system table",
+        )
+    schema = table.schema
+    options = {k: v for k, v in schema.options.items() if k not in _NOT_COPIED}
+    return _Definition(schema.row_type, schema.primary_keys, schema.partition_keys, options, schema.comment)
+
+
+def _like_of_spark(session: Session, parts: Name) -> _Definition:
+    """Columns, partitions and comment of a table of Spark's; its properties are not Paimon's."""
+    text = ".".join(quoted(p) for p in parts)
+    columns = row_type(session.spark.table(text).schema)
+    partition = tuple(c.name for c in session.spark.catalog.listColumns(text) if c.isPartition)
+    return _Definition(columns, (), partition, {}, session.spark.catalog.getTable(text).description)
+
+
+def _definition(
+    columns: RowType,
+    partition: Sequence[str],
+    properties: Mapping[str, str],
+    comment: str | None,
+    *,
+    overriding: bool = False,
+) -> _Definition:
+    """The definition that clauses give; names of columns get the case of the columns.
+
+    Raises:
+        InvalidInputError, InvalidOptionError: clauses contradict each other, or a key is not a table property.
+        UnsupportedFeatureError: a property for types that are not supported.
+    """
+    options = dict(properties)
+    for wrong in (k for k in options if k in _NOT_PROPERTIES):
+        raise InvalidOptionError(f"{wrong!r} is not a table property: {_NOT_PROPERTIES[wrong]}", option=wrong)
+    for wrong in (k for k in options if k in _UNSUPPORTED_TYPES):
+        raise UnsupportedFeatureError(
+            f"property {wrong!r} is for column types that are not supported here; leave it out, or create the table "
+            "with Java Paimon",
+            feature=wrong,
+        )
+    comment_property = options.pop(_COMMENT, None)
+    if comment_property is not None and comment is not None and comment_property != comment and not overriding:
+        raise InvalidInputError(f"the comment is given twice: {comment!r} and property comment = {comment_property!r}")
+    key = names(options.pop(PRIMARY_KEY, ""))
+    other = names(options.pop(PARTITION, ""))
+    if other and partition and other != tuple(partition):
+        raise InvalidInputError(
+            f"the partitions are given twice: PARTITIONED BY ({', '.join(partition)}) and property partition = "
+            f"{','.join(other)!r}; give one of them"
+        )
+    return _Definition(
+        columns,
+        _cased(columns, key),
+        _cased(columns, tuple(partition) or other),
+        options,
+        comment_property if comment is None or (overriding and comment_property is not None) else comment,
+    )
+
+
+def _cased(columns: RowType, wanted: Sequence[str]) -> tuple[str, ...]:
+    return tuple(in_any_case(n, columns.names) or n for n in wanted)
+
+
+def _create(session: Session, name: TableName, definition: _Definition, if_not_exists: bool) -> Table | None:
+    """Create the table; None when another process created it meanwhile, and IF NOT EXISTS allows that."""
+    if name.database == DEFAULT_DATABASE:
+        session.catalog.create_database(DEFAULT_DATABASE, ignore_if_exists=True)
+    try:
+        return session.catalog.create_table(name.bare, *definition)
+    except TableAlreadyExistsError:
+        if if_not_exists:
+            return None
+        raise
+
+
+def _replace(
+    session: Session, name: TableName, definition: _Definition, rows: DataFrame | None, query: str | None
+) -> None:
+    table = session.table(name)
+    if rows is not None and query is not None and _may_read(session, query, name):
+        rows = rows.localCheckpoint(eager=True)  # they are read before the table is emptied
+    options = {**table_defaults(session.catalog.options), **definition.options}
+    done = replace_table(table, *definition._replace(options=options))
+    if rows is not None:
+        _write(session, done.table, rows, query, lambda: undo_replacement(done))
+
+
+def _may_read(session: Session, query: str, name: TableName) -> bool:
+    """Whether a query may read the table, directly or through a temporary view, whose sources are unknown."""
+    views = {t.name.lower() for t in session.spark.catalog.listTables() if t.isTemporary}
+    suspects = {name.table.lower(), *views}
+    return any(part.split("$")[0].lower() in suspects for w in tokenize(query) for part in (w.text, *w.text.split(".")))
+
+
+def _write(session: Session, table: Table, rows: DataFrame, query: str | None, undo: Callable[[], None]) -> None:
+    """Write the rows of a new table; when they are certainly not committed, undo its creation."""
+    try:
+        options = {k: v for k, v in session.catalog.options.items() if k in OF_ONE_USE}
+        if JOB.key in options and query is not None and names_no_table(query):
+            options[NO_SOURCES.key] = "true"
+        table.write(rows, **options)
+    except CommitOutcomeUnknownError:
+        raise
+    except BaseException:
+        undo()
+        raise
+
+
+def _check_location(catalog: Catalog, name: TableName, location: str | None) -> None:
+    """Check that a LOCATION is where the catalog keeps the table. Raises UnsupportedFeatureError."""
+    if location is None or is_same_location(catalog, location, table_url(catalog.warehouse, name.database, name.table)):
+        return
+    raise UnsupportedFeatureError(
+        f"{name} cannot be stored at {location!r}: tables of the catalog are in "
+        f"{database_url(catalog.warehouse, name.database)}. Leave LOCATION out; open a table elsewhere with "
+        f"load_table({location!r}), and create it by df.write.format('paimon').save({location!r})",
+        feature="LOCATION",
+    )
+
+
+def is_same_location(catalog: Catalog, location: str, url: str) -> bool:
+    """Whether two locations are the same place."""
+    options = without_table_defaults(catalog.options)
+    (store, root), (other, other_root) = open_store(location, options), open_store(url, options)
+    return store.url(root) == other.url(other_root)
+
+
+def create_database(session: Session, statement: CreateDatabase) -> Result:
+    """Create a database of the warehouse."""
+    name = _database_of_warehouse(statement.name)
+    if name is None:
+        return Outcome.RUN_BY_SPARK
+    if statement.if_not_exists and session.has_database(name):
+        return None
+    if statement.not_stored:
+        clauses = " and ".join(statement.not_stored)
+        raise UnsupportedFeatureError(
+            f"database {name!r}: a database of a warehouse is a directory and cannot store {clauses}; leave it out",
+            feature=f"CREATE DATABASE with {clauses}",
+        )
+    if statement.location is not None:
+        _check_database_location(session.catalog, name, statement.location)
+    session.catalog.create_database(name, ignore_if_exists=statement.if_not_exists)
+    return None
+
+
+def drop_database(session: Session, statement: DropDatabase) -> Result:
+    """Drop a database of the warehouse."""
+    name = _database_of_warehouse(statement.name)
+    if name is None:
+        return Outcome.RUN_BY_SPARK
+    is_ours = session.has_database(name)
+    if not is_ours and len(statement.name) == 1 and session.spark.catalog.databaseExists(quoted(name)):
+        return Outcome.RUN_BY_SPARK
+    session.catalog.drop_database(name, ignore_if_not_exists=statement.if_exists, cascade=statement.cascade)
+    return None
+
+
+def alter_database(session: Session, statement: AlterDatabase) -> Result:
+    """Refuse to alter a database of the warehouse."""
+    name = _database_of_warehouse(statement.name)
+    if name is None or not session.has_database(name):
+        return Outcome.RUN_BY_SPARK
+    raise UnsupportedFeatureError(
+        f"database {name!r} cannot be altered: a database of a warehouse is a directory without properties, in a fixed "
+        "place; set options on its tables, or copy them to another database",
+        feature="ALTER DATABASE",
+    )
+
+
+def create_view(session: Session, statement: CreateView) -> Result:
+    """Refuse a permanent view in the catalog or over its tables, whose text Spark could not run later."""
+    parts = statement.name
+    is_ours = len(parts) > 1 and (parts[0].lower() == CATALOG or (len(parts) == 2 and session.has_database(parts[0])))
+    tables = references(session.caching(), parse_query(statement.query)) if statement.query else ()
+    if not is_ours and not tables:
+        return Outcome.RUN_BY_SPARK
+    over = f" over {tables[0].name}" if tables else ""
+    raise UnsupportedFeatureError(
+        f"view {'.'.join(parts)}{over} cannot be stored: a warehouse of directories holds no views. CREATE TEMPORARY "
+        f"VIEW {parts[-1]} AS … creates one for this session",
+        feature="CREATE VIEW",
+    )
+
+
+def _check_database_location(catalog: Catalog, name: str, location: str) -> None:
+    """Check that a LOCATION is where the catalog keeps the database. Raises UnsupportedFeatureError."""
+    fixed = database_url(catalog.warehouse, name)
+    if not is_same_location(catalog, location, fixed):
+        raise UnsupportedFeatureError(
+            f"database {name!r} cannot be stored at {location!r}: it is at {fixed}; leave LOCATION out, or load the "
+            "catalog of another warehouse",
+            feature="CREATE DATABASE with LOCATION",
+        )
+
+
+def _database_of_warehouse(parts: Name) -> str | None:
+    """The database of the warehouse that a name means, existing or not; None when it is another catalog's."""
+    if len(parts) == 1:
+        return parts[0]
+    return parts[1] if len(parts) == 2 and parts[0].lower() == CATALOG else None

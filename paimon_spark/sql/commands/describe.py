@@ -1,0 +1,181 @@
+"""Run DESCRIBE of tables, columns and databases, in the layout of Paimon's connector.
+
+Source: Spark's `DescribeTableExec`, `DescribeColumnExec`, `DescribeNamespaceExec`; Java's `PaimonDescribeTableExec`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
+from paimon_spark.errors import PaimonError, UnsupportedFeatureError
+from paimon_spark.options.location import database_url
+from paimon_spark.spark.schema import spark_type
+from paimon_spark.sql.commands.show import OWNER, quoted_if_needed, table_properties
+from paimon_spark.sql.commands.target import on_table
+from paimon_spark.sql.grammar.show import Describe, DescribeDatabase
+from paimon_spark.sql.names import CATALOG, TableName, resolve_column, resolve_database
+from paimon_spark.sql.session import Session
+from paimon_spark.sql.statement import Outcome, Result
+from paimon_spark.types import (
+    BIGINT,
+    INT,
+    ROW_ID,
+    SEQUENCE_NUMBER,
+    STRING,
+    ArrayType,
+    CharType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+)
+
+if TYPE_CHECKING:
+    from paimon_spark.api.table import Table
+
+_Row = tuple[str, str, str | None]
+
+_COLUMNS: Final = "col_name STRING NOT NULL, data_type STRING NOT NULL, comment STRING"
+_INFO: Final = "info_name STRING NOT NULL, info_value STRING"
+_BLANK: Final = ("", "", "")
+_STATISTICS: Final = {
+    "min": "min", "max": "max", "num_nulls": "nullCount", "distinct_count": "distinctCount", "avg_col_len": "avgLen",
+    "max_col_len": "maxLen", "histogram": "histogram",
+}  # fmt: skip
+"""Rows of Spark's `DescribeColumnCommand`, with the key in Paimon's statistics, which have no histograms."""
+
+
+@on_table
+def describe(session: Session, name: TableName, statement: Describe) -> Result:
+    """The columns of a table, or of a version of it; with EXTENDED the whole definition.
+
+    Raises UnsupportedFeatureError: a nested column.
+    """
+    table = session.table(name, {"time-zone": session.time_zone})
+    if statement.version is not None:
+        table = table.at(statement.version)
+    if statement.column:
+        return session.rows(_INFO, [*_column(table, statement), *_statistics(session, name, table, statement)])
+    rows = [*_schema(table)]
+    if statement.extended:
+        rows += [*_metadata_columns(table), *_details(name, table), *_not_null(table)]
+    return session.rows(_COLUMNS, rows)
+
+
+def describe_database(session: Session, statement: DescribeDatabase) -> Result:
+    """The location of a database of the warehouse; it has no properties. Raises DatabaseNotFoundError."""
+    database = resolve_database(session, statement.name)
+    if database is None:
+        return Outcome.RUN_BY_SPARK
+    rows = [
+        ("Catalog Name", CATALOG),
+        ("Namespace Name", quoted_if_needed(database)),
+        ("Location", database_url(session.catalog.warehouse, database)),
+    ]
+    return session.rows(_INFO, [*rows, ("Properties", "")] if statement.extended else rows)
+
+
+def _column(table: Table, statement: Describe) -> list[tuple[str, str]]:
+    if len(statement.column) > 1:
+        raise UnsupportedFeatureError(
+            f"DESCRIBE of nested column {'.'.join(statement.column)} of {table.handle.describe()} is not supported; "
+            f"the type of the whole column shows it: DESCRIBE {table.name} {quoted_if_needed(statement.column[0])}",
+            feature="DESCRIBE of a nested column",
+        )
+    row_type = table.row_type
+    found = row_type.field(resolve_column(table, statement.column[0], row_type.names))
+    return [("col_name", found.name), ("data_type", spark_text(found.type)), ("comment", found.description or "NULL")]
+
+
+def _statistics(
+    session: Session, name: TableName, table: Table, statement: Describe
+) -> Iterator[tuple[str, str | None]]:
+    """With EXTENDED, the statistics of a column that ANALYZE stored; NULL when unknown."""
+    if not statement.extended or table.is_system:
+        return
+    statistics = session.table(replace(name, system="statistics"))
+    if statement.version is not None:
+        statistics = statistics.at(statement.version)
+    found = [json.loads(row["colstat"]) or {} for row in statistics.scan(columns=["colstat"]).to_arrow().to_pylist()]
+    row_type = table.row_type
+    field = row_type.field(resolve_column(table, statement.column[0], row_type.names))
+    # Statistics outlive the renaming of a column, whose id stays.
+    of_column: dict[str, object] = next(
+        (c for all_of in found for c in all_of.values() if c.get("colId") == field.id), {}
+    )
+    for info, key in _STATISTICS.items():
+        yield info, str(of_column.get(key, "NULL"))
+
+
+def _schema(table: Table) -> Iterator[_Row]:
+    schema = table.schema
+    for field in schema.fields:
+        yield field.name, spark_text(field.type), field.description
+    if schema.partition_keys:
+        yield "# Partition Information", "", ""
+        yield "# col_name", "data_type", "comment"
+        for field in schema.partition_type:
+            yield quoted_if_needed(field.name), spark_text(field.type), field.description
+
+
+def _metadata_columns(table: Table) -> Iterator[_Row]:
+    if table.is_system:
+        return
+    yield _BLANK
+    yield "# Metadata Columns", "", ""
+    if table.options.row_tracking:
+        yield from ((name, "bigint", "") for name in (ROW_ID, SEQUENCE_NUMBER))
+    partition: RowType = table.schema.partition_type
+    types = ((FILE_PATH, STRING), (ROW_INDEX, BIGINT), (PARTITION, partition), (BUCKET, INT))
+    yield from ((name, spark_text(t), "") for name, t in types)
+
+
+def _details(name: TableName, table: Table) -> Iterator[_Row]:
+    yield _BLANK
+    yield "# Detailed Table Information", "", ""
+    yield "Name", str(name), ""
+    yield "Type", "MANAGED", ""
+    if not table.is_system:
+        schema = table.schema
+        if schema.comment:
+            yield "Comment", schema.comment, ""
+        yield "Location", table.location, ""
+        yield "Provider", CATALOG, ""
+        if schema.options.get(OWNER):
+            yield "Owner", schema.options[OWNER], ""
+    yield "Table Properties", "[" + ",".join(f"{k}={v}" for k, v in table_properties(table).items()) + "]", ""
+    defaults = [f for f in table.schema.fields if f.default_value is not None]
+    if defaults:
+        yield _BLANK
+        yield "# Column Default Values", "", ""
+        yield from ((f.name, spark_text(f.type), f.default_value) for f in defaults)
+
+
+def _not_null(table: Table) -> Iterator[_Row]:
+    fields = [f for f in table.schema.fields if not f.type.nullable]
+    if fields:
+        yield "# Column Not Null", "", ""
+        yield from ((f.name, spark_text(f.type), "NOT NULL") for f in fields)
+
+
+def spark_text(t: DataType) -> str:
+    """A type as DESCRIBE of Paimon's connector shows it; in Paimon's own words where Spark has no such type."""
+    match t:
+        case CharType() if t.with_nullable(True) != STRING:
+            return f"{'varchar' if t.varying else 'char'}({t.length})"
+        case ArrayType():
+            return f"array<{spark_text(t.element)}>"
+        case MapType():
+            return f"map<{spark_text(t.key)},{spark_text(t.value)}>"
+        case MultisetType():
+            return f"map<{spark_text(t.element)},int>"
+        case RowType():
+            return f"struct<{','.join(f'{f.name}:{spark_text(f.type)}' for f in t)}>"
+    try:
+        return spark_type(t).simpleString()
+    except PaimonError:
+        return str(t.with_nullable(True)).lower()

@@ -1,0 +1,166 @@
+"""Run INSERT: convert the rows of its query to the table's columns, and write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from paimon_spark.errors import InvalidInputError, SchemaMismatchError, SqlSyntaxError, UnsupportedFeatureError
+from paimon_spark.options.lineage import NO_SOURCES
+from paimon_spark.options.scan import TIME_ZONE
+from paimon_spark.options.write_request import (
+    DYNAMIC_OVERWRITE,
+    OVERWRITE_MODE,
+    OVERWRITE_PARTITION,
+    PartitionOverwriteMode,
+    WriteMode,
+    canonical_write,
+)
+from paimon_spark.spark.schema import fitted
+from paimon_spark.spark.session import our_errors
+from paimon_spark.sql.commands.expressions import partition_condition, with_defaults
+from paimon_spark.sql.commands.target import (
+    StaticPartition,
+    Target,
+    constant_column,
+    on_target,
+    static_partition,
+)
+from paimon_spark.sql.grammar.write import Insert
+from paimon_spark.sql.lineage_job import names_no_table
+from paimon_spark.types import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
+
+    from paimon_spark.types import DataField, DataType
+
+_OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
+
+
+@on_target
+def insert(target: Target, statement: Insert) -> None:
+    """Run an INSERT. Raises as `Table.write`; Spark's own errors for the query."""
+    insertion = _insertion(target, statement)
+    with our_errors():
+        rows = insertion.rows(target.query(insertion.query))
+        mode = WriteMode.OVERWRITE if statement.overwrites else WriteMode.APPEND
+        no_sources = {NO_SOURCES.key: "true"} if target.job is not None and names_no_table(insertion.query) else {}
+        target.table.write(rows, mode.value, **insertion.options, **no_sources)
+
+
+@dataclass(frozen=True, slots=True)
+class _Insertion:
+    """What an INSERT writes: `static` has values of partition columns that the query lacks.
+
+    The columns are in the order of the query's; None when they match by name.
+    """
+
+    target: Target
+    query: str
+    columns: Sequence[DataField] | None
+    static: StaticPartition
+    options: dict[str, str]
+
+    def rows(self, found: DataFrame) -> DataFrame:
+        """The rows of the query with the table's columns. Raises SchemaMismatchError: the columns do not match."""
+        where = self.target.table.handle.describe()
+        if self.columns is None:
+            in_query = {c.lower() for c in found.columns}
+            twice = [k for k in self.static.values if k.lower() in in_query]
+            if twice:
+                raise SchemaMismatchError(
+                    f"PARTITION and the query for {where} both have column {twice[0]}; leave one of them out",
+                    column=twice[0],
+                )
+        else:
+            names = [f.name for f in self.columns]
+            if len(names) != len(found.columns):
+                raise SchemaMismatchError(
+                    f"the query has {len(found.columns)} columns, {', '.join(found.columns)}, and {len(names)} of "
+                    f"{where} are to be filled: {', '.join(names)}; columns match by position: name those that the "
+                    "query fills, INSERT INTO t (…), or write BY NAME",
+                    table=self.target.table.name,
+                )
+            found = found.toDF(*names)
+        types = {f.name.lower(): f.type for f in self.target.columns}
+        columns = [self._converted(f, types.get(f.name.lower())) for f in found.schema.fields]
+        constants = [constant_column(self.target, k, v).alias(k) for k, v in self.static.values.items()]
+        return found.select(*columns, *constants)
+
+    def _converted(self, given: StructField, wanted: DataType | None) -> Column:
+        """A column of the query converted for the table; a column that the table lacks stays as it is."""
+        column = F.col(quoted(given.name))
+        if wanted is None:
+            return column
+        by_place = self.columns is not None
+        return fitted(column, given.dataType, wanted, given.name, by_place=by_place).alias(given.name)
+
+
+def _insertion(target: Target, statement: Insert) -> _Insertion:
+    if statement.if_not_exists:
+        raise UnsupportedFeatureError(
+            f"INSERT … IF NOT EXISTS is not supported for {target.table.handle.describe()}; check SHOW PARTITIONS "
+            "first, or use INSERT INTO",
+            feature="INSERT IF NOT EXISTS",
+        )
+    static = static_partition(target, statement.partition)
+    columns = _columns(target, statement, static)
+    query = statement.query if columns is None else with_defaults(statement.query, columns)
+    return _Insertion(target, query, columns, static, _options(target, statement, static))
+
+
+def _columns(target: Target, statement: Insert, static: StaticPartition) -> Sequence[DataField] | None:
+    if statement.by_name:
+        return None
+    if statement.columns is None:
+        return [f for f in target.columns if f.name not in static.values]
+    found = [target.column(name) for name in statement.columns]
+    for i, field in enumerate(found):
+        if field.name in static.values or field in found[:i]:
+            raise InvalidInputError(
+                f"column {field.name} of {target.table.handle.describe()} is named twice, in the list of columns"
+                + (" and in PARTITION" if field.name in static.values else ""),
+                column=field.name,
+            )
+    return found
+
+
+def _options(target: Target, statement: Insert, static: StaticPartition) -> dict[str, str]:
+    """Options of the write."""
+    options = {**target.options, **canonical_write(statement.options)}
+    asked_mode, dynamic = options.pop(OVERWRITE_MODE.key, None), options.pop(DYNAMIC_OVERWRITE.key, None)
+    options.pop(OVERWRITE_PARTITION.key, None)
+    options[TIME_ZONE.key] = target.session.time_zone
+    if not statement.overwrites:
+        return options
+    if statement.replace_where is not None:
+        replaced = _replaced_partition(target, statement.replace_where)
+        return {**options, OVERWRITE_PARTITION.key: replaced.option} if replaced.texts else options
+    mode = asked_mode or ("dynamic" if dynamic == "true" else target.session.conf.get(_OVERWRITE_MODE, "static"))
+    if mode.lower() == PartitionOverwriteMode.DYNAMIC.value and len(static.values) < len(target.partition_keys):
+        return {**options, OVERWRITE_MODE.key: PartitionOverwriteMode.DYNAMIC.value}
+    return {**options, OVERWRITE_PARTITION.key: static.option} if static.texts else options
+
+
+def _replaced_partition(target: Target, where: str) -> StaticPartition:
+    """The partition that REPLACE WHERE names. Raises UnsupportedFeatureError: it names other rows."""
+    if where.upper() == "TRUE":
+        return StaticPartition()
+    try:
+        found = partition_condition(where)
+        columns = [c.lower() for c, _ in found]
+        if len(set(columns)) < len(columns):
+            raise SqlSyntaxError(f"a column is named twice in {where}", sql=where)
+        return static_partition(target, dict(found))
+    except (SqlSyntaxError, InvalidInputError) as e:
+        raise UnsupportedFeatureError(
+            f"REPLACE WHERE {where} is not supported for {target.table.handle.describe()}: it takes constants of the "
+            f"partition columns ({', '.join(target.partition_keys) or 'none'}), as in dt = '2024-01-01' AND hr = 5, or "
+            "TRUE; use MERGE INTO for other conditions",
+            feature="REPLACE WHERE",
+        ) from e

@@ -1,0 +1,226 @@
+"""Run DELETE, UPDATE, TRUNCATE and MERGE INTO.
+
+Whole partitions are deleted by their metadata, other rows by a query of the changed rows. `spark.merge` executes a
+MERGE: its source is a DataFrame, its clauses are expressions by column.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from paimon_spark.engine.commit.overwrite import NamedPartitions, WholeTable
+from paimon_spark.engine.row_level.strategy import delete_strategy
+from paimon_spark.errors import PaimonError, SchemaMismatchError, UnsupportedFeatureError
+from paimon_spark.jobs.row_level import delete_partitions, is_cut_by_spark, partitions_where
+from paimon_spark.metadata.handle import current
+from paimon_spark.predicate.parse import parse_predicate
+from paimon_spark.spark import merge as job
+from paimon_spark.spark.row_level import Change, delete_found, deletion, update_found, updating
+from paimon_spark.spark.session import our_errors
+from paimon_spark.sql.commands.expressions import (
+    default_expression,
+    refuse_subqueries,
+    replace_qualifier,
+    values_by_column,
+)
+from paimon_spark.sql.commands.target import Target, on_target, static_partition
+from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.grammar.write import Delete, Merge, Truncate, Update, WhenClause
+from paimon_spark.sql.session import Session
+from paimon_spark.types import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_NEW_VALUE: Final = "__paimon_new_"
+_UNNAMED_SOURCE: Final = "paimon_source"
+_RENAMED_TARGET: Final = "paimon_target"
+
+
+@on_target
+def delete(target: Target, statement: Delete) -> None:
+    """Run a DELETE. Raises as `Table.delete`; Spark's own errors for the condition."""
+    table, where = target.table, statement.where
+    if where is None or where.upper() == "TRUE":
+        delete_partitions(table, WholeTable(), "DELETE")
+        return
+    unqualified = replace_qualifier(where, _qualifiers(target, statement), None)
+    whole = partitions_where(table, unqualified, target.session.time_zone)
+    if whole is not None and not table.options.write.delete_as_changelog:
+        delete_partitions(table, whole, "DELETE")
+        return
+    if any(is_cut_by_spark(f.type) for f in target.columns):
+        table.delete(unqualified)
+        return
+    with our_errors():
+        change = deletion(table)
+        rows = change.read(target.session.spark, _scan_condition(target, unqualified), target.session.time_zone)
+        with _temporary_view(target.session, rows) as view:
+            delete_found(change, _matching_rows(target, statement, view, ()))
+
+
+@on_target
+def update(target: Target, statement: Update) -> None:
+    """Run an UPDATE. Raises as `Table.update`; Spark's own errors for the expressions."""
+    delete_strategy(current(target.table.handle))
+    values = values_by_column(target, statement.assignments, (_alias(statement),))
+    with our_errors():
+        change, new = updating(target.table, values)
+        new_names = {n: f"{_NEW_VALUE}{i}" for i, n in enumerate(new)}
+        where = None
+        if statement.where is not None:
+            unqualified = replace_qualifier(statement.where, _qualifiers(target, statement), None)
+            where = _scan_condition(target, unqualified)
+        rows = change.read(target.session.spark, where, target.session.time_zone)
+        with _temporary_view(target.session, rows) as view:
+            computed = [(expression, new_names[n]) for n, expression in new.items()]
+            update_found(change, _matching_rows(target, statement, view, computed), new_names)
+
+
+@on_target
+def truncate(target: Target, statement: Truncate) -> None:
+    """Run a TRUNCATE. Raises as `Table.write`."""
+    values = static_partition(target, statement.partition).values
+    delete_partitions(target.table, NamedPartitions((values,)) if values else WholeTable(), "TRUNCATE")
+
+
+def _matching_rows(
+    target: Target, statement: Delete | Update, view: str, computed: Sequence[tuple[str, str]]
+) -> DataFrame:
+    """The rows that the condition of a statement selects, with more columns: expression and name of each."""
+    alias = _alias(statement)
+    names = () if statement.alias is not None else target.full_names
+    columns = [f"({replace_qualifier(e, names, alias)}) AS {quoted(n)}" for e, n in computed]
+    select = ", ".join([f"{quoted(alias)}.*", *columns])
+    sql = f"{statement.prefix} SELECT {select} FROM {quoted(view)} AS {quoted(alias)}"  # noqa: S608 - the user's own
+    if statement.where is not None:
+        sql += f" WHERE {replace_qualifier(statement.where, names, alias)}"
+    return target.query(sql.strip())
+
+
+@contextmanager
+def _temporary_view(session: Session, rows: DataFrame) -> Iterator[str]:
+    """A temporary view of a DataFrame, dropped at the end."""
+    name = f"paimon_{uuid.uuid4().hex}"
+    rows.createOrReplaceTempView(name)
+    try:
+        yield name
+    finally:
+        session.spark.catalog.dropTempView(name)
+
+
+def _alias(statement: Delete | Update) -> str:
+    return statement.alias or statement.table[-1]
+
+
+def _qualifiers(target: Target, statement: Delete | Update) -> list[Sequence[str]]:
+    """What may qualify columns of the table."""
+    if statement.alias is not None:
+        return [(statement.alias,)]
+    return [*target.full_names, (statement.table[-1],)]
+
+
+def _scan_condition(target: Target, where: str) -> str | None:
+    """The condition if a scan can skip files by it, else None."""
+    try:
+        parse_predicate(where, target.table.row_type, target.session.time_zone)
+    except PaimonError:
+        return None
+    return where
+
+
+@on_target
+def merge_into(target: Target, statement: Merge) -> None:
+    """Run a MERGE. Raises as `Table.merge`; Spark's own errors for the expressions."""
+    values = [a.value for c in statement.clauses for a in c.assignments or ()]
+    refuse_subqueries([statement.condition, *(c.condition for c in statement.clauses), *values])
+    delete_strategy(current(target.table.handle))
+    with our_errors():
+        source = target.query(f"{statement.prefix} SELECT * FROM {statement.source}".strip())  # noqa: S608 - the user's own
+        _Merge(target, statement, source).plan().run()
+
+
+@dataclass(frozen=True)
+class _Merge:
+    """A MERGE with the rows of its source."""
+
+    target: Target
+    statement: Merge
+    source: DataFrame
+
+    def plan(self) -> job.Merge:
+        """The merge as `spark.merge` takes it."""
+        change = Change.of(self.target.table)
+        clauses = tuple(map(self._clause, self.statement.clauses))
+        on = self._expression(self.statement.condition)
+        return job.Merge(change, self.source, on, clauses, self._alias, self._source_alias, refuses_pairs=True)
+
+    @property
+    def _source_alias(self) -> str:
+        return self.statement.source_alias or _UNNAMED_SOURCE
+
+    @property
+    def _alias(self) -> str:
+        """The name of the table in expressions; when the source has the same name, only `db.t.c` means the table."""
+        alias = self.statement.alias or self.statement.table[-1]
+        return _RENAMED_TARGET if alias.lower() == self._source_alias.lower() else alias
+
+    def _expression(self, text: str) -> str:
+        """An expression in which `db.t.c` of either side is a column of its alias."""
+        if self.statement.alias is None:
+            text = replace_qualifier(text, self.target.full_names, self._alias)
+        return replace_qualifier(text, self._source_names, self._source_alias)
+
+    @property
+    def _source_names(self) -> list[tuple[str, ...]]:
+        """The qualified name of the source when it is a table without an alias."""
+        cursor = Cursor(self.statement.source)
+        if not all(t.is_name or t.keyword in (".", "$") for t in cursor.tokens):
+            return []
+        name = cursor.name()
+        return [name] if cursor.at_end and len(name) > 1 else []
+
+    def _clause(self, clause: WhenClause) -> job.Clause:
+        when, verb = clause.when, clause.verb
+        condition = None if clause.condition is None else self._expression(clause.condition)
+        if verb is job.Verb.DELETE:
+            return job.Clause(when, verb, condition)
+        if clause.assignments is None:
+            values = self._all_columns(verb)
+        else:
+            given = values_by_column(self.target, clause.assignments, (self._alias,))
+            values = {n: self._expression(e) for n, e in given.items()}
+        if verb is job.Verb.INSERT:
+            defaults = {f.name: default_expression(f) for f in self.target.columns if f.default_value is not None}
+            return job.Clause(when, verb, condition, {**defaults, **values})
+        keys = self.target.table.schema.primary_keys
+        same = {n: values.pop(n) for n in keys if n in values}
+        return job.Clause(when, verb, condition, values, same)
+
+    def _all_columns(self, verb: job.Verb) -> dict[str, str]:
+        """The values of `*`: each column of the table from the column of that name of the source."""
+        by_lower = {c.lower(): c for c in self.source.columns}
+        names = [f.name for f in self.target.columns]
+        where = self.target.table.handle.describe()
+        missing = [n for n in names if n.lower() not in by_lower]
+        merges = self.target.table.options.changed(self.target.options).schema_merge.enabled
+        if missing and not merges:
+            raise SchemaMismatchError(
+                f"{verb.name} * fills all columns of {where}, and the source has no column {', '.join(missing)}; it "
+                f"has {', '.join(self.source.columns)}. Name the columns instead",
+                column=missing[0],
+            )
+        more = [c for c in self.source.columns if c.lower() not in {n.lower() for n in names}]
+        if more and merges:
+            raise UnsupportedFeatureError(
+                f"the source of the MERGE has columns that {where} lacks, {', '.join(more)}, and MERGE does not add "
+                "them; add them first with ALTER TABLE … ADD COLUMNS, or set spark.paimon.write.merge-schema=false to "
+                "leave them out",
+                feature="MERGE with write.merge-schema",
+            )
+        alias = quoted(self._source_alias)
+        return {n: f"{alias}.{quoted(by_lower[n.lower()])}" for n in names if n.lower() in by_lower}

@@ -1,0 +1,325 @@
+"""Run SHOW, USE, SET CATALOG and REFRESH TABLE.
+
+`current_database()` in queries is Spark's own and does not follow USE; SHOW CURRENT NAMESPACE does.
+
+Source: Spark's `ShowCreateTableExec`, `ShowPartitionsExec`, `ShowTablePropertiesExec`, `ShowTablesExec`,
+`ShowNamespacesExec`, `StringUtils.filterPattern`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.engine.scan.file_stats import decode_partitions
+from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.metadata.definition.ddl import default_text
+from paimon_spark.options.known import shown_options
+from paimon_spark.predicate.ast import literal_text
+from paimon_spark.sql.commands.target import on_table
+from paimon_spark.sql.grammar.show import (
+    PartitionFilter,
+    Refresh,
+    ShowColumns,
+    ShowCreateTable,
+    ShowCurrent,
+    ShowDatabases,
+    ShowPartitions,
+    ShowProperties,
+    ShowTables,
+    Use,
+    UseKind,
+)
+from paimon_spark.sql.names import CATALOG, TableName, resolve_column, resolve_database
+from paimon_spark.sql.session import Session
+from paimon_spark.sql.statement import Outcome, Result
+from paimon_spark.system_tables.java_text import sql_text
+from paimon_spark.types import (
+    BYTES,
+    INTEGER_NAMES,
+    STRING,
+    ArrayType,
+    AtomicType,
+    BinaryType,
+    CharType,
+    DataField,
+    DataType,
+    DecimalType,
+    MapType,
+    MultisetType,
+    RowType,
+    TimestampType,
+    VectorType,
+    quoted,
+)
+
+if TYPE_CHECKING:
+    from paimon_spark.api.table import Table
+
+OWNER: Final = "owner"
+_PRIMARY_KEY: Final = "primary-key"
+_PATH: Final = "path"
+_RESERVED: Final = frozenset(("comment", "collation", "location", "provider", OWNER, "external", "is_managed_location"))
+"""What Spark's catalogs keep among the properties of a table and show on lines of their own."""
+_ESCAPED: Final = str.maketrans(
+    {c: f"%{ord(c):02X}" for c in [*map(chr, range(1, 0x20)), "\x7f", *"\"#%'*/:=?\\{}[]^"]}
+)
+"""What Spark's `ExternalCatalogUtils.escapePathName` escapes."""
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DEFAULT_DIGITS: Final = 6
+"""Of TIMESTAMP and TIMESTAMP_NTZ, when none are written."""
+
+
+@on_table
+def show_create_table(session: Session, name: TableName, _: ShowCreateTable) -> Result:
+    """The statement that creates an equal table; of a branch, with the definition of the branch.
+
+    Raises UnsupportedFeatureError: it is a system table.
+    """
+    if name.system is not None:
+        raise UnsupportedFeatureError(
+            f"{name} is a system table, which always exists and is not created; DESCRIBE {name} shows its columns",
+            feature="SHOW CREATE TABLE of a system table",
+        )
+    return session.rows("createtab_stmt STRING NOT NULL", [(_create_statement(name, session.table(name)),)])
+
+
+def _create_statement(name: TableName, table: Table) -> str:
+    """CREATE TABLE of a table, without LOCATION, which follows from its name."""
+    schema = table.schema
+    columns = ",\n  ".join(ddl_column(field) for field in schema.fields)
+    out = [f"CREATE TABLE {CATALOG}.{quoted_if_needed(name.database)}.{quoted_if_needed(name.table)} (\n  {columns})"]
+    out.append(f"USING {CATALOG}")
+    if schema.partition_keys:
+        out.append(f"PARTITIONED BY ({', '.join(map(quoted_if_needed, schema.partition_keys))})")
+    if schema.comment:
+        out.append(f"COMMENT {literal_text(schema.comment)}")
+    properties = table_properties(table, with_path=False)
+    if properties:
+        pairs = ",\n  ".join(f"{literal_text(key)} = {literal_text(value)}" for key, value in properties.items())
+        out.append(f"TBLPROPERTIES (\n  {pairs})")
+    return "\n".join(out) + "\n"
+
+
+@on_table
+def show_columns(session: Session, name: TableName, _: ShowColumns) -> Result:
+    """Names of the columns, in order."""
+    return session.rows("col_name STRING NOT NULL", [(column,) for column in session.table(name).row_type.names])
+
+
+@on_table
+def show_partitions(session: Session, name: TableName, statement: ShowPartitions) -> Result:
+    """Partitions that have files, as `dt=2024-01-01/hh=1`, sorted.
+
+    Raises:
+        InvalidInputError: the table is not partitioned.
+        ColumnNotFoundError: PARTITION names something else than a partition column.
+        PredicateSyntaxError: a value is not of its column's type.
+        UnsupportedFeatureError: it is a system table.
+    """
+    table = session.table(name, {"time-zone": session.time_zone})
+    if table.is_system:
+        raise UnsupportedFeatureError(
+            f"{table.name} is a system table, which has no partitions; show those of {table.handle.name}",
+            feature="SHOW PARTITIONS of a system table",
+        )
+    keys = table.schema.partition_keys
+    if not keys:
+        raise InvalidInputError(f"{table.handle.describe()} is not partitioned", table=table.name)
+    splits = table.scan(where=_partition_condition(table, statement.partition)).plan().splits
+    row_type = table.schema.partition_type
+    rows = decode_partitions(row_type, pa.array(list({split.partition for split in splits}), pa.binary()))
+    zone = table.read_options.time_zone
+    texts = [_cast_to_text(c, f.type, zone).to_pylist() for c, f in zip(rows.columns, row_type, strict=True)]
+    paths = sorted(
+        "/".join(f"{k.translate(_ESCAPED)}={('null' if v is None else v).translate(_ESCAPED)}" for k, v in pairs)
+        for pairs in (zip(keys, values, strict=True) for values in zip(*texts, strict=True))
+    )
+    return session.rows("partition STRING NOT NULL", [(path,) for path in paths])
+
+
+def _partition_condition(table: Table, partition: PartitionFilter) -> str | None:
+    """The condition of PARTITION (…) for `Table.scan`."""
+    keys = table.schema.partition_keys
+    terms = []
+    for name, value in partition:
+        column = quoted(resolve_column(table, name, keys, "partition column"))
+        terms.append(f"{column} IS NULL" if value.upper() == "NULL" else f"{column} = ({value})")
+    return " AND ".join(terms) or None
+
+
+def _cast_to_text(values: pa.Array, t: DataType, zone: str | None) -> pa.Array:
+    """Values as Spark casts them to text, instants in the session's time zone."""
+    if isinstance(t, TimestampType) and t.local_zone:
+        values = pc.local_timestamp(values.cast(pa.timestamp(values.type.unit, zone or "UTC")))
+        t = TimestampType(precision=t.precision)
+    texts = sql_text(values, t)
+    if isinstance(t, TimestampType) and t.precision:  # Spark writes no zeros at the end of fractions
+        texts = pc.replace_substring_regex(texts, r"\.?0*$", "")
+    return texts
+
+
+@on_table
+def show_properties(session: Session, name: TableName, statement: ShowProperties) -> Result:
+    """Table options, the primary key and the path, by key; of a key that the table lacks, a sentence that says so."""
+    found = table_properties(session.table(name))
+    if statement.key is not None:
+        missing = f"Table {CATALOG}.{name} does not have property: {statement.key}"
+        found = {statement.key: found.get(statement.key, missing)}
+    return session.rows("key STRING NOT NULL, value STRING NOT NULL", found.items())
+
+
+def table_properties(table: Table, *, with_path: bool = True) -> dict[str, str]:
+    """The rows of SHOW TBLPROPERTIES: stored options, the primary key and the location, sorted by key.
+
+    Values that may be secret are hidden, as in Spark.
+
+    Source: Java's `PaimonSparkTableBase.properties`.
+    """
+    if table.is_system:
+        return {}
+    schema = table.schema
+    found = {key: value for key, value in schema.options.items() if key not in _RESERVED}
+    if schema.primary_keys:
+        found[_PRIMARY_KEY] = ",".join(schema.primary_keys)
+    if with_path:
+        found[_PATH] = table.location
+    return shown_options(dict(sorted(found.items())))
+
+
+def show_tables(session: Session, statement: ShowTables) -> Result:
+    """Tables of a database. Raises DatabaseNotFoundError; UnsupportedFeatureError: EXTENDED."""
+    database = resolve_database(session, statement.database)
+    if database is None:
+        return Outcome.RUN_BY_SPARK
+    if statement.extended:
+        raise UnsupportedFeatureError(
+            f"SHOW TABLE EXTENDED is not supported for database {database}; use SHOW TABLES, DESCRIBE EXTENDED t, or "
+            "the system table t$partitions",
+            feature="SHOW TABLE EXTENDED",
+        )
+    shown = quoted_if_needed(database)
+    rows = [(shown, name, False) for name in matching(session.catalog.list_tables(database), statement.pattern)]
+    return session.rows("namespace STRING NOT NULL, tableName STRING NOT NULL, isTemporary BOOLEAN NOT NULL", rows)
+
+
+def show_databases(session: Session, statement: ShowDatabases) -> Result:
+    """Databases of the warehouse; when another catalog is named, Spark lists those of it."""
+    if statement.catalog is not None and statement.catalog.lower() != CATALOG:
+        return Outcome.RUN_BY_SPARK
+    names = matching(session.catalog.list_databases(), statement.pattern)
+    return session.rows("namespace STRING NOT NULL", [(quoted_if_needed(name),) for name in names])
+
+
+def matching(names: Iterable[str], pattern: str | None) -> Iterator[str]:
+    """The names that match a pattern of SHOW … LIKE in any case: `*` is anything, `|` separates alternatives."""
+    if pattern is None:
+        yield from names
+        return
+    alternatives = []
+    for part in pattern.strip().split("|"):
+        with suppress(re.error):  # it matches nothing, as in Spark
+            alternatives.append(re.compile(part.replace("*", ".*"), re.IGNORECASE))
+    yield from (name for name in names if any(a.fullmatch(name) for a in alternatives))
+
+
+def use(session: Session, statement: Use) -> Result:
+    """Set the current database: of the warehouse when it has one of the name, else Spark's.
+
+    The word `paimon` alone is the catalog with its database `default`; a database of that name is USE DATABASE paimon
+    or USE paimon.paimon. Raises DatabaseNotFoundError: neither the warehouse nor Spark has it.
+    """
+    *qualifier, last = statement.name
+    if not qualifier and statement.kind is not UseKind.DATABASE and last.lower() == CATALOG:
+        session.forget_database()
+        return None
+    if [part.lower() for part in qualifier] == [CATALOG]:
+        session.use(last)
+        return None
+    if not qualifier and statement.kind is not UseKind.CATALOG:
+        of_spark = session.spark.catalog
+        if session.has_database(last) or not (
+            of_spark.databaseExists(quoted(last)) or any(c.name == last for c in of_spark.listCatalogs())
+        ):
+            session.use(last)
+            return None
+    session.forget_database()
+    return Outcome.RUN_BY_SPARK
+
+
+def show_current(session: Session, _: ShowCurrent) -> Result:
+    """The database of names without one."""
+    return session.rows(
+        "catalog STRING NOT NULL, namespace STRING NOT NULL", [(CATALOG, quoted_if_needed(session.database))]
+    )
+
+
+@on_table
+def refresh(session: Session, name: TableName, _: Refresh) -> None:
+    """Check that the table exists; nothing of tables is cached between statements."""
+    session.table(name)
+
+
+def quoted_if_needed(name: str) -> str:
+    """A name as Spark prints it: in backquotes only when it must be."""
+    return name if _PLAIN.fullmatch(name) else quoted(name)
+
+
+def ddl_column(field: DataField) -> str:
+    """A column as CREATE TABLE takes it."""
+    out = f"{quoted_if_needed(field.name)} {ddl_type(field.type)}"
+    if not field.type.nullable:
+        out += " NOT NULL"
+    if field.default_value is not None:
+        out += f" DEFAULT {_default(field.type, field.default_value)}"
+    return out + _comment(field.description)
+
+
+def ddl_type(t: DataType) -> str:
+    """A type as CREATE TABLE takes it, without NOT NULL: Spark's word, or Paimon's where Spark has none."""
+    match t:
+        case CharType() if t.with_nullable(True) == STRING:
+            return "STRING"
+        case BinaryType() if t.with_nullable(True) == BYTES:
+            return "BINARY"
+        case DecimalType():
+            return f"DECIMAL({t.precision},{t.scale})"
+        case TimestampType():
+            word = "TIMESTAMP_LTZ" if t.local_zone else "TIMESTAMP_NTZ"
+            if t.precision != _DEFAULT_DIGITS:
+                return f"{word}({t.precision})"
+            return "TIMESTAMP" if t.local_zone else word
+        case ArrayType():
+            return f"ARRAY<{_element(t.element)}>"
+        case MultisetType():
+            return f"MULTISET<{_element(t.element)}>"
+        case MapType():
+            return f"MAP<{ddl_type(t.key)}, {_element(t.value)}>"
+        case VectorType():
+            return f"VECTOR<{_element(t.element)}, {t.length}>"
+        case RowType():
+            fields = (f"{quoted_if_needed(f.name)}: {_element(f.type)}{_comment(f.description)}" for f in t.fields)
+            return f"STRUCT<{', '.join(fields)}>"
+    return str(t.with_nullable(True))
+
+
+def _element(t: DataType) -> str:
+    return ddl_type(t) + ("" if t.nullable else " NOT NULL")
+
+
+def _comment(text: str | None) -> str:
+    return f" COMMENT {literal_text(text)}" if text else ""
+
+
+def _default(t: DataType, text: str) -> str:
+    """A default as SQL: whole numbers and booleans bare, anything else in quotes."""
+    bare = isinstance(t, AtomicType) and (
+        (t.name in INTEGER_NAMES and re.fullmatch(r"-?\d+", text))
+        or (t.name == "BOOLEAN" and text in ("true", "false"))
+    )
+    return text if bare and default_text(text, "") == text else literal_text(text)

@@ -1,0 +1,174 @@
+"""Run statements on tags and branches, and SHOW TAGS, BRANCHES, SAVEPOINTS and SNAPSHOTS.
+
+A branch begins with the head of the branch it is created on, as in Iceberg; `CALL sys.create_branch` without a tag
+creates an empty one, as in Paimon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.errors import BranchNotFoundError, InvalidInputError, TagNotFoundError, UnsupportedFeatureError
+from paimon_spark.jobs.branch_access import reopen_at_head
+from paimon_spark.metadata.resolve import Resolved, resolve
+from paimon_spark.metadata.version import text_version
+from paimon_spark.sql.commands.target import on_table
+from paimon_spark.sql.grammar.tags_and_branches import (
+    CreateBranch,
+    CreateTag,
+    DropBranch,
+    DropTags,
+    PublishBranch,
+    Refs,
+    RenameRef,
+    ShowRefs,
+)
+from paimon_spark.sql.session import Session
+from paimon_spark.sql.statement import Result
+from paimon_spark.types import quoted
+
+if TYPE_CHECKING:
+    from paimon_spark.api.table import Table
+
+
+def _on_opened_table(command: Callable[[Session, Table, Any], Result]) -> Callable[[Session, Any], Result]:
+    """Decorate a command as `on_table`; it gets the table opened with the session's options."""
+    return on_table(lambda session, name, statement: command(session, session.table_to_change(name), statement))
+
+
+@_on_opened_table
+def create_tag(_: Session, table: Table, statement: CreateTag) -> None:
+    """Tag a version of the branch. Raises as `Table.create_tag` and `Table.replace_tag`."""
+    snapshot_id = _snapshot_id(table, statement.version)
+    if statement.replace:
+        try:
+            table.replace_tag(statement.tag, snapshot_id=snapshot_id, time_retained=statement.retained)
+        except TagNotFoundError:
+            pass
+        else:
+            return
+    table.create_tag(
+        statement.tag,
+        snapshot_id=snapshot_id,
+        time_retained=statement.retained,
+        ignore_if_exists=statement.if_not_exists,
+    )
+
+
+@_on_opened_table
+def drop_tags(_: Session, table: Table, statement: DropTags) -> None:
+    """Delete tags, all or none. Raises as `Table.delete_tag`."""
+    names = statement.tags
+    if statement.if_exists:
+        existing = {tag.name for tag in table.tags()}
+        names = tuple(name for name in names if name in existing)
+    if names:
+        table.delete_tag(names)
+
+
+@_on_opened_table
+def create_branch(_: Session, table: Table, statement: CreateBranch) -> None:
+    """Create a branch that begins with a version of any branch. Raises as `Table.create_branch`.
+
+    Raises UnsupportedFeatureError: the statement gives a retention, or replaces an existing branch.
+    """
+    _refuse_retention(table, statement)
+    branch, exists = statement.branch, any(b.name == statement.branch for b in table.branches())
+    if exists and statement.replace:
+        raise UnsupportedFeatureError(
+            f"branch {branch!r} of {table.handle.describe()} exists and cannot be replaced; drop it first: ALTER TABLE "
+            f"{table.name} DROP BRANCH {quoted(branch)}, or take it back to an earlier version: "
+            f"CALL sys.rollback('{table.name}$branch_{branch}', …)",
+            feature="REPLACE BRANCH",
+        )
+    if exists and statement.if_not_exists:
+        return
+    start, tag, snapshot_id = _start(table, statement)
+    start.create_branch(branch, tag=tag, snapshot_id=snapshot_id, ignore_if_exists=statement.if_not_exists)
+
+
+@_on_opened_table
+def drop_branch(_: Session, table: Table, statement: DropBranch) -> None:
+    """Delete a branch. Raises as `Table.delete_branch`."""
+    try:
+        table.delete_branch(statement.branch)
+    except BranchNotFoundError:
+        if not statement.if_exists:
+            raise
+
+
+@_on_opened_table
+def rename_ref(_: Session, table: Table, statement: RenameRef) -> None:
+    """Rename a tag or branch. Raises as `Table.rename_tag` and `Table.rename_branch`."""
+    (table.rename_tag if statement.is_tag else table.rename_branch)(statement.old, statement.new)
+
+
+@_on_opened_table
+def publish_branch(session: Session, table: Table, statement: PublishBranch) -> Result:
+    """Make the history of main that of the branch; a backup keeps what main loses. Raises as `Table.merge_branch`."""
+    done = (table.fast_forward if statement.takes_back else table.merge_branch)(statement.branch)
+    row = (done.published_snapshot_id, list(done.discarded_snapshots), done.backup_branch, done.already_merged)
+    columns = "published_snapshot_id BIGINT, discarded_snapshots ARRAY<BIGINT>, backup_branch STRING"
+    return session.rows(f"{columns}, already_merged BOOLEAN", [row])
+
+
+def _start(table: Table, statement: CreateBranch) -> tuple[Table, str | None, int | None]:
+    """The branch that a new one starts from, with tag or snapshot id; neither when it has no snapshot."""
+    if statement.tag is not None:
+        return table, statement.tag, None
+    if isinstance(statement.version, int):
+        return table, None, statement.version
+    found = _resolved(table, statement.version)
+    start = table if found.handle.branch == table.branch_name else table.branch(found.handle.branch)
+    if found.tag is not None:
+        return start, found.tag, None
+    return start, None, None if found.snapshot is None else found.snapshot.id
+
+
+def _snapshot_id(table: Table, version: int | str | None) -> int | None:
+    """The snapshot of the table's branch that a version means; None means the head."""
+    if not isinstance(version, str):
+        return version
+    found = _resolved(table, version)
+    if found.handle.branch != table.branch_name:
+        raise InvalidInputError(
+            f"version {version!r} is on branch {found.handle.branch!r}, and tags of {table.handle.describe()} are of "
+            f"its own snapshots; tag it there: ALTER TABLE {table.name}$branch_{found.handle.branch} CREATE TAG …",
+            table=table.name,
+            branch=table.branch_name,
+            version=version,
+        )
+    return None if found.snapshot is None else found.snapshot.id
+
+
+def _resolved(table: Table, version: str | None) -> Resolved:
+    return resolve(reopen_at_head(table), None if version is None else text_version(version))
+
+
+def _refuse_retention(table: Table, statement: CreateBranch) -> None:
+    if statement.retention:
+        raise UnsupportedFeatureError(
+            f"branch {statement.branch!r} of table {table.name}: {' '.join(statement.retention.split())!r} is not "
+            "supported: a branch lives until it is dropped. Leave it out; table options set how long its snapshots "
+            f"live: ALTER TABLE {table.name}$branch_{statement.branch} SET TBLPROPERTIES "
+            "('snapshot.time-retained' = '7 d', 'snapshot.num-retained.min' = '10')",
+            feature="branch retention",
+        )
+
+
+@_on_opened_table
+def show_refs(session: Session, table: Table, statement: ShowRefs) -> Result:
+    """List tags, branches, savepoints or snapshots; the system table of the same name has more columns."""
+    match statement.what:
+        case Refs.TAGS:  # as Paimon's ShowTagsExec
+            return session.rows("tag STRING NOT NULL", [(name,) for name in sorted(t.name for t in table.tags())])
+        case Refs.BRANCHES:
+            branches = [(b.name, b.created_from_tag, b.created_from_snapshot_id) for b in table.branches()]
+            return session.rows("branch STRING NOT NULL, tag STRING, snapshot_id BIGINT", branches)
+        case Refs.SAVEPOINTS:
+            return session.rows("savepoint_id BIGINT NOT NULL", [(s.id,) for s in table.savepoints()])
+    snapshots = [(s.id, s.commit_kind.value, s.commit_user, s.total_record_count) for s in table.snapshots()]
+    return session.rows(
+        "snapshot_id BIGINT NOT NULL, commit_kind STRING, commit_user STRING, record_count BIGINT", snapshots
+    )

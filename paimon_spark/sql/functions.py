@@ -1,0 +1,232 @@
+"""Functions in queries: tables, versions, changes between versions, and `sys.max_pt`.
+
+Queries of `catalog.sql` replace Paimon's functions before Spark sees them. For plain `spark.sql` they are Python UDTFs
+with constant arguments: Spark first asks for the columns (`analyze`, in a Python process beside the driver), then for
+the rows (`eval`, in one task).
+
+Source: Java Spark connector, `PaimonTableValuedFunctions`, `ReplacePaimonFunctions`, `PaimonFunctions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udtf
+from pyspark.sql.types import StructType
+from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
+
+from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.format import binary_row
+from paimon_spark.metadata.partition_path import value_text
+from paimon_spark.options.scan import TIME_ZONE
+from paimon_spark.spark.schema import arrow_schema, spark_schema
+from paimon_spark.sql.literals import evaluate, parse_literal, split_arguments
+from paimon_spark.sql.names import CallContext
+
+if TYPE_CHECKING:
+    from paimon_spark.api.catalog import Catalog
+    from paimon_spark.jobs.scan import Scan
+    from paimon_spark.sql.session import Session
+
+
+class IncrementalFunction(NamedTuple):
+    """A table function of changes: the read option of the same meaning, and arguments after the name of the table."""
+
+    option: str
+    arguments: tuple[str, ...]
+
+
+INCREMENTAL_FUNCTIONS: Final[Mapping[str, IncrementalFunction]] = {
+    "paimon_incremental_query": IncrementalFunction("incremental-between", ("start", "end")),
+    "paimon_incremental_between_timestamp": IncrementalFunction(
+        "incremental-between-timestamp", ("start_timestamp", "end_timestamp")
+    ),
+    "paimon_incremental_to_auto_tag": IncrementalFunction("incremental-to-auto-tag", ("tag",)),
+}
+"""By name, in lower case."""
+_SEARCH_FUNCTIONS: Final = ("vector_search", "hybrid_search", "full_text_search")
+"""Also without the prefix `paimon_`, as in Paimon's connector."""
+_REFUSED: Final = frozenset((*_SEARCH_FUNCTIONS, *(f"paimon_{name}" for name in _SEARCH_FUNCTIONS)))
+MAX_PT: Final = "max_pt"
+_BLOBS: Final = (
+    "path_to_descriptor", "descriptor_to_string", "blob_view", "descriptor_to_presigned_url",
+    "try_descriptor_to_presigned_url",
+)  # fmt: skip
+_BUCKETS: Final = ("bucket", "mod_bucket", "hive_bucket")
+TABLE_FUNCTION: Final = "paimon_table"
+OpenScan = Callable[[CallContext, Sequence[object]], "Scan"]
+
+
+def incremental_scan_of_call(session: Session, name: str, text: str) -> Scan:
+    """The scan of a table function that a query calls.
+
+    `text` has the arguments: literals, expressions without columns, parameters of the query. Raises as
+    `incremental_scan`; SqlSyntaxError: the arguments cannot be parsed.
+    """
+    refuse_search(name)
+    return incremental_scan(session, name, evaluate(session, split_arguments(text)))
+
+
+def incremental_scan(where: Session | Catalog | CallContext, name: str, arguments: Sequence[object]) -> Scan:
+    """The scan of a table function, with current database, time zone and `SET spark.paimon.…` of a session.
+
+    The arguments are the name of a table, then the ends: snapshot ids, tags, or versions as `Table.at` takes them; of
+    `paimon_incremental_between_timestamp` epoch milliseconds or text such as `2025-03-12 00:00:00`.
+
+    Raises:
+        UnsupportedFeatureError: a function that is not supported.
+        InvalidInputError: too many or too few arguments, or one is null.
+        NotFoundError: there is no such table. A missing version is reported when the scan is planned.
+    """
+    refuse_search(name)
+    function = INCREMENTAL_FUNCTIONS[name.lower()]
+    expected = ("table", *function.arguments)
+    if len(arguments) != len(expected) or None in arguments:
+        found = ", ".join("NULL" if a is None else repr(a) for a in arguments)
+        signature = f"{name.lower()}({', '.join(expected)})"
+        raise InvalidInputError(
+            f"{signature} takes {len(expected)} arguments, none of them null; found ({found})",
+            function=name,
+        )
+    context = CallContext.of(where)
+    table = context.table_name(str(arguments[0]), name.lower())
+    given: dict[str, Any] = {**context.options(table)}
+    if context.time_zone is not None:
+        given.setdefault(TIME_ZONE.key, context.time_zone)
+    given[function.option] = ",".join(str(a) for a in arguments[1:])
+    return context.catalog.table(table.text).scan(**given)
+
+
+def refuse_search(name: str) -> None:
+    """Raise UnsupportedFeatureError: `name` is a search function of Paimon, which is not supported."""
+    if name.lower() in _REFUSED:
+        raise UnsupportedFeatureError(
+            f"{name.lower()} searches indexes of vectors or texts, which are not supported; "
+            "filter with WHERE, or search with Java Paimon",
+            feature=name.lower(),
+        )
+
+
+def scalar_of_call(session: Session, name: str, text: str) -> str:
+    """The value of a call `sys.<name>(<text>)` in a query. Raises as `max_pt`.
+
+    Raises:
+        UnsupportedFeatureError: a function that is not supported.
+        InvalidInputError: there is no such function, or the argument is not one text.
+    """
+    lowered = name.lower()
+    if lowered in _BLOBS:
+        raise UnsupportedFeatureError(
+            f"sys.{lowered} works on descriptors of blobs, which are not supported; read the file's path with "
+            "__paimon_file_path, or use Java Paimon",
+            feature=lowered,
+        )
+    if lowered in _BUCKETS:
+        raise UnsupportedFeatureError(
+            f"sys.{lowered} is not supported; the metadata column __paimon_bucket has the bucket of each row",
+            feature=lowered,
+        )
+    if lowered != MAX_PT:
+        raise InvalidInputError(f"there is no function sys.{name}; Paimon's is sys.{MAX_PT}", function=name)
+    found = [parse_literal(a) for a in split_arguments(text)]
+    if len(found) != 1 or not isinstance(found[0], str):
+        raise InvalidInputError(f"sys.{MAX_PT} takes the name of a table as one text: sys.{MAX_PT}('db.t')")
+    return max_pt(session, found[0])
+
+
+def max_pt(where: Session | Catalog | CallContext, table: str) -> str:
+    """The greatest non-null value of the first partition column among partitions with files, as text.
+
+    Raises:
+        InvalidInputError: the table has no partition columns, or no partition with files.
+        NotFoundError: there is no such table.
+    """
+    opened = CallContext.of(where).table(table, f"sys.{MAX_PT}")
+    columns = opened.handle.schema.partition_type.fields
+    if not columns:
+        raise InvalidInputError(f"sys.{MAX_PT}: {opened.handle.describe()} has no partition columns", table=opened.name)
+    plan = opened.scan(columns=[columns[0].name]).plan()
+    types = [c.type for c in columns]
+    values = {binary_row.decode(p, types, raw_timestamps=True)[0] for p in {s.partition for s in plan.splits}}
+    values.discard(None)
+    if not values:
+        raise InvalidInputError(
+            f"sys.{MAX_PT}: {opened.handle.describe()} has no partitions that hold data", table=opened.name
+        )
+    largest = max(values, key=lambda v: (v != v, v))  # NaN is larger than any other
+    return value_text(columns[0].type, largest, legacy=False)
+
+
+@dataclass
+class Opened(AnalyzeResult):
+    """The result of `analyze`, for `eval`: the scan at the version found."""
+
+    scan: Any = None
+
+
+def register_functions(catalog: Catalog, session: SparkSession | None = None, prefix: str = "") -> list[str]:
+    """As `Catalog.register_functions`."""
+    spark = session or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    context = CallContext(catalog, time_zone=spark.conf.get("spark.sql.session.timeZone"))
+    opens: dict[str, tuple[tuple[str, ...], OpenScan]] = {TABLE_FUNCTION: (("table", "version"), _table)}
+    for name, incremental in INCREMENTAL_FUNCTIONS.items():
+        opens[name] = ("table", *incremental.arguments), _changes(name)
+    for name, (parameters, open_scan) in opens.items():
+        function: Any = udtf(_handler(context, prefix + name, parameters, open_scan), useArrow=False)
+        spark.udtf.register(prefix + name, function)
+    return [prefix + name for name in opens]
+
+
+def _table(context: CallContext, arguments: Sequence[object]) -> Scan:
+    if not 1 <= len(arguments) <= 2 or arguments[0] is None:
+        raise InvalidInputError(f"{TABLE_FUNCTION}(table, [version]) takes one or two arguments, found {arguments!r}")
+    name = context.table_name(str(arguments[0]), TABLE_FUNCTION)
+    version = arguments[1] if len(arguments) > 1 else None
+    zone = {} if context.time_zone is None else {TIME_ZONE.key: context.time_zone}
+    return context.catalog.table(name.text).scan(version=None if version is None else str(version), **zone)
+
+
+def _changes(name: str) -> OpenScan:
+    return lambda context, arguments: incremental_scan(context, name, arguments)
+
+
+def _handler(context: CallContext, name: str, parameters: tuple[str, ...], open_scan: OpenScan) -> type:
+    """The class that Spark calls. A local class, so that it is pickled by value with the catalog's options."""
+
+    class Handler:
+        def __init__(self, opened: Opened) -> None:
+            self._scan: Scan = opened.scan
+
+        @staticmethod
+        def analyze(*arguments: AnalyzeArgument, **named: AnalyzeArgument) -> Opened:
+            """The columns, and the version, resolved once. Beside the driver."""
+            given = [*arguments, *(named.pop(p) for p in parameters[len(arguments) :] if p in named)]
+            if named or not all(a.isConstantExpression for a in given):
+                raise InvalidInputError(
+                    f"{name}({', '.join(parameters)}) takes only these arguments, and only constants"
+                )
+            scan = open_scan(context, [a.value for a in given])
+            return Opened(spark_schema(scan.row_type), scan=scan)
+
+        def eval(self, *_: object, **named: object) -> Iterator[Any]:
+            """The rows. One task."""
+            return rows_of(self._scan, spark_schema(self._scan.row_type))
+
+    return Handler
+
+
+def rows_of(scan: Scan, schema: StructType) -> Iterator[Any]:
+    """The rows of a scan as Python UDTFs return them."""
+    import pyarrow as pa
+
+    # Private to Spark, but Spark Connect makes its rows by it.
+    from pyspark.sql.conversion import ArrowTableToRowsConversion
+
+    from paimon_spark.format.casts.conformance import fit
+
+    target = arrow_schema(schema)
+    for batch in fit(scan.to_batches(), scan.row_type.names, target, scan.table_name):
+        yield from ArrowTableToRowsConversion.convert(pa.Table.from_batches([batch]), schema, return_as_tuples=True)

@@ -1,1 +1,0 @@
-"""Table functions: paimon_incremental_query and its kin."""

@@ -1,0 +1,179 @@
+"""The lineage job of a statement, named by its target and the shape of its text.
+
+A statement that runs each day with other literals is one job. Two statements of one Spark application are two jobs:
+what one reads is not a source of what the other writes.
+
+Source: own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from paimon_spark.lineage.provenance import TableRef
+from paimon_spark.lineage.warehouse import short_digest
+from paimon_spark.metadata.layout import MAIN
+from paimon_spark.options.lineage import BARRIER, JOB, UNKNOWN_SOURCES
+from paimon_spark.sql.session import SETTING, Session
+from paimon_spark.sql.tokens import Token, outside_brackets, tokenize
+
+if TYPE_CHECKING:
+    from paimon_spark.sql.names import TableName
+
+_DIGITS: Final = 8
+_OF_A_RUN: Final = (f".{JOB.key}", f".{BARRIER.key}")
+_VERBS: Final = ("INSERT", "DELETE", "UPDATE", "MERGE", "TRUNCATE", "CREATE", "REPLACE")
+_CONSTANTS: Final = ("TRUE", "FALSE", "NULL")
+_READING: Final = frozenset(("FROM", "TABLE", "JOIN", "USING"))
+"""Words before the name of a table that is read."""
+_READ: Final = frozenset(
+    ("SELECT", "WHERE", "ON", "GROUP", "HAVING", "ORDER", "LIMIT", "SET", "WHEN", "VALUES", "WINDOW")
+)
+"""Words after which a comma separates no tables."""
+_BEFORE_A_SIGN: Final = frozenset(
+    (
+        "SELECT", "DISTINCT", "VALUES", "WHERE", "AND", "OR", "NOT", "ON", "HAVING", "BETWEEN", "IN", "LIKE", "CASE",
+        "WHEN", "THEN", "ELSE", "BY", "LIMIT", "OFFSET", "OF", "DEFAULT",
+    )
+)  # fmt: skip
+"""Words after which + and - are the sign of a number."""
+_ANY: Final = "?"
+"""Stands for every literal and every parameter."""
+
+
+def with_lineage_job(
+    session: Session, name: TableName, sql: str, branch: str | None = None, options: Mapping[str, str] | None = None
+) -> Session:
+    """The session with the lineage job and the barrier of a run, for the reads and the write of a statement.
+
+    A job or barrier that the user sets is kept: by an option of the statement, else of the Spark session, else of the
+    catalog. Returns the same session when the warehouse does not record lineage.
+
+    `name` is the table that the statement writes, on its branch or `branch`; `sql` is the statement as it was given,
+    with its parameters.
+    """
+    from paimon_spark.api.lineage_question import warehouse_of
+    from paimon_spark.lineage.batch_recording import next_barrier
+
+    if not session.catalog.lineage.is_enabled:
+        return session
+    given = {**session.catalog.options, **session.settings(name), **(options or {})}
+    ref = TableRef.of(name.database, name.table, branch or name.branch or MAIN)
+    job = given.get(JOB.key) or statement_job(ref, sql)
+    barrier = given.get(BARRIER.key)
+    if barrier is None:
+        drawn = next_barrier(warehouse_of(session.catalog), ref, job)
+        barrier = None if drawn is None else str(drawn)
+    run = {JOB.key: job} | ({} if barrier is None else {BARRIER.key: barrier})
+    if _names_a_view(session, sql):
+        run[UNKNOWN_SOURCES.key] = "true"
+    catalog = session.catalog
+    conf = {k: v for k, v in session.conf.items() if not (k.startswith(SETTING) and k.endswith(_OF_A_RUN))}
+    return replace(session, catalog=replace(catalog, options={**catalog.options, **run}), conf=conf)
+
+
+def statement_job(target: TableRef, sql: str) -> str:
+    """The name of a statement's job: `db.t:insert:1a2b3c4d`, which ends in a digest of the statement's shape."""
+    return f"{target.name}:{_verb(tokenize(sql))}:{short_digest(shape(sql), _DIGITS)}"
+
+
+def shape(sql: str) -> str:
+    """A statement without what differs from run to run: literals, parameters, comments, blanks, case, quotes of names.
+
+    Lists of literals count as one literal, and so do lists of rows of them: VALUES (1, 2), (3, 4) is VALUES (5).
+    """
+    out: list[str] = []
+    for piece in _pieces(sql, tokenize(sql)):
+        if piece != _ANY:
+            out.append(piece)
+            if out[-7:] == ["(", _ANY, ")", ",", "(", _ANY, ")"]:
+                del out[-4:]
+            continue
+        for signs in (".", "+-"):
+            if out and out[-1] in signs and (len(out) == 1 or not _is_operand(out[-2])):
+                out.pop()
+        if out[-2:] == [_ANY, ","] and out[-3:-2] in (["("], ["values"]):
+            out.pop()
+        elif out[-1:] != [_ANY]:
+            out.append(_ANY)
+    text = ""
+    for piece in out:  # releases of the tokenizer differ in which signs they join
+        text += f" {piece}" if _is_word(text[-1:]) and _is_word(piece[:1]) else piece
+    return text
+
+
+def names_no_table(query: str) -> bool:
+    """Whether a query certainly reads no table, as VALUES does."""
+    return not any(w.keyword in _READING for w in tokenize(query))
+
+
+def read_names(found: Sequence[Token]) -> set[str]:
+    """Names of one part where a statement reads tables, in lower case; it may name columns of USING too."""
+    names: set[str] = set()
+    reads = [False]
+    for index, word in enumerate(found):
+        before = found[index - 1].keyword if index else ""
+        begins = reads[-1] and (before in _READING or before in (",", "("))
+        if word.keyword == "(":
+            reads.append(begins)
+        elif word.keyword == ")":
+            reads = reads[:-1] or [False]
+        elif word.keyword in _READING:
+            reads[-1] = True
+        elif word.keyword in _READ:
+            reads[-1] = False
+        elif begins and word.is_name and (index + 1 == len(found) or found[index + 1].keyword != "."):
+            names.add(word.text.lower())
+    return names
+
+
+def _pieces(sql: str, found: Sequence[Token]) -> Iterator[str]:
+    """The tokens of a statement in lower case, literals and parameters as `?`."""
+    skipped = -1
+    for index, word in enumerate(found):
+        before = found[index - 1].keyword if index else ""
+        following = found[index + 1] if index + 1 < len(found) else None
+        if index == skipped or (word.keyword == ";" and following is None):
+            continue
+        if _is_literal(sql, word, before):
+            yield _ANY
+        elif word.keyword == ":" and following is not None and following.start == word.end and following.is_name:
+            skipped = index + 1
+            yield _ANY
+        else:
+            yield word.text.lower()
+
+
+def _is_literal(sql: str, word: Token, before: str) -> bool:
+    if word.is_text or word.is_number or word.keyword == _ANY:
+        return True
+    if word.keyword in _CONSTANTS:
+        return before not in ("IS", "NOT", ".")
+    written = sql[word.start : word.end]
+    return not word.is_quoted and (written[:1].isdigit() or written[1:2] in ("'", '"'))  # 0x1F, X'1F'
+
+
+def _is_operand(piece: str) -> bool:
+    """Whether a + or - after it is an operator and not a sign."""
+    return piece in (")", "]", _ANY) or (_is_word(piece[-1:]) and piece.upper() not in _BEFORE_A_SIGN)
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _verb(found: Sequence[Token]) -> str:
+    keywords = [found[i].keyword for i in outside_brackets(found)]
+    at = next((i for i, keyword in enumerate(keywords) if keyword in _VERBS), None)
+    if at is None:
+        return "write"
+    return "overwrite" if keywords[at : at + 2] == ["INSERT", "OVERWRITE"] else keywords[at].lower()
+
+
+def _names_a_view(session: Session, sql: str) -> bool:
+    """Whether a statement reads a temporary view, whose sources are unknown."""
+    names = read_names(tokenize(sql))
+    # Listing tables makes Spark create its warehouse directory, so it is done only when there may be a view.
+    return bool(names) and any(t.isTemporary and t.name.lower() in names for t in session.spark.catalog.listTables())

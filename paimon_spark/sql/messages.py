@@ -1,0 +1,44 @@
+"""Replace Python arguments in messages of Catalog and Table by SQL clauses.
+
+The phrases must occur in the messages: tests/unit/sql/test_messages.py looks for each in the sources.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from paimon_spark.errors import PaimonError
+
+_BOTH: Final = (
+    ("doctor(repair=True)", "CALL sys.doctor(table => …, repair => true)"),
+    ("; give text such as '7 d' or a timedelta", "; give text such as '7 d'"),
+    ("or set write.merge-schema=true to add", "or SET spark.paimon.write.merge-schema=true to add"),
+)
+_CALL: Final = (
+    *_BOTH,
+    ("or ignore_if_exists=True", "or ignoreIfExists => 'true'"),
+    ("backup=True", "backup => true"),
+    ("but snapshot_id is", "but snapshot is"),
+)
+_STATEMENT: Final = (
+    *_BOTH,
+    ("or create it with ignore_if_exists=True", "or use CREATE TABLE IF NOT EXISTS"),
+    ("create it with ignore_if_exists=True", "use CREATE DATABASE IF NOT EXISTS"),
+    ("or ignore_if_exists=True", "or use CREATE BRANCH IF NOT EXISTS"),
+    ("or give cascade=True", "or use DROP DATABASE … CASCADE"),
+    ("replace_tag moves it, delete_tag deletes it", "CREATE OR REPLACE TAG moves it, DELETE TAG deletes it"),
+    ("; leave partitions and where out", ""),
+)
+
+
+def in_sql(text: str, *, is_call: bool) -> str:
+    """A message with SQL clauses in place of Python arguments: named arguments for a CALL, else statements."""
+    for python, sql in _CALL if is_call else _STATEMENT:
+        text = text.replace(python, sql)
+    return text
+
+
+def reword(error: PaimonError, *, is_call: bool) -> None:
+    """Replace Python arguments in the message of an error."""
+    error.message = in_sql(error.message, is_call=is_call)
+    error.args = (error.message,)

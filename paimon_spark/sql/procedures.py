@@ -1,0 +1,263 @@
+"""CALL: read the statement, bind its arguments to a procedure, and run it.
+
+Binding and running work without Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, ProcedureNotFoundError, SqlSyntaxError
+from paimon_spark.operations import PROCEDURES
+from paimon_spark.operations.operation import Argument, Operation, Request, Type
+from paimon_spark.operations.refused import refusal
+from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.literals import evaluate
+from paimon_spark.sql.messages import in_sql
+from paimon_spark.sql.names import CATALOG, CallContext
+from paimon_spark.sql.statement import Statement
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from paimon_spark.api.catalog import Catalog
+    from paimon_spark.api.table import Table
+    from paimon_spark.sql.session import Session
+
+_DATABASE: Final = "sys"
+_QUALIFIERS: Final = ((_DATABASE,), (CATALOG, _DATABASE))
+_BITS: Final = {Type.BIGINT: 63, Type.INT: 31}
+_BOOLEANS: Final = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Statement):
+    """`CALL [paimon.]sys.<name>(<arguments>)`: texts of arguments without names, then names and texts of the others."""
+
+    name: str
+    positional: tuple[str, ...]
+    named: tuple[tuple[str, str], ...]
+
+
+def read_call(cursor: Cursor) -> Call | None:
+    """Read a call of one of Paimon's procedures; None for one of another catalog. Raises SqlSyntaxError."""
+    *place, name = cursor.name("the name of a procedure")
+    if not place and name.lower() in PROCEDURES:
+        raise SqlSyntaxError(f"procedures are in the database sys: write CALL sys.{name}(…)", sql=cursor.sql)
+    if tuple(p.lower() for p in place) not in _QUALIFIERS:
+        return None
+    positional: list[str] = []
+    named: list[tuple[str, str]] = []
+
+    def read() -> None:
+        argument = _read_argument_name(cursor)
+        if argument is None and named:
+            cursor.fail("name => value, as arguments without names come first")
+        text = cursor.until(",") or cursor.fail("an argument" if argument is None else "a value")
+        if argument is None:
+            positional.append(text)
+        else:
+            named.append((argument, text))
+
+    if not cursor.take("(", ")"):
+        cursor.parenthesised_list(read)
+    return Call(cursor.sql, name, tuple(positional), tuple(named))
+
+
+def _read_argument_name(cursor: Cursor) -> str | None:
+    """Read `name =>`; None, and nothing read, when no name comes next."""
+    following = cursor.tokens[cursor.index + 1 : cursor.index + 2]
+    if not following or following[0].keyword != "=>":
+        return None
+    name = cursor.identifier("the name of an argument")
+    cursor.expect("=>")
+    return name
+
+
+def run_call(session: Session, statement: Call) -> DataFrame:
+    """Run the procedure, and return its rows. Raises as `call`."""
+    find_procedure(statement.name)  # an unknown name is reported before the arguments are evaluated
+    values = evaluate(session, [*statement.positional, *(text for _, text in statement.named)])
+    count = len(statement.positional)
+    names = [name for name, _ in statement.named]
+    returned = call(session, statement.name, values[:count], list(zip(names, values[count:], strict=True)))
+    return session.rows(returned.columns, returned.rows)
+
+
+class Returned(NamedTuple):
+    """What a procedure returned; `columns` is DDL."""
+
+    columns: str
+    rows: tuple[tuple[Any, ...], ...]
+
+
+def find_procedure(name: str) -> tuple[Operation, ...]:
+    """The forms of the procedure called `name`, in any case.
+
+    Raises ProcedureNotFoundError: there is none; the nearest names are offered.
+    """
+    found = PROCEDURES.get(name.lower())
+    if found is None:
+        supported = sorted(known for known, forms in PROCEDURES.items() if not forms[0].instead)
+        raise ProcedureNotFoundError(
+            f"there is no procedure sys.{name}{did_you_mean(name.lower(), PROCEDURES)}; there are "
+            f"{', '.join(supported)}",
+            procedure=name,
+        )
+    return found
+
+
+def call(
+    where: Session | Catalog | CallContext,
+    name: str,
+    positional: Sequence[object] = (),
+    named: Mapping[str, object] | Sequence[tuple[str, object]] = (),
+) -> Returned:
+    """Call a procedure, whose name is in any case, on tables of a catalog or session.
+
+    Names of arguments may be in any case, with and without underscores; those without names are in the order of the
+    parameters. Raises as `find_procedure` and as the method of Table or Catalog that does it.
+
+    Raises:
+        InvalidInputError: the arguments are wrong; the message has the signature.
+        UnsupportedFeatureError: it cannot be done here; the message says what to do instead.
+    """
+    forms, name = find_procedure(name), name.lower()
+    if forms[0].instead:
+        raise refusal(f"sys.{name}", forms[0].instead)
+    form, values = _bind(name, forms, positional, list(named.items() if isinstance(named, Mapping) else named))
+    request = _CallRequest(CallContext.of(where), values, f"sys.{name}")
+    return Returned(form.result, tuple(tuple(row) for row in form.rows(request, form.run(request))))
+
+
+class _CallRequest(Request):
+    """A call of a procedure: tables are found as a session, or a catalog alone, finds them."""
+
+    is_call = True
+
+    def __init__(self, place: CallContext, values: Mapping[str, Any], caller: str) -> None:
+        super().__init__(values, caller, dry_run=bool(values.get("dry_run")))
+        self.place = place
+
+    def catalog(self, *, may_create: bool = False) -> Catalog:
+        return self.place.catalog
+
+    def table(self, text: str | None = None) -> Table:
+        return self.place.table(self["table"] if text is None else text, self.caller, self._options())
+
+    def table_name(self, text: str) -> str:
+        return str(self.place.table_name(text.strip(), self.caller))
+
+    @property
+    def table_text(self) -> str:
+        return str(self["table"])
+
+    def reworded(self, message: str) -> str:
+        return in_sql(message, is_call=True)
+
+    def _options(self) -> dict[str, str]:
+        """Argument `options`, which is written `key=value,key=value`."""
+        text, out = self["options"], dict[str, str]()
+        for pair in () if text is None else text.split(","):
+            key, sign, value = pair.partition("=")
+            if not sign or not key.strip():
+                raise InvalidOptionError(
+                    f"{self.caller}: options = {text!r}: expected key=value pairs with commas between",
+                    option="options",
+                )
+            out[key.strip()] = value.strip()
+        return out
+
+
+def _bind(
+    name: str, forms: Sequence[Operation], positional: Sequence[object], named: Sequence[tuple[str, object]]
+) -> tuple[Operation, dict[str, Any]]:
+    """The form of the procedure that is called, and the values of its arguments.
+
+    Raises InvalidInputError: an argument is unknown, given twice, missing or of another type.
+    """
+    form = _form(forms, len(positional), {_key(name) for name, _ in named})
+    by_key = {_key(p.name): p for p in form.parameters}
+    in_order = _in_order(form)
+
+    def wrong(what: str) -> InvalidInputError:
+        return InvalidInputError(f"sys.{name} {what}; it is {form.signature(name)}", procedure=name)
+
+    if len(positional) > len(in_order):
+        raise wrong(f"takes at most {len(in_order)} arguments without names, found {len(positional)}")
+    given: list[tuple[Argument, object]] = list(zip(in_order, positional, strict=False))
+    for text, value in named:
+        parameter = by_key.get(_key(text))
+        if parameter is None:
+            raise wrong(f"has no parameter {text!r}{did_you_mean(text, [p.name for p in form.parameters])}")
+        if any(p is parameter for p, _ in given):
+            raise wrong(f"is given {parameter.name} twice")
+        given.append((parameter, value))
+    values = form.defaults
+    for p, value in given:
+        converted = None if value is None else _converted(p.type, value)
+        if value is not None and converted is None:
+            raise wrong(f"takes {p.name} as {p.type.value}, found {value!r}")
+        if converted is not None and (p.required or str(converted).strip()):  # a blank text is as good as none
+            values[p.name] = converted
+    for p in form.parameters:
+        if p.required and values[p.name] in (None, "", []):
+            raise wrong(f"needs {p.name}")
+    return form, values
+
+
+def _form(forms: Sequence[Operation], positional: int, named: set[str]) -> Operation:
+    """The first form that has all that is given; else the first one, whose signature messages show."""
+    for form in forms:
+        if positional <= len(_in_order(form)) and named <= {_key(p.name) for p in form.parameters}:
+            return form
+    return forms[0]
+
+
+def _in_order(form: Operation) -> list[Argument]:
+    """What arguments without names are for: not for our own additions, whose places may become Paimon's."""
+    return [p for p in form.parameters if not p.is_own]
+
+
+def _key(name: str) -> str:
+    """Names are the same in any case, and with or without underscores: ignoreIfExists is ignore_if_exists."""
+    return name.replace("_", "").lower()
+
+
+def _converted(kind: Type, value: object) -> Any:
+    """The value as this type; None when it is of another."""
+    match kind:
+        case Type.STRING:
+            return _text(value)
+        case Type.BOOLEAN:
+            return value if isinstance(value, bool) else _BOOLEANS.get(str(value).strip().lower())
+        case Type.MAP:
+            return {str(k): str(v) for k, v in value.items()} if isinstance(value, Mapping) else None
+        case _:
+            return _whole(value, _BITS[kind])
+
+
+def _text(value: object) -> str | None:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str() | int() | float() | Decimal() | date():
+            return str(value)
+    return None
+
+
+def _whole(value: object, bits: int) -> int | None:
+    if isinstance(value, str | Decimal):
+        try:
+            number = Decimal(value)
+        except ArithmeticError:
+            return None
+        value = int(number) if number.is_finite() and number == number.to_integral_value() else None
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if -(1 << bits) <= value < 1 << bits else None

@@ -1,0 +1,148 @@
+"""Rewrite a query: DataFrames in place of Paimon tables, values in place of `sys.max_pt`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from sqlglot import exp
+
+from paimon_spark.predicate.ast import literal_text
+from paimon_spark.sql.functions import scalar_of_call
+from paimon_spark.sql.names import CATALOG
+from paimon_spark.sql.queries.columns import select_of, stars
+from paimon_spark.sql.queries.parse import ParsedQuery, Tree
+from paimon_spark.sql.queries.references import Reference, ancestors
+from paimon_spark.sql.session import Session
+from paimon_spark.sql.tokens import Edit, edited, matching_bracket, tokenize
+from paimon_spark.types import quoted
+
+_DATABASE: Final = "SYS"
+
+
+def replaced(
+    parsed: ParsedQuery,
+    references: Sequence[Reference],
+    metadata: Mapping[Reference, Collection[str]],
+    begin: int = 0,
+) -> str:
+    """The query from position `begin` on, with `{p0}`, `{p1}` … in place of the references.
+
+    `metadata` has, by reference, the columns that a `*` must not include.
+    """
+    aliases = _aliases(references)
+    edits = [e for n, r in enumerate(references) for e in _places(parsed, r, n, aliases[r])]
+    edits += _columns(parsed, references, aliases)
+    edits += _hidden(references, aliases, metadata)
+    taken = [(e.start, e.end) for e in edits if e.end > e.start]
+    edits += [Edit(d.start, d.end, quoted(d.text)) for d in parsed.dollars if not _is_in(d.start, taken)]
+    sql = parsed.sql
+    braces = [Edit(i, i + 1, c * 2) for i, c in enumerate(sql) if c in "{}" and not _is_in(i, taken)]
+    whole = [e._replace(start=e.start - begin, end=e.end - begin) for e in (*edits, *braces) if e.start >= begin]
+    return edited(sql[begin:], whole)
+
+
+def _aliases(references: Sequence[Reference]) -> dict[Reference, str]:
+    """The alias of each reference: its name, with the database when two in one FROM have the same name."""
+    out: dict[Reference, str] = {}
+    for reference in references:
+        name, select = reference.visible, select_of(reference.node)
+        others = [
+            r for r in references
+            if r is not reference and not r.alias and r.function is None and select is not None
+            and select_of(r.node) is select and r.visible == name and r.name != reference.name
+        ]  # fmt: skip
+        is_bare = not reference.alias and reference.function is None
+        out[reference] = f"{reference.name.database}.{name}" if is_bare and others else name
+    return out
+
+
+def _places(parsed: ParsedQuery, reference: Reference, number: int, alias: str) -> list[Edit]:
+    """The DataFrame in place of the name, and an alias if there was none."""
+    frame = f"{{p{number}}}"
+    before = [w for w in parsed.tokens if w.end <= reference.start]
+    if before and before[-1].start in parsed.tables:
+        return [Edit(before[-1].start, reference.cut_end, f"SELECT * FROM {frame} AS {quoted(alias)}")]  # noqa: S608 - text of Spark's
+    if reference.alias:
+        return [Edit(reference.start, reference.cut_end, frame)]
+    called = f" AS {quoted(alias)}"
+    if reference.sample is None:
+        return [Edit(reference.start, reference.cut_end, frame + called)]
+    return [Edit(reference.start, reference.cut_end, frame), Edit(reference.sample[1], reference.sample[1], called)]
+
+
+def _columns(parsed: ParsedQuery, references: Sequence[Reference], aliases: Mapping[Reference, str]) -> list[Edit]:
+    """Columns qualified with the database: `db.t.a` becomes `t.a`."""
+    found: dict[int, Edit] = {}
+    bare = [r for r in references if not r.alias and r.function is None]
+    if not bare:
+        return []
+    for tree in parsed.trees or ():
+        for column in tree.find_all(exp.Column):
+            parts = [p for p in column.parts if isinstance(p, exp.Identifier)]
+            named = [parsed.name_at(p).lower() for p in parts]
+            if len(parts) < 2 or any("start" not in p.meta for p in parts):
+                continue
+            length, owner = _owner(column, named, bare)
+            if owner is not None:
+                start, end = parts[0].meta["start"], parts[length - 1].meta["end"] + 1
+                found[start] = Edit(start, end, quoted(aliases[owner]))
+    return list(found.values())
+
+
+def _owner(column: Tree, named: Sequence[str], bare: Sequence[Reference]) -> tuple[int, Reference | None]:
+    """The innermost table whose qualified name is the prefix of a column, and the length of that prefix."""
+    around = [a for a in ancestors(column) if isinstance(a, exp.Select)]
+    for select in (*around, None):
+        for reference in bare:
+            if select_of(reference.node) is not select:
+                continue
+            name = [reference.name.database.lower(), reference.name.last_part.lower()]
+            for prefix in ([CATALOG, *name], name):
+                rest = len(named) > len(prefix) or isinstance(column.this, exp.Star)
+                if list(named[: len(prefix)]) == prefix and rest:
+                    return len(prefix), reference
+    return 0, None
+
+
+def _hidden(
+    references: Sequence[Reference], aliases: Mapping[Reference, str], metadata: Mapping[Reference, Collection[str]]
+) -> list[Edit]:
+    """EXCEPT behind a `*` for columns that it must not include."""
+    hidden: dict[int, list[str]] = {}
+    for reference, columns in metadata.items():
+        for star in stars_without_list(reference) if columns else ():
+            place = star.meta["end"] + 1
+            prefix = "" if isinstance(star.parent, exp.Column) else quoted(aliases[reference]) + "."
+            hidden.setdefault(place, []).extend(prefix + quoted(c) for c in columns)
+    return [Edit(place, place, f" EXCEPT ({', '.join(names)})") for place, names in hidden.items()]
+
+
+def stars_without_list(reference: Reference) -> tuple[Tree, ...]:
+    """The `*` that include columns of a reference and have no EXCEPT of their own."""
+    return tuple(s for s in stars(reference) if not s.args.get("except_") and "end" in s.meta)
+
+
+def _is_in(place: int, taken: Sequence[tuple[int, int]]) -> bool:
+    return any(start <= place < end for start, end in taken)
+
+
+def with_scalars(session: Session, sql: str) -> str:
+    """The query with values in place of Paimon's scalar functions. Raises as `scalar_of_call`."""
+    if "sys" not in sql.lower():
+        return sql
+    edits: list[Edit] = []
+    found = tokenize(sql)
+    for i, word in enumerate(found[:-3]):
+        called = found[i + 2]
+        if word.text.upper() != _DATABASE or word.is_text or found[i + 1].keyword != "." or not called.is_name:
+            continue
+        if found[i + 3].keyword != "(" or (edits and word.start < edits[-1].end):
+            continue
+        end = matching_bracket(found, i + 3)
+        if end is None or found[0].keyword == "CALL":
+            return sql  # Spark reports brackets that do not end
+        value = scalar_of_call(session, called.text, sql[found[i + 3].end : found[end].start])
+        start = found[i - 2].start if i >= 2 and found[i - 1].keyword == "." else word.start
+        edits.append(Edit(start, found[end].end, literal_text(value)))
+    return edited(sql, edits)

@@ -1,1 +1,0 @@
-"""CREATE, REPLACE, ALTER, DROP of tables and databases."""

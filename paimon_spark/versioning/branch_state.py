@@ -1,0 +1,266 @@
+"""BranchState: the refs in a branch's directory, and the steps that write them.
+
+The texts of files are kept as they were read, so that a copy has the same bytes, whichever engine wrote it.
+
+Readers find the head by the hint LATEST, which they believe when no snapshot follows the one it names, else by listing.
+Whoever reads while `replace_state` runs finds the old head or the new one after every step, and the schema of the rows
+found; other files may be of either.
+
+Source of the readers' rule: Java `utils/HintFileUtils`, `schema/SchemaManager`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from paimon_spark.format.metadata_files.snapshot import Snapshot, decode, encode
+from paimon_spark.maintenance.consumers import CONSUMER_PREFIX
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import Delete, Put, PutNew, Step
+from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SCHEMA_PREFIX, Layout
+from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, list_schema_ids
+from paimon_spark.metadata.small_files import read_existing
+from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_ids
+from paimon_spark.metadata.tags import tag_names
+from paimon_spark.storage.store import Store
+
+_GONE = encode_handover(Handover(None)).decode()
+K = TypeVar("K", int, str)
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A snapshot, changelog or tag file: its text, and the snapshot in it."""
+
+    text: str
+    snapshot: Snapshot
+
+    @property
+    def id(self) -> int:
+        return self.snapshot.id
+
+    @property
+    def sha256(self) -> str:
+        """Of the file's bytes, in hex."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class BranchState:
+    """The refs in one branch's directory.
+
+    Attributes:
+        directory: the branch whose directory it is, `main` for the table's own.
+        snapshots, changelogs: by id.
+        tags: by name, guards and savepoints included.
+        schemas: text by id.
+        consumers: text by name.
+    """
+
+    directory: str
+    snapshots: Mapping[int, Ref] = field(default_factory=dict)
+    tags: Mapping[str, Ref] = field(default_factory=dict)
+    changelogs: Mapping[int, Ref] = field(default_factory=dict)
+    schemas: Mapping[int, str] = field(default_factory=dict)
+    consumers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def head(self) -> int:
+        """Id of the newest snapshot; 0 when there is none."""
+        return max(self.snapshots, default=0)
+
+    @property
+    def known(self) -> dict[int, Ref]:
+        """By id, the file of each snapshot: its own, or a tag of it when it has expired."""
+        found = {ref.id: ref for ref in self.tags.values()}
+        return {**found, **self.snapshots}
+
+
+def read_branch_state(handle: TableHandle) -> BranchState:
+    """The refs in the directory of the handle's branch. Five listings, and concurrent small reads.
+
+    Files that are deleted meanwhile are left out.
+    """
+    store, layout = handle.store, handle.layout
+    consumers = [
+        info.name.removeprefix(CONSUMER_PREFIX)
+        for info in store.list(layout.consumer_dir)
+        if info.name.startswith(CONSUMER_PREFIX) and not info.is_directory
+    ]
+    return BranchState(
+        layout.directory_branch,
+        _refs(store, {i: layout.snapshot_path(i) for i in list_snapshot_ids(handle)}),
+        _refs(store, {name: layout.tag_path(name) for name in tag_names(handle)}),
+        _refs(store, {i: layout.changelog_path(i) for i in list_changelog_ids(handle)}),
+        _texts(store, {i: layout.schema_path(i) for i in list_schema_ids(store, layout)}),
+        _texts(store, {name: f"{layout.consumer_dir}/{CONSUMER_PREFIX}{name}" for name in consumers}),
+    )
+
+
+def snapshot_of_tag(snapshot: Snapshot) -> Ref:
+    """The snapshot file of an expired snapshot, from a tag of it: without its changelog, which has expired."""
+    without_changelog = replace(
+        snapshot, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None
+    )
+    return Ref(encode(without_changelog).decode(), without_changelog)
+
+
+def _refs(store: Store, paths: Mapping[K, str]) -> dict[K, Ref]:
+    return {key: Ref(text, decode(text.encode(), paths[key])) for key, text in _texts(store, paths).items()}
+
+
+def _texts(store: Store, paths: Mapping[K, str]) -> dict[K, str]:
+    keys = {path: key for key, path in paths.items()}
+    return {keys[path]: data.decode() for path, data in read_existing(store, list(keys))}
+
+
+V = TypeVar("V", str, Ref)
+
+_ROOT = "/table"
+STAGING_PREFIX = ".merge-"
+"""Prefix of the directories below `branch/` that hold a new main while main's own directory is replaced."""
+
+
+def layout_of(directory: str) -> Layout:
+    """The layout of a branch's directory in a table at `_ROOT`."""
+    return Layout(_ROOT, MAIN, None if directory == MAIN else directory)
+
+
+def relative(path: str) -> str:
+    """A path of `layout_of`, relative to the table's directory."""
+    return path.removeprefix(_ROOT + "/")
+
+
+def directory_path(directory: str) -> str:
+    """The directory of a branch, relative to the table's."""
+    return relative(layout_of(directory).branch_root)
+
+
+def snapshot_path(directory: str, snapshot_id: int) -> str:
+    """A snapshot file, relative to the table's directory."""
+    return relative(layout_of(directory).snapshot_path(snapshot_id))
+
+
+def tag_path(directory: str, name: str) -> str:
+    """A tag file, relative to the table's directory."""
+    return relative(layout_of(directory).tag_path(name))
+
+
+def schema_path(directory: str, schema_id: int) -> str:
+    """A schema file, relative to the table's directory."""
+    return relative(layout_of(directory).schema_path(schema_id))
+
+
+def changelog_path(directory: str, snapshot_id: int) -> str:
+    """A long-lived changelog file, relative to the table's directory."""
+    return relative(layout_of(directory).changelog_path(snapshot_id))
+
+
+def latest_path(directory: str) -> str:
+    """The hint that names a branch's head, relative to the table's directory."""
+    return f"{relative(layout_of(directory).snapshot_dir)}/{LATEST}"
+
+
+def main_branch_path() -> str:
+    """The file `MAIN-BRANCH`, relative to the table's directory."""
+    return relative(layout_of(MAIN).main_branch_file)
+
+
+def create_state(state: BranchState) -> tuple[Put | Delete, ...]:
+    """Write the state into an empty directory. The schemas come last, as with them the branch becomes visible."""
+    directory = state.directory
+    consumers = relative(layout_of(directory).consumer_dir)
+    return (
+        *(Put(changelog_path(directory, i), ref.text) for i, ref in sorted(state.changelogs.items())),
+        *(Put(snapshot_path(directory, i), ref.text) for i, ref in sorted(state.snapshots.items())),
+        *(Put(tag_path(directory, name), ref.text) for name, ref in sorted(state.tags.items())),
+        *_hints(relative(layout_of(directory).changelog_dir), state.changelogs),
+        *_hints(relative(layout_of(directory).snapshot_dir), state.snapshots),
+        *(Put(f"{consumers}/consumer-{name}", text) for name, text in sorted(state.consumers.items())),
+        *publish_schemas(directory, relative(layout_of(directory).schema_dir), state.schemas),
+    )
+
+
+def publish_schemas(branch: str, schema_dir: str, schemas: Mapping[int, str]) -> tuple[Put | Delete, ...]:
+    """Make a branch visible, with the last of its schemas.
+
+    `schema_dir`: of the branch, relative to the table's directory.
+    """
+    puts = [Put(f"{schema_dir}/{SCHEMA_PREFIX}{i}", text) for i, text in sorted(schemas.items())]
+    if len(puts) < 2:
+        return tuple(puts)
+    path = f"{schema_dir}/{HANDOVER}"
+    return (Put(path, encode_handover(Handover(branch, frozenset(schemas))).decode()), *puts, Delete(path))
+
+
+def withdraw_schemas(schema_dir: str, ids: Collection[int]) -> tuple[Step, ...]:
+    """Make a branch invisible with the first step, and delete its schemas."""
+    hidden = [Put(f"{schema_dir}/{HANDOVER}", _GONE)] if len(ids) > 1 else []
+    return (*hidden, *(Delete(f"{schema_dir}/{SCHEMA_PREFIX}{i}") for i in sorted(ids)))
+
+
+def replace_state(old: BranchState, new: BranchState, late: str | None = None) -> tuple[Step, ...]:
+    """Replace `old` by `new` in the directory of `old`. Its consumers stay as they are.
+
+    `late`: the branch to whose directory the snapshots are moved that other engines commit to `old` meanwhile and whose
+    ids `new` takes; None when they may be deleted.
+    """
+    directory = old.directory
+    return (
+        *(Put(schema_path(directory, i), text) for i, text in _changed(old.schemas, new.schemas)),
+        *(Put(tag_path(directory, name), ref.text) for name, ref in _changed(old.tags, new.tags)),
+        *(Put(changelog_path(directory, i), ref.text) for i, ref in _changed(old.changelogs, new.changelogs)),
+        *_snapshots_over(old, new, late),
+        *(Delete(tag_path(directory, name)) for name in sorted(old.tags.keys() - new.tags.keys())),
+        *_changelogs_gone(old, new),
+        *(Delete(schema_path(directory, i)) for i in sorted(old.schemas.keys() - new.schemas.keys(), reverse=True)),
+    )
+
+
+def delete_snapshot(state: BranchState, snapshot_id: int) -> Delete:
+    """Delete a snapshot of the state, but no other snapshot that was given its id since."""
+    return Delete(snapshot_path(state.directory, snapshot_id), state.snapshots[snapshot_id].sha256)
+
+
+def _snapshots_over(old: BranchState, new: BranchState, late: str | None) -> Iterator[Step]:
+    directory = old.directory
+    hints = relative(layout_of(directory).snapshot_dir)
+    changed = {i: ref.text for i, ref in _changed(old.snapshots, new.snapshots)}
+    gone = sorted(old.snapshots.keys() - new.snapshots.keys())
+    head, before = new.head, old.head
+    # Newest first: the id after the old head comes last, and only then readers stop believing the hint.
+    order = sorted(changed, reverse=True) if head > before else sorted(changed)
+    for i in order:
+        path = snapshot_path(directory, i)
+        is_free = late is not None and i > before
+        yield PutNew(path, changed[i], snapshot_path(str(late), i)) if is_free else Put(path, changed[i])
+    # Between the heads oldest first, the old head after the hint: readers of either hint find its snapshot.
+    yield from (delete_snapshot(old, i) for i in gone if head < i < before)
+    yield Put(f"{hints}/{LATEST}", str(head))
+    yield from (delete_snapshot(old, i) for i in gone if i == before)
+    yield from (delete_snapshot(old, i) for i in gone if i < head)
+    yield Put(f"{hints}/{EARLIEST}", str(min(new.snapshots)))
+
+
+def _changelogs_gone(old: BranchState, new: BranchState) -> Iterator[Step]:
+    gone = sorted(old.changelogs.keys() - new.changelogs.keys())
+    hints = relative(layout_of(old.directory).changelog_dir)
+    if new.changelogs:
+        yield from _hints(hints, new.changelogs)
+    elif gone:
+        yield from (Delete(f"{hints}/{name}") for name in (LATEST, EARLIEST))
+    yield from (Delete(changelog_path(old.directory, i)) for i in gone)
+
+
+def _hints(directory: str, refs: Mapping[int, Ref]) -> Iterator[Put]:
+    if refs:
+        yield Put(f"{directory}/{EARLIEST}", str(min(refs)))
+        yield Put(f"{directory}/{LATEST}", str(max(refs)))
+
+
+def _changed(old: Mapping[K, V], new: Mapping[K, V]) -> list[tuple[K, V]]:
+    """The entries of `new` that `old` lacks or has with another value, by key."""
+    return [(key, value) for key, value in sorted(new.items()) if old.get(key) != value]

@@ -1,0 +1,341 @@
+"""Compute a Diff of two versions from metadata: files, deletion vectors, columns, options.
+
+Manifests that both snapshots list are not read. Files are the same when partition, bucket, name and path are equal; a
+file that compaction only moved to another level is the same file. Columns are matched by field id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.engine.scan.file_stats import Partitions
+from paimon_spark.errors import FileMissingError
+from paimon_spark.format import binary_row
+from paimon_spark.format.arrays.arrow_numpy import fixed_array, scalar, take_indices, values
+from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.metadata.branches import same_snapshot
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.live_files import file_ids, live_entries
+from paimon_spark.metadata.manifests import data_manifests, read_manifests
+from paimon_spark.metadata.partition_path import value_text
+from paimon_spark.metadata.resolve import Resolved, resolve
+from paimon_spark.metadata.schemas import list_schema_ids, read_schema
+from paimon_spark.metadata.vector_files import read_vectors, vector_files
+from paimon_spark.metadata.version import text_version
+from paimon_spark.types import DataField, RowType
+from paimon_spark.versioning.diff import ColumnChange, Diff, PartitionDiff, Side
+from paimon_spark.versioning.relation import relation
+
+_TRIES: Final = 5
+"""Times versions are looked up again when their files vanish meanwhile."""
+
+
+def compare(handle: TableHandle, old: str, new: str | None) -> Diff:
+    """The differences between two versions. Reads metadata only."""
+    sides = _resolved(handle, old, new)
+    for tries_left in reversed(range(_TRIES + 1)):
+        try:
+            files = changed_files(*sides)
+        except FileMissingError:  # noqa: PERF203 - a handful of times
+            before, sides = sides, _resolved(handle, old, new)
+            if not tries_left or all(same_snapshot(a.snapshot, b.snapshot) for a, b in zip(before, sides, strict=True)):
+                raise
+        else:
+            return _diff(handle, (old, new), sides, files)
+    raise AssertionError
+
+
+def _resolved(handle: TableHandle, old: str, new: str | None) -> tuple[Resolved, Resolved]:
+    return resolve(handle, text_version(old)), resolve(handle, None if new is None else text_version(new))
+
+
+def _diff(
+    handle: TableHandle, asked: tuple[str, str | None], sides: tuple[Resolved, Resolved], files: pa.Table
+) -> Diff:
+    old, new = sides
+    related = relation(old.handle, old.snapshot, new.handle, new.snapshot)
+    partitions = _partitions(new.handle, files)
+    before, after = old.handle.schema, new.handle.schema
+    columns = changed_columns(before, after, _shared_field_id(old.handle, new.handle)) if before != after else ()
+    keys = sorted(before.options.keys() | after.options.keys())
+    options = {k: (before.options.get(k), after.options.get(k)) for k in keys}
+    return Diff(
+        table=handle.name,
+        old=_side(asked[0], old),
+        new=_side(new.handle.branch if asked[1] is None else asked[1], new),
+        **{f.name: sum(getattr(p, f.name) for p in partitions) for f in fields(PartitionDiff) if f.name != "partition"},
+        partitions=partitions,
+        columns=columns,
+        options={k: pair for k, pair in options.items() if pair[0] != pair[1]},
+        common_snapshot_id=related.common,
+        ahead=related.ahead,
+        behind=related.behind,
+        files=files,
+    )
+
+
+def _side(version: str, found: Resolved) -> Side:
+    s = found.snapshot
+    return Side(
+        version,
+        found.label,
+        found.handle.branch,
+        None if s is None else s.id,
+        None if s is None else s.time_ms,
+        found.handle.schema.id,
+        0 if s is None else s.total_record_count,
+    )
+
+
+def _partitions(handle: TableHandle, files: pa.Table) -> tuple[PartitionDiff, ...]:
+    """The sums of each partition that has files in the list."""
+    if len(files) == 0:
+        return ()
+    whole = files.combine_chunks()
+    found = Partitions(handle, whole.column("partition").chunk(0))
+    changes = whole.column("change").to_numpy(zero_copy_only=False)
+    rows, sizes, deleted = (values(whole.column(n).chunk(0)) for n in ("row_count", "file_size", "deleted_rows"))
+    count = len(found.rows)
+
+    def total(mask: np.ndarray, amounts: np.ndarray | None = None) -> list[int]:
+        weights = np.ones(len(whole), np.int64) if amounts is None else amounts
+        out = np.zeros(count, np.int64)
+        np.add.at(out, found.codes[mask], weights[mask])
+        return [int(v) for v in out]
+
+    added, removed, changed = (changes == c for c in (ADDED, REMOVED, CHANGED))
+    sums = zip(
+        total(added), total(removed), total(added, sizes), total(removed, sizes), total(added, rows),
+        total(removed, rows), total(changed), total(changed, np.maximum(deleted, 0)),
+        total(changed, np.maximum(-deleted, 0)), strict=True,
+    )  # fmt: skip
+    made = [PartitionDiff(_texts(handle, row), *each) for row, each in zip(found.row_bytes, sums, strict=True)]
+    return tuple(sorted(made, key=lambda p: p.name))
+
+
+def _texts(handle: TableHandle, partition: bytes) -> Mapping[str, str | None]:
+    columns = handle.schema.partition_type
+    if not columns.fields:
+        return {}
+    decoded = binary_row.decode(partition, [f.type for f in columns], raw_timestamps=True)
+    return {
+        f.name: None if v is None else value_text(f.type, v, legacy=False)
+        for f, v in zip(columns.fields, decoded, strict=True)
+    }
+
+
+def _shared_field_id(old: TableHandle, new: TableHandle) -> int | None:
+    """The highest field id that both branches assigned before they diverged; None on one branch.
+
+    Afterwards each assigns ids of its own, so an id may mean two columns.
+    """
+    if old.layout == new.layout:
+        return None
+    ids = [set(list_schema_ids(h.store, h.layout)) for h in (old, new)]
+    shared = -1
+    for i in sorted(ids[0] & ids[1]):
+        ours, theirs = (read_schema(h.store, h.layout, i) for h in (old, new))
+        if ours != theirs:
+            break
+        shared = ours.highest_field_id
+    return shared
+
+
+def changed_columns(old: TableSchema, new: TableSchema, shared_field_id: int | None = None) -> tuple[ColumnChange, ...]:
+    """The differences, in the order of the new schema's columns, dropped ones last.
+
+    `shared_field_id`: the highest field id that both branches assigned before they diverged; above it only fields with
+    the same id and name are the same. None when one schema evolved from the other.
+    """
+    return tuple(_changes(old.row_type, new.row_type, shared_field_id, ""))
+
+
+def _changes(old: RowType, new: RowType, shared: int | None, prefix: str) -> Iterator[ColumnChange]:
+    before, after = (
+        {(f.id, "" if shared is None or f.id <= shared else f.name): f for f in side.fields} for side in (old, new)
+    )
+    both = [key for key in after if key in before]
+    moved = set(both) - set(_staying([list(before).index(key) for key in both], both))
+    for place, (key, f) in enumerate(after.items()):
+        name = prefix + f.name
+        was = before.get(key)
+        if was is None:
+            yield ColumnChange("added", name, f.id, None, str(f.type))
+            continue
+        if was.name != f.name:
+            yield ColumnChange("renamed", name, f.id, prefix + was.name, name)
+        yield from _within(was, f, shared, name)
+        if was.description != f.description:
+            yield ColumnChange("commented", name, f.id, was.description, f.description)
+        if was.default_value != f.default_value:
+            yield ColumnChange("defaulted", name, f.id, was.default_value, f.default_value)
+        if key in moved:
+            yield ColumnChange("moved", name, f.id, str(list(before).index(key) + 1), str(place + 1))
+    for key, f in before.items():
+        if key not in after:
+            yield ColumnChange("dropped", prefix + f.name, f.id, str(f.type), None)
+
+
+def _within(was: DataField, f: DataField, shared: int | None, name: str) -> Iterator[ColumnChange]:
+    if was.type == f.type:
+        return
+    if isinstance(was.type, RowType) and isinstance(f.type, RowType) and was.type.nullable == f.type.nullable:
+        yield from _changes(was.type, f.type, shared, name + ".")
+    else:
+        yield ColumnChange("retyped", name, f.id, str(was.type), str(f.type))
+
+
+def _staying(places: Sequence[int], keys: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """The longest run of fields that kept their order; the others were moved."""
+    best: list[list[int]] = []
+    for i, place in enumerate(places):
+        longest = max((chain for chain in best if places[chain[-1]] < place), key=len, default=[])
+        best.append([*longest, i])
+    return [keys[i] for i in max(best, key=len, default=[])]
+
+
+_COLUMNS: Final = ("partition", "bucket", "file_name", "level", "row_count", "file_size")
+_PLACE: Final = ("partition", "bucket", "external_path")
+ADDED, REMOVED, CHANGED = "added", "removed", "changed"
+_NAMES: Final = (ADDED, REMOVED, CHANGED)
+
+SCHEMA: Final = pa.schema(
+    [
+        ("change", pa.string()),
+        *((name, ENTRY_SCHEMA.field(name).type) for name in _COLUMNS),
+        ("deleted_rows", pa.int64()),
+    ]
+)
+"""One row for each file that differs: `change` is added, removed or changed; `partition` is BinaryRow bytes;
+`deleted_rows` is how many rows more its deletion vector deletes, 0 unless it is changed."""
+
+I64 = npt.NDArray[np.int64]
+
+
+class _Vector(NamedTuple):
+    """The position of a data file's deletion vector."""
+
+    handle: TableHandle
+    entry: IndexManifestEntry
+    range: DeletionVectorRange
+
+
+def changed_files(old: Resolved, new: Resolved) -> pa.Table:
+    """The files that differ, as `SCHEMA`: those only in `new`, only in `old`, and in both with other vectors.
+
+    No data file is opened. Files of deletion vectors are, where nothing else tells whether two are the same.
+
+    Raises FileMissingError: a manifest is gone; the snapshot may have expired meanwhile.
+    """
+    apart = _apart(old, new)
+    vectors = _changed_vectors(old, new)
+    if not vectors:
+        return apart
+    return pa.concat_tables([apart, _with_changed_vectors(new, vectors, apart)])
+
+
+def _apart(old: Resolved, new: Resolved) -> pa.Table:
+    sides = [
+        {} if v.snapshot is None else {m.file_name: m for m in data_manifests(v.handle, v.snapshot)} for v in (old, new)
+    ]
+    tables, signs = [], []
+    for (mine, others), version, sign in zip((sides, sides[::-1]), (old, new), (-1, 1), strict=True):
+        metas = [meta for name, meta in mine.items() if name not in others]
+        entries = read_manifests(version.handle, metas)
+        kinds = values(entries.column("kind").combine_chunks()) if len(entries) else np.empty(0, np.int8)
+        tables.append(entries)
+        signs.append(np.where(kinds == FileKind.DELETE, -sign, sign).astype(np.int64))
+    entries, sign_of = pa.concat_tables(tables), np.concatenate(signs)
+    ids = file_ids(entries, _PLACE)
+    # The last entry of each file, as it has the final level.
+    last = np.zeros(int(ids.max()) + 1 if len(ids) else 0, np.int64)
+    last[ids] = np.arange(len(ids))
+    net = np.zeros(len(last), np.int64)
+    np.add.at(net, ids, sign_of)
+    picked = [last[net > 0], last[net < 0]]
+    return pa.concat_tables(
+        [_rows(entries, p, change, np.zeros(len(p), np.int64)) for p, change in zip(picked, _NAMES, strict=False)]
+    )
+
+
+def _rows(entries: pa.Table, picked: I64, change: str, deleted: I64) -> pa.Table:
+    chosen = entries.select(_COLUMNS).take(take_indices(np.sort(picked)))
+    columns = [pa.repeat(scalar(change, pa.string()), len(picked)), *chosen.columns, fixed_array(deleted, pa.int64())]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def _changed_vectors(old: Resolved, new: Resolved) -> dict[tuple[bytes, int, str], int]:
+    """Data files whose vectors differ, by partition, bucket and name: how many rows more are deleted in `new`."""
+    if (old.snapshot and old.snapshot.index_manifest) == (new.snapshot and new.snapshot.index_manifest):
+        return {}
+    index = [vector_files(v.handle, v.snapshot) for v in (old, new)]
+    both = [{(e.partition, e.bucket, e.file_name) for entries in side.values() for e in entries} for side in index]
+    shared = both[0] & both[1]
+    before, after = (_vectors(v.handle, side, shared) for v, side in zip((old, new), index, strict=True))
+    out: dict[tuple[bytes, int, str], int] = {}
+    unclear: list[tuple[bytes, int, str]] = []
+    for key in before.keys() | after.keys():
+        counts = [0 if key not in side else side[key].range.cardinality for side in (before, after)]
+        if counts[0] is None or counts[1] is None or counts[0] == counts[1]:
+            unclear.append(key)
+        else:
+            out[key] = counts[1] - counts[0]
+    if unclear:
+        first, second = (_read({k: side[k] for k in unclear if k in side}) for side in (before, after))
+        nothing = np.empty(0, np.int64)
+        for key in unclear:
+            a, b = first.get(key, nothing), second.get(key, nothing)
+            if not np.array_equal(a, b):
+                out[key] = len(b) - len(a)
+    return out
+
+
+def _vectors(
+    handle: TableHandle,
+    index: Mapping[tuple[bytes, int], Iterable[IndexManifestEntry]],
+    shared: set[tuple[bytes, int, str]],
+) -> dict[tuple[bytes, int, str], _Vector]:
+    return {
+        (*place, r.data_file_name): _Vector(handle, entry, r)
+        for place, entries in index.items()
+        for entry in entries
+        if (*place, entry.file_name) not in shared
+        for r in entry.deletion_vectors or ()
+    }
+
+
+def _read(vectors: Mapping[tuple[bytes, int, str], _Vector]) -> dict[tuple[bytes, int, str], I64]:
+    by_file: dict[tuple[bytes, int, str], list[tuple[bytes, int, str]]] = {}
+    for key, vector in vectors.items():
+        by_file.setdefault((*key[:2], vector.entry.file_name), []).append(key)
+    out: dict[tuple[bytes, int, str], I64] = {}
+    for keys in by_file.values():
+        vector = vectors[keys[0]]
+        found = read_vectors(vector.handle, vector.entry, {key[2] for key in keys})
+        out.update({key: np.asarray(found[key[2]], np.int64) for key in keys})
+    return out
+
+
+def _with_changed_vectors(new: Resolved, vectors: Mapping[tuple[bytes, int, str], int], apart: pa.Table) -> pa.Table:
+    """The data files of the vectors, except files that only one side has."""
+    assert new.snapshot is not None or not vectors
+    entries = live_entries(new.handle, data_manifests(new.handle, new.snapshot)) if new.snapshot else apart.slice(0, 0)
+    names = pa.array(sorted({name for _, _, name in vectors}), pa.string())
+    chosen = np.flatnonzero(np.asarray(pc.is_in(entries.column("file_name"), value_set=names)))
+    places = entries.select(("partition", "bucket", "file_name")).take(take_indices(chosen)).to_pylist()
+    keys = [(row["partition"], row["bucket"], row["file_name"]) for row in places]
+    only_new = apart.filter(pc.equal(apart.column("change"), scalar(ADDED, pa.string())))
+    added = set(only_new.column("file_name").to_pylist())
+    pairs = [(i, vectors[key]) for i, key in zip(chosen.tolist(), keys, strict=True) if key in vectors]
+    pairs = [(i, n) for i, n in pairs if entries.column("file_name")[i].as_py() not in added]
+    picked, deleted = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
+    return _rows(entries, picked, CHANGED, deleted)

@@ -1,0 +1,167 @@
+"""Diagnose snapshots, tags and branches of a table, and repair what is safe to repair.
+
+Checks read refs, the manifest lists that they name, and one listing of each directory. Repairs are one change of the
+table, found again under its lock.
+
+Source: the dangers of PIP-14 and Paimon's branches: Java `utils/FileSystemBranchManager`, pypaimon
+`branch/filesystem_branch_manager.py`, Java `table/ExpireSnapshotsImpl`, which looks at tags of main only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from paimon_spark import progress
+from paimon_spark.errors import CorruptFileError
+from paimon_spark.maintenance.change import change_table, check_there, recover, unfinished
+from paimon_spark.maintenance.roots import all_roots
+from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
+from paimon_spark.metadata.journal.change import DeleteTree, Root, TableChange, relative_path
+from paimon_spark.metadata.layout import MAIN, Layout
+from paimon_spark.metadata.schemas import list_schema_ids, visible_schema_ids
+from paimon_spark.versioning.branch_state import STAGING_PREFIX
+from paimon_spark.versioning.damage import (
+    Case,
+    Finding,
+    Inspected,
+    Severity,
+    ambiguous_names,
+    foreign_tags,
+    missing_files,
+    missing_schemas,
+    other_schemas,
+    splices,
+    stale_guards,
+    stale_hints,
+    unprotected_bases,
+)
+
+_Look = Callable[[Inspected, TableHandle], Iterator[Case]]
+_LOOKS: Final[tuple[_Look, ...]] = (
+    unprotected_bases,
+    stale_guards,
+    splices,
+    missing_schemas,
+    other_schemas,
+    stale_hints,
+    foreign_tags,
+    ambiguous_names,
+)
+
+
+def run_doctor(handle: TableHandle, *, repair: bool = False) -> list[Finding]:
+    """All findings on the table's snapshots, tags and branches, worst first; with `repair`, after repairing them."""
+    check_there(handle)
+    if not repair:
+        return _sorted([case.finding for case in (*_unfinished(handle), *_cases(handle))])
+    before = [replace(case.finding, repaired=True) for case in _unfinished(handle)]
+    recover(handle)
+    found: list[Case] = []
+
+    def plan() -> TableChange | None:
+        found[:] = _cases(handle)
+        steps = tuple(step for case in found for step in case.steps)
+        released = tuple(root for case in found for root in case.released)
+        return TableChange("repair", "repair", steps, released) if steps else None
+
+    change_table(handle, "repair", plan)
+    return _sorted([*before, *(replace(case.finding, repaired=bool(case.steps)) for case in found)])
+
+
+def _sorted(findings: Sequence[Finding]) -> list[Finding]:
+    order = {severity: n for n, severity in enumerate(Severity)}
+    return sorted(findings, key=lambda f: (order[f.severity], f.branch != MAIN, f.branch, f.kind, f.message))
+
+
+def _unfinished(handle: TableHandle) -> Iterator[Case]:
+    try:
+        what = unfinished(handle)
+    except CorruptFileError as e:
+        yield Case.of("unreadable", Severity.ERROR, MAIN, e.message, "as the message says")
+        return
+    if what is not None:
+        yield Case.of(
+            "unfinished-operation",
+            Severity.WARNING,
+            MAIN,
+            f"an operation on tags or branches is running, or was left unfinished: {what}",
+            "if its process is gone, the next operation finishes it, and so does doctor(repair=True)",
+        )
+
+
+def _cases(handle: TableHandle) -> list[Case]:
+    found: list[Case] = []
+    store, root = handle.store, handle.layout.root
+    main_branch = read_main_branch(store, root)
+    layout = Layout(root, MAIN, main_branch, handle.layout.data_directory)
+    if not list_schema_ids(store, layout):
+        found.append(_no_main(handle, layout))
+        layout = replace(layout, main_branch=None)
+    main = replace(handle, layout=layout)
+    names = branch_names(store, layout)
+    branches = [main] if list_schema_ids(store, layout) else []
+    for name in names:
+        branch = main.on_branch_directory(name)
+        if name.startswith("."):
+            if name != main_branch and name.startswith(STAGING_PREFIX):
+                found.append(_staging(branch))
+        elif not list_schema_ids(store, branch.layout):
+            found.append(_no_schema(branch))
+        elif name != main_branch and visible_schema_ids(store, branch.layout):  # else an operation is running there
+            branches.append(branch)
+    try:
+        roots: dict[str, list[Root]] = {}
+        for one in all_roots(main):
+            roots.setdefault(one.branch_directory, []).append(one)
+    except CorruptFileError as e:
+        message = f"a ref cannot be read, so nothing can be deleted: {e.message}"
+        found.append(Case.of("unreadable", Severity.ERROR, MAIN, message, "restore the file, or remove it"))
+        return found
+    table = Inspected(main, tuple(branches), roots)
+    found += missing_files(table)
+    for branch in progress.counted(branches, "look for damage", "branches", len(branches)):
+        for look in _LOOKS:
+            try:
+                found += list(look(table, branch))
+            except CorruptFileError as e:  # noqa: PERF203
+                found.append(Case.of("unreadable", Severity.ERROR, branch.branch, e.message, "restore the file"))
+    return found
+
+
+def _no_main(handle: TableHandle, layout: Layout) -> Case:
+    own = list_schema_ids(handle.store, Layout(layout.root))
+    return Case.of(
+        "main-missing",
+        Severity.ERROR,
+        MAIN,
+        f"{handle.store.url(layout.main_branch_file)} says that main is branch {layout.main_branch!r}, which has no "
+        "schema"
+        if layout.main_branch
+        else f"{handle.store.url(layout.root)} has no schema",
+        "remove the file, and main is the table's own directory again" if own else "restore the schema files",
+    )
+
+
+def _staging(branch: TableHandle) -> Case:
+    return Case.of(
+        "left-over",
+        Severity.NOTE,
+        MAIN,
+        f"{branch.store.url(branch.layout.branch_root)} is left of a merge, and nothing reads it",
+        "doctor(repair=True) removes it",
+        [DeleteTree(relative_path(branch, branch.layout.branch_root))],
+        [root for root in all_roots(branch) if root.branch_directory == branch.branch],
+    )
+
+
+def _no_schema(branch: TableHandle) -> Case:
+    return Case.of(
+        "left-over",
+        Severity.WARNING,
+        branch.branch,
+        f"{branch.store.url(branch.layout.branch_root)} has no schema, so it is not a branch; its snapshots and tags "
+        "still keep their files",
+        f"delete_branch({branch.branch!r}) removes it",
+    )

@@ -1,0 +1,102 @@
+"""Options stored in a table that say where its reads start, or that its rows are merged, as Java follows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_spark
+from paimon_spark.api.table import Table
+from paimon_spark.errors import TagNotFoundError, UnsupportedFeatureError
+from paimon_spark.jobs.table_scan import open_scan
+
+
+def rows(*keys: int) -> pa.Table:
+    return pa.table({"k": pa.array(keys, pa.int32())})
+
+
+def a_table(path: Path, keys: str = "", **options: str) -> Table:
+    catalog = paimon_spark.load_catalog(str(path))
+    catalog.create_database("db")
+    return catalog.create_table("db.t", "k INT", [keys] if keys else [], options=options)
+
+
+def read(table: Table, **options: str) -> list[int]:
+    return sorted(table.scan(**options).to_arrow()["k"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"scan.snapshot-id": "1"}, [0]),
+        ({"scan.mode": "from-snapshot", "scan.snapshot-id": "2"}, [0, 1]),
+        ({"scan.tag-name": "two"}, [0, 1]),
+        ({"scan.version": "two"}, [0, 1]),
+        ({"incremental-between": "1,2"}, [1]),
+        ({"scan.mode": "latest"}, [0, 1, 2]),
+        ({"log.scan": "from-timestamp", "log.scan.timestamp-millis": "9999999999999"}, [0, 1, 2]),
+        ({"consumer-id": "c"}, [0, 1, 2]),
+    ],
+)
+def test_batch_reads_start_where_the_table_says(tmp_path: Path, options: dict[str, str], expected: list[int]) -> None:
+    table = a_table(tmp_path, **options)
+    for n in range(3):
+        table.write(rows(n))
+        if n == 1:
+            table.create_tag("two")
+    assert read(table) == expected
+    assert sorted(open_scan(table.location, {}).to_arrow()["k"].to_pylist()) == expected
+    assert read(table, **{"scan.mode": "latest"}) == [0, 1, 2]
+    assert read(table.at("snapshot.3")) == [0, 1, 2]
+    assert read(table, **{"scan.snapshot-id": "1"}) == [0]
+
+
+def test_the_definition_and_changes_are_of_the_head_whatever_start_is_stored(tmp_path: Path) -> None:
+    table = a_table(tmp_path, **{"scan.tag-name": "later"})
+    assert table.row_type.names == ("k",)
+    table.write(rows(1, 2))
+    with pytest.raises(TagNotFoundError, match="later"):
+        table.scan().to_arrow()
+    table.delete("k = 1")
+    assert read(table, **{"scan.mode": "latest"}) == [2]
+    assert "later" in table._repr_html_()
+
+
+@pytest.mark.parametrize("mode", ["compacted-full", "latest-delta"])
+def test_a_stored_start_that_only_java_knows_is_refused(tmp_path: Path, mode: str) -> None:
+    table = a_table(tmp_path, **{"scan.mode": mode})
+    table.write(rows(1))
+    with pytest.raises(UnsupportedFeatureError, match=rf"scan\.mode = '{mode}'"):
+        table.scan().to_arrow()
+    assert read(table, **{"scan.mode": "latest"}) == [1]
+
+
+def test_a_table_that_java_reads_by_one_bucket_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=r"scan\.bucket = '0'; Java reads one bucket of it only"):
+        a_table(tmp_path, **{"scan.bucket": "0"})
+
+
+def test_rows_are_not_appended_to_a_table_with_an_upsert_key(tmp_path: Path) -> None:
+    table = a_table(tmp_path, **{"upsert-key": "k"})
+    with pytest.raises(UnsupportedFeatureError, match="use MERGE INTO, overwrite"):
+        table.write(rows(1))
+    table.write(rows(1), mode="overwrite")
+    assert read(table) == [1]
+    table.write(rows(2), **{"upsert-key": ""})
+    assert read(table) == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["deduplicate.ignore-delete", "first-row.ignore-delete", "ignore-delete"])
+def test_older_names_of_ignore_delete_mean_the_same(tmp_path: Path, name: str) -> None:
+    table = a_table(tmp_path, "k", **{name: "true", "bucket": "1"})
+    table.write(rows(1, 2))
+    deleted = rows(1).append_column("_VALUE_KIND", pa.array([3], pa.int8()))
+    table.write(deleted, **{"ignore-delete": "true"})
+    assert read(table) == [1, 2]
+    for key in ("ignore-delete", "deduplicate.ignore-delete"):
+        with pytest.raises(paimon_spark.errors.InvalidOptionError, match="ignore-delete = 'false' cannot be given"):
+            table.write(deleted, **{key: "false"})
+    with pytest.raises(paimon_spark.errors.InvalidOptionError, match="cannot go from true to false"):
+        table.alter(unset_options=[name])

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import paimon_spark
+from paimon_spark.errors import (
+    BranchNotFoundError,
+    ColumnNotFoundError,
+    InvalidOptionError,
+    PaimonError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
+from tests.harness.golden import golden_path
+
+BRANCHES = golden_path("branches")
+
+
+@pytest.fixture
+def table() -> paimon_spark.Table:
+    return paimon_spark.load_table(str(BRANCHES))
+
+
+def test_a_table_lists_what_it_has(table: paimon_spark.Table) -> None:
+    assert [s.id for s in table.snapshots()] == [1, 2]
+    assert [t.name for t in table.tags()] == ["t1"]
+    assert {"altered", "empty", "from_tag", "untouched"} <= {b.name for b in table.branches()}
+    assert table.savepoints() == []
+    assert table.location == BRANCHES.as_uri()
+    assert table.branch_name == "main"
+
+
+def test_branches_and_versions_are_other_handles(table: paimon_spark.Table) -> None:
+    head = table.scan().to_arrow().sort_by("k")
+    tag = table.at("t1").scan().to_arrow().sort_by("k")
+    assert not head.equals(tag)
+    assert table.scan(version="t1").to_arrow().sort_by("k").equals(tag)
+    assert table.scan(version=1).to_arrow().sort_by("k").equals(tag)
+    assert table.scan(**{"scan.snapshot-id": 1}).to_arrow().sort_by("k").equals(tag)
+    assert table.at("t1").scan(**{"scan.snapshot-id": 2}).to_arrow().sort_by("k").equals(head)
+    branch = table.branch("from_tag")
+    assert branch.branch_name == "from_tag"
+    assert branch.scan().to_arrow().equals(table.at("from_tag").scan().to_arrow())
+    assert table.scan(branch="from_tag").to_arrow().equals(branch.scan().to_arrow())
+    assert branch.branch("main").scan().to_arrow().sort_by("k").equals(head)
+    assert table.scan().to_arrow().sort_by("k").equals(head)
+
+
+def test_a_branch_forgets_the_version(table: paimon_spark.Table) -> None:
+    assert table.at("t1").branch("from_tag").scan().option_text == {"branch": "from_tag"}
+
+
+def test_the_schema_is_that_of_the_version(tmp_path: Path) -> None:
+    evolved = paimon_spark.load_table(str(golden_path("append_schema_evolution")))
+    first = evolved.at("snapshot.1")
+    assert first.schema.id < evolved.schema.id
+    assert first.row_type != evolved.row_type
+    assert first.scan().to_arrow().schema.names == list(first.row_type.names)
+
+
+def test_columns_are_chosen_in_any_unambiguous_case(table: paimon_spark.Table) -> None:
+    assert table.scan(columns=["V", "k"]).to_arrow().column_names == ["v", "k"]
+    with pytest.raises(ColumnNotFoundError, match="no column 'vv'"):
+        table.scan(columns=["vv"]).to_arrow()
+    with pytest.raises(InvalidOptionError, match="'k' is named twice"):
+        table.scan(columns=["k", "K"]).to_arrow()
+    with pytest.raises(InvalidOptionError, match="expected a list"):
+        table.scan(columns="k,v")
+
+
+def test_where_filters_and_is_explained(table: paimon_spark.Table) -> None:
+    scan = table.scan(where="k = 1")
+    assert scan.to_arrow().column("k").to_pylist() == [1]
+    assert "where: " in str(scan.plan())
+    assert "files: " in str(scan.plan())
+
+
+def test_batches_stream(table: paimon_spark.Table) -> None:
+    batches = list(table.scan().to_batches())
+    assert sum(b.num_rows for b in batches) == table.scan().to_arrow().num_rows
+    assert all(b.schema.equals(table.scan().arrow_schema) for b in batches)
+
+
+def test_a_scan_is_one_read_and_a_table_is_not(tmp_path: Path) -> None:
+    home = tmp_path / "t"
+    shutil.copytree(BRANCHES, home)
+    for hint in ("LATEST", "EARLIEST"):
+        (home / "snapshot" / hint).unlink(missing_ok=True)
+    second = home / "snapshot" / "snapshot-2"
+    hidden = second.rename(tmp_path / "later")
+    table = paimon_spark.load_table(str(home))
+    scan = table.scan()
+    before = scan.to_arrow()
+    hidden.rename(second)
+    assert scan.to_arrow().equals(before)
+    assert not table.scan().to_arrow().equals(before)
+
+
+def test_a_table_sees_columns_added_after_it_was_opened(tmp_path: Path) -> None:
+    home = tmp_path / "t"
+    shutil.copytree(BRANCHES, home)
+    table = paimon_spark.load_table(str(home))
+    schema = json.loads((home / "schema" / "schema-0").read_text())
+    schema["id"] = max(int(p.name.removeprefix("schema-")) for p in (home / "schema").glob("schema-*")) + 1
+    schema["fields"].append({"id": 99, "name": "added", "type": "INT"})
+    (home / "schema" / f"schema-{schema['id']}").write_text(json.dumps(schema))
+    assert table.scan().to_arrow().column("added").null_count == table.scan().to_arrow().num_rows > 0
+
+
+def test_handles_pickle(table: paimon_spark.Table) -> None:
+    copy = pickle.loads(pickle.dumps(table.at("t1")))
+    assert copy.scan().to_arrow().equals(table.at("t1").scan().to_arrow())
+    scan = table.scan(columns=["k"], where="k > 0")
+    rows = scan.to_arrow()
+    sent = pickle.dumps(scan)
+    assert len(sent) < 5000
+    assert pickle.loads(sent).to_arrow().equals(rows)
+
+
+def test_pandas_comes_on_request(table: paimon_spark.Table) -> None:
+    pytest.importorskip("pandas")
+    assert list(table.scan().to_pandas().columns) == ["k", "v"]
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "error", "words"),
+    [
+        ("/nowhere/t", {}, TableNotFoundError, "/nowhere/t"),
+        (f"{BRANCHES}$snapshotz", {}, InvalidOptionError, "'snapshots'"),
+        (f"{BRANCHES}$branch_a", {"branch": "b"}, InvalidOptionError, "two branches"),
+        (f"{BRANCHES}", {"branch": "form_tag"}, BranchNotFoundError, "'from_tag'"),
+        (f"{BRANCHES}", {"wher": "x"}, InvalidOptionError, "'where'"),
+    ],
+)
+def test_what_cannot_be_opened_says_why(
+    path: str, options: dict[str, str], error: type[PaimonError], words: str
+) -> None:
+    with pytest.raises(error) as caught:
+        paimon_spark.load_table(path, **options)
+    assert words in str(caught.value)
+
+
+def test_a_version_that_does_not_exist_names_the_nearest_and_the_range(table: paimon_spark.Table) -> None:
+    with pytest.raises(VersionNotFoundError) as caught:
+        table.at("t11").scan().to_arrow()
+    assert "'t1'" in str(caught.value)
+    assert "1 to 2" in str(caught.value)
+
+
+def test_where_a_table_lies_is_not_for_a_scan(table: paimon_spark.Table) -> None:
+    with pytest.raises(InvalidOptionError, match="give it to load_table"):
+        table.scan(warehouse="/x")
+
+
+IMPORTS = """
+import sys
+import pyspark.sql.datasource
+before = set(sys.modules)
+import pyspark_paimon, pyspark_paimon_py
+assert pyspark_paimon.DefaultSource.name() == "paimon"
+assert pyspark_paimon_py.DefaultSource.name() == "paimon_py"
+heavy = {m.split(".")[0] for m in set(sys.modules) - before} - {"paimon_spark", "pyspark_paimon", "pyspark_paimon_py"}
+print(sorted(heavy & {"pyarrow", "numpy", "fsspec", "fastavro", "sqlglot", "pandas"}))
+"""
+READS = """
+import sys, pickle
+import paimon_spark
+for name in sys.argv[1:]:
+    table = paimon_spark.load_table(name)
+    assert table.scan(where="true").to_arrow().num_rows
+print(sorted({"pandas", "pyspark"} & set(sys.modules)))
+"""
+
+
+def run(script: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_spark_finds_the_sources_without_loading_anything_heavy() -> None:
+    assert run(IMPORTS) == "[]"
+
+
+def test_reading_loads_neither_pandas_nor_pyspark() -> None:
+    tables = ("append_all_types_parquet", "pk_lsm_levels", "pk_partial_update", "pk_deletion_vectors", "pk_orc")
+    assert run(READS, *(str(golden_path(t)) for t in tables)) == "[]"
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(paimon_spark.__all__) == [
+        "Branch",
+        "Catalog",
+        "CommitEvent",
+        "CommitListener",
+        "CompactResult",
+        "Diff",
+        "Finding",
+        "History",
+        "Lineage",
+        "MergeResult",
+        "PaimonError",
+        "Picture",
+        "Removed",
+        "Savepoint",
+        "Scan",
+        "Table",
+        "TableStatus",
+        "TagInfo",
+        "WriteResult",
+        "__version__",
+        "configure_session",
+        "load_catalog",
+        "load_table",
+        "register",
+    ]
+    assert all(getattr(paimon_spark, name) for name in paimon_spark.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        paimon_spark.nothing  # noqa: B018

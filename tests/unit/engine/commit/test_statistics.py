@@ -1,0 +1,73 @@
+"""Statistics come with a snapshot of their own, stay while the schema does, and leave nothing when they fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_spark
+from paimon_spark.api.table import Table
+from paimon_spark.engine.commit import committer
+from paimon_spark.engine.commit.committer import Committer
+from paimon_spark.engine.commit.statistics import ColumnStatistics, Statistics, encode
+from paimon_spark.errors import CommitRetriesExhaustedError
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """A table of one row."""
+    catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
+    catalog.create_database("db")
+    made = catalog.create_table("db.t", "k INT, v STRING")
+    made.write(pa.table({"k": pa.array([1], pa.int32()), "v": ["a"]}))
+    return made
+
+
+FOUND = Statistics(1, 0, 1, 10, {"k": ColumnStatistics(0, 1, "1", "1", 0, 4, 4), "v": ColumnStatistics(1)})
+
+
+def kept(table: Table) -> list[str | None]:
+    return [snapshot.statistics for snapshot in table.snapshots()]
+
+
+def files(table: Table) -> list[str]:
+    folder = Path(table.location.removeprefix("file://")) / "statistics"
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def test_later_snapshots_keep_them_until_the_schema_changes(table: Table) -> None:
+    made = Committer(table.handle, "me").set_statistics(FOUND).snapshots[0]
+    assert (made.id, made.commit_kind.value, made.total_record_count) == (2, "ANALYZE", 1)
+    more = pa.table({"k": pa.array([2], pa.int32())})
+    table.write(more)
+    table.alter(add={"n": "INT"})
+    table.write(more)
+    assert kept(table) == [None, made.statistics, made.statistics, None]
+    assert files(table) == [made.statistics]
+    assert table.scan().to_arrow().num_rows == 3
+
+
+def test_what_is_unknown_is_left_out_of_the_file() -> None:
+    assert json.loads(encode(FOUND)) == {
+        "snapshotId": 1,
+        "schemaId": 0,
+        "mergedRecordCount": 1,
+        "mergedRecordSize": 10,
+        "colStats": {
+            "k": {"colId": 0, "distinctCount": 1, "min": "1", "max": "1", "nullCount": 0, "avgLen": 4, "maxLen": 4},
+            "v": {"colId": 1},
+        },
+    }
+
+
+def test_a_commit_that_fails_leaves_no_file(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise CommitRetriesExhaustedError("others were faster")
+
+    monkeypatch.setattr(committer, "make_snapshot", refuse)
+    with pytest.raises(CommitRetriesExhaustedError):
+        Committer(table.handle, "me").set_statistics(FOUND)
+    assert (kept(table), files(table)) == ([None], [])

@@ -1,0 +1,150 @@
+"""Deletes, updates, appends and overwrites of one append table at once: every snapshot is what its commits make it."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import paimon_spark
+from paimon_spark.engine.row_level.job import in_process, plan_rows
+from paimon_spark.errors import CommitConflictError
+from paimon_spark.jobs import row_level
+from paimon_spark.jobs.batch_write import plan_path_write
+from paimon_spark.jobs.commit import WriteResult
+from paimon_spark.metadata.definition.from_arrow import row_type
+from paimon_spark.options.write_request import ROW_LEVEL_BASE, WriteMode
+from paimon_spark.predicate.parse import parse_predicate
+
+Rows: TypeAlias = "Counter[tuple[int, str]]"
+Effect: TypeAlias = Callable[[Rows, dict[int, Rows]], Rows]
+"""The rows before a commit, and those of every snapshot → the rows after it."""
+
+PATIENCE = {"commit.max-retries": "300", "commit.min-retry-wait": "2 ms", "commit.max-retry-wait": "50 ms"}
+KINDS = {
+    "rewrite": {},
+    "vectors": {"deletion-vectors.enabled": "true"},
+    "vectors_of_buckets": {"bucket": "2", "bucket-key": "id", "deletion-vectors.enabled": "true"},
+}
+PLACE = ["id", "v", "__paimon_file_path", "__paimon_row_index"]
+IDS, STEPS, THREADS = 600, 9, 3
+
+
+def rows_of(ids: list[int], tag: str) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "v": pa.array([tag] * len(ids), pa.string())})
+
+
+@dataclass
+class Race:
+    """One table, those who change it, and what each snapshot did."""
+
+    path: str
+    effects: dict[int, Effect] = field(default_factory=dict)
+    errors: list[BaseException] = field(default_factory=list)
+
+    def save(self, rows: pa.Table, mode: WriteMode = WriteMode.APPEND, **options: str) -> WriteResult:
+        given = {"path": self.path, **options}
+        job = plan_path_write(given, mode, rows.schema, lambda: row_type(rows.schema))
+        return job.commit(job.write(rows.to_batches()))
+
+    def run(self, seed: int) -> None:
+        chance = random.Random(seed)
+        actions = [self.append, self.append, self.delete, self.update, self.update, self.overwrite]
+        try:
+            for step in range(STEPS):
+                try:
+                    chance.choice(actions)(chance, f"{seed}-{step}")
+                except CommitConflictError:
+                    continue
+        except BaseException as e:  # noqa: BLE001 - shown by the test
+            self.errors.append(e)
+
+    def landed(self, result: WriteResult, effect: Effect) -> None:
+        if result.snapshot_id is not None:
+            self.effects[result.snapshot_id] = effect
+
+    def append(self, chance: random.Random, tag: str) -> None:
+        rows = rows_of(chance.choices(range(IDS), k=8), tag)
+        self.landed(self.save(rows), lambda before, _: before + counted(rows))
+
+    def overwrite(self, chance: random.Random, tag: str) -> None:
+        rows = rows_of(chance.choices(range(IDS), k=20), tag)
+        self.landed(self.save(rows, WriteMode.OVERWRITE), lambda _, __: counted(rows))
+
+    def delete(self, chance: random.Random, _: str) -> None:
+        low = chance.randrange(IDS)
+        handle = paimon_spark.load_table(self.path).handle
+        predicate = parse_predicate(f"id >= {low} and id < {low + 150}", handle.schema.row_type, None)
+        job = plan_rows(handle, predicate, updates=False)
+        base = job.base
+        assert base is not None
+        result = row_level._commit(handle, job.commit_user, in_process(job), job, "DELETE")
+
+        def gone(before: Rows, known: dict[int, Rows]) -> Rows:
+            return before - Counter({r: n for r, n in known[base.id].items() if low <= r[0] < low + 150})
+
+        self.landed(result, gone)
+
+    def update(self, chance: random.Random, tag: str) -> None:
+        low = chance.randrange(IDS)
+        table = paimon_spark.load_table(self.path)
+        base = table.snapshots()[-1].id
+        read = table.scan(columns=PLACE).to_arrow().to_pylist()
+        old = [r for r in read if low <= r["id"] < low + 80]
+        time.sleep(0.1 * chance.random())  # Spark reads before it plans the write, and others do not wait
+        options = {"path": self.path, ROW_LEVEL_BASE.key: str(base)}
+        work = row_level.plan_path_row_level(options, rows_of([1], "").schema, "UPDATE")
+        places = {f.file_name: number for number, s in enumerate(work.deletes.splits) for f in s.files}
+        dropped: dict[int, dict[str, Any]] = {}
+        for name in {_file(r) for r in old}:
+            if name not in places:
+                raise CommitConflictError("as the Spark job says of a file that it does not know")
+            positions = sorted(r["__paimon_row_index"] for r in old if _file(r) == name)
+            dropped.setdefault(places[name], {})[name] = np.array(positions, np.int64)
+        outcomes = [work.deletes.drop(number, files) for number, files in dropped.items()]
+        new = rows_of([r["id"] for r in old], tag)
+        result = work.commit(work.rows.write(new.to_batches(), 999, shares_buckets=True), outcomes)
+        gone = Counter((r["id"], r["v"]) for r in old)
+
+        def changed(before: Rows, _: dict[int, Rows]) -> Rows:
+            assert gone <= before
+            return before - gone + counted(new)
+
+        self.landed(result, changed)
+
+
+def _file(row: dict[str, Any]) -> str:
+    return str(row["__paimon_file_path"]).rpartition("/")[2]
+
+
+def counted(rows: pa.Table) -> Rows:
+    return Counter((r["id"], r["v"]) for r in rows.to_pylist())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_snapshot_is_what_its_commit_makes_of_the_one_before(kind: str, tmp_path: Path) -> None:
+    race = Race(str(tmp_path / "t"))
+    first = rows_of(list(range(0, IDS, 20)), "first")
+    race.save(first, WriteMode.APPEND, **KINDS[kind], **PATIENCE)
+    threads = [threading.Thread(target=race.run, args=(seed,)) for seed in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not race.errors
+    table = paimon_spark.load_table(race.path)
+    known = {1: counted(first)}
+    for snapshot in table.snapshots()[1:]:
+        known[snapshot.id] = race.effects[snapshot.id](known[snapshot.id - 1], known)
+        assert counted(table.scan(columns=["id", "v"], version=snapshot.id).to_arrow()) == known[snapshot.id]
+    assert len(known) > STEPS
+    assert not list(tmp_path.rglob(".*.tmp"))

@@ -1,0 +1,84 @@
+"""Names of the lineage jobs of statements: one for each target and shape, whatever the literals."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from paimon_spark.lineage.provenance import TableRef
+from paimon_spark.sql.lineage_job import read_names, shape, statement_job
+from paimon_spark.sql.tokens import tokenize
+
+B = TableRef("d", "b")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("INSERT INTO d.b SELECT * FROM d.a WHERE dt = '2024'", "insert into d.b\n select * from `d`.A where DT=:d"),
+        ("INSERT INTO d.b VALUES (7)", "INSERT INTO d.b VALUES (8), (-9), (null) -- three\n;"),
+        ("INSERT INTO d.b VALUES (1, 'a', true)", "INSERT INTO d.b VALUES (?, X'1F', 1.5e-3), (0x1F, 'it''s', .5D)"),
+        ("DELETE FROM d.b WHERE id IN (1, 2, 3)", "DELETE FROM d.b WHERE id IN (-4)"),
+        ("UPDATE d.b SET v = +1 WHERE x >= DATE '2024-01-01'", "UPDATE d.b SET v = -2 WHERE x >= DATE '2025-01-01'"),
+        ("INSERT INTO d.b SELECT * FROM d.a VERSION AS OF 5", "INSERT INTO d.b SELECT * FROM d.a VERSION AS OF 'v1'"),
+    ],
+)  # fmt: skip
+def test_a_statement_with_other_literals_is_the_same_job(one: str, other: str) -> None:
+    assert shape(one) == shape(other) and statement_job(B, one) == statement_job(B, other)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "INSERT INTO d.b SELECT * FROM d.c",
+        "INSERT OVERWRITE d.b SELECT * FROM d.a",
+        "INSERT INTO d.b SELECT id FROM d.a",
+        "INSERT INTO d.b SELECT * FROM d.a WHERE id IS NOT NULL",
+        "INSERT INTO d.b SELECT * FROM d.a WHERE id IS NULL",
+        "INSERT INTO d.b SELECT * FROM d.a WHERE id - 1 > 0",
+        "INSERT INTO d.b SELECT * FROM d.a WHERE -1 > 0",
+        "INSERT INTO d.b VALUES (1)",
+    ],
+)
+def test_another_statement_is_another_job(other: str) -> None:
+    job = statement_job(B, "INSERT INTO d.b SELECT * FROM d.a")
+    assert statement_job(B, other) != job and shape(other) != shape("INSERT INTO d.b SELECT * FROM d.a WHERE id > 0")
+
+
+def test_the_name_says_the_target_and_the_verb() -> None:
+    verbs = {
+        "INSERT INTO b SELECT 1": "insert",
+        "INSERT OVERWRITE b SELECT 1": "overwrite",
+        "WITH q AS (SELECT 1) INSERT INTO b SELECT * FROM q": "insert",
+        "WITH q AS (SELECT 1) DELETE FROM b WHERE id IN (SELECT * FROM q)": "delete",
+        "MERGE INTO b USING a ON b.id = a.id WHEN MATCHED THEN UPDATE SET *": "merge",
+        "UPDATE b SET v = 1": "update",
+        "CREATE OR REPLACE TABLE b AS SELECT 1": "create",
+        "REPLACE TABLE b AS SELECT 1": "replace",
+        "TRUNCATE TABLE b": "truncate",
+    }
+    for sql, verb in verbs.items():
+        assert re.fullmatch(rf"d\.b:{verb}:[0-9a-f]{{8}}", statement_job(B, sql)), sql
+    on_branch = statement_job(TableRef.of("d", "b", "fix"), "TRUNCATE TABLE b")
+    assert on_branch.startswith("d.b$branch_fix:truncate:")
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("INSERT INTO b SELECT a, x FROM d.t WHERE a IN (1, v) GROUP BY a, x ORDER BY a, x", ""),
+        ("INSERT INTO d.b SELECT * FROM v", "v"),
+        ("INSERT INTO d.b SELECT * FROM d.t x, `V` JOIN w ON x.id = w.id, d.u", "v w"),
+        ("INSERT INTO d.b SELECT * FROM (SELECT a, z FROM d.t WHERE a > 1) s, v", "v"),
+        ("INSERT INTO d.b SELECT * FROM (v CROSS JOIN d.t)", "v"),
+        ("INSERT INTO d.b SELECT 1 WHERE EXISTS (SELECT * FROM v)", "v"),
+        ("INSERT INTO d.b TABLE v", "v"),
+        ("MERGE INTO d.b USING v ON b.id = v.id WHEN MATCHED THEN UPDATE SET a = v.a, c = v.c", "v"),
+        ("DELETE FROM d.b WHERE id IN (SELECT id FROM v)", "v"),
+        ("UPDATE d.b SET a = 1, c = z", ""),
+        ("INSERT INTO d.b VALUES (1), (2)", ""),
+    ],
+)
+def test_names_that_may_be_temporary_views(sql: str, names: str) -> None:
+    assert read_names(tokenize(sql)) == set(names.split())
