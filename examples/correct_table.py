@@ -1,4 +1,4 @@
-"""Correct wrong data on a branch while production goes on, compare, and publish the branch as main.
+"""Correct wrong data on a branch while production continues, compare, and publish the branch as main.
 
 Everything happens in a temporary folder, or in the warehouse given:
 
@@ -20,7 +20,7 @@ SCHEMA = "id INT, dt STRING, amount DOUBLE"
 
 
 def main() -> None:
-    """A table `shop.orders` goes wrong and is put right."""
+    """Correct the table `shop.orders`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("warehouse", nargs="?", help="folder for the table; default: a temporary one")
     args = parser.parse_args()
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def start_spark() -> SparkSession:
-    """An ordinary local session, with the settings under which writes are fastest."""
+    """Start a local session with the settings for the fastest writes."""
     # Spark starts the `python3` of the PATH for its workers, which need not be the one with the packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
@@ -50,30 +50,30 @@ def start_spark() -> SparkSession:
 
 
 def correct(spark: SparkSession, warehouse: str) -> None:
-    """The whole story: tag, fault, branch, replay, compare, publish, and what is kept."""
+    """Tag, find a fault, branch, replay, compare, publish, and show the backup."""
     catalog = paimon_spark.load_catalog(warehouse)
     produce(spark, warehouse, [(1, "2024-01-01", 10.0), (2, "2024-01-01", 20.0)])
     orders = catalog.table("shop.orders")
     orders.create_tag("2024-01-01")
 
-    print("A fault: amounts of the second day are in cents")
+    print("The fault: amounts of the second day are in cents")
     produce(spark, warehouse, [(3, "2024-01-02", 3000.0), (4, "2024-01-02", 4000.0)])
     show(spark, warehouse, "main")
 
-    print("A branch from the tag before the fault shares all its files; nothing is copied")
+    print("Create a branch from the tag before the fault; it shares all files of the tag")
     orders.create_branch("fix", tag="2024-01-01")
     produce(spark, warehouse, [(3, "2024-01-02", 30.0), (4, "2024-01-02", 40.0)], branch="fix")
 
-    print("Production goes on meanwhile, and the branch takes over what it wrote")
+    print("Production continues, and its new rows are replayed on the branch")
     produce(spark, warehouse, [(5, "2024-01-03", 50.0)])
     new = read(spark, warehouse, "main").where("dt = '2024-01-03'")
     orders.branch("fix").write(new)
 
-    print("What differs between the branch and main")
+    print("Compare the branch with main")
     fixed, main_now = read(spark, warehouse, "fix"), read(spark, warehouse, "main")
     fixed.exceptAll(main_now).orderBy("id").show()
 
-    print("Branches, and the tags that keep what they were made from")
+    print("Branches, and the guard tags that retain the files of their start")
     table = f"{warehouse}/shop.db/orders"
     spark.read.format("paimon").load(f"{table}$branches").select("name", "tag_name", "tagged_snapshot_id").show()
     spark.read.format("paimon").load(f"{table}$tags").select("tag_name", "snapshot_id", "branches").show(truncate=False)
@@ -84,7 +84,7 @@ def correct(spark: SparkSession, warehouse: str) -> None:
 
 
 def produce(spark: SparkSession, warehouse: str, rows: list[tuple[int, str, float]], branch: str = "main") -> None:
-    """What the pipeline does all day."""
+    """Write one day of orders: what the pipeline does."""
     (
         spark.createDataFrame(rows, SCHEMA)
         .write.format("paimon")
@@ -98,7 +98,7 @@ def produce(spark: SparkSession, warehouse: str, rows: list[tuple[int, str, floa
 
 
 def read(spark: SparkSession, warehouse: str, branch: str) -> DataFrame:
-    """The head of a branch."""
+    """Read the head of a branch."""
     return spark.read.format("paimon").option("warehouse", warehouse).option("branch", branch).load("shop.orders")
 
 

@@ -1,4 +1,4 @@
-"""Two streaming jobs read the same table: which of their results belong together, and what a wrong commit has touched.
+"""Find consistent snapshots of two tables that stem from the same source, and the impact of a wrong commit.
 
 Everything happens in a temporary folder, or in the folder given:
 
@@ -23,7 +23,7 @@ ORDERS = "id INT, customer STRING, cents BIGINT"
 
 
 def main() -> None:
-    """`shop.orders` feeds `shop.euros` and `shop.visits`, and those a report."""
+    """Write `shop.euros` and `shop.visits` from `shop.orders`, and a report from both."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", help="where the tables and checkpoints go; default: a temporary folder")
     args = parser.parse_args()
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def start_spark() -> SparkSession:
-    """An ordinary local session."""
+    """Start a local session."""
     # Spark starts the `python3` of the PATH for its workers, which need not be the one with the packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return (
@@ -51,7 +51,7 @@ def start_spark() -> SparkSession:
 
 
 def ask(spark: SparkSession, folder: str) -> None:
-    """The whole story: jobs that record by themselves, one that falls behind, a report, and a question of blame."""
+    """Run two streaming jobs, of which one falls behind, then a report on both, and show the impact of a snapshot."""
     catalog = paimon_spark.load_catalog(f"{folder}/warehouse")
     catalog.create_database("shop")
     for name, columns in {"orders": ORDERS, "euros": "id INT, euros DOUBLE", "visits": "customer STRING"}.items():
@@ -63,25 +63,25 @@ def ask(spark: SparkSession, folder: str) -> None:
     stream(spark, folder, "to-visits", "orders", "visits", lambda o: o.select("customer"))
     write(spark, folder, "orders", [(3, "ann", 999_999_999)])
     stream(spark, folder, "to-euros", "orders", "euros", lambda o: o.select("id", (col("cents") / 100).alias("euros")))
-    print("One job has read more than the other. The newest snapshots that come from the same orders:")
+    print("One job has read more than the other. The newest snapshots that were made from the same orders:")
     version = catalog.lineage.unified_version(["shop.euros", "shop.visits"])
     print(version)
 
-    print("A report over them, as a batch job: its options come from lineage, and it is recorded too")
+    print("A batch job reports on these snapshots: lineage gives its options, and records the job")
     starts = catalog.lineage.start_options(["shop.euros", "shop.visits"], job="report", streaming=False)
     report(spark, folder, starts).show()
 
     stream(spark, folder, "to-visits", "orders", "visits", lambda o: o.select("customer"))
-    print("Snapshot 2 of the orders was wrong. Whatever holds rows of it:")
+    print("Snapshot 2 of the orders was wrong. Tables that contain its rows:")
     show_impact(catalog)
-    print("The whole picture, for a notebook, a file, or a page that knows Mermaid:")
+    print("The graph of all jobs and tables, as Mermaid:")
     print(catalog.lineage.graph().to_mermaid())
 
 
 def stream(
     spark: SparkSession, folder: str, job: str, source: str, sink: str, work: Callable[[DataFrame], DataFrame]
 ) -> None:
-    """One run of a streaming job: what is new since its last run. Nothing in it is about lineage but its name."""
+    """Run a streaming job on the rows since its last run. Its name is all that lineage needs."""
     rows = spark.readStream.format("paimon").option("warehouse", f"{folder}/warehouse").load(f"shop.{source}")
     query = (
         work(rows)
@@ -96,7 +96,7 @@ def stream(
 
 
 def report(spark: SparkSession, folder: str, starts: dict[str, dict[str, str]]) -> DataFrame:
-    """How many visits there were, and for how much: a query over tables that agree."""
+    """Count visits and sum their amounts, from consistent tables."""
     reader = spark.read.format("paimon").option("warehouse", f"{folder}/warehouse")
     euros, visits = (reader.options(**starts[name]).load(name) for name in ("shop.euros", "shop.visits"))
     totals = visits.agg(count(lit(1)).alias("visits")).crossJoin(euros.agg(sum("euros").alias("euros")))
@@ -106,13 +106,13 @@ def report(spark: SparkSession, folder: str, starts: dict[str, dict[str, str]]) 
 
 
 def write(spark: SparkSession, folder: str, table: str, rows: list[tuple[int, str, int]]) -> None:
-    """New rows, which no job is asked about."""
+    """Write new rows, which are not recorded in lineage."""
     frame = spark.createDataFrame(rows, ORDERS)
     frame.write.format("paimon").mode("append").option("warehouse", f"{folder}/warehouse").save(f"shop.{table}")
 
 
 def show_impact(catalog: Catalog) -> None:
-    """Print what snapshot 2 of the orders has touched."""
+    """Print the tables that contain rows of snapshot 2 of the orders."""
     for table in catalog.lineage.impact("shop.orders", 2).tables:
         since = f"since snapshot {table.first}" if table.first else "not yet"
         print(f"  {table.node.ref.name}: {since}, by {' → '.join(table.path)}")

@@ -1,4 +1,4 @@
-"""Keep a table healthy: see what it holds, compact it, keep what matters, let the rest expire, clean up after a crash.
+"""Maintain a table: inspect, compact, tag, expire snapshots, and remove files of a crashed write.
 
 Everything happens in a temporary folder, or in the warehouse given:
 
@@ -20,7 +20,7 @@ from paimon_spark import Table
 
 
 def main() -> None:
-    """`shop.visits` is written in many small commits, and looked after. None of this needs Spark."""
+    """Maintain the table `shop.visits`, without Spark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("warehouse", nargs="?", help="folder for the table; default: a temporary one")
     args = parser.parse_args()
@@ -43,7 +43,7 @@ def maintain(warehouse: str) -> None:
 
     visits.create_tag("audited", snapshot_id=3, time_retained="365 d")
     saved = visits.create_savepoint()
-    print(f"Kept whatever expires: tag 'audited' of snapshot 3 for a year, and savepoint {saved.id}")
+    print(f"Not affected by expiry: tag 'audited' of snapshot 3 for a year, and savepoint {saved.id}")
 
     would = visits.expire_snapshots(retain_max=1, retain_min=1, dry_run=True)
     print(f"Would expire: snapshots {', '.join(would.snapshots)}, with {would.data_files} data files")
@@ -64,7 +64,7 @@ def show(visits: Table, what: str) -> None:
 
 
 def rows(visits: Table) -> int:
-    """How many rows there are."""
+    """Count the rows."""
     return len(visits.scan(columns=["id"]).to_arrow())
 
 

@@ -20,7 +20,7 @@ SAMPLE = Path(__file__).resolve().parents[1] / "tests" / "fixtures" / "java-0.9"
 
 
 def main() -> None:
-    """Show the versions asked for; nothing is written to the table."""
+    """Show the requested versions; nothing is written to the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", nargs="?", help="location of a Paimon table; default: the sample")
     parser.add_argument("--tag", help="a tag to read")
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def start_spark() -> SparkSession:
-    """An ordinary local session: nothing in it is about Paimon, the installed package is enough."""
+    """Start a local session; installing the package is enough to read Paimon tables."""
     # Spark starts the `python3` of the PATH for its workers, which need not be the one with the packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return (
@@ -55,7 +55,7 @@ def start_spark() -> SparkSession:
 
 
 def show(spark: SparkSession, table: str, tag: str | None, branch: str | None) -> None:
-    """Print the table's head and, where named, a tag and a branch of it."""
+    """Print the head of the table and, if given, a tag and a branch."""
     print(f"The head of {table}")
     spark.read.format("paimon").load(table).show()
     if tag:

@@ -1,7 +1,7 @@
-"""The whole story: a fault is found, lineage says what it touched, a branch is replayed, compared and published.
+"""Find wrong data, its impact by lineage, correct it on branches, compare, publish, and undo.
 
-`shop.clicks` is fed from outside. A streaming job makes `shop.sales` of it, and a SQL statement `shop.revenue` of them.
-Everything happens in a temporary folder, or in the folder given:
+A streaming job reads `shop.clicks` and writes `shop.sales`; a SQL statement computes `shop.revenue` from `shop.sales`.
+All tables and checkpoints are in a temporary folder, or in the folder given:
 
     python examples/story.py /path/to/folder
 """
@@ -23,9 +23,9 @@ from paimon_spark.cli.main import main as paimon
 
 
 def main() -> None:
-    """Runs the story in one Spark session."""
+    """Run all steps in one Spark session."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", help="where the tables and checkpoints go; default: a temporary folder")
+    parser.add_argument("folder", nargs="?", help="folder of the tables and checkpoints; default: a temporary folder")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as home:
         spark = start_spark()
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def start_spark() -> SparkSession:
-    """An ordinary local session."""
+    """Start a local session."""
     # Spark starts the `python3` of the PATH for its workers, which need not be the one with the packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
@@ -53,9 +53,9 @@ def start_spark() -> SparkSession:
 
 
 def story(spark: SparkSession, folder: str) -> None:
-    """From the first wrong row to the last undone step."""
+    """Run the steps in order, and print what each one shows."""
     catalog = paimon_spark.load_catalog(f"{folder}/warehouse")
-    print("1. Production: a streaming job, and a batch job after it. Lineage is on")
+    print("1. Production: a streaming job, then a batch job, with lineage enabled")
     catalog.create_database("shop")
     catalog.sql("CREATE TABLE shop.clicks (id INT, day STRING, cents BIGINT)")
     for table, columns in {"sales": "id INT, day STRING, euros DOUBLE", "revenue": "day STRING, euros DOUBLE"}.items():
@@ -67,34 +67,34 @@ def story(spark: SparkSession, folder: str) -> None:
     for table in ("sales", "revenue"):
         catalog.sql(f"ALTER TABLE shop.{table} CREATE TAG monday")
 
-    print("2. A new release forgets that amounts are in cents. Somebody looks at the revenue")
+    print("2. A new release forgets that amounts are in cents: the revenue is wrong")
     catalog.sql("INSERT INTO shop.clicks VALUES (3, 'tue', 3000)")
     produce(spark, folder, forgets_cents)
     show(catalog)
 
-    print("3. Which snapshot is wrong, who made it, and what holds rows of it")
+    print("3. Find the wrong snapshot, and the tables that contain its rows")
     catalog.sql("SELECT snapshot_id, commit_kind FROM shop.sales$snapshots").show()
     for touched in catalog.lineage.impact("shop.sales", 2).tables:
         since = f"since snapshot {touched.first}" if touched.first else "not yet"
         print(f"   {touched.node.ref.name}: {since}, by {' → '.join(touched.path)}")
 
-    print("4. Branches from the tags before it. Nothing is copied, and production goes on")
+    print("4. Create branches from the tags before the fault; no files are copied, and production continues")
     for table in ("sales", "revenue"):
         catalog.sql(f"CALL sys.create_branch(table => 'shop.{table}', branch => 'fix', tag => 'monday')").collect()
     catalog.sql("INSERT INTO shop.clicks VALUES (4, 'wed', 4000)")
     produce(spark, folder, forgets_cents)
 
-    print("5. The corrected jobs replay on the branches what came after the tag, and catch up")
+    print("5. Replay the corrected jobs on the branches, from the tag until they have caught up")
     produce(spark, folder, to_euros, branch="fix")
 
-    print("6. Compare: by metadata, and row by row")
+    print("6. Compare the branches with main: by metadata, then row by row")
     command_line("diff", "shop.revenue", "main", "fix", "--warehouse", catalog.warehouse)
     catalog.sql(
         "SELECT day, m.euros AS main, f.euros AS fix FROM shop.revenue m "
         "FULL JOIN shop.revenue VERSION AS OF 'fix' f USING (day) ORDER BY day"
     ).show()
 
-    print("7. Publish the branches as main")
+    print("7. Publish the branches as main; main's own snapshots are kept in backup branches")
     kept = {}
     for table in ("sales", "revenue"):
         published = catalog.table(f"shop.{table}").merge_branch("fix")
@@ -102,7 +102,7 @@ def story(spark: SparkSession, folder: str) -> None:
         print(f"   shop.{table}: main's snapshots {list(published.discarded_snapshots)} are kept in {kept[table]}")
     show(catalog)
 
-    print("8. Undo, if need be: what was kept is published in turn; and the correction once more")
+    print("8. Undo by publishing the backup branches, then publish the correction again")
     for table, backup in kept.items():
         catalog.table(f"shop.{table}").merge_branch(backup)
     show(catalog)
@@ -114,22 +114,21 @@ def story(spark: SparkSession, folder: str) -> None:
 
 
 def to_euros(clicks: DataFrame) -> DataFrame:
-    """What the first job should do."""
+    """Convert cents to euros: what the first job should do."""
     return clicks.select("id", "day", (col("cents") / 100).alias("euros"))
 
 
 def forgets_cents(clicks: DataFrame) -> DataFrame:
-    """What its bad release does."""
+    """Use cents as euros: what the wrong release does."""
     return clicks.select("id", "day", col("cents").cast("double").alias("euros"))
 
 
 def produce(spark: SparkSession, folder: str, release: Callable[[DataFrame], DataFrame], branch: str = "main") -> None:
-    """One run of both jobs: the clicks that are new since the last run, or since the tag; then the revenue anew."""
+    """Run both jobs once: read the clicks since the last run, or since the tag, then compute the revenue."""
     rows = spark.readStream.format("paimon").option("warehouse", f"{folder}/warehouse")
     if branch != "main":
-        rows = rows.option(
-            "scan.snapshot-id", 2
-        )  # the first click that the tag has not; counts at the first start only
+        # The first snapshot after the tag. It only applies to the first run, which has no checkpoint.
+        rows = rows.option("scan.snapshot-id", 2)
     query = (
         release(rows.load("shop.clicks"))
         .writeStream.format("paimon")
@@ -149,13 +148,13 @@ def produce(spark: SparkSession, folder: str, release: Callable[[DataFrame], Dat
 
 
 def command_line(*words: str) -> None:
-    """What `paimon-spark` prints for these words."""
+    """Run a command of `paimon-spark`, and print its output."""
     print("$ paimon-spark", *words)
     paimon(words)
 
 
 def show(catalog: Catalog) -> None:
-    """The revenue that readers of main see."""
+    """Show the revenue on main."""
     catalog.sql("SELECT * FROM shop.revenue ORDER BY day").show()
 
 

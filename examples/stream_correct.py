@@ -1,4 +1,4 @@
-"""A streaming job wrote wrong rows: replay its source on a branch from before the fault, publish, and go on on main.
+"""Correct the output of a streaming job: replay on a branch, publish, and continue on main.
 
 Everything happens in a temporary folder, or in the folder given:
 
@@ -22,7 +22,7 @@ EVENTS = "id INT, day STRING, cents BIGINT"
 
 
 def main() -> None:
-    """`shop.amounts` is fed from `shop.events` by a stream, goes wrong, and is put right."""
+    """Correct `shop.amounts`, which a stream writes from `shop.events`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", help="where the tables and checkpoints go; default: a temporary folder")
     args = parser.parse_args()
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def start_spark() -> SparkSession:
-    """An ordinary local session."""
+    """Start a local session."""
     # Spark starts the `python3` of the PATH for its workers, which need not be the one with the packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return (
@@ -50,7 +50,7 @@ def start_spark() -> SparkSession:
 
 
 def correct(spark: SparkSession, folder: str) -> None:
-    """The whole story: a stream, a fault, a branch, a replay that is restarted, publishing, and going on."""
+    """Run a stream, find a fault, replay on a branch with a restart, publish, and continue."""
     warehouse = f"{folder}/warehouse"
     catalog = paimon_spark.load_catalog(warehouse)
     catalog.create_database("shop")
@@ -61,18 +61,18 @@ def correct(spark: SparkSession, folder: str) -> None:
     feed(spark, folder, [(1, "mon", 1000), (2, "mon", 2000)])
     run(spark, folder, "production", right)
     amounts.create_tag("monday")
-    first_wrong = events.snapshots()[-1].id + 1  # what the stream has yet to read
+    first_wrong = events.snapshots()[-1].id + 1  # the first snapshot that the stream has not read
 
     print("A new release of the job forgets that the events are in cents")
     feed(spark, folder, [(3, "tue", 3000)])
     run(spark, folder, "production", wrong)
     show(spark, folder)
 
-    print("A branch from before it; the corrected job reads the events again from there on")
+    print("Create a branch from before the fault; the corrected job reads the events again from there")
     amounts.create_branch("fix", tag="monday")
     run(spark, folder, "correction", right, branch="fix", start=first_wrong)
 
-    print("Production goes on; the correction is started again, and catches up from its checkpoint")
+    print("Production continues; the correction is restarted, and catches up from its checkpoint")
     feed(spark, folder, [(4, "wed", 4000)])
     run(spark, folder, "production", wrong)
     run(spark, folder, "correction", right, branch="fix", start=first_wrong)
@@ -82,19 +82,19 @@ def correct(spark: SparkSession, folder: str) -> None:
     published = amounts.merge_branch("fix")
     print(f"Published. What main had since is kept in {published.backup_branch}")
 
-    print("The correction goes on as production: same checkpoint, on main, where its batches are now")
+    print("The correction becomes production: it continues on main with the same checkpoint")
     feed(spark, folder, [(5, "thu", 5000)])
     run(spark, folder, "correction", right, start=first_wrong)
     show(spark, folder)
 
 
 def right(events: DataFrame) -> DataFrame:
-    """What the job should do."""
+    """Convert cents to euros: what the job should do."""
     return events.select("id", "day", (col("cents") / 100).alias("euros"))
 
 
 def wrong(events: DataFrame) -> DataFrame:
-    """What its bad release does."""
+    """Use cents as euros: what the wrong release does."""
     return events.select("id", "day", col("cents").cast("double").alias("euros"))
 
 
@@ -106,10 +106,10 @@ def run(
     branch: str = "main",
     start: int | None = None,
 ) -> None:
-    """One run of a job: everything that is new since its last run."""
+    """Run a job on everything since its last run."""
     source = spark.readStream.format("paimon").option("warehouse", f"{folder}/warehouse")
     if start is not None:
-        source = source.option("scan.snapshot-id", start)  # counts only as long as there is no checkpoint
+        source = source.option("scan.snapshot-id", start)  # ignored once there is a checkpoint
     query = (
         work(source.load("shop.events"))
         .writeStream.format("paimon")
@@ -124,13 +124,13 @@ def run(
 
 
 def feed(spark: SparkSession, folder: str, rows: list[tuple[int, str, int]]) -> None:
-    """New events."""
+    """Write new events."""
     frame = spark.createDataFrame(rows, EVENTS)
     frame.write.format("paimon").mode("append").option("warehouse", f"{folder}/warehouse").save("shop.events")
 
 
 def read(spark: SparkSession, folder: str, branch: str) -> DataFrame:
-    """The head of a branch of the amounts."""
+    """Read the head of a branch of the amounts."""
     reader = spark.read.format("paimon").option("warehouse", f"{folder}/warehouse").option("branch", branch)
     return reader.load("shop.amounts")
 

@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def start_spark() -> SparkSession:
-    """An ordinary local session, with the settings under which writes are fastest."""
+    """Start a local session with the settings for the fastest writes."""
     # Spark starts the `python3` of the PATH for its workers, which need not be the one with the packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
@@ -48,7 +48,7 @@ def start_spark() -> SparkSession:
 
 
 def write(spark: SparkSession, warehouse: str) -> None:
-    """Each step makes one snapshot."""
+    """Run the steps; each one commits one snapshot."""
     orders = spark.createDataFrame(
         [(1, "2024-01-01", 10.0), (2, "2024-01-01", 20.0), (3, "2024-01-02", 30.0)], "id INT, dt STRING, amount DOUBLE"
     )
