@@ -34,7 +34,6 @@ from paimon_spark.engine.merge.key_value import (
     kinds_array,
     take,
 )
-from paimon_spark.engine.merge.ordering import decimal_halves
 from paimon_spark.engine.merge.sorted_merge import MergedColumns, Window, smallest_level
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.types import VALUE_KIND, RowKind
@@ -125,7 +124,7 @@ def _equal_content(column: pa.Array, left: Rows, right: Rows, ordered_maps: bool
     elif pa.types.is_list(t):
         same = _equal_lists(column, [column.values], left, right, ordered_maps)
     elif pa.types.is_decimal128(t):
-        low, high = decimal_halves(column)
+        low, high = arrow_numpy.decimal_halves(column)
         same = (low[left] == low[right]) & (high[left] == high[right])
     elif pa.types.is_floating(t):
         values = arrow_numpy.values(column)

@@ -42,6 +42,15 @@ def values(array: pa.Array) -> npt.NDArray[Any]:
     return np.frombuffer(buffer, dtype, count=len(array), offset=array.offset * dtype.itemsize)
 
 
+def decimal_halves(array: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """The unscaled values of a decimal128 array: low 64 bits unsigned, high 64 bits signed. Views."""
+    data = array.buffers()[1]
+    if data is None or len(array) == 0:
+        return np.zeros(len(array), np.uint64), np.zeros(len(array), np.int64)
+    low = np.frombuffer(data, np.uint64, count=2 * len(array), offset=16 * array.offset)
+    return low[::2], low.view(np.int64)[1::2]
+
+
 def bits(buffer: pa.Buffer | None, offset: int, length: int) -> Bool:
     """`length` bits from bit `offset` as booleans; all True without a buffer."""
     if buffer is None:
