@@ -76,15 +76,16 @@ def pack_bits(mask: Bool) -> pa.Buffer:
 
 def boolean_array(mask: Bool, valid: Bool | None = None) -> pa.BooleanArray:
     """An Arrow boolean array of `mask`, null where `valid` is False."""
-    return pa.Array.from_buffers(pa.bool_(), len(mask), [_validity_buffer(valid), pack_bits(mask)])
+    return pa.Array.from_buffers(pa.bool_(), len(mask), [validity_bitmap(valid), pack_bits(mask)])
 
 
 def fixed_array(data: npt.NDArray[Any], type: pa.DataType, valid: Bool | None = None) -> pa.Array:
     """An Arrow array of `type` over the bytes of `data` (contiguous, item size of the type)."""
-    return pa.Array.from_buffers(type, len(data), [_validity_buffer(valid), pa.py_buffer(np.ascontiguousarray(data))])
+    return pa.Array.from_buffers(type, len(data), [validity_bitmap(valid), pa.py_buffer(np.ascontiguousarray(data))])
 
 
-def _validity_buffer(valid: Bool | None) -> pa.Buffer | None:
+def validity_bitmap(valid: Bool | None) -> pa.Buffer | None:
+    """The validity bitmap of an array that is null where `valid` is False; None when nothing is null."""
     return None if valid is None or bool(valid.all()) else pack_bits(valid)
 
 
@@ -259,7 +260,7 @@ def _texts(items: Sequence[Any], t: pa.DataType, valid: Any) -> pa.Array:
     raw = [p.encode() for p in parts] if text else parts
     offsets = np.zeros(len(raw) + 1, "i8" if pa.types.is_large_string(t) or pa.types.is_large_binary(t) else "i4")
     np.cumsum([len(r) for r in raw], out=offsets[1:])
-    buffers = [_validity_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(raw))]
+    buffers = [validity_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(raw))]
     return pa.Array.from_buffers(t, len(raw), buffers)
 
 

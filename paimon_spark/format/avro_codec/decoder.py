@@ -185,7 +185,7 @@ def _array_of(values: list[Any], t: AvroType, valid: Bool | None) -> pa.Array:
         if t.kind == "boolean":
             return arrow_numpy.boolean_array(numbers, valid)
         return arrow_numpy.fixed_array(numbers, type_, valid)
-    validity = None if valid is None or valid.all() else arrow_numpy.pack_bits(valid)
+    validity = arrow_numpy.validity_bitmap(valid)
     if t.kind == "record":
         children = [
             array_of([None if v is None else v[n] for v in values], _nullable(i, validity is not None))
