@@ -35,7 +35,6 @@ I64 = npt.NDArray[np.int64]
 
 UNAWARE: Final = -1
 _MOST_CODES: Final = 1 << 62
-_PER_MILLI: Final = {"us": 1000, "ns": 1_000_000}
 
 
 class Placed(NamedTuple):
@@ -247,13 +246,11 @@ def _row_values(column: pa.Array) -> list[Any]:
     if pa.types.is_string(t) or pa.types.is_binary(t):
         found = objects(column)
         return [v for v, _ in zip(found, range(len(column)), strict=False)]
-    numbers = arrow_numpy.values(column)
     if pa.types.is_timestamp(t):
-        millis = np.floor_divide(numbers, _PER_MILLI.get(t.unit, 1))
-        nanos = (numbers - millis * _PER_MILLI.get(t.unit, 1)) * (1_000_000 // _PER_MILLI.get(t.unit, 1_000_000))
+        millis, nanos = arrow_numpy.millis_and_nanos(column)
         out: list[Any] = list(zip(millis.tolist(), nanos.tolist(), strict=True))
     else:
-        out = numbers.tolist()
+        out = arrow_numpy.values(column).tolist()
     if column.null_count:
         valid = arrow_numpy.validity(column).tolist()
         out = [v if ok else None for v, ok in zip(out, valid, strict=True)]

@@ -239,6 +239,14 @@ def microseconds(value: datetime) -> int:
     return (wall - _EPOCH) // _MICROSECOND
 
 
+def millis_and_nanos(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Timestamps as milliseconds since the epoch and nanoseconds of the millisecond; slots of nulls hold anything."""
+    per_milli = {"ms": 1, "us": 1000, "ns": 1_000_000}[array.type.unit]
+    counts = values(array)
+    millis = np.floor_divide(counts, per_milli)
+    return millis, (counts - millis * per_milli) * (1_000_000 // per_milli)
+
+
 def unscaled_value(value: Decimal, precision: int, scale: int) -> int:
     """The value times 10**scale. Raises ValueError where it is not finite, or does not fit."""
     sign, digits, exponent = value.as_tuple()
