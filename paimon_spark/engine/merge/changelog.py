@@ -168,8 +168,7 @@ def _elements(column: pa.Array, left: Rows, right: Rows) -> tuple[Bool, Rows, Ro
     same: Bool = lengths[left] == lengths[right]
     counts = np.where(same, lengths[left], 0)
     pair = np.repeat(np.arange(len(left)), counts)
-    nth = np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return same, pair, offsets[left][pair] + nth, offsets[right][pair] + nth
+    return same, pair, arrow_numpy.ranges(offsets[left], counts), arrow_numpy.ranges(offsets[right], counts)
 
 
 def _codes(keys: pa.Array) -> Rows:

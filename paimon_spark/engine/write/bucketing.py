@@ -28,7 +28,7 @@ from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import BucketStates
-from paimon_spark.metadata.partition_path import partition_path
+from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.types import RowType
 
 I64 = npt.NDArray[np.int64]
@@ -132,11 +132,8 @@ def row_buckets(handle: TableHandle, keys: pa.RecordBatch) -> npt.NDArray[np.int
 
 def partition_text(handle: TableHandle, row: bytes) -> str:
     """A partition for messages, as its directories name it; `the table` when there are no partitions."""
-    partition_type = handle.schema.partition_type
-    if not partition_type.fields:
-        return "the table"
-    values = binary_row.decode(row, [f.type for f in partition_type], raw_timestamps=True)
-    return "partition " + partition_path(partition_type, values, handle.options)
+    path = partition_path_of(handle, row)
+    return f"partition {path}" if path else "the table"
 
 
 def _other_bucket_count(handle: TableHandle, row: bytes, found: int) -> CommitConflictError:

@@ -160,8 +160,7 @@ def _read_all(root: block_decoder.Reader, counts: I64, ends: I64) -> I64:
     rank = np.empty(len(counts), np.int64)
     rank[by_count] = np.arange(len(counts))
     step_start = np.cumsum(active) - active
-    total = int(counts.sum())
-    step = np.arange(total, dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    step = arrow_numpy.ranges(np.zeros(len(counts), np.int64), counts)
     slots: I64 = step_start[step] + np.repeat(rank, counts)
     return slots
 
