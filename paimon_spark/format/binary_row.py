@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ from paimon_spark.types import (
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 Bool = npt.NDArray[np.bool_]
+Arity = TypeVar("Arity", int, I64)
 
 Value: TypeAlias = bool | int | float | str | bytes | Decimal | date | datetime | tuple[int, int] | None
 """DATE is a date, TIME int milliseconds, TIMESTAMP a datetime (local-zoned: UTC-aware), or raw as `decode` says."""
@@ -44,7 +45,7 @@ Value: TypeAlias = bool | int | float | str | bytes | Decimal | date | datetime 
 EMPTY: Final = bytes(12)
 """The row without fields: the partition of unpartitioned tables, the keys of append tables."""
 
-_HEADER_BITS: Final = 8
+HEADER_BITS: Final = 8
 _DECIMAL_BYTES: Final = 16
 COMPACT_DECIMAL_DIGITS: Final = 18
 COMPACT_TIMESTAMP_DIGITS: Final = 3
@@ -65,9 +66,9 @@ _FIXED: Final = {
 }  # fmt: skip
 
 
-def null_bits_bytes(arity: int) -> int:
-    """Bytes of the row kind and the null bits, before the first slot."""
-    return (arity + 63 + _HEADER_BITS) // 64 * 8
+def null_bits_bytes(arity: Arity) -> Arity:
+    """Bytes of the row kind and the null bits, before the first slot; of one arity or an array of them."""
+    return (arity + 63 + HEADER_BITS) // 64 * 8
 
 
 def arity_of(row: bytes) -> int:
@@ -107,7 +108,7 @@ class _Reader:
         self.raw_timestamps = raw_timestamps
 
     def value(self, i: int, t: DataType) -> Value:
-        bit = i + _HEADER_BITS
+        bit = i + HEADER_BITS
         if self.data[bit // 8] >> bit % 8 & 1:
             return None
         at = self.first + 8 * i
@@ -198,7 +199,7 @@ def encode(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
         except (struct.error, ValueError, OverflowError, TypeError, AttributeError) as e:
             raise FormatError(f"{value!r} is not a value of {t}: {e}") from e
         if value is None:
-            bit = i + _HEADER_BITS
+            bit = i + HEADER_BITS
             fixed[bit // 8] |= 1 << bit % 8
         fixed[first + 8 * i : first + 8 * i + 8] = slot.ljust(8, b"\0")
         variable += tail
@@ -338,11 +339,11 @@ class _Cells:
         count = max(len(self.data) - _ARITY_BYTES + 1, 0)
         arities: npt.NDArray[Any] = np.ndarray((count,), np.dtype(">i4"), buffer=self.data, strides=(1,))
         arity = arities[start - _ARITY_BYTES].astype(np.int64)
-        header = (arity + 71) // 64 * 8
+        header = null_bits_bytes(arity)
         if ((arity < 0) | (header + 8 * arity > self.size[here])).any():
             raise FormatError("a row is too short for its fields")
         has = arity > index
-        bit = index + 8
+        bit = index + HEADER_BITS
         has[has] = (self.data[start[has] + bit // 8] >> np.uint8(bit % 8)) & np.uint8(1) == 0
         self.valid[here[~has]] = False
         self.places = start[has] + header[has] + 8 * index

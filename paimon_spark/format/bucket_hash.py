@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.binary_row import COMPACT_DECIMAL_DIGITS, INLINE_BYTES
+from paimon_spark.format.binary_row import COMPACT_DECIMAL_DIGITS, HEADER_BITS, INLINE_BYTES, null_bits_bytes
 from paimon_spark.options.core import BucketFunction
 
 I32 = npt.NDArray[np.int32]
@@ -116,7 +116,7 @@ def _hash_chunk(columns: Sequence[pa.Array]) -> I32:
     h = np.full(rows, _SEED, np.uint32)
     for word in _header(columns, rows):
         _mix(h, word)
-    size: Any = (len(columns) + 71) // 64 * 8 + 8 * len(columns)
+    size: Any = null_bits_bytes(len(columns)) + 8 * len(columns)
     for f in fields:
         _mix(h, f.low)
         if f.tail is None:
@@ -134,10 +134,10 @@ def _hash_chunk(columns: Sequence[pa.Array]) -> I32:
 
 def _header(columns: Sequence[pa.Array], rows: int) -> list[U32]:
     """Row kind (always +I) and null bits."""
-    bits = np.zeros((rows, (len(columns) + 71) // 64 * 2), _U32)
+    bits = np.zeros((rows, null_bits_bytes(len(columns)) // 4), _U32)
     for i, column in enumerate(columns):
         if column.null_count:
-            bit = i + 8
+            bit = i + HEADER_BITS
             bits[:, bit // 32] |= (~arrow_numpy.validity(column)).astype(np.uint32) << np.uint32(bit % 32)
     return [bits[:, i] for i in range(bits.shape[1])]
 
@@ -215,12 +215,10 @@ def _zero_nulls(values: npt.NDArray[Any], column: pa.Array) -> npt.NDArray[Any]:
 
 
 def _timestamps(column: pa.Array) -> _Field:
-    values = _zero_nulls(arrow_numpy.values(column), column)
     if column.type.unit == "ms":
-        return _long(values.view(np.uint64), column)
-    per_milli = {"us": 1000, "ns": 1_000_000}[column.type.unit]
-    millis = np.floor_divide(values, per_milli)
-    nanos = ((values - millis * per_milli) * (1_000_000 // per_milli)).astype(np.uint32)
+        return _long(arrow_numpy.values(column).view(np.uint64), column)
+    millis, rest = (_zero_nulls(part, column) for part in arrow_numpy.millis_and_nanos(column))
+    nanos = rest.astype(np.uint32)
     return _Field(nanos, nanos, _Tail(millis.view(np.uint64).reshape(-1, 1), 1))
 
 

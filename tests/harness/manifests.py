@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paimon_spark.format import binary_row
-from paimon_spark.format.avro_codec import container as avro
 from paimon_spark.format.metadata_files import manifest_format
+from tests.harness.avro_files import avro_file
 
 FILE_FIELDS = manifest_format.FILE_FIELDS
 
@@ -55,7 +55,7 @@ def encode_manifest(
     codec: str = "zstandard",
     sync_interval: int = 64_000,
 ) -> bytes:
-    return avro.encode(entry_schema(file_fields), entries, codec=codec, sync_interval=sync_interval)
+    return avro_file(entry_schema(file_fields), entries, codec=codec, sync_interval=sync_interval)
 
 
 LIST_SCHEMA = manifest_format.LIST_ROW
@@ -77,7 +77,7 @@ def list_row(name: str, data: bytes, entries: Sequence[Mapping[str, Any]], **fie
 
 
 def encode_manifest_list(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    return avro.encode(LIST_SCHEMA, rows)
+    return avro_file(LIST_SCHEMA, rows)
 
 
 def index_schema(bare_items: bool = False) -> dict[str, Any]:
@@ -89,4 +89,4 @@ def index_schema(bare_items: bool = False) -> dict[str, Any]:
 
 
 def encode_index_manifest(rows: Sequence[Mapping[str, Any]], *, bare_items: bool = False) -> bytes:
-    return avro.encode(index_schema(bare_items), rows)
+    return avro_file(index_schema(bare_items), rows)

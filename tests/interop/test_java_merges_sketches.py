@@ -11,6 +11,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.format.metadata_files import roaring
+from tests.harness.bitmaps import bitmap_of, numbers_of
 from tests.harness.rows import rows_of
 from tests.interop.comparing import version_options
 from tests.interop.java_tables import JavaTables
@@ -38,8 +39,8 @@ def theta(numbers: Numbers, lg_k: int = 12) -> str:
 
 
 def row(key: int, numbers: Numbers, **sketch: Any) -> list[Any]:
-    low = roaring.of(n & 0xFFFFFFFF for n in numbers)
-    wide = roaring.of(n & 0xFFFFFFFFFFFFFFFF for n in numbers)
+    low = bitmap_of(n & 0xFFFFFFFF for n in numbers)
+    wide = bitmap_of(n & 0xFFFFFFFFFFFFFFFF for n in numbers)
     return [
         key, roaring.encode32(low).hex(), roaring.encode64(wide).hex(),
         hll(numbers, **sketch), theta(numbers, sketch.get("lg_k", 12)),
@@ -84,9 +85,9 @@ def held(column: str, value: str | None) -> Any:
     data = bytes.fromhex(value)
     match FUNCTIONS[column]:
         case "rbm32":
-            return roaring.numbers_of(roaring.decode32(data))
+            return numbers_of(roaring.decode32(data))
         case "rbm64":
-            return roaring.numbers_of(roaring.decode64(data))
+            return numbers_of(roaring.decode64(data))
         case "hll_sketch":
             sketch = datasketches.hll_sketch.deserialize(data)
             return sketch.lg_config_k, round(sketch.get_estimate(), 6)

@@ -40,10 +40,7 @@ def together(*tables: pa.Table) -> pa.Table:
 
 def column(entries: pa.Table, name: str) -> pa.Array:
     """A column in one piece."""
-    found = entries.column(name)
-    if found.num_chunks == 1:
-        return found.chunk(0)
-    return pa.concat_arrays(found.chunks) if found.num_chunks else pa.nulls(0, found.type)
+    return arrow_numpy.one_chunk(entries.column(name))
 
 
 def numbers(entries: pa.Table, name: str) -> npt.NDArray[Any]:

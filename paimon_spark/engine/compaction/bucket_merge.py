@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.compaction.pick import drops_deletes
 from paimon_spark.engine.compaction.task import BucketTask, read_request
+from paimon_spark.engine.merge import budget
 from paimon_spark.engine.merge.changelog import IN_LAST_LEVEL, ChangelogRule, changelog_of
 from paimon_spark.engine.merge.functions import create_merge_function
 from paimon_spark.engine.merge.key_value import LEVEL, Groups, Kinds, constant_int32, is_retract
@@ -62,10 +63,6 @@ from paimon_spark.types import (
 _FILE: Final = "_FILE"
 _POSITION: Final = "_POSITION"
 """The place of a lower-level row: number of its file, and row in the file."""
-_WINDOW_BYTES: Final = 96 << 20
-_EXPANSION: Final = 4
-_MOST_OPEN: Final = 16
-"""Runs whose files stay open during a merge; each costs pages and dictionaries of all its columns."""
 _BATCH_ROWS: Final = 65536
 
 
@@ -226,15 +223,14 @@ class BucketMerge:
         return [tuple(run) for _, run in sorted(runs.items())]
 
     def _streams(self, runs: Sequence[tuple[int, ...]], aside: SpillFile) -> list[Iterator[pa.RecordBatch]]:
-        """The rows of runs. If there are many, the smallest are first spilled to disk, one after the other."""
+        """The rows of runs. The smallest are spilled to disk first where there are too many."""
         rows = self._run_rows(runs)
         sizes = [sum(self._files[n].row_count for n in run) for run in runs]
-        by_size = sorted(range(len(sizes)), key=sizes.__getitem__)
-        many = set(by_size[: max(0, len(sizes) - _MOST_OPEN)])
+        small = budget.runs_to_spill(sizes)
         out = []
         for number, run in enumerate(runs):
-            batches = self._stream(run, rows, min(len(sizes), _MOST_OPEN))
-            if number in many:
+            batches = self._stream(run, rows, min(len(sizes), budget.MOST_OPEN))
+            if number in small:
                 spilled = aside.put(batches)
                 batches = iter(()) if spilled is None else aside.read(spilled)
             out.append(batches)
@@ -284,8 +280,7 @@ class BucketMerge:
     def _run_rows(self, runs: Sequence[tuple[int, ...]]) -> int:
         """Rows of a run in a window, so that all runs together are within the budget."""
         files = [self._files[n] for run in runs for n in run]
-        row_bytes = max(16, _EXPANSION * sum(f.file_size for f in files) // max(1, sum(f.row_count for f in files)))
-        return max(512, min(_WINDOW_BYTES // row_bytes // len(runs), 32768))
+        return budget.window_rows(budget.decoded_row_bytes(files), len(runs))
 
 
 def _changelog_rule(options: TableOptions, names: Sequence[str], *, into_last: bool) -> ChangelogRule | None:

@@ -4,6 +4,7 @@ runs.py                  sections and sorted runs of files (interval partition)
 ordering.py              columns → integer words in Java's order; stable sorting of rows
 key_value.py             rows grouped by key
 sorted_merge.py          sorted runs → windows of complete keys → merged batches, in bounded memory; key masks
+budget.py                memory of a merge: rows in a window, files that stay open
 spill.py                 batches spilled to local disk
 functions.py             merge engines that keep one row, and the choice of an engine by the table's options
 partial_update.py        the partial-update engine with sequence groups

@@ -24,7 +24,7 @@ from paimon_spark.engine.merge.aggregators_exact import (
 )
 from paimon_spark.engine.merge.exact_values import from_python, to_python
 from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Groups, Kinds, Merged, Rows
-from paimon_spark.engine.merge.ordering import decimal_halves, single_word, value_words
+from paimon_spark.engine.merge.ordering import single_word, value_words
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.merge_rules import column_functions
@@ -282,7 +282,7 @@ def _integers(column: pa.Array) -> npt.NDArray[Any] | None:
     """Integers or unscaled decimals as integers of up to 64 bits; None when a decimal needs more."""
     if not pa.types.is_decimal(column.type):
         return arrow_numpy.values(column)
-    low, high = decimal_halves(column)
+    low, high = arrow_numpy.decimal_halves(column)
     signed = low.view(np.int64)
     narrow = high == signed >> 63
     if column.null_count:

@@ -34,7 +34,6 @@ from paimon_spark.engine.merge.key_value import (
     kinds_array,
     take,
 )
-from paimon_spark.engine.merge.ordering import decimal_halves
 from paimon_spark.engine.merge.sorted_merge import MergedColumns, Window, smallest_level
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.types import VALUE_KIND, RowKind
@@ -125,7 +124,7 @@ def _equal_content(column: pa.Array, left: Rows, right: Rows, ordered_maps: bool
     elif pa.types.is_list(t):
         same = _equal_lists(column, [column.values], left, right, ordered_maps)
     elif pa.types.is_decimal128(t):
-        low, high = decimal_halves(column)
+        low, high = arrow_numpy.decimal_halves(column)
         same = (low[left] == low[right]) & (high[left] == high[right])
     elif pa.types.is_floating(t):
         values = arrow_numpy.values(column)
@@ -169,8 +168,7 @@ def _elements(column: pa.Array, left: Rows, right: Rows) -> tuple[Bool, Rows, Ro
     same: Bool = lengths[left] == lengths[right]
     counts = np.where(same, lengths[left], 0)
     pair = np.repeat(np.arange(len(left)), counts)
-    nth = np.arange(len(pair)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return same, pair, offsets[left][pair] + nth, offsets[right][pair] + nth
+    return same, pair, arrow_numpy.ranges(offsets[left], counts), arrow_numpy.ranges(offsets[right], counts)
 
 
 def _codes(keys: pa.Array) -> Rows:

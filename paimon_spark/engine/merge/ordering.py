@@ -53,7 +53,7 @@ def value_words(array: pa.Array) -> list[Word]:
     if pa.types.is_floating(t):
         return [float_word(arrow_numpy.values(array))]
     if pa.types.is_decimal128(t):
-        low, high = decimal_halves(array)
+        low, high = arrow_numpy.decimal_halves(array)
         return [low.view(np.int64)] if t.precision <= 18 else [high, low]
     if pa.types.is_string(t) or pa.types.is_binary(t):
         return _text_words(array)
@@ -67,15 +67,6 @@ def float_word(values: npt.NDArray[Any]) -> Word:
     integer = np.dtype(f"i{values.dtype.itemsize}")
     bits = np.where(np.isnan(values), np.array(np.nan, values.dtype), values).view(integer)
     return np.where(bits < 0, bits ^ np.iinfo(integer).max, bits)
-
-
-def decimal_halves(array: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """The unscaled values of a decimal128 array: low 64 bits unsigned, high 64 bits signed. Views."""
-    data = array.buffers()[1]
-    if data is None or len(array) == 0:
-        return np.zeros(len(array), np.uint64), np.zeros(len(array), np.int64)
-    low = np.frombuffer(data, np.uint64, count=2 * len(array), offset=16 * array.offset)
-    return low[::2], low.view(np.int64)[1::2]
 
 
 def _text_words(array: pa.Array) -> list[Word]:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_spark.engine.merge import budget
 from paimon_spark.engine.merge.changelog import AFTER, BEFORE, Difference
 from paimon_spark.engine.merge.functions import create_merge_function
 from paimon_spark.engine.merge.key_value import AGE, LEVEL, concat, constant_int32, is_retract
@@ -36,14 +37,6 @@ from paimon_spark.options.core import MergeEngine
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
 from paimon_spark.types import VALUE_KIND, BinaryType, CharType, DataField, RowKind
 
-_RUN_ROWS: Final = 32768
-"""Rows of a run that a window holds at most; more is not faster."""
-_WINDOW_BYTES: Final = 96 << 20
-"""Decoded bytes a window may hold, as estimated from file sizes."""
-_EXPANSION: Final = 4
-"""How much larger rows are decoded than in files; a cautious estimate."""
-_MOST_OPEN: Final = 16
-"""Runs whose files stay open during a merge; each costs pages and dictionaries of all its columns."""
 _MASK_ROWS: Final = 4 << 20
 _MASK_ROWS_TEXT: Final = 3 << 19
 """Rows of a section up to which its keys are held at once; fewer when keys have no fixed width."""
@@ -272,31 +265,22 @@ class _SectionMerge:
                 (*self.plan.key, *(s.name for s in self.plan.sequence), *self.plan.function.required(self.plan.output))
             )
         )
-        run_rows = self._run_rows()
+        row_bytes = budget.decoded_row_bytes([self._files[f] for f in self.section.files])
+        run_rows = budget.window_rows(row_bytes, len(self.section.runs))
+        open_files = min(len(self.section.runs), budget.MOST_OPEN)
         # Files read in one go are closed at once: there may be more of them than a process can hold open.
-        whole = sum(self._files[f].row_count for f in self.section.files) * self._row_bytes() <= _WINDOW_BYTES
+        whole = sum(self._files[f].row_count for f in self.section.files) * row_bytes <= budget.WINDOW_BYTES
 
         def run(numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
             for number in numbers:
-                batches = self._inputs(number, columns, run_rows, min(len(self.section.runs), _MOST_OPEN))
+                batches = self._inputs(number, columns, run_rows, open_files)
                 at_once = whole or self._files[number].row_count <= run_rows
                 yield from list(batches) if at_once else batches
 
-        # The smallest runs are spilled, one after the other, if there are too many to keep open.
         rows = [sum(self._files[f].row_count for f in r) for r in self.section.runs]
-        small = () if whole else sorted(range(len(rows)), key=rows.__getitem__)[: max(0, len(rows) - _MOST_OPEN)]
+        small = frozenset[int]() if whole else budget.runs_to_spill(rows)
         runs = [spilled(run(r)) if n in small else run(r) for n, r in enumerate(self.section.runs)]
         return merge_runs(runs, self.plan, run_rows)
-
-    def _run_rows(self) -> int:
-        """Rows per run and window so that all runs together stay within the memory budget."""
-        rows = _WINDOW_BYTES // self._row_bytes() // len(self.section.runs)
-        return max(512, min(rows, _RUN_ROWS))
-
-    def _row_bytes(self) -> int:
-        """Bytes of a decoded row, estimated."""
-        files = [self._files[f] for f in self.section.files]
-        return max(16, _EXPANSION * sum(f.file_size for f in files) // max(1, sum(f.row_count for f in files)))
 
     def masked(self) -> Iterator[pa.RecordBatch]:
         """Decide by keys which rows survive, then read each file's columns through its mask, in file order."""

@@ -21,7 +21,7 @@ from paimon_spark.engine.scan.prune import Filters, Selection, manifests_wanted,
 from paimon_spark.engine.scan.query import PlanReport, Reason, Tally
 from paimon_spark.engine.scan.units import CHANGES, RAW, Longs, Units, groups_of, row_id_units, single_files
 from paimon_spark.errors import FileMissingError, InvalidInputError, SnapshotExpiredError
-from paimon_spark.format.arrays.arrow_numpy import boolean_array, fixed_array, validity, values
+from paimon_spark.format.arrays.arrow_numpy import boolean_array, fixed_array, one_chunk, validity, values
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
@@ -161,9 +161,7 @@ def _groups(selection: Selection, commit: Longs) -> Longs:
 
 def column(entries: pa.Table | pa.RecordBatch, name: str) -> Longs:
     """A column of whole numbers as one array."""
-    found = entries.column(name)
-    chunks = [values(c) for c in found.chunks] if isinstance(found, pa.ChunkedArray) else [values(found)]
-    return np.concatenate(chunks) if chunks else np.zeros(0, np.int64)
+    return values(one_chunk(entries.column(name)))
 
 
 _UNKNOWN: Final = -1

@@ -16,7 +16,8 @@ import pyarrow as pa
 from paimon_spark.engine.scan.prune import Selection
 from paimon_spark.engine.scan.units import CHANGES, MODES, Units, reordered
 from paimon_spark.engine.tasks.split import DataSplit, DeletionFile
-from paimon_spark.format.arrays.arrow_numpy import Bool, take_indices, validity, values
+from paimon_spark.format import binary_row
+from paimon_spark.format.arrays.arrow_numpy import Bool, objects, take_indices, values
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -24,15 +25,14 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
 from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
 
-_EMPTY_ROW: Final = bytes(12)
-_NO_STATS: Final = SimpleStats(_EMPTY_ROW, _EMPTY_ROW, None)
+_NO_STATS: Final = SimpleStats(binary_row.EMPTY, binary_row.EMPTY, None)
 _FIELDS: Final = {
     # What readers need; everything else of a file stays in the manifest. Value where it is null everywhere:
     "file_name": None,
     "file_size": None,
     "row_count": None,
-    "min_key": _EMPTY_ROW,
-    "max_key": _EMPTY_ROW,
+    "min_key": binary_row.EMPTY,
+    "max_key": binary_row.EMPTY,
     "min_sequence_number": None,
     "max_sequence_number": None,
     "schema_id": None,
@@ -155,20 +155,8 @@ def file_metas(entries: pa.RecordBatch, numbers: Any, *, keys: bool) -> list[Dat
         if array.null_count == len(array):
             columns[name] = repeat(absent)
         else:
-            columns[name] = _objects(array if taken is None else array.take(taken))
+            columns[name] = objects(array if taken is None else array.take(taken))
     return list(map(DataFileMeta, *(columns[name] for name in DataFileMeta._fields)))
-
-
-def _objects(array: pa.Array) -> list[Any]:
-    if pa.types.is_integer(array.type):
-        numbers: list[Any] = values(array).tolist()
-        if array.null_count:
-            return [n if ok else None for n, ok in zip(numbers, validity(array).tolist(), strict=True)]
-        return numbers
-    objects: list[Any] = array.to_pylist()
-    if pa.types.is_list(array.type):
-        return [None if v is None else tuple(v) for v in objects]
-    return objects
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from paimon_spark.engine.merge.ordering import Word, column_words
 from paimon_spark.engine.scan.prune import Selection
 from paimon_spark.engine.tasks.split import SplitMode
-from paimon_spark.format.arrays.arrow_numpy import Bool, validity, values
+from paimon_spark.format.arrays.arrow_numpy import Bool, ranges, validity, values
 from paimon_spark.format.binary_row import decode_column, decode_upper_bounds
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.core import MergeEngine
@@ -227,7 +227,7 @@ def reordered(units: Units) -> Units:
         return units
     sizes = units.sizes[order]
     new_starts = np.cumsum(sizes) - sizes
-    positions = np.repeat(units.starts[order] - new_starts, sizes) + np.arange(len(units.files))
+    positions = ranges(units.starts[order], sizes)
     return Units(units.files[positions], new_starts, units.groups[order], units.modes[order])
 
 

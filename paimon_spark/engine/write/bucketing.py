@@ -28,14 +28,13 @@ from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import BucketStates
-from paimon_spark.metadata.partition_path import partition_path
+from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.types import RowType
 
 I64 = npt.NDArray[np.int64]
 
 UNAWARE: Final = -1
 _MOST_CODES: Final = 1 << 62
-_PER_MILLI: Final = {"us": 1000, "ns": 1_000_000}
 
 
 class Placed(NamedTuple):
@@ -133,11 +132,8 @@ def row_buckets(handle: TableHandle, keys: pa.RecordBatch) -> npt.NDArray[np.int
 
 def partition_text(handle: TableHandle, row: bytes) -> str:
     """A partition for messages, as its directories name it; `the table` when there are no partitions."""
-    partition_type = handle.schema.partition_type
-    if not partition_type.fields:
-        return "the table"
-    values = binary_row.decode(row, [f.type for f in partition_type], raw_timestamps=True)
-    return "partition " + partition_path(partition_type, values, handle.options)
+    path = partition_path_of(handle, row)
+    return f"partition {path}" if path else "the table"
 
 
 def _other_bucket_count(handle: TableHandle, row: bytes, found: int) -> CommitConflictError:
@@ -247,13 +243,11 @@ def _row_values(column: pa.Array) -> list[Any]:
     if pa.types.is_string(t) or pa.types.is_binary(t):
         found = objects(column)
         return [v for v, _ in zip(found, range(len(column)), strict=False)]
-    numbers = arrow_numpy.values(column)
     if pa.types.is_timestamp(t):
-        millis = np.floor_divide(numbers, _PER_MILLI.get(t.unit, 1))
-        nanos = (numbers - millis * _PER_MILLI.get(t.unit, 1)) * (1_000_000 // _PER_MILLI.get(t.unit, 1_000_000))
+        millis, nanos = arrow_numpy.millis_and_nanos(column)
         out: list[Any] = list(zip(millis.tolist(), nanos.tolist(), strict=True))
     else:
-        out = numbers.tolist()
+        out = arrow_numpy.values(column).tolist()
     if column.null_count:
         valid = arrow_numpy.validity(column).tolist()
         out = [v if ok else None for v, ok in zip(out, valid, strict=True)]

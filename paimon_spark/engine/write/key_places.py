@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.merge.ordering import decimal_halves
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.bucket_hash import hashes as row_hashes
 
@@ -193,7 +192,7 @@ def _keys_of(columns: pa.RecordBatch) -> _Keys:
         if pa.types.is_string(t) or pa.types.is_binary(t):
             texts.append(column.cast(pa.binary()))
         elif pa.types.is_decimal(t):
-            low, high = decimal_halves(column)
+            low, high = arrow_numpy.decimal_halves(column)
             words += [low, high.view(np.uint64)]
         else:
             numbers = arrow_numpy.values(column)

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.engine.merge.budget import window_rows
 from paimon_spark.engine.merge.functions import create_merge_function
 from paimon_spark.engine.merge.key_value import Groups, concat, is_retract, kinds_array, take
 from paimon_spark.engine.merge.ordering import column_words, group_starts, pack, sort_unsorted_rows
@@ -36,8 +37,6 @@ SHARED_STRIDE: Final = 4096
 _PART_BYTES: Final = 16 << 20
 """Bytes of a buffer that are merged at a time."""
 _BATCH_ROWS: Final = 65536
-_MERGE_BYTES: Final = 96 << 20
-"""Bytes of the windows of a merge of spilled runs."""
 _MOST_RUNS: Final = 64
 """Runs merged at once."""
 _NO_SEQUENCE: Final = -1
@@ -186,8 +185,7 @@ class MergeTreeWriter:
         """Spilled rows as windows of complete keys. Empties the list of runs."""
         runs, self._runs = self._runs, []
         row_bytes = max(16, sum(r.size_bytes for r in runs) // max(1, sum(r.row_count for r in runs)))
-        run_rows = max(512, min(32768, _MERGE_BYTES // row_bytes // max(1, len(runs))))
-        return windows([self._spill.read(run) for run in runs], self._plan, run_rows)
+        return windows([self._spill.read(run) for run in runs], self._plan, window_rows(row_bytes, len(runs)))
 
     def _join_runs(self) -> None:
         joined = self._spill.put(b for window in self._spilled_windows() for b in self._shortened(window))

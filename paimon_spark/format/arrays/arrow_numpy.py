@@ -42,6 +42,15 @@ def values(array: pa.Array) -> npt.NDArray[Any]:
     return np.frombuffer(buffer, dtype, count=len(array), offset=array.offset * dtype.itemsize)
 
 
+def decimal_halves(array: pa.Array) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """The unscaled values of a decimal128 array: low 64 bits unsigned, high 64 bits signed. Views."""
+    data = array.buffers()[1]
+    if data is None or len(array) == 0:
+        return np.zeros(len(array), np.uint64), np.zeros(len(array), np.int64)
+    low = np.frombuffer(data, np.uint64, count=2 * len(array), offset=16 * array.offset)
+    return low[::2], low.view(np.int64)[1::2]
+
+
 def bits(buffer: pa.Buffer | None, offset: int, length: int) -> Bool:
     """`length` bits from bit `offset` as booleans; all True without a buffer."""
     if buffer is None:
@@ -67,15 +76,16 @@ def pack_bits(mask: Bool) -> pa.Buffer:
 
 def boolean_array(mask: Bool, valid: Bool | None = None) -> pa.BooleanArray:
     """An Arrow boolean array of `mask`, null where `valid` is False."""
-    return pa.Array.from_buffers(pa.bool_(), len(mask), [_validity_buffer(valid), pack_bits(mask)])
+    return pa.Array.from_buffers(pa.bool_(), len(mask), [validity_bitmap(valid), pack_bits(mask)])
 
 
 def fixed_array(data: npt.NDArray[Any], type: pa.DataType, valid: Bool | None = None) -> pa.Array:
     """An Arrow array of `type` over the bytes of `data` (contiguous, item size of the type)."""
-    return pa.Array.from_buffers(type, len(data), [_validity_buffer(valid), pa.py_buffer(np.ascontiguousarray(data))])
+    return pa.Array.from_buffers(type, len(data), [validity_bitmap(valid), pa.py_buffer(np.ascontiguousarray(data))])
 
 
-def _validity_buffer(valid: Bool | None) -> pa.Buffer | None:
+def validity_bitmap(valid: Bool | None) -> pa.Buffer | None:
+    """The validity bitmap of an array that is null where `valid` is False; None when nothing is null."""
     return None if valid is None or bool(valid.all()) else pack_bits(valid)
 
 
@@ -229,6 +239,14 @@ def microseconds(value: datetime) -> int:
     return (wall - _EPOCH) // _MICROSECOND
 
 
+def millis_and_nanos(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Timestamps as milliseconds since the epoch and nanoseconds of the millisecond; slots of nulls hold anything."""
+    per_milli = {"ms": 1, "us": 1000, "ns": 1_000_000}[array.type.unit]
+    counts = values(array)
+    millis = np.floor_divide(counts, per_milli)
+    return millis, (counts - millis * per_milli) * (1_000_000 // per_milli)
+
+
 def unscaled_value(value: Decimal, precision: int, scale: int) -> int:
     """The value times 10**scale. Raises ValueError where it is not finite, or does not fit."""
     sign, digits, exponent = value.as_tuple()
@@ -250,7 +268,7 @@ def _texts(items: Sequence[Any], t: pa.DataType, valid: Any) -> pa.Array:
     raw = [p.encode() for p in parts] if text else parts
     offsets = np.zeros(len(raw) + 1, "i8" if pa.types.is_large_string(t) or pa.types.is_large_binary(t) else "i4")
     np.cumsum([len(r) for r in raw], out=offsets[1:])
-    buffers = [_validity_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(raw))]
+    buffers = [validity_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(raw))]
     return pa.Array.from_buffers(t, len(raw), buffers)
 
 

@@ -227,7 +227,7 @@ class _Record:
     def finish(self, slots: I64, valid: Bool | None) -> pa.Array:
         children = [f.finish(slots, valid) for f in self.fields]
         type_ = pa.struct([pa.field(n, c.type) for n, c in zip(self.names, children, strict=True)])
-        validity = None if valid is None or valid.all() else arrow_numpy.pack_bits(valid)
+        validity = arrow_numpy.validity_bitmap(valid)
         return pa.Array.from_buffers(type_, len(slots), [validity], children=children)
 
 
@@ -358,7 +358,7 @@ class _Array:
         by_parent = np.argsort(_concat(self.parents, np.dtype(np.int64)), kind="stable")
         items = self.item.finish(by_parent[arrow_numpy.ranges(first, counts)], None)
         offsets = arrow_numpy.offsets_of(counts)
-        validity = None if valid is None or valid.all() else arrow_numpy.pack_bits(valid)
+        validity = arrow_numpy.validity_bitmap(valid)
         return pa.Array.from_buffers(
             pa.list_(items.type), len(slots), [validity, pa.py_buffer(offsets)], children=[items]
         )

@@ -208,13 +208,6 @@ _RECORD_ERRORS: Final = (
 )
 
 
-def encode(schema: Any, rows: Sequence[Any], *, codec: str = "zstandard", sync_interval: int = 64_000) -> bytes:
-    """A container of `rows`."""
-    out = io.BytesIO()
-    fastavro.writer(out, fastavro.parse_schema(schema), rows, codec=codec, sync_interval=sync_interval)
-    return out.getvalue()
-
-
 def encode_rows(schema: Any, rows: Sequence[Any]) -> bytes:
     """Records one behind the other, as they lie in a block."""
     parsed = fastavro.parse_schema(schema)

@@ -160,8 +160,7 @@ def _read_all(root: block_decoder.Reader, counts: I64, ends: I64) -> I64:
     rank = np.empty(len(counts), np.int64)
     rank[by_count] = np.arange(len(counts))
     step_start = np.cumsum(active) - active
-    total = int(counts.sum())
-    step = np.arange(total, dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    step = arrow_numpy.ranges(np.zeros(len(counts), np.int64), counts)
     slots: I64 = step_start[step] + np.repeat(rank, counts)
     return slots
 
@@ -185,7 +184,7 @@ def _array_of(values: list[Any], t: AvroType, valid: Bool | None) -> pa.Array:
         if t.kind == "boolean":
             return arrow_numpy.boolean_array(numbers, valid)
         return arrow_numpy.fixed_array(numbers, type_, valid)
-    validity = None if valid is None or valid.all() else arrow_numpy.pack_bits(valid)
+    validity = arrow_numpy.validity_bitmap(valid)
     if t.kind == "record":
         children = [
             array_of([None if v is None else v[n] for v in values], _nullable(i, validity is not None))

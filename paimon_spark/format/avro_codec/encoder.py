@@ -211,8 +211,7 @@ def _text(values: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Buffer | None]:
 
 
 def _binary(offsets: npt.NDArray[np.int32], data: pa.Buffer | None, valid: Bool | None) -> pa.Array:
-    validity = None if valid is None else arrow_numpy.pack_bits(valid)
-    buffers = [validity, pa.py_buffer(np.ascontiguousarray(offsets)), data]
+    buffers = [arrow_numpy.validity_bitmap(valid), pa.py_buffer(np.ascontiguousarray(offsets)), data]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 

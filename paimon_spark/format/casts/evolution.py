@@ -169,18 +169,10 @@ def round_decimals(array: pa.Array, target: DecimalType) -> pa.Array:
     return pc.if_else(fits, wide, pa.nulls(1, wide.type)[0]).cast(arrow_type(target))
 
 
-def unscaled_words(array: pa.Array) -> tuple[Any, Any]:
-    """Low (unsigned) and high (signed) 64 bits of the unscaled values of a decimal128 array."""
-    words = np.frombuffer(array.buffers()[1], "<u8")[2 * array.offset :][: 2 * len(array)].reshape(-1, 2)
-    return words[:, 0], words[:, 1].view("<i8")
-
-
 def _decimal_to_integer(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """The whole part's low bits."""
     whole = pc.trunc(array.cast(pa.decimal256(76, array.type.scale))).cast(pa.decimal128(38, 0))
-    if len(whole) == 0:
-        return pa.nulls(0, kind)
-    low, _ = unscaled_words(whole)
+    low, _ = arrow_numpy.decimal_halves(whole)
     valid = arrow_numpy.valid_or_none(whole)
     return arrow_numpy.fixed_array(np.ascontiguousarray(low).view(np.int64), pa.int64(), valid).cast(kind, safe=False)
 
@@ -188,9 +180,7 @@ def _decimal_to_integer(array: pa.Array, kind: pa.DataType) -> pa.Array:
 def _decimal_to_float(array: pa.Array, source: DecimalType) -> pa.Array:
     if source.precision > 18:
         return cast_text.by_distinct(array, float, pa.float64())
-    if len(array) == 0:
-        return pa.nulls(0, pa.float64())
-    low, _ = unscaled_words(array)
+    low, _ = arrow_numpy.decimal_halves(array)
     data = np.ascontiguousarray(low).view(np.int64).astype(np.float64) / 10.0**source.scale
     valid = arrow_numpy.valid_or_none(array)
     return arrow_numpy.fixed_array(data, pa.float64(), valid)

@@ -199,7 +199,7 @@ def decimals(array: pa.BinaryArray, wanted: DecimalType, scale: int) -> pa.Array
     little = np.zeros((len(array), _DECIMAL_BYTES), np.uint8)
     for k in range(_DECIMAL_BYTES):
         little[valid, k] = np.where(sizes > k, raw[np.maximum(ends - 1 - k, 0)], fill) if len(ends) else 0
-    bitmap = None if bool(valid.all()) else arrow_numpy.pack_bits(valid)
+    bitmap = arrow_numpy.validity_bitmap(valid)
     stored = pa.Array.from_buffers(pa.decimal128(38, scale), len(array), [bitmap, pa.py_buffer(little)])
     stored.validate(full=True)
     return stored.cast(arrow_type(wanted))
@@ -263,7 +263,7 @@ def decimal_bytes(array: pa.Array) -> pa.Array:
     if valid is not None:
         needed &= valid[:, None]
     offsets = arrow_numpy.offsets_of(needed.sum(axis=1))
-    bitmap = None if valid is None else arrow_numpy.pack_bits(valid)
+    bitmap = arrow_numpy.validity_bitmap(valid)
     return pa.Array.from_buffers(pa.binary(), len(array), [bitmap, pa.py_buffer(offsets), pa.py_buffer(big[needed])])
 
 

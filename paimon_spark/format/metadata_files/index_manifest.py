@@ -121,7 +121,7 @@ def _entry(row: dict[str, Any], path: str) -> IndexManifestEntry:
         )
     if row["_KIND"] not in (0, 1):
         raise CorruptFileError(f"{path} has an entry of kind {row['_KIND']}; known are 0 and 1", path=path)
-    if row["_FILE_NAME"] in ("", ".", "..") or any(c in row["_FILE_NAME"] for c in "/\\\0"):
+    if not manifest_format.is_plain_name(row["_FILE_NAME"]):
         raise CorruptFileError(
             f"{path} names an index file {row['_FILE_NAME']!r}, which is not a plain file name", path=path
         )

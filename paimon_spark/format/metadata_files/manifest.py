@@ -266,11 +266,7 @@ def first_unsafe_name(names: pa.StringArray) -> str | None:
     short = (offsets[1:] - offsets[:-1])[valid] <= 2
     if not short.any() and not any(c in used for c in (b"/", b"\\", b"\0")):
         return None
-    return next((n for n in names.to_pylist() if n is not None and not _is_safe(n)), None)
-
-
-def _is_safe(name: str) -> bool:
-    return name not in ("", ".", "..") and not any(c in name for c in "/\\\0")
+    return next((n for n in names.to_pylist() if n is not None and not manifest_format.is_plain_name(n)), None)
 
 
 def decode_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
@@ -294,7 +290,7 @@ def _manifest_file_meta(row: dict[str, Any], path: str) -> ManifestFileMeta:
             path=path,
         )
     name = row["_FILE_NAME"]
-    if not isinstance(name, str) or not _is_safe(name):
+    if not isinstance(name, str) or not manifest_format.is_plain_name(name):
         raise CorruptFileError(f"{path} names a manifest {name!r}, which is not a plain file name", path=path)
     stats = row["_PARTITION_STATS"]
     nulls = stats.get("_NULL_COUNTS")

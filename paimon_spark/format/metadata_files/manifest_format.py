@@ -120,6 +120,11 @@ def _keys(kind: Callable[..., Any]) -> tuple[tuple[str, ...], frozenset[str]]:
     return tuple(keys.values()), frozenset(keys[n] for n in keys.keys() - kind._field_defaults.keys())  # type: ignore[attr-defined]
 
 
+def is_plain_name(name: str) -> bool:
+    """Whether the name of a file is one path segment, which leads to no other directory."""
+    return name not in ("", ".", "..") and not any(c in name for c in "/\\\0")
+
+
 def check_codec(to: str, codec: str) -> None:
     """Check that `manifest.compression` can be written in the format. Raises InvalidOptionError."""
     if to == "avro":

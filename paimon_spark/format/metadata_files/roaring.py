@@ -13,7 +13,7 @@ Source: RoaringFormatSpec; Java `utils/RoaringBitmap32`, `utils/RoaringBitmap64`
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
@@ -191,19 +191,6 @@ def _container(bits: npt.NDArray[np.uint8]) -> Container:
 
 def _without_empty(bitmap: Bitmap) -> Bitmap:
     return {key: container for key, container in bitmap.items() if len(container)}
-
-
-def of(numbers: Iterable[int]) -> Bitmap:
-    """The bitmap of some unsigned numbers."""
-    by_key: dict[int, list[int]] = {}
-    for number in sorted(set(numbers)):
-        by_key.setdefault(number >> 16, []).append(number & 0xFFFF)
-    return {key: _container(_bits(np.array(low, np.uint16))) for key, low in by_key.items()}
-
-
-def numbers_of(bitmap: Bitmap) -> list[int]:
-    """All numbers, ascending, unsigned."""
-    return [(key << 16) + low for key in sorted(bitmap) for low in _numbers(bitmap[key]).tolist()]
 
 
 def decode32(data: bytes) -> Bitmap:

@@ -12,6 +12,7 @@ from paimon_spark.engine.merge.aggregators_exact import exact_aggregate
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files import roaring
 from paimon_spark.options.core import parse_merge_options
+from tests.harness.bitmaps import bitmap_of, numbers_of
 from tests.unit.engine.merge.test_aggregators import run
 
 FUNCTIONS = ["hll_sketch", "theta_sketch", "rbm32", "rbm64"]
@@ -20,9 +21,9 @@ FUNCTIONS = ["hll_sketch", "theta_sketch", "rbm32", "rbm64"]
 def value_of(function: str, numbers: range) -> bytes:
     """A sketch or bitmap of some numbers."""
     if function == "rbm32":
-        return roaring.encode32(roaring.of(numbers))
+        return roaring.encode32(bitmap_of(numbers))
     if function == "rbm64":
-        return roaring.encode64(roaring.of(numbers))
+        return roaring.encode64(bitmap_of(numbers))
     library = pytest.importorskip("datasketches")
     if function == "hll_sketch":
         hll = library.hll_sketch(12, library.tgt_hll_type.HLL_4)
@@ -37,9 +38,9 @@ def value_of(function: str, numbers: range) -> bytes:
 
 def count_of(function: str, value: bytes) -> float:
     if function == "rbm32":
-        return len(roaring.numbers_of(roaring.decode32(value)))
+        return len(numbers_of(roaring.decode32(value)))
     if function == "rbm64":
-        return len(roaring.numbers_of(roaring.decode64(value)))
+        return len(numbers_of(roaring.decode64(value)))
     library = pytest.importorskip("datasketches")
     kind = library.hll_sketch if function == "hll_sketch" else library.compact_theta_sketch
     estimate: float = kind.deserialize(value).get_estimate()

@@ -37,13 +37,13 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.format import binary_row
-from paimon_spark.format.avro_codec.container import encode
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource, SimpleStats
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.table import parse_table_options
 from paimon_spark.predicate.ast import Column, Compare, Op, Predicate
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import BIGINT, STRING, DataField, RowType
+from tests.harness.avro_files import avro_file
 
 FIELDS = (DataField(0, "id", BIGINT), DataField(1, "v", STRING), DataField(2, "p", STRING))
 SCHEMA = TableSchema(0, RowType(False, FIELDS), 2, partition_keys=("p",))
@@ -67,7 +67,7 @@ def write(path: Path, table: pa.Table) -> None:
         case ".avro":
             fields = [{"name": n, "type": ["null", "long" if n == "id" else "string"]} for n in table.schema.names]
             schema = ["null", {"type": "record", "name": "record", "fields": fields}]
-            path.write_bytes(encode(schema, table.to_pylist(), sync_interval=500))
+            path.write_bytes(avro_file(schema, table.to_pylist(), sync_interval=500))
 
 
 def meta(path: Path, count: int = ROWS, **more: Any) -> DataFileMeta:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from paimon_spark.errors import CorruptFileError, UnsupportedFeatureError
 from paimon_spark.format.avro_codec import container as avro
 from paimon_spark.format.avro_codec import decoder
+from tests.harness.avro_files import avro_file
 
 SCHEMA = {
     "type": "record",
@@ -61,7 +62,7 @@ ROWS = st.lists(
 
 
 def containers(files: list[list[Any]], sync_interval: int = 40, **how: Any) -> list[avro.Container]:
-    data = [avro.encode(SCHEMA, rows, sync_interval=sync_interval, **how) for rows in files]
+    data = [avro_file(SCHEMA, rows, sync_interval=sync_interval, **how) for rows in files]
     return [avro.open_container(d, f"file {i}") for i, d in enumerate(data)]
 
 
@@ -91,7 +92,7 @@ def test_groups_of_blocks_of_any_size_give_the_same(files: list[list[dict[str, A
 
 @given(ROWS, st.data())
 def test_damaged_files_are_refused_or_read_alike(rows: list[dict[str, Any]], data: st.DataObject) -> None:
-    whole = bytearray(avro.encode(SCHEMA, rows, codec="null", sync_interval=40))
+    whole = bytearray(avro_file(SCHEMA, rows, codec="null", sync_interval=40))
     if data.draw(st.booleans()):
         whole = whole[: data.draw(st.integers(0, len(whole)))]
     for _ in range(data.draw(st.integers(0, 3))):
@@ -181,7 +182,7 @@ def test_an_unknown_codec_is_named() -> None:
 def test_a_block_that_inflates_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(avro, "MAX_BLOCK_BYTES", 1 << 16)
     for codec in ("deflate", "zstandard", "bzip2", "xz"):
-        bomb = avro.encode("string", ["a" * (1 << 18)], codec=codec)
+        bomb = avro_file("string", ["a" * (1 << 18)], codec=codec)
         with pytest.raises(CorruptFileError, match="more than 65536 bytes"):
             list(avro.records(avro.open_container(bomb, "f")))
 
@@ -251,14 +252,14 @@ def test_shapes_the_lanes_do_not_know_are_left_to_records() -> None:
         ],
     }
     rows = [{"m": {"a": 1, "b": None}, "e": "B", "x": b"ab"}, {"m": {}, "e": "A", "x": None}]
-    opened = avro.open_container(avro.encode(schema, rows), "f")
+    opened = avro.open_container(avro_file(schema, rows), "f")
     decoded = decoder.decode([opened], in_parallel=True).combine_chunks()
     decoded.validate(full=True)
     assert decoded.to_pylist() == [{**rows[0], "m": [("a", 1), ("b", None)]}, {**rows[1], "m": []}]
 
 
 def test_a_union_of_two_values_is_refused() -> None:
-    opened = avro.open_container(avro.encode(["long", "string"], [1, "a"]), "the file")
+    opened = avro.open_container(avro_file(["long", "string"], [1, "a"]), "the file")
     with pytest.raises(CorruptFileError, match="the file"):
         decoder.decode([opened])
 
@@ -278,13 +279,13 @@ def test_type_names_may_be_used_again() -> None:
         {"name": "b", "type": "ns.q"},
     ]
     row = {"a": {"x": 1}, "b": {"x": 2}}
-    opened = avro.open_container(avro.encode({"type": "record", "name": "r", "fields": fields}, [row]), "f")
+    opened = avro.open_container(avro_file({"type": "record", "name": "r", "fields": fields}, [row]), "f")
     assert decoder.decode([opened], in_parallel=True).to_pylist() == [row]
 
 
 @pytest.mark.parametrize("in_parallel", [True, False])
 def test_negative_zero_keeps_its_sign(in_parallel: bool) -> None:
-    container = avro.open_container(avro.encode(["null", "double"], [None, -0.0, 0.0]), "f")
+    container = avro.open_container(avro_file(["null", "double"], [None, -0.0, 0.0]), "f")
     assert [str(v) for v in decoder.decode([container], in_parallel=in_parallel).to_pylist()] == [
         "None",
         "-0.0",

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptFileError, DataError, FormatError, StorageError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_type
-from paimon_spark.format.avro_codec.container import encode
 from paimon_spark.format.compression import decompressor
 from paimon_spark.format.data_files.avro import decimals
 from paimon_spark.format.data_files.parquet_footer import as_file, int96_as_bytes
@@ -25,6 +24,7 @@ from paimon_spark.format.data_files.requests import FileRead, Rows
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import open_ranges
 from paimon_spark.types import DataField, DecimalType, parse_type
+from tests.harness.avro_files import avro_file
 from tests.harness.search import examples
 
 SHARED_TMP = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(25))
@@ -295,7 +295,7 @@ def test_avro_logical_types_are_read_by_their_unit_alone(tmp_path: Path) -> None
     }
     row = {"t": -1, "z": 1, "d": b"\xff", "m": [{"key": 1, "value": None}], "s": {"a": 1}, "day": -1}
     nothing = dict.fromkeys(row)
-    path.write_bytes(encode(_raw(schema), [row, nothing]))
+    path.write_bytes(avro_file(_raw(schema), [row, nothing]))
     out = read(
         path,
         {

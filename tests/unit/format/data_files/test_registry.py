@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_spark.errors import CorruptFileError
-from paimon_spark.format.avro_codec.container import encode
 from paimon_spark.format.data_files.registry import read_rows
 from paimon_spark.format.data_files.requests import FileRead
 from paimon_spark.storage.fsspec_store import FsspecStore
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import Store
 from paimon_spark.types import BIGINT, DataField
+from tests.harness.avro_files import avro_file
 
 FORMATS = ("parquet", "orc", "avro")
 
@@ -30,7 +30,7 @@ def file_of(kind: str, ids: list[int]) -> bytes:
             po.write_table(pa.table({"id": ids}), sink)
         case "avro":
             schema = {"type": "record", "name": "record", "fields": [{"name": "id", "type": ["null", "long"]}]}
-            return encode(schema, [{"id": i} for i in ids])
+            return avro_file(schema, [{"id": i} for i in ids])
     return bytes(sink.getvalue())
 
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptFileError, UnknownFormatVersionError, UnsupportedFeatureError
-from paimon_spark.format.avro_codec import container as avro
 from paimon_spark.format.avro_codec import decoder
 from paimon_spark.format.metadata_files import deletion_vector, index_manifest, manifest
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from tests.harness import golden
+from tests.harness.avro_files import avro_file
 from tests.harness.manifests import (
     encode_index_manifest,
     encode_manifest,
@@ -161,7 +161,7 @@ def test_a_manifest_that_lacks_a_field_is_refused() -> None:
     with pytest.raises(CorruptFileError, match=r"_FILE\._SCHEMA_ID is missing"):
         decoded(encode_manifest([entry("a")], file_fields=9))
     with pytest.raises(CorruptFileError, match="file 0"):
-        decoded(avro.encode("long", [1]))
+        decoded(avro_file("long", [1]))
 
 
 @given(st.data())
@@ -193,7 +193,7 @@ def test_lists_come_back() -> None:
 def test_lists_that_lead_elsewhere_or_are_none_are_refused() -> None:
     with pytest.raises(CorruptFileError, match=r"names a manifest '\.\./m'"):
         manifest.decode_manifest_list(encode_manifest_list([list_row("../m", b"", [])]), "l")
-    for data in (b"", b"{}", avro.encode("long", [1]), encode_manifest([entry("a")])):
+    for data in (b"", b"{}", avro_file("long", [1]), encode_manifest([entry("a")])):
         with pytest.raises(CorruptFileError, match="the list"):
             manifest.decode_manifest_list(data, "the list")
 
