@@ -215,7 +215,7 @@ def _kept_or_gone(handle: TableHandle, offset: StreamOffset) -> Snapshot | None:
     after = find_kept(handle, read + 1)
     if after is None:
         raise expired(handle, read + 1)
-    if not _continues(after, offset.rows):
+    if not after.may_follow(offset.rows):
         raise history_changed(handle, offset, f"its snapshot {after.id} was not made on that one")
     return kept
 
@@ -227,11 +227,6 @@ def _kept_for(handle: TableHandle, offset: StreamOffset, phase: Phase) -> Snapsh
         return find_changelog(handle, offset.snapshot_id)
     tagged = (tag.snapshot for tag in list_tags(handle) if tag.snapshot.id == offset.snapshot_id)
     return next((s for s in tagged if s.delta_manifest_list == offset.made), None)
-
-
-def _continues(after: Snapshot, rows: int | None) -> bool:
-    """Whether a snapshot may follow one with this many rows; True when unknown."""
-    return rows is None or after.rows_before in (None, rows)
 
 
 def _check_first(handle: TableHandle) -> None:
@@ -301,7 +296,7 @@ def _check_follows(handle: TableHandle, before: Snapshot | None, after: Snapshot
 
     Other engines may count differently, so unchanged snapshots are accepted.
     """
-    if before is None or _continues(after, before.total_record_count):
+    if before is None or after.may_follow(before.total_record_count):
         return
     if not is_as_before(handle, before, after):
         raise moving(handle)
