@@ -147,7 +147,7 @@ def decode_fork(data: bytes, path: str) -> Fork:
 
 def fork_path(handle: TableHandle) -> str:
     """The path of the branch's `FORK` file."""
-    return f"{handle.layout.branch_root}/FORK"
+    return handle.layout.fork_file
 
 
 def read_fork(handle: TableHandle) -> Fork | None:

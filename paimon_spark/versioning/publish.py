@@ -29,6 +29,7 @@ from paimon_spark.versioning.branch_state import (
     Ref,
     create_state,
     directory_path,
+    fork_path,
     layout_of,
     read_branch_state,
     relative,
@@ -216,7 +217,7 @@ def fork_steps(plan: Publication, *, former_goes: bool = False) -> tuple[Step, .
 
 def fork_put(directory: str, fork: Fork) -> Put:
     """Write the branch's `FORK` file."""
-    return Put(f"{directory_path(directory)}/FORK", encode_fork(fork).decode())
+    return Put(fork_path(directory), encode_fork(fork).decode())
 
 
 def guard_put(directory: str, branch: str, ref: Ref) -> Put:
