@@ -81,6 +81,8 @@ def _first(on_branch: TableHandle) -> tuple[str | None, int | None]:
     )
 
 
+BACKUP_PREFIX: Final = "main-backup-"
+"""Prefix of the branches that keep what main lost (`versioning.publish`)."""
 _VERSION: Final = 1
 
 

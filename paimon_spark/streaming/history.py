@@ -17,7 +17,7 @@ from typing import Final
 
 from paimon_spark.errors import FileMissingError, HistoryChangedError, OffsetError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.branches import is_main, newest_shared, read_fork
+from paimon_spark.metadata.branches import BACKUP_PREFIX, is_main, newest_shared, read_fork
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.layout import LATEST, MAIN
 from paimon_spark.metadata.snapshots import (
@@ -300,10 +300,6 @@ def _check_follows(handle: TableHandle, before: Snapshot | None, after: Snapshot
         return
     if not is_as_before(handle, before, after):
         raise moving(handle)
-
-
-BACKUP_PREFIX: Final = "main-backup-"
-"""Prefix of the branches that keep what main lost (`versioning.publish`)."""
 
 
 def expired(handle: TableHandle, snapshot_id: int, *, reading: bool = False) -> SnapshotExpiredError:
