@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.display import amount, facts, grid, moment, section
-from paimon_spark.engine.write.dynamic_buckets import is_cross_partition
 from paimon_spark.errors import CorruptFileError, FileMissingError
 from paimon_spark.format.arrays.arrow_numpy import values
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA
@@ -19,6 +18,7 @@ from paimon_spark.maintenance.change import check_there, unfinished
 from paimon_spark.maintenance.consumers import list_consumers
 from paimon_spark.maintenance.expiry import may_expire_snapshots
 from paimon_spark.metadata.branches import list_branches
+from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN, POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import live_entries
@@ -253,7 +253,7 @@ def _bucket(handle: TableHandle) -> str:
         return "postponed"
     if not handle.schema.primary_keys:
         return "unaware"
-    return "dynamic across partitions" if is_cross_partition(handle.schema) else "dynamic"
+    return "dynamic across partitions" if crosses_partitions(handle.schema, handle.options) else "dynamic"
 
 
 def _branches(handle: TableHandle) -> Iterator[BranchStatus]:
