@@ -27,7 +27,7 @@ from paimon_spark.metadata.layout import (
     Layout,
 )
 from paimon_spark.metadata.manifests import find_manifest_lists
-from paimon_spark.metadata.small_files import find_decoded, find_many
+from paimon_spark.metadata.small_files import find_decoded, find_many, id_of
 from paimon_spark.metadata.snapshots import read_hint
 from paimon_spark.metadata.tags import decode_tag_file
 
@@ -123,7 +123,7 @@ def _names(branch: TableHandle, directory: str, prefix: str, *, numbers: bool) -
         name = info.name.removeprefix(prefix)
         if info.is_directory or not info.name.startswith(prefix) or not name:
             continue
-        if not numbers or (name.isascii() and name.isdigit() and len(name) < 20):
+        if not numbers or id_of(name) is not None:
             yield name
 
 
