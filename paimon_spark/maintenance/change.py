@@ -16,7 +16,7 @@ from typing import Final
 from paimon_spark import progress
 from paimon_spark.engine.commit.publish import check_store
 from paimon_spark.errors import FileAlreadyThereError, StorageError, TableNotFoundError, UnsafeDeletionError
-from paimon_spark.maintenance.removal import Removal, Removed, delete, find_removal, plan_removal
+from paimon_spark.maintenance.removal import Removal, Removed, delete, find_removal
 from paimon_spark.maintenance.roots import all_roots, without
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.journal.change import Root, TableChange, encode, find_change, roots_put
@@ -102,7 +102,7 @@ def preview(handle: TableHandle, change: TableChange | None) -> Removed:
     """What a change would delete beyond its steps, for a dry run. Raises UnsafeDeletionError."""
     if change is None:
         return Removed()
-    return plan_removal(handle, change.released, [*without(all_roots(handle), change.released), *roots_put(change)])
+    return find_removal(handle, change.released, _roots_after(handle, change)).removed()
 
 
 def reopened(handle: TableHandle) -> TableHandle:
@@ -148,8 +148,13 @@ def _expected_removal(handle: TableHandle, change: TableChange | None) -> tuple[
     """
     if change is None or not change.released:
         return Removal(), []
-    kept = [*without(all_roots(handle), change.released), *roots_put(change)]
+    kept = _roots_after(handle, change)
     return find_removal(handle, change.released, kept), kept
+
+
+def _roots_after(handle: TableHandle, change: TableChange) -> list[Root]:
+    """The roots that exist after the change: those that stay, and those that its steps write."""
+    return [*without(all_roots(handle), change.released), *roots_put(change)]
 
 
 def _run(held: HeldLock, change: TableChange, removal: Removal, roots: Sequence[Root]) -> Removed:

@@ -32,12 +32,11 @@ from paimon_spark.engine.commit.entries import column, numbers, where
 from paimon_spark.engine.commit.overwrite import ChosenPartitions
 from paimon_spark.engine.scan.fallback import OtherPartitions, other_partitions
 from paimon_spark.errors import CorruptFileError, InvalidInputError, InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_numpy import array_of, validity, values
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
-from paimon_spark.metadata.partition_path import PartitionDirectories, partition_path_of, value_text
+from paimon_spark.metadata.partition_path import PartitionDirectories, partition_path_of, partition_texts
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.retention import (
@@ -119,7 +118,6 @@ class _Ages:
 
     def __init__(self, handle: TableHandle, options: PartitionExpiryOptions, at_ms: int) -> None:
         self._handle, self._options = handle, options
-        self._types = [f.type for f in handle.schema.partition_type]
         # Times of files and times in values are both local.
         self._limit_ms = at_ms + time.localtime(at_ms / 1000).tm_gmtoff * 1000 - options.age_ms
         self._parse = parser_of(options.formatter)
@@ -183,11 +181,7 @@ class _Ages:
 
     def _texts(self, partition: bytes) -> dict[str, str | None]:
         """The values as text in Paimon's internal form: a DATE is a number of days."""
-        found = binary_row.decode(partition, self._types, raw_timestamps=True)
-        return {
-            field.name: None if value is None else value_text(field.type, value, legacy=True)
-            for field, value in zip(self._handle.schema.partition_type, found, strict=True)
-        }
+        return partition_texts(self._handle, partition, legacy=True)
 
 
 def _summary(handle: TableHandle, entries: pa.Table, going: Sequence[bytes]) -> ExpiredPartitions:

@@ -20,6 +20,7 @@ from paimon_spark.metadata.journal.change import (
     RootKind,
     Step,
     TableChange,
+    relative_path,
 )
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SCHEMA_PREFIX, SNAPSHOT_PREFIX
 from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, list_schema_ids
@@ -61,12 +62,12 @@ def _plan(handle: TableHandle) -> TableChange:
     head = latest_snapshot(handle)
     stays = [r for r in roots if _is_snapshot_of(r, main) and head is not None and r.snapshot.id >= head.id]
     released = [r for r in roots if r not in stays]
-    own = next(b for b in branch_directories(handle) if b.branch == main)
-    start = len(own.layout.root) + 1
+    branches = branch_directories(handle)
+    own = next(b for b in branches if b.branch == main)
     steps: list[Step] = []
-    for branch in branch_directories(handle):
-        directory = branch.layout.branch_root[start:]
+    for branch in branches:
         if branch.branch not in (MAIN, main):
+            directory = relative_path(handle, branch.layout.branch_root)
             # Delete the schemas before the file that hides them: a directory without a schema is not a branch.
             schemas = [f"{directory}/schema/{SCHEMA_PREFIX}{i}" for i in list_schema_ids(branch.store, branch.layout)]
             hidden = (
@@ -76,9 +77,9 @@ def _plan(handle: TableHandle) -> TableChange:
     if main != MAIN:
         steps += [DeleteTree(name) for name in ("snapshot", "tag", "changelog", "consumer")]
     for directory in (own.layout.tag_dir, own.layout.consumer_dir, own.layout.changelog_dir):
-        steps.append(DeleteTree(directory[start:]))
+        steps.append(DeleteTree(relative_path(handle, directory)))
     gone = sorted((r for r in released if _is_snapshot_of(r, main)), key=lambda r: r.snapshot.id)
-    snapshots = own.layout.snapshot_dir[start:]
+    snapshots = relative_path(handle, own.layout.snapshot_dir)
     if gone and head is not None:
         steps.append(DeleteFiles(tuple(f"{snapshots}/{SNAPSHOT_PREFIX}{r.name}" for r in gone)))
         steps.append(Put(f"{snapshots}/{EARLIEST}", str(head.id)))

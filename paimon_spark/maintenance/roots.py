@@ -16,10 +16,9 @@ import numpy.typing as npt
 from paimon_spark.errors import FormatError, UnsafeDeletionError
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
-from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.handle import TableHandle, branch_names
 from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import (
-    BRANCH_PREFIX,
     CHANGELOG_PREFIX,
     LATEST,
     MAIN,
@@ -28,7 +27,7 @@ from paimon_spark.metadata.layout import (
     Layout,
 )
 from paimon_spark.metadata.manifests import find_manifest_lists
-from paimon_spark.metadata.small_files import find_decoded, find_many
+from paimon_spark.metadata.small_files import find_decoded, find_many, id_of
 from paimon_spark.metadata.snapshots import read_hint
 from paimon_spark.metadata.tags import decode_tag_file
 
@@ -73,12 +72,7 @@ def branch_directories(handle: TableHandle) -> list[TableHandle]:
     """
     layout = Layout(handle.layout.root, MAIN, None, handle.layout.data_directory)
     main = replace(handle, layout=layout)
-    names = (
-        info.name.removeprefix(BRANCH_PREFIX)
-        for info in main.store.list(layout.branches_dir)
-        if info.is_directory and info.name.startswith(BRANCH_PREFIX)
-    )
-    return [main, *(main.on_branch_directory(name) for name in names if name)]
+    return [main, *(main.on_branch_directory(name) for name in branch_names(main.store, layout))]
 
 
 def without(roots: Sequence[Root], released: Sequence[Root]) -> list[Root]:
@@ -89,8 +83,7 @@ def without(roots: Sequence[Root], released: Sequence[Root]) -> list[Root]:
 
 def still_there(handle: TableHandle, root: Root) -> bool:
     """Whether the root's file still exists, with the snapshot that was read from it."""
-    main, *branches = branch_directories(handle)
-    at = next((b for b in (main, *branches) if b.branch == root.branch_directory), None)
+    at = next((b for b in branch_directories(handle) if b.branch == root.branch_directory), None)
     if at is None:
         return False
     directory, prefix, decoder = _FILES[root.kind](at.layout)
@@ -130,7 +123,7 @@ def _names(branch: TableHandle, directory: str, prefix: str, *, numbers: bool) -
         name = info.name.removeprefix(prefix)
         if info.is_directory or not info.name.startswith(prefix) or not name:
             continue
-        if not numbers or (name.isascii() and name.isdigit() and len(name) < 20):
+        if not numbers or id_of(name) is not None:
             yield name
 
 

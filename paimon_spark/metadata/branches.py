@@ -81,6 +81,8 @@ def _first(on_branch: TableHandle) -> tuple[str | None, int | None]:
     )
 
 
+BACKUP_PREFIX: Final = "main-backup-"
+"""Prefix of the branches that keep what main lost (`versioning.publish`)."""
 _VERSION: Final = 1
 
 
@@ -147,7 +149,7 @@ def decode_fork(data: bytes, path: str) -> Fork:
 
 def fork_path(handle: TableHandle) -> str:
     """The path of the branch's `FORK` file."""
-    return f"{handle.layout.branch_root}/FORK"
+    return handle.layout.fork_file
 
 
 def read_fork(handle: TableHandle) -> Fork | None:

@@ -118,10 +118,8 @@ def open_table(
             return _handle(store, layout, shown, schema, dict(options or {}))
         # Main may have come to mean another directory after MAIN-BRANCH was read, and the former be gone.
         before, main_branch = main_branch, read_main_branch(store, root)
-        if before == main_branch and failure is None:
-            raise _not_found(store, layout, shown)
-        if before == main_branch and failure is not None:
-            raise failure
+        if before == main_branch:
+            raise failure or _not_found(store, layout, shown)
     raise _not_found(store, layout, shown)
 
 

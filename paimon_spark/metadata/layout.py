@@ -69,6 +69,11 @@ class Layout:
         return f"{self.root}/MAIN-BRANCH"
 
     @property
+    def fork_file(self) -> str:
+        """Where the branch left another one. No other engine looks there."""
+        return f"{self.branch_root}/FORK"
+
+    @property
     def schema_dir(self) -> str:
         return f"{self.branch_root}/schema"
 

@@ -276,8 +276,6 @@ def _assembled(places: list[_ManifestRows]) -> pa.Table:
     return slices[0] if len(slices) == 1 else pa.concat_tables(slices)
 
 
-I64 = npt.NDArray[np.int64]
-
 _NO_SCHEMA: Final = -(1 << 63)
 
 

@@ -212,6 +212,15 @@ def _decoded(handle: TableHandle, partition: bytes) -> Sequence[Any]:
     return binary_row.decode(partition, types, raw_timestamps=True) if types else ()
 
 
+def partition_texts(handle: TableHandle, partition: bytes, *, legacy: bool) -> dict[str, str | None]:
+    """The values of a partition as text by column, None for null; `legacy` as in `value_text`."""
+    columns = handle.schema.partition_type.fields
+    return {
+        column.name: None if value is None else value_text(column.type, value, legacy=legacy)
+        for column, value in zip(columns, _decoded(handle, partition), strict=True)
+    }
+
+
 def _segments(partition_type: RowType, values: Sequence[Any], options: TableOptions) -> list[str]:
     parts = []
     for column, value in zip(partition_type.fields, values, strict=True):

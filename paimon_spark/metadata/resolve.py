@@ -27,6 +27,7 @@ from paimon_spark.metadata.branches import branch_exists, list_branch_names
 from paimon_spark.metadata.handle import TableHandle, current, open_branch, read_main_branch
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.schemas import read_schema
+from paimon_spark.metadata.small_files import id_of
 from paimon_spark.metadata.snapshots import (
     alive_range,
     earliest_snapshot,
@@ -52,7 +53,6 @@ from paimon_spark.metadata.version import (
     VersionSpec,
     branch_version,
     epoch_ms,
-    snapshot_number,
     text_version,
     typed_version,
 )
@@ -146,7 +146,7 @@ def _text(handle: TableHandle, text: str, asked: str) -> Resolved:
     parts = branch_version(text)
     if parts is not None and branch_exists(handle, parts[0]):
         return _text(open_branch(handle, parts[0]), parts[1], asked)
-    number = snapshot_number(text)
+    number = id_of(text)
     if number is not None:
         return _snapshot(handle, number)
     if branch_exists(handle, text):
@@ -343,7 +343,7 @@ def _between(handle: TableHandle, first: str, second: str) -> ResolvedRange:
 
 def _before_everything(handle: TableHandle, text: str) -> int | None:
     """The id just before the earliest snapshot alive, when `text` is that number; it is a start, but no snapshot."""
-    number = snapshot_number(text)
+    number = id_of(text)
     if number is None or find_tag(handle, text) is not None or find_snapshot(handle, number) is not None:
         return None
     earliest = earliest_snapshot(handle)

@@ -83,10 +83,15 @@ def numbers(names: Iterable[str], prefix: str) -> list[int]:
     """Ids of the names `<prefix><id>`, ascending; others do not count."""
     ids = []
     for name in names:
-        text = name.removeprefix(prefix)
-        if name.startswith(prefix) and text.isascii() and text.isdigit() and len(text) < 20:
-            ids.append(int(text))
+        found = id_of(name.removeprefix(prefix)) if name.startswith(prefix) else None
+        if found is not None:
+            ids.append(found)
     return sorted(ids)
+
+
+def id_of(text: str) -> int | None:
+    """The id that a text of digits is; None for anything else."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
 def checked_text(value: Any) -> str:

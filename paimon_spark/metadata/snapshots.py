@@ -15,7 +15,7 @@ from paimon_spark.errors import FileMissingError, SnapshotExpiredError, Snapshot
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
-from paimon_spark.metadata.small_files import find_bytes, find_decoded, find_many, numbered
+from paimon_spark.metadata.small_files import find_bytes, find_decoded, find_many, id_of, numbered
 from paimon_spark.storage.store import Store
 
 _RACES: Final = 5
@@ -225,8 +225,7 @@ def _with_watermark(handle: TableHandle, ids: Sequence[int], low: int, middle: i
 
 def read_hint(store: Store, path: str) -> int | None:
     """The number in a hint file; None when it is missing or holds anything else."""
-    text = (find_bytes(store, path) or b"")[:32].decode("ascii", "replace").strip()
-    return int(text) if text.isdigit() and len(text) < 20 else None
+    return id_of((find_bytes(store, path) or b"")[:32].decode("ascii", "replace").strip())
 
 
 def alive_range(handle: TableHandle) -> str:

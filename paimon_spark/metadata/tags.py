@@ -116,7 +116,8 @@ def guarded_branch(tag_name: str) -> str | None:
     return tag_name.removeprefix(GUARD_PREFIX) or None if tag_name.startswith(GUARD_PREFIX) else None
 
 
-_SAVEPOINT_NAME: Final = re.compile(r"savepoint-(\d{1,19})", re.ASCII)
+SAVEPOINT_PREFIX: Final = "savepoint-"
+_SAVEPOINT_NAME: Final = re.compile(rf"{SAVEPOINT_PREFIX}(\d{{1,19}})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ class Savepoint(ShownAsFacts):
 
 def savepoint_tag(savepoint_id: int) -> str:
     """Name of the tag that is the savepoint."""
-    return f"savepoint-{savepoint_id:d}"
+    return f"{SAVEPOINT_PREFIX}{savepoint_id:d}"
 
 
 def savepoint_id_of(tag_name: str) -> int | None:

@@ -97,11 +97,6 @@ def branch_version(text: str) -> tuple[str, str] | None:
     return (branch, rest) if branch and rest else None
 
 
-def snapshot_number(text: str) -> int | None:
-    """The snapshot id of a text of digits; None for anything else."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
-
-
 def from_option(key: str, text: str, time_zone: str | None = None) -> VersionSpec:
     """The version that a read option names.
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from paimon_spark.errors import FileMissingError, HistoryChangedError, OffsetError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.branches import is_main, newest_shared, read_fork
+from paimon_spark.metadata.branches import BACKUP_PREFIX, is_main, newest_shared, read_fork
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.layout import LATEST, MAIN
 from paimon_spark.metadata.snapshots import (
@@ -215,7 +215,7 @@ def _kept_or_gone(handle: TableHandle, offset: StreamOffset) -> Snapshot | None:
     after = find_kept(handle, read + 1)
     if after is None:
         raise expired(handle, read + 1)
-    if not _continues(after, offset.rows):
+    if not after.may_follow(offset.rows):
         raise history_changed(handle, offset, f"its snapshot {after.id} was not made on that one")
     return kept
 
@@ -227,11 +227,6 @@ def _kept_for(handle: TableHandle, offset: StreamOffset, phase: Phase) -> Snapsh
         return find_changelog(handle, offset.snapshot_id)
     tagged = (tag.snapshot for tag in list_tags(handle) if tag.snapshot.id == offset.snapshot_id)
     return next((s for s in tagged if s.delta_manifest_list == offset.made), None)
-
-
-def _continues(after: Snapshot, rows: int | None) -> bool:
-    """Whether a snapshot may follow one with this many rows; True when unknown."""
-    return rows is None or after.rows_before in (None, rows)
 
 
 def _check_first(handle: TableHandle) -> None:
@@ -301,14 +296,10 @@ def _check_follows(handle: TableHandle, before: Snapshot | None, after: Snapshot
 
     Other engines may count differently, so unchanged snapshots are accepted.
     """
-    if before is None or _continues(after, before.total_record_count):
+    if before is None or after.may_follow(before.total_record_count):
         return
     if not is_as_before(handle, before, after):
         raise moving(handle)
-
-
-BACKUP_PREFIX: Final = "main-backup-"
-"""Prefix of the branches that keep what main lost (`versioning.publish`)."""
 
 
 def expired(handle: TableHandle, snapshot_id: int, *, reading: bool = False) -> SnapshotExpiredError:

@@ -159,8 +159,7 @@ class _Start:
                 None if now.delta_manifest_list == last.made else f"snapshot {now.id} is not the one that it has read"
             )
         after = find_kept(self.handle, last.snapshot_id + 1)
-        before = None if after is None else after.rows_before
-        if after is None or None in (before, last.rows) or before == last.rows:
+        if after is None or after.may_follow(last.rows):
             return None
         return f"snapshot {after.id} was not made on the one that it has read"
 
@@ -250,12 +249,11 @@ class _Start:
             if following is None:
                 what = f"snapshot {snapshot_id + 1} of {self.handle.describe()}, which follows {self.asked},"
                 raise self._expired(what, snapshot_id + 1)
-            before = following.rows_before
-            if not is_known and None not in (before, named.total_record_count) and before != named.total_record_count:
+            if not is_known and not following.may_follow(named.total_record_count):
                 raise self._foreign(
                     named,
-                    f"it has {named.total_record_count} rows, and the branch had {before} before snapshot "
-                    f"{following.id}",
+                    f"it has {named.total_record_count} rows, and the branch had {following.rows_before} before "
+                    f"snapshot {following.id}",
                 )
         return self.at(named, UNPLANNED)
 

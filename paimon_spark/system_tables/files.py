@@ -26,6 +26,7 @@ from paimon_spark.format.casts.evolution import caster
 from paimon_spark.format.metadata_files.data_file import FileSource
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.schemas import schemas_by_id
@@ -81,13 +82,18 @@ def _read(row_type: RowType, asked: Asked) -> Iterator[pa.RecordBatch]:
     if asked.snapshot is None:
         return
     handle = asked.handle
-    entries = one_batch(live_entries(handle, data_manifests(handle, asked.snapshot)))
-    if handle.options.bucket == -2:  # files that wait in a postponed bucket are not read, and not listed
-        entries = entries.filter(boolean_array(values(entries.column("bucket")) >= 0))
+    entries = without_postponed(handle, one_batch(live_entries(handle, data_manifests(handle, asked.snapshot))))
     schemas = schemas_by_id(handle, pc.unique(entries.column("schema_id")).to_pylist())
     for start in range(0, entries.num_rows, _BATCH_FILES):
         piece = entries.slice(start, _BATCH_FILES)
         yield batch_of(row_type, asked, piece.num_rows, _columns(asked, piece, schemas))
+
+
+def without_postponed(handle: TableHandle, entries: pa.RecordBatch) -> pa.RecordBatch:
+    """The entries without those of a postponed bucket, whose files wait for a compaction and are not read."""
+    if handle.options.bucket != POSTPONE_BUCKET:
+        return entries
+    return entries.filter(boolean_array(values(entries.column("bucket")) >= 0))
 
 
 def _columns(asked: Asked, entries: pa.RecordBatch, schemas: Mapping[int, TableSchema]) -> dict[str, Thunk]:

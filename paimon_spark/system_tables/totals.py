@@ -24,7 +24,7 @@ from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import data_manifests, read_index_manifest, read_manifests
-from paimon_spark.system_tables.files import partition_texts
+from paimon_spark.system_tables.files import partition_texts, without_postponed
 from paimon_spark.system_tables.java_text import concatenated, sql_text, text
 from paimon_spark.system_tables.listing import TIMESTAMP, Asked, Listing, Thunk, batch_of, columns, required
 from paimon_spark.types import BIGINT, BOOLEAN, INT, STRING
@@ -103,7 +103,7 @@ def _pieces(asked: Asked) -> Iterator[tuple[TableHandle, Snapshot, pa.RecordBatc
         if snapshot is None:
             continue
         # A partition with rows only in a postponed bucket has no readable rows yet.
-        entries = _entries(handle, snapshot, real_buckets_only=handle.options.bucket == -2)
+        entries = without_postponed(handle, _entries(handle, snapshot))
         if taken is not None:
             entries = entries.filter(pc.invert(pc.is_in(entries.column("partition"), value_set=taken)))
         taken = entries.column("partition").unique()
@@ -128,12 +128,9 @@ def _read_buckets(asked: Asked) -> Iterator[pa.RecordBatch]:
     yield batch_of(_BUCKETS, asked, len(order), made)
 
 
-def _entries(handle: TableHandle, snapshot: Snapshot, *, real_buckets_only: bool = False) -> pa.RecordBatch:
+def _entries(handle: TableHandle, snapshot: Snapshot) -> pa.RecordBatch:
     """All entries of the snapshot's manifests, ADD and DELETE: a removal counts as an update."""
-    entries = one_batch(read_manifests(handle, data_manifests(handle, snapshot)))
-    if real_buckets_only:
-        entries = entries.filter(boolean_array(values(entries.column("bucket")) >= 0))
-    return entries
+    return one_batch(read_manifests(handle, data_manifests(handle, snapshot)))
 
 
 def _summed(entries: pa.RecordBatch, groups: _I64, count: int) -> _Sums:

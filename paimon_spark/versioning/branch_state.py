@@ -159,6 +159,16 @@ def changelog_path(directory: str, snapshot_id: int) -> str:
     return relative(layout_of(directory).changelog_path(snapshot_id))
 
 
+def consumer_path(directory: str, name: str) -> str:
+    """A consumer file, relative to the table's directory."""
+    return f"{relative(layout_of(directory).consumer_dir)}/{CONSUMER_PREFIX}{name}"
+
+
+def fork_path(directory: str) -> str:
+    """The file `FORK` of a branch, relative to the table's directory."""
+    return relative(layout_of(directory).fork_file)
+
+
 def latest_path(directory: str) -> str:
     """The hint that names a branch's head, relative to the table's directory."""
     return f"{relative(layout_of(directory).snapshot_dir)}/{LATEST}"
@@ -172,14 +182,13 @@ def main_branch_path() -> str:
 def create_state(state: BranchState) -> tuple[Put | Delete, ...]:
     """Write the state into an empty directory. The schemas come last, as with them the branch becomes visible."""
     directory = state.directory
-    consumers = relative(layout_of(directory).consumer_dir)
     return (
         *(Put(changelog_path(directory, i), ref.text) for i, ref in sorted(state.changelogs.items())),
         *(Put(snapshot_path(directory, i), ref.text) for i, ref in sorted(state.snapshots.items())),
         *(Put(tag_path(directory, name), ref.text) for name, ref in sorted(state.tags.items())),
         *_hints(relative(layout_of(directory).changelog_dir), state.changelogs),
         *_hints(relative(layout_of(directory).snapshot_dir), state.snapshots),
-        *(Put(f"{consumers}/consumer-{name}", text) for name, text in sorted(state.consumers.items())),
+        *(Put(consumer_path(directory, name), text) for name, text in sorted(state.consumers.items())),
         *publish_schemas(directory, relative(layout_of(directory).schema_dir), state.schemas),
     )
 

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import FileMissingError
-from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_numpy import fixed_array, scalar, take_indices, values
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind
@@ -26,7 +25,7 @@ from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import file_ids, live_entries
 from paimon_spark.metadata.manifests import data_manifests, read_manifests
-from paimon_spark.metadata.partition_path import value_text
+from paimon_spark.metadata.partition_path import partition_texts
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema
 from paimon_spark.metadata.vector_files import read_vectors, vector_files
@@ -103,7 +102,7 @@ def _partitions(handle: TableHandle, files: pa.Table) -> tuple[PartitionDiff, ..
     whole = files.combine_chunks()
     found = Partitions(handle, whole.column("partition").chunk(0))
     changes = whole.column("change").to_numpy(zero_copy_only=False)
-    rows, sizes, deleted = (values(whole.column(n).chunk(0)) for n in ("row_count", "file_size", "deleted_rows"))
+    row_counts, sizes, deleted = (values(whole.column(n).chunk(0)) for n in ("row_count", "file_size", "deleted_rows"))
     count = len(found.rows)
 
     def total(mask: np.ndarray, amounts: np.ndarray | None = None) -> list[int]:
@@ -114,23 +113,13 @@ def _partitions(handle: TableHandle, files: pa.Table) -> tuple[PartitionDiff, ..
 
     added, removed, changed = (changes == c for c in (ADDED, REMOVED, CHANGED))
     sums = zip(
-        total(added), total(removed), total(added, sizes), total(removed, sizes), total(added, rows),
-        total(removed, rows), total(changed), total(changed, np.maximum(deleted, 0)),
+        total(added), total(removed), total(added, sizes), total(removed, sizes), total(added, row_counts),
+        total(removed, row_counts), total(changed), total(changed, np.maximum(deleted, 0)),
         total(changed, np.maximum(-deleted, 0)), strict=True,
     )  # fmt: skip
-    made = [PartitionDiff(_texts(handle, row), *each) for row, each in zip(found.row_bytes, sums, strict=True)]
+    rows = zip(found.row_bytes, sums, strict=True)
+    made = [PartitionDiff(partition_texts(handle, row, legacy=False), *each) for row, each in rows]
     return tuple(sorted(made, key=lambda p: p.name))
-
-
-def _texts(handle: TableHandle, partition: bytes) -> Mapping[str, str | None]:
-    columns = handle.schema.partition_type
-    if not columns.fields:
-        return {}
-    decoded = binary_row.decode(partition, [f.type for f in columns], raw_timestamps=True)
-    return {
-        f.name: None if v is None else value_text(f.type, v, legacy=False)
-        for f, v in zip(columns.fields, decoded, strict=True)
-    }
 
 
 def _shared_field_id(old: TableHandle, new: TableHandle) -> int | None:

@@ -31,9 +31,10 @@ from paimon_spark.metadata.journal.change import Delete, Put, Root, RootKind, St
 from paimon_spark.metadata.layout import LATEST, MAIN
 from paimon_spark.metadata.manifests import read_manifest_list
 from paimon_spark.metadata.schemas import list_schema_ids
+from paimon_spark.metadata.small_files import find_bytes
 from paimon_spark.metadata.snapshots import read_hint
 from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, savepoint_tag
-from paimon_spark.versioning.names import check_branch_name, check_tag_name
+from paimon_spark.versioning.names import check_branch_name, check_tag_name, looks_like_savepoint
 from paimon_spark.versioning.relation import contradicts, follows
 from paimon_spark.versioning.tag_steps import find_known_snapshot, guard_put, plan_guards, put_fork
 
@@ -211,9 +212,6 @@ def _lost_manifests(main: TableHandle, lists: Sequence[str], there: frozenset[st
         return [e.message]
 
 
-_SAVEPOINT: Final = "savepoint-"
-
-
 def ambiguous_names(table: Inspected, branch: TableHandle) -> Iterator[Case]:
     """Names given by other engines that are not allowed here."""
     others = [b.branch for b in table.branches if b.branch != MAIN]
@@ -223,7 +221,7 @@ def ambiguous_names(table: Inspected, branch: TableHandle) -> Iterator[Case]:
     for root in table.of(branch, RootKind.TAG):
         if guarded_branch(root.name) is not None or root.name == savepoint_tag(root.snapshot.id):
             continue
-        if root.name.startswith(_SAVEPOINT) and root.name.removeprefix(_SAVEPOINT).isdecimal():
+        if looks_like_savepoint(root.name):
             message = f"tag {root.name!r} looks like a savepoint, but is snapshot {root.snapshot.id}"
             yield Case.of("ambiguous-name", Severity.NOTE, branch.branch, message, "rename the tag")
         else:
@@ -426,7 +424,5 @@ def _from_the_same_history(table: Inspected, main: TableHandle, schema_id: int) 
 
 
 def _found(branch: TableHandle, schema_id: int) -> str | None:
-    try:
-        return branch.store.read(branch.layout.schema_path(schema_id)).decode()
-    except FileMissingError:
-        return None
+    data = find_bytes(branch.store, branch.layout.schema_path(schema_id))
+    return None if data is None else data.decode()

@@ -13,12 +13,11 @@ from typing import Final
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.metadata.tags import GUARD_PREFIX
+from paimon_spark.metadata.tags import GUARD_PREFIX, SAVEPOINT_PREFIX
 from paimon_spark.metadata.version import branch_version, typed_version
 
 _BRANCH_WORDS: Final = frozenset(("snapshot", "savepoint", "tag-name", "tag-id", "watermark"))
 _WATERMARK: Final = "watermark-"
-_SAVEPOINT: Final = "savepoint-"
 _NUMBER: Final = "a number means a snapshot id; put a letter before it"
 _SUCCESS_DIRECTORY: Final = "success-file"
 """`tag/tag-success-file` is a directory of Paimon's, so no tag has this name."""
@@ -70,7 +69,7 @@ def check_tag_name(name: str, *, table: str, branch_names: Iterable[str] = ()) -
 def _tag_fault(name: str, branch_names: Iterable[str]) -> str | None:
     if name.isdecimal():
         return _NUMBER
-    if name.startswith(_SAVEPOINT) and name.removeprefix(_SAVEPOINT).isdecimal():
+    if looks_like_savepoint(name):
         return "savepoints have such names; use create_savepoint"
     if name.startswith(GUARD_PREFIX):
         return f"tags {GUARD_PREFIX}… guard the bases of branches; give it another name"
@@ -81,6 +80,11 @@ def _tag_fault(name: str, branch_names: Iterable[str]) -> str | None:
     if parts is not None and (parts[0] == MAIN or parts[0] in set(branch_names)):
         return f"it is how a version {parts[1]!r} on branch {parts[0]!r} is written; give it another name"
     return None
+
+
+def looks_like_savepoint(name: str) -> bool:
+    """Whether a tag of this name looks like a savepoint, of whatever snapshot."""
+    return name.startswith(SAVEPOINT_PREFIX) and name.removeprefix(SAVEPOINT_PREFIX).isdecimal()
 
 
 def check_tag_text(name: str, *, table: str) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.branches import Fork, ancestry, encode_fork, fork_of, snapshot_identity
+from paimon_spark.metadata.branches import BACKUP_PREFIX, Fork, ancestry, encode_fork, fork_of, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
 from paimon_spark.metadata.journal.change import Delete, IfSnapshots, Put, Root, RootKind, Step
 from paimon_spark.metadata.layout import MAIN, Layout
@@ -29,6 +29,7 @@ from paimon_spark.versioning.branch_state import (
     Ref,
     create_state,
     directory_path,
+    fork_path,
     layout_of,
     read_branch_state,
     relative,
@@ -40,7 +41,6 @@ from paimon_spark.versioning.relation import follows
 
 _EVER: Final = 2**62
 """Newer than any snapshot."""
-_BACKUP: Final = "main-backup-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ def fork_steps(plan: Publication, *, former_goes: bool = False) -> tuple[Step, .
 
 def fork_put(directory: str, fork: Fork) -> Put:
     """Write the branch's `FORK` file."""
-    return Put(f"{directory_path(directory)}/FORK", encode_fork(fork).decode())
+    return Put(fork_path(directory), encode_fork(fork).decode())
 
 
 def guard_put(directory: str, branch: str, ref: Ref) -> Put:
@@ -330,7 +330,7 @@ def _refused(handle: TableHandle, name: str, verb: str, found: str, remedy: str)
 
 
 def _backup_name(main: TableHandle, now_ms: int) -> str:
-    name = f"{_BACKUP}{datetime.fromtimestamp(now_ms / 1000, timezone.utc):%Y%m%dT%H%M%S}"
+    name = f"{BACKUP_PREFIX}{datetime.fromtimestamp(now_ms / 1000, timezone.utc):%Y%m%dT%H%M%S}"
     taken = set(branch_names(main.store, main.layout))
     names = (f"{name}-{n}" if n > 1 else name for n in itertools.count(1))
     return next(n for n in names if n not in taken)

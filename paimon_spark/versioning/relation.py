@@ -69,7 +69,7 @@ def _began_empty(handle: TableHandle) -> bool:
 
 def contradicts(before: Snapshot, after: Snapshot) -> bool:
     """Whether the row counts of both show that `after` was not made on `before`. Reads nothing."""
-    return before.total_record_count is not None and after.rows_before not in (None, before.total_record_count)
+    return not after.may_follow(before.total_record_count)
 
 
 def follows(handle: TableHandle, before: Snapshot, after: Snapshot) -> bool | None:

@@ -24,8 +24,9 @@ from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.tags import guard_name, guarded_branch
 from paimon_spark.versioning.branch_state import (
     BranchState,
+    consumer_path,
     delete_snapshot,
-    directory_path,
+    fork_path,
     layout_of,
     main_branch_path,
     relative,
@@ -138,19 +139,19 @@ def promoted_branch(plan: Publication) -> BranchState:
 def replace_change(plan: Publication, new: BranchState) -> TableChange:
     """The whole operation as steps; pure."""
     name, old = plan.source.name, plan.source.state
-    consumers, sinks = relative(layout_of(old.directory).consumer_dir), relative(layout_of(MAIN).sink_dir)
+    sinks = relative(layout_of(MAIN).sink_dir)
     parents = {p: state for p, state in plan.source.between.items() if guard_name(name) in state.tags}
     steps: tuple[Step, ...] = (
         *backup_steps(plan),
         *replace_state(old, new),
         *(
-            Put(f"{consumers}/consumer-{consumer}", text)
+            Put(consumer_path(old.directory, consumer), text)
             for consumer, text in sorted(new.consumers.items())
             if consumer not in old.consumers
         ),
         *put_sink_logs(old.directory, newer_sink_logs(plan.branch_logs, plan.main_logs)),
         Put(main_branch_path(), name),
-        Delete(f"{directory_path(old.directory)}/FORK"),
+        Delete(fork_path(old.directory)),
         *(Delete(tag_path(parent, guard_name(name))) for parent in sorted(parents)),
         *fork_steps(plan, former_goes=True),
         *_delete_main(plan.main, plan.late),

@@ -30,9 +30,10 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, Root, RootKind, Step, TableChange, relative_path
 from paimon_spark.metadata.layout import EARLIEST, LATEST
 from paimon_spark.metadata.resolve import resolve
+from paimon_spark.metadata.small_files import id_of
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import find_tag
-from paimon_spark.metadata.version import snapshot_number, text_version
+from paimon_spark.metadata.version import text_version
 from paimon_spark.versioning.branch_state import BranchState, delete_snapshot, read_branch_state, snapshot_of_tag
 from paimon_spark.versioning.tag_steps import (
     check_not_expired,
@@ -107,7 +108,7 @@ def find_rollback_target(branch: TableHandle, version: str | int) -> Snapshot:
             f"{version!r} is not a version of {branch.describe()}: give a snapshot id or text such as a tag's name",
             argument="version",
         )
-    number = version if isinstance(version, int) else snapshot_number(version.strip())
+    number = version if isinstance(version, int) else id_of(version.strip())
     if number is not None and (isinstance(version, int) or find_tag(branch, version.strip()) is None):
         return known_snapshot(branch, number)
     found = resolve(branch, text_version(str(version)))

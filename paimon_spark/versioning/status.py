@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.display import amount, facts, grid, moment, section
-from paimon_spark.engine.write.dynamic_buckets import is_cross_partition
 from paimon_spark.errors import CorruptFileError, FileMissingError
 from paimon_spark.format.arrays.arrow_numpy import values
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA
@@ -19,10 +18,11 @@ from paimon_spark.maintenance.change import check_there, unfinished
 from paimon_spark.maintenance.consumers import list_consumers
 from paimon_spark.maintenance.expiry import may_expire_snapshots
 from paimon_spark.metadata.branches import list_branches
+from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN, POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import live_entries
-from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.manifests import column_values, data_manifests
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import guarded_branch, savepoint_id_of, tag_names
@@ -208,8 +208,8 @@ def read_status(
         columns=len(schema.fields),
         head=_head_status(head),
         files=len(entries),
-        bytes=int(_column(entries, "file_size").sum()),
-        rows=int(_column(entries, "row_count").sum()),
+        bytes=int(column_values(entries, "file_size").sum()),
+        rows=int(column_values(entries, "row_count").sum()),
         snapshots=len(list_snapshot_ids(handle)),
         tags=len(tags) - savepoints - guards,
         savepoints=savepoints,
@@ -253,7 +253,7 @@ def _bucket(handle: TableHandle) -> str:
         return "postponed"
     if not handle.schema.primary_keys:
         return "unaware"
-    return "dynamic across partitions" if is_cross_partition(handle.schema) else "dynamic"
+    return "dynamic across partitions" if crosses_partitions(handle.schema, handle.options) else "dynamic"
 
 
 def _branches(handle: TableHandle) -> Iterator[BranchStatus]:
@@ -303,7 +303,7 @@ def _full_buckets(handle: TableHandle, entries: pa.Table) -> int:
     if handle.options.bucket == POSTPONE_BUCKET:
         return 0
     places, count = _places(entries)
-    levels = _column(entries, "level")
+    levels = column_values(entries, "level")
     runs = np.bincount(places[levels == 0], minlength=count)
     deeper = np.unique(np.stack([places[levels > 0], levels[levels > 0]]), axis=1)[0]
     runs += np.bincount(deeper, minlength=count)
@@ -314,7 +314,7 @@ def _scattered(handle: TableHandle, entries: pa.Table) -> int:
     """Count buckets, or partitions of unbucketed tables, with enough small files for a compaction."""
     options = handle.options.append_compaction
     places, count = _places(entries)
-    small = np.bincount(places[_column(entries, "file_size") < options.small_bytes], minlength=count)
+    small = np.bincount(places[column_values(entries, "file_size") < options.small_bytes], minlength=count)
     return int((small >= max(2, options.min_files)).sum())
 
 
@@ -324,10 +324,5 @@ def _places(entries: pa.Table) -> tuple[np.ndarray, int]:
         return np.empty(0, np.int64), 0
     partitions = entries.column("partition").combine_chunks().dictionary_encode()
     codes = values(partitions.indices).astype(np.int64)
-    found, places = np.unique(np.stack([codes, _column(entries, "bucket")]), axis=1, return_inverse=True)
+    found, places = np.unique(np.stack([codes, column_values(entries, "bucket")]), axis=1, return_inverse=True)
     return places.reshape(-1), found.shape[1]
-
-
-def _column(entries: pa.Table, name: str) -> np.ndarray:
-    chunks = [values(chunk).astype(np.int64) for chunk in entries.column(name).chunks]
-    return np.concatenate(chunks) if chunks else np.empty(0, np.int64)

@@ -31,7 +31,6 @@ from paimon_spark.engine.write.request import WriteRequest, new_file_id
 from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.format.bucket_hash import hashes as row_hashes
 from paimon_spark.format.metadata_files.index_manifest import HASH, IndexManifestEntry, decode_hashes, encode_hashes
-from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
 from paimon_spark.metadata.partition_path import index_file_path
@@ -273,11 +272,6 @@ def assigner_channels(
         start = np.abs(np.fmod(row_hashes(partition_columns), np.int32(channels)))
     number = np.abs(np.fmod(row_hashes(key_columns), np.int32(assigners)))
     return (start + number) % np.int32(channels)
-
-
-def is_cross_partition(schema: TableSchema) -> bool:
-    """Whether a key may move from one partition to another (Java `table/BucketMode.KEY_DYNAMIC`)."""
-    return bool(schema.primary_keys) and not set(schema.partition_keys) <= set(schema.primary_keys)
 
 
 def _with_index(

@@ -13,11 +13,12 @@ import pyarrow as pa
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.bucketing import UNAWARE, Bucketing, FixedBuckets, OneBucket, PartitionNumbers
 from paimon_spark.engine.write.data_files import DataFiles, DirectWriter
-from paimon_spark.engine.write.dynamic_buckets import DynamicBuckets, is_cross_partition
+from paimon_spark.engine.write.dynamic_buckets import DynamicBuckets
 from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.router import BucketWriter, Router
 from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import NO_SEQUENCE, BucketStates
 
@@ -106,7 +107,7 @@ def _bucketing(request: WriteRequest, partitions: PartitionNumbers, states: Buck
         return FixedBuckets(request, partitions, states)
     if bucket == UNAWARE and not keyed:
         return OneBucket()
-    if bucket == UNAWARE and is_cross_partition(handle.schema):
+    if crosses_partitions(handle.schema, handle.options):
         # Few tables need what it imports.
         from paimon_spark.engine.write.cross_partition import CrossPartitions
 

@@ -79,6 +79,10 @@ class Snapshot(ShownAsFacts):
             return None
         return self.total_record_count - self.delta_record_count
 
+    def may_follow(self, rows: int | None) -> bool:
+        """Whether it may have been made on a snapshot with so many rows; True when unknown."""
+        return rows is None or self.rows_before in (None, rows)
+
     @property
     def brief(self) -> str:
         """The snapshot in one line."""

@@ -32,6 +32,7 @@ from paimon_spark.metadata.definition.schema_changes import (
     shown,
 )
 from paimon_spark.metadata.definition.validate import is_system_column
+from paimon_spark.options.core import COLUMN_PREFIX, SEQUENCE_GROUP
 from paimon_spark.options.descriptor import Option, boolean, did_you_mean
 from paimon_spark.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 
@@ -302,9 +303,7 @@ def _type_at(t: DataType, path: Path, depth: int, change: Callable[[DataType], D
     )
 
 
-_FIELDS: Final = "fields."
 _INDEX: Final = "file-index."
-_GROUP: Final = ".sequence-group"
 _VALUES: Final = frozenset(
     (
         "bucket-key", "sequence.field", "rowkind.field", "record-level.time-field", "upsert-key",
@@ -325,10 +324,10 @@ def renamed_options(options: Mapping[str, str], old: str, new: str) -> dict[str,
 
 
 def _key(key: str, name: Callable[[str], str]) -> str:
-    if key.startswith(_FIELDS):
-        columns, dot, rest = key.removeprefix(_FIELDS).partition(".")
+    if key.startswith(COLUMN_PREFIX):
+        columns, dot, rest = key.removeprefix(COLUMN_PREFIX).partition(".")
         if dot:
-            return _FIELDS + ",".join(map(name, columns.split(","))) + dot + rest
+            return COLUMN_PREFIX + ",".join(map(name, columns.split(","))) + dot + rest
     if key.startswith(_INDEX) and key.count(".") > 2:
         kind, column, rest = key.removeprefix(_INDEX).split(".", 2)
         return f"{_INDEX}{kind}.{name(column)}.{rest}"
@@ -336,7 +335,7 @@ def _key(key: str, name: Callable[[str], str]) -> str:
 
 
 def _value(key: str, text: str, name: Callable[[str], str]) -> str:
-    if key in _VALUES or (key.startswith(_FIELDS) and key.endswith(_GROUP)):
+    if key in _VALUES or (key.startswith(COLUMN_PREFIX) and key.endswith(SEQUENCE_GROUP)):
         return ",".join(name(column.strip()) for column in text.split(","))
     if key.startswith(_INDEX) and key.endswith(".columns"):
         return ",".join(_indexed(column.strip(), name) for column in text.split(","))

@@ -16,7 +16,7 @@ from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.merge_rules import check_merging
 from paimon_spark.options.commit import BUCKET_APPEND_ORDERED, SNAPSHOT_ORDERING
 from paimon_spark.options.compaction import CLUSTERS, RECORD_TIME_FIELD
-from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, ChangelogProducer, MergeEngine
+from paimon_spark.options.core import COLUMN_PREFIX, FALLBACK_BRANCH, PRIMARY_BRANCH, ChangelogProducer, MergeEngine
 from paimon_spark.options.data_files import FILE_FORMAT_PER_LEVEL, TARGET_FILE_ROWS
 from paimon_spark.options.descriptor import Option, boolean, did_you_mean, names, string
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
@@ -36,7 +36,6 @@ from paimon_spark.types import (
 
 _LOG = logging.getLogger(__name__)
 _PLACES: Final = ("path", "branch", "warehouse")
-FIELDS: Final = "fields."
 _DEFAULT_AGGREGATE: Final = "default-aggregate-function"
 _DOTS_OF_A_COLUMN: Final = 2
 _VERSIONS: Final = (
@@ -136,7 +135,7 @@ def _start(options: TableOptions, mode: str, wanted: Sequence[str]) -> str:
 
 def _field_options(schema: TableSchema, options: TableOptions) -> None:
     for key in options.raw:
-        if not key.startswith(FIELDS):
+        if not key.startswith(COLUMN_PREFIX):
             continue
         columns = key.split(".")[1].split(",")
         for column in columns:
@@ -161,7 +160,7 @@ def _sequence_fields(schema: TableSchema, options: TableOptions) -> None:
     key, fields = "sequence.field", options.sequence_fields
     for column in fields:
         _column(schema, key, column)
-        if f"{FIELDS}{column}.aggregate-function" in options.raw:
+        if f"{COLUMN_PREFIX}{column}.aggregate-function" in options.raw:
             raise _refuse(f"{key} = {column!r}: a sequence field has no aggregate function of its own", key)
     if len(set(fields)) != len(fields):
         raise _refuse(f"{key} names a column twice: {', '.join(fields)}", key)
@@ -368,7 +367,7 @@ def _others(schema: TableSchema, options: TableOptions) -> None:
                 feature=key,
             )
     for key, text in options.raw.items():
-        if key.startswith(FIELDS) and key.endswith(".map.storage-layout") and text.strip().lower() != "default":
+        if key.startswith(COLUMN_PREFIX) and key.endswith(".map.storage-layout") and text.strip().lower() != "default":
             raise UnsupportedFeatureError(
                 f"option {key} = {text!r}: maps are stored only in the default layout here", feature=key
             )

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import InvalidOptionError, PaimonError, VersionSyntaxError
+from paimon_spark.metadata.small_files import id_of
 from paimon_spark.metadata.version import (
     VersionKind,
     VersionSpec,
     branch_version,
     epoch_ms,
     from_option,
-    snapshot_number,
     text_version,
     typed_version,
 )
@@ -60,9 +60,9 @@ def test_a_branch_ends_at_the_first_dot() -> None:
 
 
 def test_numbers() -> None:
-    assert snapshot_number("0042") == 42
+    assert id_of("0042") == 42
     for text in ("", "-1", "+1", "1.0", "٣", "1e3", "9" * 40):
-        assert snapshot_number(text) is None
+        assert id_of(text) is None
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,13 @@ from paimon_spark.engine.write.dynamic_buckets import (
     assigner_count,
     combine,
     first_seen,
-    is_cross_partition,
 )
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
 from paimon_spark.format import binary_row
 from paimon_spark.format.bucket_hash import hashes as row_hashes
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry, decode_hashes
+from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.partition_path import index_file_path
@@ -302,8 +302,8 @@ def test_rows_of_many_partitions_find_their_buckets_and_the_index_its_messages(
 
 
 def test_a_key_may_move_between_partitions_only_when_the_key_leaves_one_out() -> None:
-    schema = model.table({"a": "INT"}, {})
-    assert not is_cross_partition(schema)
-    assert is_cross_partition(replace(schema, partition_keys=("a",)))
-    assert not is_cross_partition(replace(schema, partition_keys=("a",), primary_keys=("k", "a")))
-    assert not is_cross_partition(replace(schema, partition_keys=("a",), primary_keys=()))
+    schema, options = model.table({"a": "INT"}, {}), parse_table_options({})
+    assert not crosses_partitions(schema, options)
+    assert crosses_partitions(replace(schema, partition_keys=("a",)), options)
+    assert not crosses_partitions(replace(schema, partition_keys=("a",), primary_keys=("k", "a")), options)
+    assert not crosses_partitions(replace(schema, partition_keys=("a",), primary_keys=()), options)
