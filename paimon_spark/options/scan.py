@@ -136,6 +136,13 @@ class ScanOptions:
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
+    def version_text(self) -> str | None:
+        """The text of the version or range that is named; None for the newest snapshot."""
+        if self.version is not None:
+            return self.version[1]
+        return None if self.incremental is None else self.incremental.text
+
+    @property
     def created_since_ms(self) -> int | None:
         """Epoch milliseconds since when files or commits are read; None for all. Raises InvalidOptionError."""
         if self.version is None or self.version[0] not in (FILE_TIME_KEY, CREATION_TIME_KEY):
