@@ -105,7 +105,7 @@ def __getattr__(name: str) -> Any:
         case "CompactResult":
             from paimon_spark.engine.compaction import task as module
         case "WriteResult":
-            from paimon_spark.jobs import batch_write as module
+            from paimon_spark.jobs import commit as module
         case "Scan":
             from paimon_spark.jobs import scan as module
         case "Picture":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, Union, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, Union, runtime_checkable
 
 from paimon_spark.errors import (
     CommitError,
@@ -32,18 +32,17 @@ from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.version import from_option
 from paimon_spark.options.location import is_name, split_name, split_suffix
+from paimon_spark.options.scan import VERSION_AS_OF, ScanOptions
 from paimon_spark.storage.urls import open_store
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
-    from paimon_spark.options.scan import ScanOptions
 
 TableLike: TypeAlias = Union[str, "Table"]
 """A table by its name, `db.t` or `db.t$branch_fix`, or opened; opened at a version it stands for that snapshot."""
 Version: TypeAlias = int | str
 """A snapshot id, or a version as in `VERSION AS OF`."""
 
-_VERSION: Final = "versionAsOf"
 _LOG = logging.getLogger(__name__)
 
 
@@ -376,7 +375,7 @@ class Warehouses:
             raise InvalidInputError(
                 f"snapshot {version} of table {asked.given} cannot exist: ids begin at 1", snapshot=version
             )
-        return self._resolved(asked, opened_at or (_VERSION, text))
+        return self._resolved(asked, opened_at or (VERSION_AS_OF, text))
 
     def _resolved(self, asked: AskedTable, version: tuple[str, str]) -> tuple[AskedTable, int]:
         handle = asked.handle or open_branch(self.warehouses, asked.node)

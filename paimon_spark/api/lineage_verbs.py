@@ -102,9 +102,6 @@ class Lineage:
 
     def status(self) -> LineageStatus:
         """Whether lineage is on. Raises StorageError."""
-        from paimon_spark.lineage.results import LineageStatus
-        from paimon_spark.lineage.tables import read_settings
-
         index = self._index
         found = read_settings(index)
         exists = index.exists()
@@ -378,7 +375,6 @@ class Lineage:
         job: str | None,
         others: Sequence[Catalog],
     ) -> Relations:
-
         relations_of = upstream if direction is Direction.UP else downstream
         if (table is None) == (job is None) or (job is not None and snapshot is not None):
             raise InvalidInputError(
@@ -387,7 +383,8 @@ class Lineage:
             )
         question = Question.of(self.catalog, others, () if table is None else (table,))
         if table is None:
-            found = relations_of(question.load(jobs=[check_job_name(job or "")], direction=direction), job or "")
+            name = check_job_name(job or "")
+            found = relations_of(question.load(jobs=[name], direction=direction), name)
         else:
             asked, snapshot_id, graph = question.about(table, snapshot, direction)
             found = relations_of(graph, asked.node, snapshot_id, question.history.provenance)

@@ -18,14 +18,12 @@ def table_html(table: OpenedTable) -> str:
     def show() -> str:
         scan = scan_of(table)
         schema = schema_scan(table).schema
-        asked = table.read_options
-        version = asked.version[1] if asked.version is not None else asked.incremental and asked.incremental.text
         head = latest_snapshot(scan.handle)
         known = facts(
             {
                 "location": table.handle.location,
                 "branch": table.handle.branch,
-                "version": version,
+                "version": table.read_options.version_text,
                 "head": "no snapshot" if head is None else head.brief,
                 "rows at the head": None if head is None or table.is_system else head.total_record_count,
                 "comment": schema.comment or None,

@@ -106,9 +106,8 @@ def refuse_system_table(table: OpenedTable) -> None:
 def refuse_version(table: OpenedTable) -> None:
     """Raise InvalidInputError for a system table, and for a table opened at a version."""
     refuse_system_table(table)
-    asked = table.read_options
-    if asked.version is not None or asked.incremental is not None:
-        version = asked.version[1] if asked.version is not None else asked.incremental and asked.incremental.text
+    version = table.read_options.version_text
+    if version is not None:
         raise InvalidInputError(
             f"{table.handle.describe()} was opened at version {version!r}, which never changes and is only read; open "
             "it without a version, or open a branch that was made from it",

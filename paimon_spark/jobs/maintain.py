@@ -90,7 +90,7 @@ def drop_partitions(
     specs = tuple(typed_partition(handle, s, time_zone) for s in chosen_partitions(handle, asked, None).specs or ())
     if specs:
         check_nothing_appears(handle, NamedPartitions(specs), data_changes(()))
-    live = [_live_paths(handle, spec) for spec in specs]
+    live = _live_paths(handle, specs)
     for spec, found in zip(specs, live, strict=True):
         if must_exist and not found and len(spec) == len(handle.schema.partition_keys):
             shown = "/".join(f"{k}={v}" for k, v in spec.items())
@@ -108,14 +108,18 @@ def drop_partitions(
     return DroppedPartitions(paths, made[-1] if made else None)
 
 
-def _live_paths(handle: TableHandle, spec: Mapping[str, object]) -> Sequence[str]:
-    """Paths of the live partitions that match."""
+def _live_paths(handle: TableHandle, specs: Sequence[Mapping[str, object]]) -> list[list[str]]:
+    """For each of `specs`, the paths of the live partitions that match it."""
     head = latest_snapshot(handle)
     if head is None:
-        return ()
+        return [[] for _ in specs]
+    found = Partitions(handle, column(live_entries(handle, data_manifests(handle, head)), "partition"))
+    return [_matching_paths(handle, found, spec) for spec in specs]
+
+
+def _matching_paths(handle: TableHandle, found: Partitions, spec: Mapping[str, object]) -> list[str]:
     predicate = partitions_named(handle, (spec,))
     assert predicate is not None
-    found = Partitions(handle, column(live_entries(handle, data_manifests(handle, head)), "partition"))
     hits = found.matching(predicate).tolist() if len(found.rows) else []
     return [partition_path_of(handle, row) for row, hit in zip(found.row_bytes, hits, strict=True) if hit]
 

@@ -14,6 +14,7 @@ from paimon_spark.options.scan import (
     BRANCH,
     INCREMENTAL_KEYS,
     LOCATION_KEYS,
+    VERSION_AS_OF,
     VERSION_KEYS,
     ScanOptions,
     canonical,
@@ -23,7 +24,6 @@ from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 
 OptionValue: TypeAlias = str | float | bool
-_VERSION = "versionAsOf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ def on_branch(table: T, name: str) -> T:
 
 def at_version(table: T, version: str | int) -> T:
     """The same table at a version, which is looked up when it is read."""
-    text = {**without_keys(table.option_text, (*VERSION_KEYS, *INCREMENTAL_KEYS)), _VERSION: str(version)}
-    return replace(table, read_options=table.read_options.at((_VERSION, str(version))), option_text=text)
+    text = {**without_keys(table.option_text, (*VERSION_KEYS, *INCREMENTAL_KEYS)), VERSION_AS_OF: str(version)}
+    return replace(table, read_options=table.read_options.at((VERSION_AS_OF, str(version))), option_text=text)
 
 
 class Place(NamedTuple):

@@ -8,7 +8,6 @@ Source: Java `catalog/AbstractCatalog.replaceTable`, which numbers all fields an
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -29,6 +28,7 @@ from paimon_spark.maintenance.change import reopened
 from paimon_spark.metadata.definition.create import FieldIds, check_new, new_schema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import create_schema, latest_schema
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.commit import MANIFEST_FORMAT
@@ -71,7 +71,7 @@ def replace_table(
     """
     handle = reopen_at_head(table)
     options = _as_manifests_are(handle, options or {})
-    wanted = new_schema(columns, primary_keys, partition_keys, options, comment, _now_ms())
+    wanted = new_schema(columns, primary_keys, partition_keys, options, comment, now_ms())
     check_new(wanted, handle.describe())
     _check_replaceable(handle, wanted)
     head = latest_snapshot(handle)
@@ -168,8 +168,4 @@ def _kept(old: DataField | None, new: DataField) -> DataField | None:
 
 def _next(newest: TableSchema, before: TableSchema) -> TableSchema:
     highest = max(newest.highest_field_id, before.highest_field_id)
-    return replace(before, id=newest.id + 1, highest_field_id=highest, time_ms=_now_ms())
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return replace(before, id=newest.id + 1, highest_field_id=highest, time_ms=now_ms())

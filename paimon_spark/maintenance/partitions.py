@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import time
 from calendar import isleap, monthrange
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +32,7 @@ from paimon_spark.engine.commit.overwrite import ChosenPartitions
 from paimon_spark.engine.scan.fallback import OtherPartitions, other_partitions
 from paimon_spark.errors import CorruptFileError, InvalidInputError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import array_of, validity, values
+from paimon_spark.format.metadata_files.data_file import wall_clock_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
@@ -119,7 +119,7 @@ class _Ages:
     def __init__(self, handle: TableHandle, options: PartitionExpiryOptions, at_ms: int) -> None:
         self._handle, self._options = handle, options
         # Times of files and times in values are both local.
-        self._limit_ms = at_ms + time.localtime(at_ms / 1000).tm_gmtoff * 1000 - options.age_ms
+        self._limit_ms = wall_clock_of(at_ms) - options.age_ms
         self._parse = parser_of(options.formatter)
         self._without_time: list[bytes] = []
 

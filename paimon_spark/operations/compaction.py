@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -86,8 +85,10 @@ def _refuse_sorting(a: Request) -> None:
 def _idle_partitions(table: Table, idle: str) -> list[Mapping[str, object]]:
     """The partitions whose newest file is at least as old as `idle`."""
     from paimon_spark.format import binary_row
+    from paimon_spark.format.metadata_files.data_file import wall_clock_of
     from paimon_spark.metadata.live_files import live_entries
     from paimon_spark.metadata.manifests import data_manifests
+    from paimon_spark.metadata.retry import now_ms
     from paimon_spark.metadata.snapshots import latest_snapshot
     from paimon_spark.options.descriptor import duration_ms
 
@@ -99,9 +100,7 @@ def _idle_partitions(table: Table, idle: str) -> list[Mapping[str, object]]:
     if head is None:
         return []
     entries = live_entries(table.handle, data_manifests(table.handle, head))
-    now_ms = int(time.time() * 1000)
-    # Times of files are local wall clocks.
-    limit_ms = now_ms + time.localtime(now_ms / 1000).tm_gmtoff * 1000 - idle_ms
+    limit_ms = wall_clock_of(now_ms()) - idle_ms
     newest = entries.group_by("partition").aggregate([("creation_time_ms", "max"), ("creation_time_ms", "count")])
     types = [c.type for c in columns]
     return [

@@ -9,6 +9,7 @@ from paimon_spark.display import amount
 from paimon_spark.operations.answer import Answer, lines, plain, rows
 from paimon_spark.operations.operation import Argument, Operation, Request, Type, UsageError, command_flag, positional
 from paimon_spark.operations.snapshots import check_limit
+from paimon_spark.operations.tags import kind_of
 from paimon_spark.operations.text import counted, grid, moment, safe, shown
 from paimon_spark.options.known import shown_changes
 
@@ -86,8 +87,7 @@ def _refs(a: Request) -> list[_Ref]:
 
 def _refs_on(table: Table, branch: str) -> Iterator[_Ref]:
     for tag in table.tags():
-        kind = "savepoint" if tag.is_savepoint else "guard" if tag.guards is not None else "tag"
-        yield tag.name, kind, branch, tag.snapshot.id, moment(tag.snapshot.time_ms)
+        yield tag.name, kind_of(tag), branch, tag.snapshot.id, moment(tag.snapshot.time_ms)
     for consumer in table.consumers():
         yield consumer.name, "consumer", branch, consumer.next_snapshot, "-"
 

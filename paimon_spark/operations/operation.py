@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from paimon_spark.errors import InvalidInputError
+from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
@@ -206,6 +206,15 @@ class Request(ABC):
         """A point in time: epoch milliseconds when only digits are given, else text."""
         text = self[name]
         return int(text) if text is not None and text.strip().isdecimal() else text
+
+    def no_snapshot(self, table: Table, which: str) -> SnapshotNotFoundError:
+        """The error for a table without a snapshot such as `committed at or before 5`; it names those there are."""
+        from paimon_spark.metadata.snapshots import alive_range
+
+        return SnapshotNotFoundError(
+            f"{self.caller}: {table.handle.describe()} has no snapshot {which}; {alive_range(table.handle)}",
+            table=table.name,
+        )
 
 
 @dataclass(frozen=True, slots=True)

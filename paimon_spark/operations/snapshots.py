@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError
+from paimon_spark.errors import InvalidInputError
 from paimon_spark.operations.answer import (
     Answer,
     change,
@@ -33,7 +33,6 @@ from paimon_spark.operations.operation import (
 from paimon_spark.operations.text import moment, safe
 
 if TYPE_CHECKING:
-    from paimon_spark.api.table import Table
     from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.versioning.rollback import Restored, RolledBack
@@ -176,7 +175,7 @@ def _to_timestamp(a: Request) -> tuple[int | None, RolledBack]:
     table, time_ms = a.table(), a["timestamp"]
     found = snapshot_at_or_before_ms(table.handle, time_ms)
     if found is None:
-        raise _no_snapshot(a, table, f"committed at or before {time_ms}")
+        raise a.no_snapshot(table, f"committed at or before {time_ms}")
     return _roll_to(a, found.id)
 
 
@@ -184,16 +183,8 @@ def _to_watermark(a: Request) -> tuple[int | None, RolledBack]:
     table, watermark = a.table(), a["watermark"]
     found = [s.id for s in table.snapshots() if s.watermark is not None and s.watermark <= watermark]
     if not found:
-        raise _no_snapshot(a, table, f"with a watermark of at most {watermark}")
+        raise a.no_snapshot(table, f"with a watermark of at most {watermark}")
     return _roll_to(a, max(found))
-
-
-def _no_snapshot(a: Request, table: Table, which: str) -> SnapshotNotFoundError:
-    from paimon_spark.metadata.snapshots import alive_range
-
-    return SnapshotNotFoundError(
-        f"{a.caller}: {table.handle.describe()} has no snapshot {which}; {alive_range(table.handle)}", table=table.name
-    )
 
 
 def _show_planned_only(a: Request, done: Any) -> Answer | None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError
+from paimon_spark.errors import InvalidInputError
 from paimon_spark.operations.answer import Answer, lines, names, removal, rows
 from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Rows, Type, command_flag, positional
 from paimon_spark.operations.text import duration, moment, safe
@@ -26,12 +26,16 @@ def _show_list(a: Request, found: list[TagInfo]) -> Answer:
     return rows(columns, [_row(t) for t in chosen], data=chosen, empty="no tags")
 
 
+def kind_of(tag: TagInfo) -> str:
+    """`savepoint`, `guard` or `tag`."""
+    return "savepoint" if tag.is_savepoint else "guard" if tag.guards is not None else "tag"
+
+
 def _row(tag: TagInfo) -> tuple[object, ...]:
-    kind = "savepoint" if tag.is_savepoint else "guard" if tag.guards is not None else "tag"
     lives = None if tag.time_retained_s is None else duration(tag.time_retained_s)
     branches = ", ".join(tag.branches) or (tag.guards or "")
     snapshot = tag.snapshot
-    return tag.name, kind, snapshot.id, moment(snapshot.time_ms), snapshot.total_record_count, lives, branches
+    return tag.name, kind_of(tag), snapshot.id, moment(snapshot.time_ms), snapshot.total_record_count, lives, branches
 
 
 def _create(a: Request) -> TagInfo:
@@ -65,14 +69,9 @@ def _create_from_watermark(a: Request) -> Rows:
 
 
 def _tag_first(a: Request, snapshots: Sequence[Snapshot], which: str) -> Rows:
-    from paimon_spark.metadata.snapshots import alive_range
-
     table = a.table()
     if not snapshots:
-        raise SnapshotNotFoundError(
-            f"{a.caller}: {table.handle.describe()} has no snapshot {which}; {alive_range(table.handle)}",
-            table=table.name,
-        )
+        raise a.no_snapshot(table, which)
     first = min(snapshots, key=lambda s: (s.time_ms, s.id))
     table.create_tag(a["tag"], snapshot_id=first.id, time_retained=a["time_retained"])
     return [(a["tag"], first.id, first.time_ms, "null" if first.watermark is None else str(first.watermark))]

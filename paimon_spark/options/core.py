@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Final
 
 from paimon_spark.options.descriptor import (
+    COLUMN_PREFIX,
     Option,
     boolean,
     enum_of,
@@ -22,6 +23,7 @@ from paimon_spark.options.descriptor import (
     options_of,
     parse_group,
     string,
+    texts_by_column,
     trimmed,
 )
 
@@ -103,9 +105,9 @@ ALLOW_UNSAFE_CREATE = Option(
 )
 
 
-COLUMN_PREFIX: Final = "fields."
 SEQUENCE_GROUP: Final = ".sequence-group"
 _MAX_INT: Final = 2**31 - 1
+
 
 PARTIAL_UPDATE_REMOVE = Option(
     "partial-update.remove-record-on-delete", boolean, False, "A row of kind -D removes the whole row of its key."
@@ -155,11 +157,7 @@ def parse_merge_options(raw: Mapping[str, str]) -> MergeOptions:
     return parse_group(
         MergeOptions,
         raw,
-        sequence_groups={
-            key[len(COLUMN_PREFIX) : -len(SEQUENCE_GROUP)]: text
-            for key, text in sorted(texts.items())
-            if key.endswith(SEQUENCE_GROUP)
-        },
+        sequence_groups=texts_by_column(dict(sorted(texts.items())), SEQUENCE_GROUP),
         texts=texts,
     )
 

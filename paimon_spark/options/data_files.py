@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import (
+    COLUMN_PREFIX,
     Option,
     at_least_one,
     boolean,
@@ -24,6 +25,7 @@ from paimon_spark.options.descriptor import (
     option,
     parse_group,
     string,
+    texts_by_column,
 )
 
 T = TypeVar("T")
@@ -232,6 +234,8 @@ def parse_data_file_options(raw: Mapping[str, str]) -> DataFileOptions:
 
 
 def _column_stats(raw: Mapping[str, str]) -> dict[str, StatsMode]:
-    prefix, suffix = "fields.", ".stats-mode"
-    names = (k[len(prefix) : -len(suffix)] for k in raw if k.startswith(prefix) and k.endswith(suffix))
-    return {name: Option(f"{prefix}{name}{suffix}", stats_mode, STATS_MODE.default, "").get(raw) for name in names}
+    suffix = ".stats-mode"
+    return {
+        name: Option(f"{COLUMN_PREFIX}{name}{suffix}", stats_mode, STATS_MODE.default, "").get(raw)
+        for name in texts_by_column(raw, suffix)
+    }

@@ -195,6 +195,19 @@ def spelt(options: Mapping[str, str], by_lower: Mapping[str, str]) -> dict[str, 
     return out
 
 
+COLUMN_PREFIX: Final = "fields."
+"""How keys of options of one column begin."""
+
+
+def texts_by_column(raw: Mapping[str, str], suffix: str) -> dict[str, str]:
+    """The text of the options `fields.<column><suffix>`, by column."""
+    return {
+        key[len(COLUMN_PREFIX) : -len(suffix)]: text
+        for key, text in raw.items()
+        if key.startswith(COLUMN_PREFIX) and key.endswith(suffix)
+    }
+
+
 def memory_size(text: str) -> int:
     """Bytes: `128 mb`, `1g`, `4096`. Units are powers of 1024."""
     return _quantity(text, _SIZE_UNITS, "a size such as 128 mb")

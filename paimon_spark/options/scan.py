@@ -35,10 +35,11 @@ class IncrementalMode(str, Enum):
     DIFF = "diff"
 
 
+VERSION_AS_OF: Final = "versionAsOf"
 FILE_TIME_KEY: Final = "scan.file-creation-time-millis"
 CREATION_TIME_KEY: Final = "scan.creation-time-millis"
 VERSION_KEYS: Final = (
-    "versionAsOf", "timestampAsOf", "scan.version", "scan.snapshot-id", "scan.tag-name", "scan.tag-id",
+    VERSION_AS_OF, "timestampAsOf", "scan.version", "scan.snapshot-id", "scan.tag-name", "scan.tag-id",
     "scan.savepoint-id", "scan.timestamp", "scan.timestamp-millis", "scan.watermark", FILE_TIME_KEY,
     CREATION_TIME_KEY,
 )  # fmt: skip
@@ -78,7 +79,7 @@ _BY_LOWER: Final = {k.lower(): k for k in (*TABLE_OPTIONS, *_SPECIAL_KEYS)}
 _DEFAULT_MODES: Final = ("default", "full", "latest", "latest-full")
 """Values of `scan.mode` that all mean the newest snapshot to a batch read."""
 _MODES_BY_KEY: Final = {
-    "from-snapshot": ("scan.snapshot-id", "scan.tag-name", "scan.version", "versionAsOf", "scan.watermark"),
+    "from-snapshot": ("scan.snapshot-id", "scan.tag-name", "scan.version", VERSION_AS_OF, "scan.watermark"),
     "from-snapshot-full": ("scan.snapshot-id",),
     "from-timestamp": ("scan.timestamp", "scan.timestamp-millis", "timestampAsOf"),
     "from-file-creation-time": (FILE_TIME_KEY,),
@@ -134,6 +135,13 @@ class ScanOptions:
     batch_rows: int = BATCH_ROWS.default
     table_options: Mapping[str, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def version_text(self) -> str | None:
+        """The text of the version or range that is named; None for the newest snapshot."""
+        if self.version is not None:
+            return self.version[1]
+        return None if self.incremental is None else self.incremental.text
 
     @property
     def created_since_ms(self) -> int | None:

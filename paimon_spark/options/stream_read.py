@@ -33,6 +33,7 @@ from paimon_spark.options.scan import (
     FILE_TIME_KEY,
     INCREMENTAL_KEYS,
     OLD_KEYS,
+    VERSION_AS_OF,
     ScanOptions,
     canonical,
     parse_scan_options,
@@ -107,7 +108,7 @@ READ_MODE = Option("streaming-read-mode", string, "file", "Of tables with a log 
 
 TIME_KEYS: Final = ("scan.timestamp", "scan.timestamp-millis", "timestampAsOf")
 SNAPSHOT_KEYS: Final = (
-    "scan.snapshot-id", "scan.tag-name", "scan.tag-id", "scan.savepoint-id", "scan.version", "versionAsOf",
+    "scan.snapshot-id", "scan.tag-name", "scan.tag-id", "scan.savepoint-id", "scan.version", VERSION_AS_OF,
 )  # fmt: skip
 WATERMARK_KEY: Final = "scan.watermark"
 MILLIS_KEYS: Final = ("scan.timestamp-millis", FILE_TIME_KEY, CREATION_TIME_KEY)

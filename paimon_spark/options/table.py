@@ -52,6 +52,7 @@ from paimon_spark.options.descriptor import (
     option,
     parse_group,
     string,
+    texts_by_column,
 )
 from paimon_spark.options.retention import (
     parse_expiry_options,
@@ -176,12 +177,7 @@ class TableOptions:
 
         Only tables made before Paimon 1.3 have it; later ones apply defaults on write, and keep them in the schema.
         """
-        prefix, suffix = "fields.", ".default-value"
-        return {
-            key[len(prefix) : -len(suffix)]: text
-            for key, text in self.raw.items()
-            if key.startswith(prefix) and key.endswith(suffix)
-        }
+        return texts_by_column(self.raw, ".default-value")
 
 
 def parse_table_options(raw: Mapping[str, str]) -> TableOptions:

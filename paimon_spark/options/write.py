@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError
-from paimon_spark.options.core import IGNORE_DELETE, MERGE_ENGINE, PARTIAL_UPDATE_REMOVE, MergeEngine
+from paimon_spark.options.core import (
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    PARTIAL_UPDATE_REMOVE,
+    SEQUENCE_GROUP,
+    MergeEngine,
+)
 from paimon_spark.options.descriptor import (
     Option,
     at_least_one,
@@ -21,6 +27,7 @@ from paimon_spark.options.descriptor import (
     option,
     parse_group,
     string,
+    texts_by_column,
     trimmed,
 )
 
@@ -91,8 +98,7 @@ def _retracts_refused(raw: Mapping[str, str]) -> str | None:
         case MergeEngine.FIRST_ROW:
             return "keeps the first row of each key (merge-engine = first-row)"
         case MergeEngine.PARTIAL_UPDATE:
-            grouped = any(k.startswith("fields.") and k.endswith(".sequence-group") for k in raw)
-            if not grouped and not PARTIAL_UPDATE_REMOVE.get(raw):
+            if not texts_by_column(raw, SEQUENCE_GROUP) and not PARTIAL_UPDATE_REMOVE.get(raw):
                 return (
                     "merges columns (merge-engine = partial-update) without a rule for deletes: neither "
                     "partial-update.remove-record-on-delete nor sequence groups"

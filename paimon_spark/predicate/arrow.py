@@ -1,7 +1,7 @@
 """Evaluation of predicates on Arrow data, exactly as Spark would.
 
-Vectorised, three-valued inside. Works on canonical arrays (the Arrow types of `spec/arrow.py`); TIMESTAMP(7-9)
-compares by its microseconds, rounded down, because that is what Spark sees of it.
+Vectorised, three-valued inside. Works on canonical arrays (`format.arrays.arrow_types`); TIMESTAMP(7-9) compares by
+its microseconds, rounded down, because that is what Spark sees of it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ Source: Java `io/RollingFileWriterImpl`, `io/DataFilePathFactory`, `io/RowDataFi
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -34,9 +33,11 @@ from paimon_spark.format.metadata_files.data_file import (
     encode_dense,
     kept,
     row_values,
+    wall_clock_of,
 )
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.options.data_files import (
     DataFileOptions,
     FileKindOptions,
@@ -387,8 +388,7 @@ class DataFileWriter:
 
 def wall_clock_ms() -> int:
     """The local wall clock as if it were UTC, in milliseconds: creation times as Java writes them."""
-    now = time.time()
-    return int(now * 1000) + time.localtime(now).tm_gmtoff * 1000
+    return wall_clock_of(now_ms())
 
 
 class DirectWriter:

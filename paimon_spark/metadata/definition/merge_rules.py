@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.core import (
-    COLUMN_PREFIX,
     IGNORE_DELETE,
     PARTIAL_UPDATE_REMOVE,
     PARTIAL_UPDATE_REMOVE_BY_GROUP,
@@ -21,6 +20,7 @@ from paimon_spark.options.core import (
     MergeEngine,
     MergeOptions,
 )
+from paimon_spark.options.descriptor import COLUMN_PREFIX
 from paimon_spark.options.table import TableOptions
 from paimon_spark.types import (
     ArrayType,

@@ -11,7 +11,7 @@ from paimon_spark.engine.tasks.split import BUCKET, METADATA_COLUMNS
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.jobs.table_scan import open_scan
 from paimon_spark.options.lineage import JOB
-from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_KEYS
+from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_AS_OF, VERSION_KEYS
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.sql.functions import incremental_scan_of_call
 from paimon_spark.sql.queries.clauses import VersionClause
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from paimon_spark.api.table import Table
     from paimon_spark.jobs.scan import Scan
 
-_VERSION: Final = "versionAsOf"
 _TIMESTAMP: Final = "timestampAsOf"
 _MILLIS: Final = "scan.timestamp-millis"
 _NAMES_IN_QUOTES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
@@ -121,7 +120,7 @@ def _version(session: Session, parsed: ParsedQuery, reference: Reference, versio
     elif version.is_timestamp and (value is None or version.expression[:1] not in "'\"0123456789"):
         return {_MILLIS: str(_millis(session, version))}
     if not version.is_timestamp:
-        return {_VERSION: str(value)}
+        return {VERSION_AS_OF: str(value)}
     if isinstance(value, datetime):
         if value.tzinfo is None:
             return {_TIMESTAMP: value.isoformat(sep=" ", timespec="microseconds")}
