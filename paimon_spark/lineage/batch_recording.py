@@ -39,8 +39,7 @@ from paimon_spark.lineage.read_notes import (
     batch_notes,
     delete_notes,
     mark_recorded,
-    newest_per_source,
-    stream_notes,
+    newest_stream_notes,
     this_process,
 )
 from paimon_spark.lineage.read_recording import delete_old_recorded
@@ -155,9 +154,7 @@ class _Write:
         run, warehouse = self.run, self._warehouse
         taken: list[ReadNote] = []
         if run.query_id is not None and run.batch_id is not None:
-            notes = stream_notes(warehouse, run.query_id)
-            newest_of_stream = newest_per_source(n for n in notes if n.batch_id <= run.batch_id)
-            taken += [n.in_batch(run.batch_id) for n in newest_of_stream]
+            taken += newest_stream_notes(warehouse, run.query_id, run.batch_id)
         of_job = [] if self.options.job is None else batch_notes(warehouse, self.options.job, run.app_id)
         # Of reads and writes that both were given a barrier those with the same one belong together.
         given = self.options.barrier

@@ -20,7 +20,7 @@ from paimon_spark.jobs.lineage_port import CommitLineage, QueryRun
 from paimon_spark.lineage.checkpoints import Checkpoint, Ends, find_checkpoint, source_ranges
 from paimon_spark.lineage.job_registry import Registration, claim_name, register_query
 from paimon_spark.lineage.provenance import Provenance, SourceRange
-from paimon_spark.lineage.read_notes import newest_per_source, stream_notes
+from paimon_spark.lineage.read_notes import newest_stream_notes
 from paimon_spark.lineage.recorder import CommitRecording, RecordedBranch, Recorder, record_commit, recorded_branch
 from paimon_spark.lineage.warehouse import find_warehouse_table, warn_once
 from paimon_spark.options.lineage import OF_ONE_USE, LineageOptions, parse_lineage_options
@@ -238,12 +238,8 @@ class _Sink:
 
     def _by_notes(self, batch_id: int) -> tuple[SourceRange, ...] | None:
         """What tasks noted that read sources of this warehouse; None when they noted nothing."""
-        notes = stream_notes(self._warehouse, self.run.query_id)
-        found = newest_per_source(n for n in notes if n.batch_id <= batch_id)
-        slowest: dict[object, SourceRange] = {}
-        for note in sorted(found, key=lambda n: n.last or 0, reverse=True):
-            slowest[note.ref] = note.in_batch(batch_id).range
-        return tuple(slowest[ref] for ref in sorted(slowest, key=repr)) or None
+        notes = newest_stream_notes(self._warehouse, self.run.query_id, batch_id)
+        return tuple(n.range for n in sorted(notes, key=lambda n: repr(n.ref))) or None
 
     def _warn_of_checkpoint(self, error: Exception) -> None:
         warn_once(
