@@ -39,19 +39,17 @@ from paimon_spark.lineage.read_notes import (
     batch_notes,
     delete_notes,
     mark_recorded,
-    newest_per_source,
-    stream_notes,
+    newest_stream_notes,
     this_process,
 )
 from paimon_spark.lineage.read_recording import delete_old_recorded
-from paimon_spark.lineage.recorder import CommitRecording, Recorder, recorder_for
+from paimon_spark.lineage.recorder import CommitRecording, RecordedBranch, recorded_branch
 from paimon_spark.lineage.table_index import open_index
-from paimon_spark.lineage.tables import LINEAGE_IS_OFF, LineageSettings, settings_of
+from paimon_spark.lineage.tables import LINEAGE_IS_OFF, settings_of
 from paimon_spark.lineage.warehouse import Warehouse, WarehouseTable, find_warehouse_table, is_lineage_table, warn_once
 from paimon_spark.options.lineage import BARRIER, JOB, NO_SOURCES, LineageOptions, parse_lineage_options
 
 if TYPE_CHECKING:
-    from paimon_spark.lineage.tables import Index
     from paimon_spark.metadata.handle import TableHandle
 
 _FLUSH_S: Final = 10.0
@@ -89,36 +87,38 @@ def _recorded_write(handle: TableHandle, run: TaskIdentity | None, reads_nothing
     """The write, when its warehouse records lineage."""
     options = parse_lineage_options(handle.overrides)
     home = find_warehouse_table(handle)
-    if home is None:
-        if options.job is not None:
-            warn_once(
-                handle.describe(),
-                f"option {JOB.key} has no effect, as the table is outside any warehouse: its path is not "
-                "<warehouse>/<database>.db/<table>",
-            )
-        return None
-    if is_lineage_table(home.ref):
-        return None
+    branch = None if home is None else recorded_branch(home)
+    if branch is not None:
+        return _Write(branch, run or this_process(), options, reads_nothing)
+    if options.job is not None:
+        _warn_of_no_effect(handle, home)
+    return None
 
-    index = open_index(home.warehouse)
-    settings = settings_of(index)
-    if not settings.table:
-        if options.job is not None:
-            warn_once(home.warehouse.url, LINEAGE_IS_OFF)
-        return None
-    return _Write(home, run or this_process(), index, settings, options, reads_nothing)
+
+def _warn_of_no_effect(handle: TableHandle, home: WarehouseTable | None) -> None:
+    """Warn that a write names its job where nothing is recorded."""
+    if home is None:
+        warn_once(
+            handle.describe(),
+            f"option {JOB.key} has no effect, as the table is outside any warehouse: its path is not "
+            "<warehouse>/<database>.db/<table>",
+        )
+    elif not is_lineage_table(home.ref):
+        warn_once(home.warehouse.url, LINEAGE_IS_OFF)
 
 
 @dataclass(frozen=True, slots=True)
 class _Write:
     """A write to a branch whose warehouse records lineage; its tasks ran for `run`."""
 
-    home: WarehouseTable
+    branch: RecordedBranch
     run: TaskIdentity
-    index: Index
-    settings: LineageSettings
     options: LineageOptions
     reads_nothing: bool
+
+    @property
+    def _warehouse(self) -> Warehouse:
+        return self.branch.home.warehouse
 
     def prepare(self) -> CommitLineage:
         job = self._job()
@@ -127,35 +127,34 @@ class _Write:
         if not knows and not self.options.unknown_sources:
             self._warn_of_no_notes(job)
         knows = knows and not self.options.unknown_sources
-        sources = _sources(taken, self.home.ref)
+        sources = _sources(taken, self.branch.home.ref)
         barrier = self._barrier(job)
         provenance = Provenance(job, barrier, sources, self.run.query_id, knows)
-        recording = CommitRecording(provenance, self.home, self._recorder(job))
+        recorder = self.branch.recorder(job, self.options.flush_interval_ms, query_id=self.run.query_id)
+        recording = CommitRecording(provenance, self.branch.home, recorder)
         finish = partial(self._finish, recording, tuple(n for n in taken if n.task.batch_id is None), tuple(old))
-        if not self.settings.data:
+        if not self.branch.settings.data:
             return not_recorded()._replace(finish=finish)
         return CommitLineage(barrier, recording.properties, (recording,), finish)
 
     def _job(self) -> str:
         """Its name in the lineage tables; a query that is not registered is."""
-        query_id = self.run.query_id
+        query_id, warehouse = self.run.query_id, self._warehouse
         if query_id is None:
             assert self.options.job is not None
-            return claim_name(self.index.warehouse, self.options.job, None)
-        job = claim_name(self.index.warehouse, self.options.job or self.run.query_name or query_id, query_id)
-        if find_registration(self.index.warehouse, query_id) is None:
+            return claim_name(warehouse, self.options.job, None)
+        job = claim_name(warehouse, self.options.job or self.run.query_name or query_id, query_id)
+        if find_registration(warehouse, query_id) is None:
             # No checkpoint is known here, so its sources go on writing notes.
-            register_query(self.index.warehouse, query_id, Registration(job))
+            register_query(warehouse, query_id, Registration(job))
         return job
 
     def _notes(self) -> tuple[list[ReadNote], list[ReadNote]]:
         """The notes that count, one for each source, and notes of batch reads that newer ones replace."""
-        run, warehouse = self.run, self.home.warehouse
+        run, warehouse = self.run, self._warehouse
         taken: list[ReadNote] = []
         if run.query_id is not None and run.batch_id is not None:
-            notes = stream_notes(warehouse, run.query_id)
-            newest_of_stream = newest_per_source(n for n in notes if n.batch_id <= run.batch_id)
-            taken += [n.in_batch(run.batch_id) for n in newest_of_stream]
+            taken += newest_stream_notes(warehouse, run.query_id, run.batch_id)
         of_job = [] if self.options.job is None else batch_notes(warehouse, self.options.job, run.app_id)
         # Of reads and writes that both were given a barrier those with the same one belong together.
         given = self.options.barrier
@@ -165,28 +164,23 @@ class _Write:
         return taken, [n for n in of_run if newest[n.ref] is not n]
 
     def _barrier(self, job: str) -> int:
-        if not self.settings.data:  # single runs are not recorded
+        if not self.branch.settings.data:  # single runs are not recorded
             return 0
         is_batch = self.run.query_id is None
         if self.options.barrier is not None:
             if is_batch:
-                reserve_barrier(self.home.warehouse, job, self.options.barrier)
+                reserve_barrier(self._warehouse, job, self.options.barrier)
             return self.options.barrier
         if is_batch or self.run.batch_id is None:
-            return draw_barrier(self.index, job)
+            return draw_barrier(self.branch.index, job)
         return self.run.batch_id
-
-    def _recorder(self, job: str) -> Recorder:
-        recorder = recorder_for(self.index, self.settings.interval_ms(self.options.flush_interval_ms))
-        recorder.expect(job, self.home.ref, query_id=self.run.query_id)
-        return recorder
 
     def _finish(
         self, recording: CommitRecording, recorded: Sequence[ReadNote], old: Sequence[ReadNote], made: bool
     ) -> None:
         """After the commit: write the rows of batch jobs now, and mark or delete the notes of their reads."""
         try:
-            if not made or not self.settings.data:
+            if not made or not self.branch.settings.data:
                 recording.record_reads()
             # The process may end right after a batch job; that of a query mostly goes on.
             is_at_once = self.run.query_id is None and self.options.flush_interval_ms is None
@@ -194,18 +188,18 @@ class _Write:
             if made or is_done:
                 for note in recorded:
                     if not note.is_recorded:
-                        mark_recorded(self.home.warehouse, note)
-                delete_notes(self.home.warehouse, old)
+                        mark_recorded(self._warehouse, note)
+                delete_notes(self._warehouse, old)
             if self.options.job is not None and recording.provenance.barrier % _TIDIED_EVERY == 0:
-                delete_old_recorded(self.home.warehouse, self.options.job)
+                delete_old_recorded(self._warehouse, self.options.job)
         except Exception as e:  # noqa: BLE001 - the commit is done
-            warn_once(self.home.ref.name, "what a batch job read and wrote will be recorded later", e)
+            warn_once(self.branch.home.ref.name, "what a batch job read and wrote will be recorded later", e)
 
     def _warn_of_no_notes(self, job: str) -> None:
         """Warn of missing notes, for batch jobs only: a query may read no table, and its reads take no options."""
         if self.run.query_id is None:
             warn_once(
-                self.home.ref.name,
+                self.branch.home.ref.name,
                 f"job {job} is recorded without sources, as this application has no note of a read of it; if it read "
                 f"tables of this warehouse, give the reads the option {JOB.key} = {self.options.job!r} too; if it read "
                 f"tables of another one, give those reads and this write the same number as option {BARRIER.key}; if "

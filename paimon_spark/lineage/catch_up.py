@@ -243,6 +243,14 @@ def read_snapshot_provenance(snapshot: Snapshot) -> SnapshotProvenance | None:
     return SnapshotProvenance(provenance, snapshot.id, snapshot.time_ms, is_copy)
 
 
+def unforgotten(snapshots: Iterable[Snapshot], forgotten: Mapping[str, int]) -> Iterator[SnapshotProvenance]:
+    """The provenance of snapshots that have one and whose job was not forgotten since."""
+    for snapshot in snapshots:
+        found = read_snapshot_provenance(snapshot)
+        if found is not None and found.time_ms > forgotten.get(found.provenance.job, _NEVER):
+            yield found
+
+
 class NewestSnapshots:
     """Chooses the snapshot that counts of each batch of a branch, from snapshots offered newest first."""
 
@@ -333,9 +341,7 @@ def _provenances(
     for snapshot in snapshots:
         if not head:
             head.append(SearchedTo(snapshot.id, snapshot.delta_manifest_list, data))
-        found = read_snapshot_provenance(snapshot)
-        if found is not None and found.time_ms > forgotten.get(found.provenance.job, _NEVER):
-            yield found
+        yield from unforgotten([snapshot], forgotten)
 
 
 def _growing_chunks(found: Iterator[SnapshotProvenance]) -> Iterator[list[SnapshotProvenance]]:

@@ -23,14 +23,12 @@ from paimon_spark.lineage.warehouse import Warehouse, is_lineage_table, split_ta
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import external_path, split_url
-from paimon_spark.streaming.offset import Phase, StreamOffset, decode
+from paimon_spark.streaming.offset import START, Phase, StreamOffset, decode
 
 Offsets: TypeAlias = Mapping[str, StreamOffset]
 """Offsets of Paimon tables by source: its position in the query, or its name in format 2."""
 
 _NEWEST_FORMAT: Final = 2
-_START: Final = "start"
-"""Key in the end of a source's first batch: where the query began."""
 _LOOKED_AT: Final = 200
 """Most directories below the configured one to search for a query's id."""
 _ONE_SLASH: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(?!/)")
@@ -111,7 +109,7 @@ def decode_ends(data: bytes, path: str) -> Ends:
             continue
         if (end := _offset(raw)) is not None:
             ends[source] = end
-            if (start := _offset(raw.get(_START))) is not None:
+            if (start := _offset(raw.get(START))) is not None:
                 starts[source] = start
     return Ends(ends, starts)
 

@@ -25,10 +25,10 @@ from paimon_spark.lineage.catch_up import (
     mark_searched,
     missing_of_branch,
     missing_of_checkpoint,
-    read_snapshot_provenance,
     recorded_snapshots,
     register_sink,
     rows_of_snapshots,
+    unforgotten,
 )
 from paimon_spark.lineage.checkpoints import open_checkpoint
 from paimon_spark.lineage.job_registry import (
@@ -192,20 +192,11 @@ def _provenances(work: _Work, ref: TableRef) -> Iterator[SnapshotProvenance]:
         for snapshot in index.snapshots(ref):
             if snapshot.properties:
                 alive.add(snapshot.delta_manifest_list)
-                yield from _kept_provenance(work, snapshot)
+                yield from unforgotten([snapshot], work.forgotten)
     tagged: list[Snapshot] = []
     with _collecting_errors(work, f"tags of {ref.name}"):
         tagged = sorted(index.tagged(ref).values(), key=lambda s: (s.time_ms, s.id), reverse=True)
-    for snapshot in tagged:
-        if snapshot.delta_manifest_list not in alive:
-            yield from _kept_provenance(work, snapshot)
-
-
-def _kept_provenance(work: _Work, snapshot: Snapshot) -> Iterator[SnapshotProvenance]:
-    """The provenance of a snapshot, unless its job was forgotten since."""
-    found = read_snapshot_provenance(snapshot)
-    if found is not None and found.time_ms > work.forgotten.get(found.provenance.job, -1):
-        yield found
+    yield from unforgotten((s for s in tagged if s.delta_manifest_list not in alive), work.forgotten)
 
 
 def _missing_rows(index: Index, rows: Rows) -> RowLists:

@@ -192,6 +192,12 @@ def stream_notes(warehouse: Warehouse, query_id: str) -> list[ReadNote]:
     return sorted((n for n in found if n.task.query_id == query_id), key=lambda n: (n.batch_id, n.path))
 
 
+def newest_stream_notes(warehouse: Warehouse, query_id: str, batch_id: int) -> list[ReadNote]:
+    """What a query had read of each branch by the end of a micro-batch: the newest notes, as of that batch."""
+    found = newest_per_source(n for n in stream_notes(warehouse, query_id) if n.batch_id <= batch_id)
+    return [n.in_batch(batch_id) for n in found]
+
+
 def stream_notes_of(warehouse: Warehouse, query_id: str, ref: TableRef, after: int = -1) -> list[ReadNote]:
     """Those of one branch, and of batches after `after`; other files are not read."""
     folder, wanted = _of_query(warehouse, query_id), _digest(ref)

@@ -109,7 +109,7 @@ class Readers:
         for snapshots, first, end, done in spans.grouped():
             if done:
                 provenance = self._provenance(job, sink, made, end)
-                if provenance is None or _some(self._range(provenance, sink, node), snapshots):
+                if provenance is None or _of_those(self._range(provenance, sink, node), snapshots):
                     has.append(end)
             left = snapshots
             for row in range(end - 1, first - 1, -1):
@@ -319,17 +319,11 @@ def _numbers(column: Sequence[int]) -> Numbers:
 
 
 def _of_those(read: SourceRange | None, snapshots: list[int]) -> list[int]:
+    """Those of some snapshots that a batch read, whole or in part."""
     if read is None:
         return []
     after, last = read.after or 0, read.last or 0
     return [s for s in snapshots if s == read.within or after < s <= last]
-
-
-def _some(read: SourceRange | None, snapshots: list[int]) -> bool:
-    if read is None:
-        return False
-    after, last = read.after or 0, read.last or 0
-    return any(s == read.within or after < s <= last for s in snapshots)
 
 
 def in_order(asked: Node, jobs_of: Mapping[Node, Sequence[str]], next_tables: NextTables) -> dict[Node, int]:

@@ -20,7 +20,16 @@ from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.catch_up import CaughtUp, catch_up, mark_searched, register_sink
 from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance, encode_provenance
 from paimon_spark.lineage.row_queue import ExpectedJob, QueuedRows, RowQueue
-from paimon_spark.lineage.tables import Rows, merge_rows, recorded_rows, rows_of, write_rows
+from paimon_spark.lineage.table_index import open_index
+from paimon_spark.lineage.tables import (
+    LineageSettings,
+    Rows,
+    merge_rows,
+    recorded_rows,
+    rows_of,
+    settings_of,
+    write_rows,
+)
 from paimon_spark.lineage.warehouse import is_lineage_table, split_table_path, warn_once
 
 if TYPE_CHECKING:
@@ -306,6 +315,32 @@ def recorder_for(index: Index, interval_ms: int | None = None) -> Recorder:
         elif interval_ms is not None:
             recorder.interval_ms = min(recorder.interval_ms, interval_ms)
         return recorder
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedBranch:
+    """A branch that jobs write, whose warehouse records lineage, with the settings of this moment."""
+
+    home: WarehouseTable
+    index: Index
+    settings: LineageSettings
+
+    def recorder(
+        self, job: str, flush_interval_ms: int | None, *, query_id: str | None = None, checkpoint: str | None = None
+    ) -> Recorder:
+        """The recorder for a commit of a job, which may set its flush interval. Other arguments as of `expect`."""
+        recorder = recorder_for(self.index, self.settings.interval_ms(flush_interval_ms))
+        recorder.expect(job, self.home.ref, query_id=query_id, checkpoint=checkpoint)
+        return recorder
+
+
+def recorded_branch(home: WarehouseTable) -> RecordedBranch | None:
+    """The branch with its settings; None where nothing is recorded."""
+    if is_lineage_table(home.ref):
+        return None
+    index = open_index(home.warehouse)
+    settings = settings_of(index)
+    return RecordedBranch(home, index, settings) if settings.table else None
 
 
 def flush_all(timeout_s: float | None = None) -> bool:

@@ -20,16 +20,14 @@ from paimon_spark.jobs.lineage_port import CommitLineage, QueryRun
 from paimon_spark.lineage.checkpoints import Checkpoint, Ends, find_checkpoint, source_ranges
 from paimon_spark.lineage.job_registry import Registration, claim_name, register_query
 from paimon_spark.lineage.provenance import Provenance, SourceRange
-from paimon_spark.lineage.read_notes import newest_per_source, stream_notes
-from paimon_spark.lineage.recorder import CommitRecording, Recorder, record_commit, recorder_for
-from paimon_spark.lineage.table_index import open_index
-from paimon_spark.lineage.tables import LineageSettings, settings_of
-from paimon_spark.lineage.warehouse import WarehouseTable, find_warehouse_table, is_lineage_table, warn_once
+from paimon_spark.lineage.read_notes import newest_stream_notes
+from paimon_spark.lineage.recorder import CommitRecording, RecordedBranch, Recorder, record_commit, recorded_branch
+from paimon_spark.lineage.warehouse import find_warehouse_table, warn_once
 from paimon_spark.options.lineage import OF_ONE_USE, LineageOptions, parse_lineage_options
 
 if TYPE_CHECKING:
     from paimon_spark.format.metadata_files.snapshot import Snapshot
-    from paimon_spark.lineage.tables import Index
+    from paimon_spark.lineage.warehouse import Warehouse
     from paimon_spark.metadata.handle import TableHandle
 
 _LOOK_AGAIN_S: Final = 60.0
@@ -100,6 +98,10 @@ class _Query:
     newest: tuple[int, Ends] | None = None
     tables_recorded: bool = False
 
+    @property
+    def checkpoint_url(self) -> str | None:
+        return None if self.checkpoint is None else self.checkpoint.url
+
     def fail(self) -> None:
         """Reading the checkpoint failed; wait before the next try."""
         self.failed_at_s = _seconds()
@@ -127,14 +129,8 @@ def _sink_of(handle: TableHandle, run: QueryRun) -> _Sink | None:
                 "cannot record it outside any warehouse: its path is not <warehouse>/<database>.db/<table>",
             )
         return None
-    if is_lineage_table(home.ref):
-        return None
-
-    index = open_index(home.warehouse)
-    settings = settings_of(index)
-    if not settings.table:
-        return None
-    return _Sink(handle, run, home, index, settings, parse_lineage_options(handle.overrides))
+    branch = recorded_branch(home)
+    return None if branch is None else _Sink(handle, run, branch, parse_lineage_options(handle.overrides))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,33 +139,33 @@ class _Sink:
 
     handle: TableHandle
     run: QueryRun
-    home: WarehouseTable
-    index: Index
-    settings: LineageSettings
+    branch: RecordedBranch
     options: LineageOptions
+
+    @property
+    def _warehouse(self) -> Warehouse:
+        return self.branch.home.warehouse
 
     def recording(self, batch_id: int) -> CommitRecording | None:
         query = self.query()
-        if query.tables_recorded and not self.settings.data:
+        if query.tables_recorded and not self.branch.settings.data:
             return None
         sources = self._sources(query, batch_id)
         provenance = Provenance(query.job, batch_id, sources or (), self.run.query_id, sources is not None)
-        recording = CommitRecording(provenance, self.home, self.recorder(query))
-        if self.settings.data:
+        recording = CommitRecording(provenance, self.branch.home, self.recorder(query))
+        if self.branch.settings.data:
             return recording
         recording.record_reads()  # the recorder keeps only the rows of jobs
         query.tables_recorded = True
         return None
 
     def recorder(self, query: _Query) -> Recorder:
-        recorder = recorder_for(self.index, self.settings.interval_ms(self.options.flush_interval_ms))
-        checkpoint = None if query.checkpoint is None else query.checkpoint.url
-        recorder.expect(query.job, self.home.ref, query_id=self.run.query_id, checkpoint=checkpoint)
-        return recorder
+        interval_ms, query_id = self.options.flush_interval_ms, self.run.query_id
+        return self.branch.recorder(query.job, interval_ms, query_id=query_id, checkpoint=query.checkpoint_url)
 
     def query(self) -> _Query:
         """What this process knows of the query, which is registered the first time."""
-        key = (self.home.warehouse.identity, self.home.ref, self.run, self.options.job)
+        key = (self._warehouse.identity, self.branch.home.ref, self.run, self.options.job)
         query = _QUERIES.get(key)
         if query is None:
             query = _Query(self._job_name(key))
@@ -189,7 +185,7 @@ class _Sink:
             raise StorageError(f"the name of its job could not be looked up {_seconds() - failed_s:.0f} s ago")
         wanted = self.options.job or self.run.name or self.run.query_id
         try:
-            job = claim_name(self.index.warehouse, wanted, self.run.query_id)
+            job = claim_name(self._warehouse, wanted, self.run.query_id)
         except Exception:
             if len(_FAILED) >= _MOST:
                 _FAILED.clear()
@@ -211,10 +207,10 @@ class _Sink:
         return True
 
     def _register(self, query: _Query) -> None:
-        checkpoint = None if query.checkpoint is None else query.checkpoint.url
+        checkpoint = query.checkpoint_url
         registration = Registration(query.job, checkpoint, sink_records_sources=checkpoint is not None)
         try:
-            register_query(self.index.warehouse, self.run.query_id, registration)
+            register_query(self._warehouse, self.run.query_id, registration)
         except Exception as e:  # noqa: BLE001 - rows of snapshots are found without it
             warn_once(self.handle.describe(), f"cannot register query {self.run.query_id}", e)
 
@@ -238,16 +234,12 @@ class _Sink:
         newest, query.newest = query.newest, (batch_id, now)
         is_next = newest is not None and newest[0] == batch_id - 1
         before = newest[1] if is_next and newest is not None else checkpoint.ends_before(batch_id)
-        return source_ranges(before, now, self.home.warehouse)
+        return source_ranges(before, now, self._warehouse)
 
     def _by_notes(self, batch_id: int) -> tuple[SourceRange, ...] | None:
         """What tasks noted that read sources of this warehouse; None when they noted nothing."""
-        notes = stream_notes(self.home.warehouse, self.run.query_id)
-        found = newest_per_source(n for n in notes if n.batch_id <= batch_id)
-        slowest: dict[object, SourceRange] = {}
-        for note in sorted(found, key=lambda n: n.last or 0, reverse=True):
-            slowest[note.ref] = note.in_batch(batch_id).range
-        return tuple(slowest[ref] for ref in sorted(slowest, key=repr)) or None
+        notes = newest_stream_notes(self._warehouse, self.run.query_id, batch_id)
+        return tuple(n.range for n in sorted(notes, key=lambda n: repr(n.ref))) or None
 
     def _warn_of_checkpoint(self, error: Exception) -> None:
         warn_once(

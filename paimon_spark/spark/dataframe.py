@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import DoubleType, FloatType, StructType
@@ -18,7 +17,7 @@ from paimon_spark.options.location import MAIN
 from paimon_spark.options.scan import BRANCH, COLUMNS, WHERE
 from paimon_spark.predicate.ast import sql_text
 from paimon_spark.spark.schema import spark_schema
-from paimon_spark.spark.session import is_missing_source, register, session_or_new
+from paimon_spark.spark.session import session_or_new, with_sources
 from paimon_spark.spark.source import PaimonPyDataSource
 from paimon_spark.types import AtomicType, BinaryType, CharType, DataField, DataType, DecimalType, RowType, quoted
 
@@ -45,13 +44,7 @@ _OPTIONS: Final = {
 def dataframe(scan: Scan, session: SparkSession | None = None) -> DataFrame:
     """The DataFrame that reads what `scan` asks for. User's process; nothing of `scan` but its options travels."""
     spark = session_or_new(session)
-    try:
-        return _loaded(spark, scan)
-    except PySparkException as e:
-        if not is_missing_source(e):
-            raise
-    register(spark)
-    return _loaded(spark, scan)
+    return with_sources(spark, lambda: _loaded(spark, scan))
 
 
 def _loaded(spark: SparkSession, scan: Scan) -> DataFrame:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.pandas.functions import arrow_udf
@@ -35,7 +34,7 @@ from paimon_spark.options.write_request import (
     parse_batch_write_options,
 )
 from paimon_spark.spark.schema import arrow_schema
-from paimon_spark.spark.session import find_sources_here, is_missing_source, our_errors, register
+from paimon_spark.spark.session import find_sources_here, our_errors, with_sources
 from paimon_spark.spark.source import PaimonPyDataSource
 from paimon_spark.types import RowType, quoted
 
@@ -75,13 +74,7 @@ def _save(rows: DataFrame, handle: TableHandle, mode: WriteMode, options: Mappin
     # The second name is ours in every session; the first may be the JAR's.
     writer = rows.write.format(PaimonPyDataSource.name()).mode(mode.value).options(**options)
     with our_errors():
-        try:
-            writer.save(handle.location)
-        except PySparkException as e:
-            if not is_missing_source(e):
-                raise
-            register(rows.sparkSession)
-            writer.save(handle.location)
+        with_sources(rows.sparkSession, lambda: writer.save(handle.location))
 
 
 def _made(handle: TableHandle, user: str, after: int) -> tuple[int, ...]:

@@ -229,22 +229,21 @@ class Merge:
         """The table's columns after the clauses of a kind, named for the next stage."""
         out = []
         for i, (name, old) in enumerate(before.items()):
-            kind = self._types[name]
             value = old
             for number, clause in reversed(self._of(when)):
                 if name in clause.values:
                     made = self._fitting(rows, name, clause.values[name])
                 elif clause.verb is Verb.INSERT:
-                    made = F.lit(None).cast(kind)
+                    made = F.lit(None).cast(self._type_text(name))
                 else:
                     continue
                 value = F.when(F.col(_CLAUSE) == number, made).otherwise(value)
             out.append(value.alias(f"{_COLUMN}{i}"))
         return out
 
-    @property
-    def _types(self) -> Mapping[str, str]:
-        return {f.name: spark_type(f.type, f.name).simpleString() for f in self.change.handle.schema.fields}
+    def _type_text(self, name: str) -> str:
+        """The Spark type of a column of the table, as DDL."""
+        return spark_type(self.change.handle.schema.row_type.field(name).type, name).simpleString()
 
     def _fitting(self, rows: DataFrame, name: str, expression: str) -> Column:
         """An expression fitted to a column, so that Spark combines it with others without loss.
@@ -254,11 +253,13 @@ class Merge:
         """
         handle = self.change.handle
         wanted = handle.schema.row_type.field(name).type
-        found = rows.select(F.expr(expression).alias(name)).schema.fields[0].dataType
-        made = fitted(F.expr(expression), found, wanted, name)
-        schema = rows.select(made.alias(name)).schema
+        given = F.expr(expression)
+        schema = rows.select(given.alias(name)).schema
+        made = fitted(given, schema.fields[0].dataType, wanted, name)
+        if made is not given:
+            schema = rows.select(made.alias(name)).schema
         column_assignment(arrow_schema(schema).field(0).type, wanted, name, handle.describe())
-        if self._types[name] == StringType().simpleString():
+        if self._type_text(name) == StringType().simpleString():
             return made.cast("string")
         return made
 

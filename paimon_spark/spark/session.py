@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 from paimon_spark import errors
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.source import PaimonDataSource, PaimonPyDataSource
+
+T = TypeVar("T")
 
 _NOT_FOUND: Final = "DATA_SOURCE_NOT_FOUND"
 _ERROR: Final = re.compile(
@@ -71,7 +73,18 @@ def session_or_new(session: SparkSession | None = None) -> SparkSession:
     return session or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
 
 
-def is_missing_source(error: PySparkException) -> bool:
+def with_sources(spark: SparkSession, act: Callable[[], T]) -> T:
+    """What `act` returns; where Spark does not find the data sources, they are registered and it is called again."""
+    try:
+        return act()
+    except PySparkException as e:
+        if not _is_missing_source(e):
+            raise
+    register(spark)
+    return act()
+
+
+def _is_missing_source(error: PySparkException) -> bool:
     """Whether Spark did not find the data source: its Python workers do not see the package."""
     return _NOT_FOUND in (error.getCondition() or "") or _NOT_FOUND in str(error)
 

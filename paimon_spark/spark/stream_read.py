@@ -28,7 +28,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.spark.schema import arrow_schema, check_readable_as
 from paimon_spark.spark.task_read import TIMESTAMP_DIGITS, StreamPartition, StreamTaskReader, lineage_note
-from paimon_spark.streaming.offset import StreamOffset, decode, encode
+from paimon_spark.streaming.offset import START, StreamOffset, decode, encode
 from paimon_spark.types import ROW_KIND_COLUMN
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 _FIRST: Final = "first"
 """In the dictionary of an offset: whether a query begins there."""
-_START: Final = "start"
-"""In the dictionary of the end of a query's first batch: where the query began."""
 
 _MADE_BEFORE: Final = (
     "If the table was altered after spark.readStream made the DataFrame, create it again; the checkpoint stays valid"
@@ -90,7 +88,7 @@ class PaimonStreamReader(DataSourceStreamReader):
         Spark also asks for nothing, from the newest offset of a checkpoint to itself, when a query starts again.
         """
         # A beginning may have been asked for anew; any other start is the end of the batch before.
-        first, last = decode(end.get(_START, start) if start.get(_FIRST) else start), decode(end)
+        first, last = decode(end.get(START, start) if start.get(_FIRST) else start), decode(end)
         if first == last:
             return []
         plans = self._plans(first, last)
@@ -206,7 +204,7 @@ class UnlimitedStreamReader(PaimonStreamReader):
 def reached(start: dict[str, Any], end: StreamOffset) -> dict[str, Any]:
     """The end of a batch that begins at `start`, as Spark stores it: `start` itself when there is nothing new."""
     if start.get(_FIRST):
-        return {**encode(end), _START: {k: v for k, v in start.items() if k != _FIRST}}
+        return {**encode(end), START: {k: v for k, v in start.items() if k != _FIRST}}
     return start if end == decode(start) else encode(end)
 
 

@@ -23,6 +23,7 @@ from paimon_spark.format import binary_row
 from paimon_spark.metadata.partition_path import value_text
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.spark.schema import arrow_schema, spark_schema
+from paimon_spark.spark.session import session_or_new
 from paimon_spark.sql.literals import evaluate, parse_literal, split_arguments
 from paimon_spark.sql.names import CallContext
 
@@ -169,7 +170,7 @@ class Opened(AnalyzeResult):
 
 def register_functions(catalog: Catalog, session: SparkSession | None = None, prefix: str = "") -> list[str]:
     """As `Catalog.register_functions`."""
-    spark = session or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    spark = session_or_new(session)
     context = CallContext(catalog, time_zone=spark.conf.get("spark.sql.session.timeZone"))
     opens: dict[str, tuple[tuple[str, ...], OpenScan]] = {TABLE_FUNCTION: (("table", "version"), _table)}
     for name, incremental in INCREMENTAL_FUNCTIONS.items():

@@ -26,6 +26,7 @@ from paimon_spark.options.scan import (
 from paimon_spark.options.scan import OPTIONS as READ_OPTIONS
 from paimon_spark.options.write_request import OPTIONS as WRITE_OPTIONS
 from paimon_spark.options.write_request import canonical_write
+from paimon_spark.spark.session import session_or_new
 from paimon_spark.sql.names import CATALOG, DEFAULT_DATABASE, TableName
 from paimon_spark.storage.urls import open_store
 
@@ -74,7 +75,7 @@ class Session:
         cls, catalog: Catalog, spark: SparkSession | None = None, args: Mapping[str, Any] | Sequence[Any] | None = None
     ) -> Session:
         """In the Spark session given, else the active one, else a new one."""
-        found = spark or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+        found = session_or_new(spark)
         return cls(catalog, found, args, dict(found.conf.getAll))
 
     @property

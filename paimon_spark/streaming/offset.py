@@ -16,6 +16,8 @@ from typing import Any, Final
 from paimon_spark.errors import OffsetError
 from paimon_spark.metadata.small_files import checked_number, checked_text
 
+START: Final = "start"
+"""Key in the end of a query's first batch, whose value is the offset where the query began."""
 _VERSION: Final = 1
 _SHOWN: Final = 300
 """Characters of a foreign offset that a message shows."""

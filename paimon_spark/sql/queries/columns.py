@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from paimon_spark.sql.queries.parse import ParsedQuery, Tree
+from paimon_spark.sql.queries.parse import DOLLAR, ParsedQuery, Tree
 from paimon_spark.sql.queries.references import Reference, ancestors
 
 _ALL_WORDS: Final = frozenset(("NATURAL", "PIVOT", "UNPIVOT", "IDENTIFIER", "|>"))
@@ -156,7 +156,7 @@ def metadata_named(parsed: ParsedQuery, reference: Reference, candidates: Collec
             name = by_lower.get(column.name.lower())
             if name is None or name in found:
                 continue
-            qualifier = column.table.lower().replace("\u01c3", "$")
+            qualifier = column.table.lower().replace(DOLLAR, "$")
             if qualifier in ("", reference.visible.lower()):
                 found.append(name)
     return tuple(found)

@@ -54,9 +54,11 @@ def scan_of(
     if job is not None:
         options[JOB.key] = job
     table = session.table(reference.name, options)
-    columns = _columns(session, parsed, reference, table, has_all=has_all)
-    scan = table.scan(columns=columns)
-    where = _where(session, parsed, reference, table)
+    scan = table.scan()  # opens the table again, so it is made once
+    columns = _columns(session, parsed, reference, table, scan.row_type.names, has_all=has_all)
+    if columns is not None:
+        scan = scan.project(columns)
+    where = _where(session, parsed, reference, table, scan)
     return scan if where is None else scan.filtered([where])
 
 
@@ -68,10 +70,9 @@ def metadata_columns(parsed: ParsedQuery, reference: Reference, scan: Scan) -> t
 
 
 def _columns(
-    session: Session, parsed: ParsedQuery, reference: Reference, table: Table, *, has_all: bool
+    session: Session, parsed: ParsedQuery, reference: Reference, table: Table, own: tuple[str, ...], *, has_all: bool
 ) -> tuple[str, ...] | None:
-    """The columns to read; None for all."""
-    own = table.scan().row_type.names
+    """The columns to read of a table, whose columns are `own`; None for all."""
     metadata = () if table.is_system else _metadata(parsed, reference, table, own)
     if has_all or needs_all(parsed, reference) or not _has_default_semantics(session, parsed):
         return (*own, *metadata) if metadata else None
@@ -79,7 +80,7 @@ def _columns(
     found = (*(c for c in own if c.lower() in named), *metadata)
     if found:
         return found
-    # Only the number of rows counts: the bucket is known without parsed the files.
+    # Only the number of rows counts: the bucket is known without reading the files.
     return own[:1] if table.is_system else (BUCKET,)
 
 
@@ -88,10 +89,10 @@ def _metadata(parsed: ParsedQuery, reference: Reference, table: Table, own: tupl
     return metadata_named(parsed, reference, [c for c in candidates if c not in own])
 
 
-def _where(session: Session, parsed: ParsedQuery, reference: Reference, table: Table) -> Predicate | None:
+def _where(session: Session, parsed: ParsedQuery, reference: Reference, table: Table, scan: Scan) -> Predicate | None:
     if table.is_system or table.read_options.row_kind or not _has_default_semantics(session, parsed):
         return None
-    return condition(parsed, reference, table.scan().schema.row_type, session.args)
+    return condition(parsed, reference, scan.schema.row_type, session.args)
 
 
 def _has_default_semantics(session: Session, parsed: ParsedQuery) -> bool:

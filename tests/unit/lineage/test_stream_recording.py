@@ -456,13 +456,13 @@ def fail_of_store(*_: object, **__: object) -> Any:
 @pytest.mark.parametrize(
     ("where", "what"),
     [
-        (stream_recording, "settings_of"),
-        (stream_recording, "open_index"),
+        (recorder, "settings_of"),
+        (recorder, "open_index"),
         (stream_recording, "claim_name"),
         (stream_recording, "register_query"),
         (stream_recording, "find_checkpoint"),
         (stream_recording, "source_ranges"),
-        (stream_recording, "recorder_for"),
+        (recorder, "recorder_for"),
         (recorder.Recorder, "expect"),
         (recorder.Recorder, "on_commit"),
         (recorder.Recorder, "add"),
