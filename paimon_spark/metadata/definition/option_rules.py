@@ -16,9 +16,9 @@ from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.merge_rules import check_merging
 from paimon_spark.options.commit import BUCKET_APPEND_ORDERED, SNAPSHOT_ORDERING
 from paimon_spark.options.compaction import CLUSTERS, RECORD_TIME_FIELD
-from paimon_spark.options.core import COLUMN_PREFIX, FALLBACK_BRANCH, PRIMARY_BRANCH, ChangelogProducer, MergeEngine
+from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, ChangelogProducer, MergeEngine
 from paimon_spark.options.data_files import FILE_FORMAT_PER_LEVEL, TARGET_FILE_ROWS
-from paimon_spark.options.descriptor import Option, boolean, did_you_mean, names, string
+from paimon_spark.options.descriptor import COLUMN_PREFIX, Option, boolean, did_you_mean, names, string
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
 from paimon_spark.options.lineage import OF_ONE_USE
 from paimon_spark.options.stream_read import READ_OVERWRITE
