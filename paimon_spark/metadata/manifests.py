@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import CorruptFileError
+from paimon_spark.errors import CorruptFileError, FileMissingError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.metadata_files import index_manifest, manifest, manifest_writer
@@ -401,3 +401,35 @@ def column_values(entries: pa.Table, name: str) -> npt.NDArray[Any]:
     """A column of numbers without nulls, in one piece."""
     chunks = [arrow_numpy.values(c) for c in entries.column(name).chunks]
     return np.concatenate(chunks) if chunks else np.empty(0, np.int64)
+
+
+def contradicts(before: Snapshot, after: Snapshot) -> bool:
+    """Whether the row counts of both show that `after` was not made on `before`. Reads nothing."""
+    return not after.may_follow(before.total_record_count)
+
+
+def follows(handle: TableHandle, before: Snapshot, after: Snapshot) -> bool | None:
+    """Whether `after` was made on `before`; None when unknown. Reads three manifest lists.
+
+    Neighbours may not follow each other: other engines join two histories, by a fast-forward that copies over existing
+    files or a commit while main is replaced.
+    """
+    if after.id != before.id + 1 or contradicts(before, after):
+        return False
+    try:
+        added = _manifest_names(handle, before.delta_manifest_list)
+        base = _manifest_names(handle, after.base_manifest_list)
+        if added and added <= base:
+            return True
+        earlier = _manifest_names(handle, before.base_manifest_list)
+        if earlier | added <= base:
+            return True
+    except FileMissingError:
+        return None
+    # A commit may merge manifests into new ones: then there are fewer, or all are new.
+    rewritten = len(base) > 1 and not base & (earlier | added)
+    return None if rewritten or len(base) < len(earlier | added) else False
+
+
+def _manifest_names(handle: TableHandle, manifest_list: str) -> set[str]:
+    return {m.file_name for m in read_manifest_list(handle, manifest_list)}

@@ -29,13 +29,12 @@ from paimon_spark.metadata.branches import (
 from paimon_spark.metadata.handle import TableHandle, branch_names
 from paimon_spark.metadata.journal.change import Delete, Put, Root, RootKind, Step, relative_path
 from paimon_spark.metadata.layout import LATEST, MAIN
-from paimon_spark.metadata.manifests import read_manifest_list
+from paimon_spark.metadata.manifests import contradicts, follows, read_manifest_list
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.small_files import find_bytes
 from paimon_spark.metadata.snapshots import read_hint
 from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, savepoint_tag
 from paimon_spark.versioning.names import check_branch_name, check_tag_name, looks_like_savepoint
-from paimon_spark.versioning.relation import contradicts, follows
 from paimon_spark.versioning.tag_steps import find_known_snapshot, guard_put, plan_guards, put_fork
 
 

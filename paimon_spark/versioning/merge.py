@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from paimon_spark.display import ShownAsFacts
@@ -24,23 +24,19 @@ from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import Fork
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.journal.change import Delete, DeleteTree, Put, Step, TableChange
+from paimon_spark.metadata.journal.change import Delete, DeleteTree, MoveLate, Put, Step, TableChange
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import list_snapshot_ids
 from paimon_spark.metadata.tags import guard_name
 from paimon_spark.versioning.branch_state import (
     STAGING_PREFIX,
-    BranchState,
-    Ref,
     create_state,
-    delete_snapshot,
     directory_path,
-    latest_path,
+    layout_of,
     main_branch_path,
-    read_branch_state,
+    relative,
     replace_state,
-    snapshot_path,
 )
 from paimon_spark.versioning.new_main import without_expiration
 from paimon_spark.versioning.publish import (
@@ -50,7 +46,6 @@ from paimon_spark.versioning.publish import (
     fork_steps,
     guard_put,
     late_commits_branch,
-    late_commits_branch_steps,
     newer_sink_logs,
     put_sink_logs,
     read_publication,
@@ -58,7 +53,6 @@ from paimon_spark.versioning.publish import (
     with_guard_of_backup,
     with_sink_logs,
 )
-from paimon_spark.versioning.relation import follows
 
 _LOG = logging.getLogger(__name__)
 
@@ -134,7 +128,7 @@ def merge_branch(
         return MergeResult(name, done.fork_id, publication.main.head, removed=removed, already_merged=True)
     if dry_run:
         return _result(publication, removed, ())
-    result = _result(publication, removed, keep_late_commits(publication, wait_ms=wait_ms))
+    result = _result(publication, removed, _late(publication))
     _LOG.info("main of table %s has the history of branch %r: %s", handle.name, name, result)
     return result
 
@@ -164,12 +158,14 @@ def merge_change(plan: Publication, staging_id: str) -> TableChange:
         Put(main_branch_path(), staging),
         *put_sink_logs(plan.main.directory, later),
         *replace_state(plan.main, new, plan.late),
-        *late_commits_branch(plan, plan.main.directory),
         guard_put(plan.source.state.directory, branch, head),
         fork_put(plan.source.state.directory, record),
         *fork_steps(plan),
         Delete(main_branch_path()) if before is None else Put(main_branch_path(), before),
         DeleteTree(directory_path(staging)),
+        # Last, as others go on committing meanwhile; in this change, so that it is done whoever finishes the merge.
+        *_move_late(plan),
+        *late_commits_branch(plan, plan.main.directory),
     )
     source = plan.source.state
     now = replace(source, tags={**source.tags, guard: head})
@@ -196,73 +192,26 @@ def _result(plan: Publication, removed: Removed, late: tuple[int, ...]) -> Merge
     )
 
 
-LATE_KIND = "keep-late-commits"
-
-
-def keep_late_commits(plan: Publication, *, wait_ms: int = 60_000) -> tuple[int, ...]:
-    """Move snapshots that follow main's former head to the backup branch; returns their ids. Two listings for none.
-
-    A backup branch is created for them even when main lost nothing else. Snapshots that follow the published head
-    stay, and so do those where it is unknown, for the doctor to report. An error leaves main published.
-    """
-    if plan.late is None or not (_moved_aside(plan, plan.late) or _is_beyond(plan)):
+def _move_late(plan: Publication) -> tuple[Step, ...]:
+    """Move commits that other engines made on main's former head to the backup branch."""
+    if plan.late is None:
         return ()
-    kept: list[int] = []
+    former = plan.main.snapshots.get(plan.main.head)
+    directory, aside = (relative(layout_of(name).snapshot_dir) for name in (plan.main.directory, plan.late))
+    return (MoveLate(directory, aside, "" if former is None else former.text, plan.head.text),)
 
-    def change() -> TableChange | None:
-        assert plan.late is not None
-        place, now = plan.late, read_branch_state(plan.handle)
-        there = read_branch_state(plan.handle.on_branch_directory(place)).snapshots
-        aside = {i: there[i] for i in _moved_aside(plan, place) if i in there}
-        late = _late(plan, now, aside)
-        ids = {ref.id for ref in late}
-        kept.extend(sorted({*aside, *ids}))
-        if not kept:
-            return None
-        steps: tuple[Step, ...] = (
-            *(Put(snapshot_path(place, ref.id), ref.text) for ref in late),
-            *(late_commits_branch_steps(plan, place, plan.main.directory) if plan.backup is None and not aside else ()),
-            Put(latest_path(place), str(kept[-1])),
-            # Other engines trust a hint even when it names a missing snapshot.
-            Put(latest_path(plan.main.directory), str(max(now.snapshots.keys() - ids))),
-            *(delete_snapshot(now, ref.id) for ref in reversed(late)),
-        )
-        return TableChange(LATE_KIND, "keeping commits made while main was replaced", steps)
 
-    change_table(plan.handle, LATE_KIND, change, wait_ms=wait_ms)
-    if kept:
+def _late(plan: Publication) -> tuple[int, ...]:
+    """Ids of the commits of other engines that the merge moved to the backup branch. A listing."""
+    if plan.late is None:
+        return ()
+    planned = {plan.main.head} if plan.backup is None else plan.backup.snapshots.keys()
+    late = [i for i in list_snapshot_ids(plan.handle.on_branch_directory(plan.late)) if i not in planned]
+    if late:
         _LOG.warning(
             "snapshots %s were committed to the former main of table %s while it was replaced; they are on branch %r",
-            kept,
+            late,
             plan.handle.name,
             plan.late,
         )
-    return tuple(kept)
-
-
-def _moved_aside(plan: Publication, place: str) -> list[int]:
-    """Ids of snapshots in the backup's directory that are not of the plan."""
-    planned = {plan.main.head} if plan.backup is None else plan.backup.snapshots.keys()
-    return [i for i in list_snapshot_ids(plan.handle.on_branch_directory(place)) if i not in planned]
-
-
-def _is_beyond(plan: Publication) -> bool:
-    """Whether main has snapshots after the published head."""
-    return plan.main.head > 0 and max(list_snapshot_ids(plan.handle), default=0) > plan.source.head
-
-
-def _late(plan: Publication, now: BranchState, aside: Mapping[int, Ref]) -> list[Ref]:
-    """The newest snapshots of main that follow its former head, or one moved aside, ascending.
-
-    Before them there may be snapshots that follow the published head, made while the former one still existed.
-    """
-    former = aside[max(aside)] if aside else plan.main.snapshots.get(plan.main.head)
-    found = None if former is None else now.snapshots.get(former.id + 1)
-    if former is None or found is None or found.id <= plan.source.head:
-        return []
-    if follows(plan.handle, former.snapshot, found.snapshot) is not True:
-        return []
-    published = now.snapshots.get(former.id)
-    if published is not None and follows(plan.handle, published.snapshot, found.snapshot) is not False:
-        return []
-    return [ref for i, ref in sorted(now.snapshots.items()) if i >= found.id]
+    return tuple(late)

@@ -20,6 +20,7 @@ from paimon_spark.metadata.branches import BACKUP_PREFIX, Fork, ancestry, encode
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
 from paimon_spark.metadata.journal.change import Delete, IfSnapshots, Put, Root, RootKind, Step
 from paimon_spark.metadata.layout import MAIN, Layout
+from paimon_spark.metadata.manifests import follows
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.tags import guard_name
@@ -37,7 +38,6 @@ from paimon_spark.versioning.branch_state import (
     tag_path,
 )
 from paimon_spark.versioning.new_main import NewMain, Other, Source, backup_state, plan_new_main, without_expiration
-from paimon_spark.versioning.relation import follows
 
 _EVER: Final = 2**62
 """Newer than any snapshot."""

@@ -1,19 +1,13 @@
-"""Relate two versions: what their histories share, and whether one follows the other.
-
-Other engines may splice two histories (a fast-forward that copies over existing files, a commit while main is
-replaced); then neighbouring snapshots do not follow each other.
-"""
+"""Relate two versions: what their histories share, and how many commits only one of them has."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from paimon_spark.errors import FileMissingError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.branches import ancestry, is_main, newest_shared, read_fork, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.metadata.manifests import read_manifest_list
 from paimon_spark.metadata.snapshots import find_snapshot
 
 
@@ -65,31 +59,3 @@ def _began_empty(handle: TableHandle) -> bool:
         return False
     fork = read_fork(handle)
     return fork is not None and fork.snapshot_id is None
-
-
-def contradicts(before: Snapshot, after: Snapshot) -> bool:
-    """Whether the row counts of both show that `after` was not made on `before`. Reads nothing."""
-    return not after.may_follow(before.total_record_count)
-
-
-def follows(handle: TableHandle, before: Snapshot, after: Snapshot) -> bool | None:
-    """Whether `after` was made on `before`; None when unknown. Reads three manifest lists."""
-    if after.id != before.id + 1 or contradicts(before, after):
-        return False
-    try:
-        added = _names(handle, before.delta_manifest_list)
-        base = _names(handle, after.base_manifest_list)
-        if added and added <= base:
-            return True
-        earlier = _names(handle, before.base_manifest_list)
-        if earlier | added <= base:
-            return True
-    except FileMissingError:
-        return None
-    # A commit may merge manifests into new ones: then there are fewer, or all are new.
-    rewritten = len(base) > 1 and not base & (earlier | added)
-    return None if rewritten or len(base) < len(earlier | added) else False
-
-
-def _names(handle: TableHandle, manifest_list: str) -> set[str]:
-    return {m.file_name for m in read_manifest_list(handle, manifest_list)}

@@ -31,6 +31,7 @@ from paimon_spark.metadata.journal.change import (
     DeleteFiles,
     DeleteTree,
     IfSnapshots,
+    MoveLate,
     Put,
     PutNew,
     RenameTree,
@@ -145,7 +146,7 @@ def _changed_paths(step: Step) -> Sequence[str]:
             return paths
         case DeleteTree(directory) | IfSnapshots(directory):
             return (directory,)
-        case SetAside(old, new) | RenameTree(old, new):
+        case SetAside(old, new) | MoveLate(old, new) | RenameTree(old, new):
             return old, new
 
 

@@ -84,6 +84,23 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True)
+class MoveLate:
+    """Move snapshots that other engines committed on a head that was replaced meanwhile, where they follow it.
+
+    Attributes:
+        directory: the directory of snapshots in which the history was replaced.
+        aside: the directory of snapshots where they go; other steps may have moved earlier ones there.
+        former: text of the snapshot file of the former head; empty when there was none.
+        head: text of that of the new head.
+    """
+
+    directory: str
+    aside: str
+    former: str
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
 class RenameTree:
     """Move a branch's directory; when only `new` exists, that was done before."""
 
@@ -93,13 +110,13 @@ class RenameTree:
 
 @dataclass(frozen=True, slots=True)
 class IfSnapshots:
-    """Run more steps when a directory holds snapshot files, which `PutNew` or `SetAside` moved there."""
+    """Run more steps when a directory holds snapshot files, which `PutNew`, `SetAside` or `MoveLate` moved there."""
 
     directory: str
     steps: tuple[Put | Delete, ...]
 
 
-Step: TypeAlias = Put | PutNew | Delete | DeleteFiles | DeleteTree | SetAside | RenameTree | IfSnapshots
+Step: TypeAlias = Put | PutNew | Delete | DeleteFiles | DeleteTree | SetAside | MoveLate | RenameTree | IfSnapshots
 
 
 class RootKind(str, Enum):
@@ -250,13 +267,16 @@ _ROOT: Final = re.compile(
 )
 
 
-_TextStep: TypeAlias = type[Put] | type[PutNew] | type[Delete] | type[DeleteTree] | type[SetAside] | type[RenameTree]
+_TextStep: TypeAlias = (
+    type[Put] | type[PutNew] | type[Delete] | type[DeleteTree] | type[SetAside] | type[MoveLate] | type[RenameTree]
+)
 _TEXT_STEPS: Final[Mapping[str, _TextStep]] = {
     "put": Put,
     "put-new": PutNew,
     "delete": Delete,
     "delete-tree": DeleteTree,
     "set-aside": SetAside,
+    "move-late": MoveLate,
     "rename-tree": RenameTree,
 }
 """Steps whose fields are texts, by their names in a journal."""
@@ -310,7 +330,7 @@ def _paths(steps: Sequence[Step]) -> list[str]:
                 paths += many
             case DeleteTree(directory):
                 paths.append(directory)
-            case SetAside(old, new) | RenameTree(old, new):
+            case SetAside(old, new) | MoveLate(old, new) | RenameTree(old, new):
                 paths += [old, new]
             case IfSnapshots(directory, more):
                 paths += [directory, *_paths(more)]

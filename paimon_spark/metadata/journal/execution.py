@@ -9,21 +9,24 @@ from contextlib import suppress
 from typing import Final
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError
+from paimon_spark.format.metadata_files.snapshot import decode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import (
     Delete,
     DeleteFiles,
     DeleteTree,
     IfSnapshots,
+    MoveLate,
     Put,
     PutNew,
     RenameTree,
     SetAside,
     Step,
 )
-from paimon_spark.metadata.layout import BRANCH_PREFIX, SCHEMA_PREFIX, SNAPSHOT_PREFIX
+from paimon_spark.metadata.layout import BRANCH_PREFIX, LATEST, SCHEMA_PREFIX, SNAPSHOT_PREFIX
+from paimon_spark.metadata.manifests import follows
 from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, visible_schema_ids
-from paimon_spark.metadata.small_files import find_bytes, numbered
+from paimon_spark.metadata.small_files import find_bytes, find_decoded, numbered
 
 _CONCURRENT: Final = 8
 
@@ -46,6 +49,8 @@ def run_step(handle: TableHandle, step: Step) -> None:
             store.delete_tree(f"{root}/{directory}")
         case SetAside(directory, aside):
             _set_aside(handle, f"{root}/{directory}", f"{root}/{aside}")
+        case MoveLate():
+            _move_late(handle, step)
         case RenameTree(old, new):
             _move_branch(handle, f"{root}/{old}", f"{root}/{new}")
         case IfSnapshots(directory, steps):
@@ -59,6 +64,44 @@ def _set_aside(handle: TableHandle, directory: str, aside: str) -> None:
         name = f"{SNAPSHOT_PREFIX}{snapshot_id}"
         handle.store.write(f"{aside}/{name}", handle.store.read(f"{directory}/{name}"))
         handle.store.delete(f"{directory}/{name}")
+
+
+def _move_late(handle: TableHandle, step: MoveLate) -> None:
+    """Run `MoveLate`. Snapshots that follow the new head stay, and so do those where that is unknown."""
+    store, root = handle.store, handle.layout.root
+    directory, aside = (f"{root}/{path}/{SNAPSHOT_PREFIX}" for path in (step.directory, step.aside))
+    former = decode(step.former.encode(), directory) if step.former else None
+    head = decode(step.head.encode(), directory)
+    moved = [i for i in numbered(store, f"{root}/{step.aside}", SNAPSHOT_PREFIX) if former is None or i > former.id]
+    for i in moved:  # an interrupted run copied them, and may not have deleted them
+        if find_bytes(store, f"{directory}{i}") == store.read(f"{aside}{i}"):
+            store.delete(f"{directory}{i}")
+    if moved:
+        former = find_decoded(store, f"{aside}{moved[-1]}", decode)
+    ids = numbered(store, f"{root}/{step.directory}", SNAPSHOT_PREFIX)
+    if former is None or former.id < head.id or former.id + 1 not in ids:
+        return
+    first = find_decoded(store, f"{directory}{former.id + 1}", decode)
+    before = find_decoded(store, f"{directory}{former.id}", decode)
+    if first is None or follows(handle, former, first) is not True:
+        return
+    if before is not None and follows(handle, before, first) is not False:
+        return
+    late: list[int] = []
+    for i in (i for i in ids if i >= first.id):
+        data = find_bytes(store, f"{directory}{i}")
+        if data is None:  # its writer took it back
+            break
+        store.write(f"{aside}{i}", data)
+        late.append(i)
+    if late:
+        store.write(f"{root}/{step.aside}/{LATEST}", str(late[-1]).encode())
+    # Other engines trust a hint even when it names a missing snapshot.
+    store.write(
+        f"{root}/{step.directory}/{LATEST}", str(max((i for i in ids if i < first.id), default=head.id)).encode()
+    )
+    for i in late:
+        store.delete(f"{directory}{i}")
 
 
 def _put_new(handle: TableHandle, path: str, data: bytes, aside: str) -> None:

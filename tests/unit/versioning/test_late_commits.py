@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from paimon_spark.engine.write.request import new_job
 from paimon_spark.errors import PaimonError
 from paimon_spark.jobs.batch_write import place_of, plan_write
 from paimon_spark.maintenance import change as intents
+from paimon_spark.metadata.journal.change import IfSnapshots, MoveLate
 from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 from tests.unit.versioning.publishing import SCHEMA, in_order, new_table, put, rows
 
@@ -138,3 +140,58 @@ def test_a_commit_moved_by_an_operation_that_died_is_on_a_branch(
     assert [f for f in opened.doctor(repair=True) if f.branch == backup] == []
     opened.remove_orphan_files()
     assert rows(paimon_spark.load_table(table.location).branch(backup)) == {1: "a", 900: "foreign"}
+
+
+@pytest.mark.parametrize(("on_main", "on_fix"), [(0, 2), (1, 3), (2, 2), (3, 1), (5, 1)])
+@pytest.mark.parametrize("finished", [False, True], ids=["killed", "finished"])
+def test_later_commits_are_never_behind_one_that_a_merge_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_main: int, on_fix: int, finished: bool
+) -> None:
+    """Another engine commits before a step or after the merge, which is killed at its end; then main goes on."""
+    real = intents.run_step
+    for at in range(100):
+        table = new_table(tmp_path / str(at))
+        put(table, k1="a")
+        table.create_branch("fix", snapshot_id=1)
+        written = {1}
+        for n in range(on_main):
+            put(table, **{f"k{10 + n}": "main"})
+            written.add(10 + n)
+        for n in range(on_fix):
+            put(table.branch("fix"), **{f"k{20 + n}": "fix"})
+            written.add(20 + n)
+        foreign, count = Foreign(paimon_spark.load_table(table.location), monkeypatch), [0]
+        merge = table.merge_branch
+
+        def run(*given: object, at: int = at, count: list[int] = count, foreign: Foreign = foreign) -> None:
+            if count[0] == at:
+                monkeypatch.setattr(intents, "run_step", real)
+                foreign.commit()
+                monkeypatch.setattr(intents, "run_step", run)
+            count[0] += 1
+            real(*given)  # type: ignore[arg-type]
+            if not finished and isinstance(given[1], IfSnapshots | MoveLate):
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(intents, "run_step", run)
+        with nullcontext() if finished else pytest.raises(KeyboardInterrupt):
+            merge("fix")
+        monkeypatch.setattr(intents, "run_step", real)
+        if not foreign.done:
+            break
+
+        def check(case: str, table: Table = table, written: set[int] = written) -> None:
+            opened = paimon_spark.load_table(table.location)
+            branches = [opened, *(opened.branch(b.name) for b in opened.branches())]
+            found = set().union(*(rows(b) for b in branches))
+            assert written <= found, case
+
+        for n in range(on_main + 2):
+            put(paimon_spark.load_table(table.location), **{f"k{100 + n}": "later"})
+            written.add(100 + n)
+            check(f"write {n} after step {at}")
+        written |= set(foreign.done)
+        put(paimon_spark.load_table(table.location).branch("fix"), k200="fix")
+        written.add(200)
+        paimon_spark.load_table(table.location).merge_branch("fix")
+        check(f"merged again after step {at}")

@@ -13,9 +13,11 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchNotFoundError, InvalidInputError
+from paimon_spark.maintenance import change
 from paimon_spark.metadata.branches import read_fork
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import MoveLate, Step
 from paimon_spark.metadata.tags import guard_name
-from paimon_spark.versioning import merge
 from paimon_spark.versioning.tags import create_tag, replace_tag
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows, tags
 
@@ -313,13 +315,14 @@ def test_what_another_engine_commits_meanwhile_goes_to_the_backup(
     fix = table.branch("fix")
     fix.alter(add={"n": "INT"})
     put(fix, k5="right")
-    real = merge.keep_late_commits
+    real = change.run_step
 
-    def landed(plan: merge.Publication, *, wait_ms: int) -> tuple[int, ...]:
-        late.write_bytes(text)
-        return real(plan, wait_ms=wait_ms)
+    def landed(handle: TableHandle, step: Step) -> None:
+        if isinstance(step, MoveLate):
+            late.write_bytes(text)
+        real(handle, step)
 
-    monkeypatch.setattr(merge, "keep_late_commits", landed)
+    monkeypatch.setattr(change, "run_step", landed)
     result = table.merge_branch("fix")
     backup = table.branch(str(result.backup_branch))
     assert ids(table) == [1, 2] and rows(table) == {1: "a", 5: "right"}
