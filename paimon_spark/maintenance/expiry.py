@@ -40,7 +40,6 @@ from paimon_spark.metadata.snapshots import (
     find_changelog,
     find_snapshot,
     list_changelog_ids,
-    list_ids_to_head,
     list_snapshot_ids,
     read_hint,
 )
@@ -268,7 +267,7 @@ def _expired_snapshot_files(handle: TableHandle, limits: Limits, now_ms: int) ->
     rule = rule_of(handle, options.snapshots, limits, now_ms)
     if options.consumers_hold_snapshots:
         rule = replace(rule, first_needed=first_needed(handle))
-    ids = list_ids_to_head(handle)
+    ids = list_snapshot_ids(handle)
     files = _Files(handle, ids)
     count = expired_snapshots(ids, rule, files.time_ms)
     return [file for i in ids[:count] if (file := files.get(i)) is not None], ids[count] if count else 0

@@ -1,8 +1,7 @@
 """Snapshot files of a branch, by id, time, watermark and hints; and long-lived changelogs.
 
-Hints may be stale, missing or garbage; they cost a listing and change no answer, with one exception: a snapshot behind
-a gap after the hinted one is not the head. An engine that was committing while another history was published leaves it.
-Expiry may remove old snapshots at any moment, so an id that was seen may be gone when it is read.
+Hints may be stale, missing or garbage; they cost a listing and change no answer. Expiry may remove old snapshots at any
+moment, so an id that was seen may be gone when it is read.
 
 Source: Java `utils/SnapshotManager`, `utils/HintFileUtils`, `utils/ChangelogManager`.
 """
@@ -26,13 +25,6 @@ _RACES: Final = 5
 def list_snapshot_ids(handle: TableHandle) -> list[int]:
     """Ids of the snapshots alive, ascending."""
     return numbered(handle.store, handle.layout.snapshot_dir, SNAPSHOT_PREFIX)
-
-
-def list_ids_to_head(handle: TableHandle) -> list[int]:
-    """Ids of the snapshots alive up to the head, ascending, without those behind a gap after it. A listing, a read."""
-    hint = _latest_hint(handle)
-    ids = list_snapshot_ids(handle)
-    return [i for i in ids if i <= _head_id(ids, hint)]
 
 
 def find_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
@@ -76,43 +68,28 @@ def get_snapshots(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
 
 def latest_snapshot(handle: TableHandle) -> Snapshot | None:
     """The head of the branch; None when nothing was ever committed. Three small reads if the hint is good."""
-    hint = _latest_hint(handle)
+    hint = read_hint(handle.store, f"{handle.layout.snapshot_dir}/{LATEST}")
     # Reading is the cheaper probe: an object store asks twice whether a path exists, as a file and as a directory.
     if hint is not None and hint > 0 and find_snapshot(handle, hint + 1) is None:
         snapshot = find_snapshot(handle, hint)
         if snapshot is not None:
             return snapshot
-    return _by_listing(handle, lambda ids: _head_id(ids, hint))
+    return _end_by_listing(handle, -1)
 
 
 def earliest_snapshot(handle: TableHandle) -> Snapshot | None:
     """The oldest snapshot alive; None when there is none."""
     hint = read_hint(handle.store, f"{handle.layout.snapshot_dir}/{EARLIEST}")
     snapshot = find_snapshot(handle, hint) if hint is not None and hint > 0 else None
-    return snapshot or _by_listing(handle, min)
+    return snapshot or _end_by_listing(handle, 0)
 
 
-def _latest_hint(handle: TableHandle) -> int | None:
-    return read_hint(handle.store, f"{handle.layout.snapshot_dir}/{LATEST}")
-
-
-def _head_id(ids: Sequence[int], hint: int | None) -> int:
-    """The last id of the run without a gap that has the hinted id; the newest id if the hint is of no use."""
-    alive = set(ids)
-    if hint not in alive:
-        return ids[-1]
-    while hint + 1 in alive:
-        hint += 1
-    return hint
-
-
-def _by_listing(handle: TableHandle, choose: Callable[[Sequence[int]], int]) -> Snapshot | None:
-    """The snapshot of the id chosen among those alive; None when there is none."""
+def _end_by_listing(handle: TableHandle, end: int) -> Snapshot | None:
     for _ in range(_RACES):
         ids = list_snapshot_ids(handle)
         if not ids:
             return None
-        snapshot = find_snapshot(handle, choose(ids))
+        snapshot = find_snapshot(handle, ids[end])
         if snapshot is not None:
             return snapshot
     raise SnapshotNotFoundError(

@@ -23,7 +23,7 @@ from paimon_spark.metadata.journal.change import Delete, Put, PutNew, Step
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SCHEMA_PREFIX, Layout
 from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, list_schema_ids
 from paimon_spark.metadata.small_files import read_existing
-from paimon_spark.metadata.snapshots import list_changelog_ids, list_ids_to_head
+from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_ids
 from paimon_spark.metadata.tags import tag_names
 from paimon_spark.storage.store import Store
 
@@ -92,7 +92,7 @@ def read_branch_state(handle: TableHandle) -> BranchState:
     ]
     return BranchState(
         layout.directory_branch,
-        _refs(store, {i: layout.snapshot_path(i) for i in list_ids_to_head(handle)}),
+        _refs(store, {i: layout.snapshot_path(i) for i in list_snapshot_ids(handle)}),
         _refs(store, {name: layout.tag_path(name) for name in tag_names(handle)}),
         _refs(store, {i: layout.changelog_path(i) for i in list_changelog_ids(handle)}),
         _texts(store, {i: layout.schema_path(i) for i in list_schema_ids(store, layout)}),
