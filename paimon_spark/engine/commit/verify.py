@@ -17,6 +17,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from paimon_spark.engine.commit.publish import is_unreachable
 from paimon_spark.errors import (
     CommitConflictError,
     CommitError,
@@ -185,9 +186,11 @@ def _is_in_place(handle: TableHandle, made: Snapshot, base: Snapshot | None) -> 
     before = None if base is None else find_snapshot(handle, base.id)
     if base is not None and before is not None:
         return same_snapshot(before, base)
-    # The first snapshot, or one whose base has expired by now, which older ones do before.
-    has_schema = bool(list_schema_ids(handle.store, layout))
-    return has_schema and (base is None or not any(i < base.id for i in list_snapshot_ids(handle)))
+    # The first snapshot, or one whose base has expired by now, which older ones do before. A base that was replaced is
+    # gone too: then no later snapshot follows this one.
+    if not list_schema_ids(handle.store, layout):
+        return False
+    return base is None or not (any(i < base.id for i in list_snapshot_ids(handle)) or is_unreachable(handle, made))
 
 
 def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: bool) -> bool:

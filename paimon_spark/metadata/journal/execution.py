@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError
-from paimon_spark.format.metadata_files.snapshot import decode
+from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import (
     Delete,
@@ -67,41 +68,35 @@ def _set_aside(handle: TableHandle, directory: str, aside: str) -> None:
 
 
 def _move_late(handle: TableHandle, step: MoveLate) -> None:
-    """Run `MoveLate`. Snapshots that follow the new head stay, and so do those where that is unknown."""
+    """Run `MoveLate`, oldest first. Snapshots that may follow the new history stay."""
     store, root = handle.store, handle.layout.root
-    directory, aside = (f"{root}/{path}/{SNAPSHOT_PREFIX}" for path in (step.directory, step.aside))
-    former = decode(step.former.encode(), directory) if step.former else None
-    head = decode(step.head.encode(), directory)
-    moved = [i for i in numbered(store, f"{root}/{step.aside}", SNAPSHOT_PREFIX) if former is None or i > former.id]
-    for i in moved:  # an interrupted run copied them, and may not have deleted them
-        if find_bytes(store, f"{directory}{i}") == store.read(f"{aside}{i}"):
-            store.delete(f"{directory}{i}")
-    if moved:
-        former = find_decoded(store, f"{aside}{moved[-1]}", decode)
-    ids = numbered(store, f"{root}/{step.directory}", SNAPSHOT_PREFIX)
-    if former is None or former.id < head.id or former.id + 1 not in ids:
-        return
-    first = find_decoded(store, f"{directory}{former.id + 1}", decode)
-    before = find_decoded(store, f"{directory}{former.id}", decode)
-    if first is None or follows(handle, former, first) is not True:
-        return
-    if before is not None and follows(handle, before, first) is not False:
-        return
-    late: list[int] = []
-    for i in (i for i in ids if i >= first.id):
-        data = find_bytes(store, f"{directory}{i}")
-        if data is None:  # its writer took it back
-            break
-        store.write(f"{aside}{i}", data)
-        late.append(i)
-    if late:
-        store.write(f"{root}/{step.aside}/{LATEST}", str(late[-1]).encode())
-    # Other engines trust a hint even when it names a missing snapshot.
-    store.write(
-        f"{root}/{step.directory}/{LATEST}", str(max((i for i in ids if i < first.id), default=head.id)).encode()
-    )
-    for i in late:
-        store.delete(f"{directory}{i}")
+    head = decode(step.head.encode(), step.directory)
+    newest = decode(step.former.encode(), step.aside) if step.former else None
+    for i in itertools.count(newest.id + 1 if newest else 1):
+        path, aside = (f"{root}/{directory}/{SNAPSHOT_PREFIX}{i}" for directory in (step.directory, step.aside))
+        moved, found = find_bytes(store, aside), find_bytes(store, path)
+        if moved is not None:  # by another step, or by this one before it was interrupted
+            if found == moved:
+                store.delete(path)
+            newest = decode(moved, aside)
+            continue
+        if newest is None or found is None or not _is_late(handle, step, newest, decode(found, path), head):
+            return
+        store.write(aside, found)
+        if i > head.id:  # other engines trust a hint even when it names a missing snapshot
+            store.write(f"{root}/{step.directory}/{LATEST}", str(head.id).encode())
+        store.delete(path)
+        store.write(f"{root}/{step.aside}/{LATEST}", str(i).encode())
+        newest = decode(found, path)
+
+
+def _is_late(handle: TableHandle, step: MoveLate, newest: Snapshot, found: Snapshot, head: Snapshot) -> bool:
+    """Whether a snapshot was made on the former history, whose newest one is `newest`, and not on the new one."""
+    before = find_decoded(handle.store, f"{handle.layout.root}/{step.directory}/{SNAPSHOT_PREFIX}{newest.id}", decode)
+    if before is not None and follows(handle, before, found) is not False:
+        return False
+    is_end = before is None and found.id > head.id + 1  # nothing of the new history can come before it
+    return is_end or follows(handle, newest, found) is True
 
 
 def _put_new(handle: TableHandle, path: str, data: bytes, aside: str) -> None:

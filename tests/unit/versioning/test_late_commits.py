@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,12 +16,12 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.engine.commit import attempts
 from paimon_spark.engine.write.request import new_job
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import CommitConflictError, PaimonError
 from paimon_spark.jobs.batch_write import place_of, plan_write
 from paimon_spark.maintenance import change as intents
 from paimon_spark.metadata.journal.change import IfSnapshots, MoveLate
 from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
-from tests.unit.versioning.publishing import SCHEMA, in_order, new_table, put, rows
+from tests.unit.versioning.publishing import SCHEMA, ids, in_order, new_table, put, rows
 
 
 class Foreign:
@@ -29,12 +32,12 @@ class Foreign:
         self.job = plan_write(place_of(table, options), options, WriteMode.APPEND, SCHEMA)
         self.patch, self.done = monkeypatch, list[int]()
 
-    def commit(self) -> None:
+    def commit(self, verify: Callable[..., bool] = lambda *_: True) -> None:
         key = 900 + len(self.done)
         job = replace(self.job, base=None, job=new_job())
         messages = job.write(pa.table({"k": [key], "v": ["foreign"]}, schema=SCHEMA).to_batches())
         with self.patch.context() as patch:
-            patch.setattr(attempts, "verify_committed", lambda *_: True)
+            patch.setattr(attempts, "verify_committed", verify)
             job.commit(messages)
         self.done.append(key)
 
@@ -144,10 +147,14 @@ def test_a_commit_moved_by_an_operation_that_died_is_on_a_branch(
 
 @pytest.mark.parametrize(("on_main", "on_fix"), [(0, 2), (1, 3), (2, 2), (3, 1), (5, 1)])
 @pytest.mark.parametrize("finished", [False, True], ids=["killed", "finished"])
-def test_later_commits_are_never_behind_one_that_a_merge_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_main: int, on_fix: int, finished: bool
+@pytest.mark.parametrize("expired", [False, True], ids=["", "expired"])
+def test_commits_to_the_former_and_the_new_main_are_all_on_a_branch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_main: int, on_fix: int, finished: bool, expired: bool
 ) -> None:
-    """Another engine commits before a step or after the merge, which is killed at its end; then main goes on."""
+    """Another engine commits before a step of a merge, which is killed at its end; then main is written and expires.
+
+    `expired`: only the head of the branch is left, so that main has a gap before it.
+    """
     real = intents.run_step
     for at in range(100):
         table = new_table(tmp_path / str(at))
@@ -160,6 +167,8 @@ def test_later_commits_are_never_behind_one_that_a_merge_left(
         for n in range(on_fix):
             put(table.branch("fix"), **{f"k{20 + n}": "fix"})
             written.add(20 + n)
+        if expired:
+            expire(table.branch("fix"))
         foreign, count = Foreign(paimon_spark.load_table(table.location), monkeypatch), [0]
         merge = table.merge_branch
 
@@ -191,7 +200,51 @@ def test_later_commits_are_never_behind_one_that_a_merge_left(
             written.add(100 + n)
             check(f"write {n} after step {at}")
         written |= set(foreign.done)
+        expire(paimon_spark.load_table(table.location))
+        check(f"expired after step {at}")
         put(paimon_spark.load_table(table.location).branch("fix"), k200="fix")
         written.add(200)
         paimon_spark.load_table(table.location).merge_branch("fix")
         check(f"merged again after step {at}")
+
+
+@pytest.mark.parametrize("backup", [False, True])
+def test_a_commit_verified_after_a_merge_that_left_a_gap_is_kept_or_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backup: bool
+) -> None:
+    """It is published while main is replaced by a branch of which only the head is left."""
+    table = new_table(tmp_path)
+    put(table, k1="a")
+    table.create_branch("fix", snapshot_id=1)
+    for n in range(4):
+        put(table.branch("fix"), **{f"k{20 + n}": "fix"})
+    expire(table.branch("fix"))
+    verified, given = attempts.verify_committed, list[tuple[Any, ...]]()
+    slow, real = Foreign(paimon_spark.load_table(table.location), monkeypatch), intents.run_step
+
+    def published(*arguments: Any) -> bool:
+        given.append(arguments)
+        return True
+
+    def run(*step: Any) -> None:
+        monkeypatch.setattr(intents, "run_step", real)
+        slow.commit(published)
+        real(*step)
+
+    monkeypatch.setattr(intents, "run_step", run)
+    table.merge_branch("fix", backup=backup)
+    opened = paimon_spark.load_table(table.location)
+    if backup:
+        assert verified(*given[0])
+        (name,) = [b.name for b in opened.branches() if b.name.startswith("main-backup-")]
+        assert rows(opened.branch(name)) == {1: "a", 900: "foreign"}
+    else:
+        with pytest.raises(CommitConflictError, match="was given another history"):
+            verified(*given[0])
+    assert rows(opened) == {1: "a", 20: "fix", 21: "fix", 22: "fix", 23: "fix"}
+    assert ids(opened) == [5]
+
+
+def expire(table: Table) -> None:
+    """Expire all snapshots but the head."""
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(timezone.utc))
