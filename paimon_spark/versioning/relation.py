@@ -1,4 +1,4 @@
-"""Relate two versions: what their histories share, and how many commits only one of them has."""
+"""Relate two versions: what their histories share, and how many commits only one has."""
 
 from __future__ import annotations
 
