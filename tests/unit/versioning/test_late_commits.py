@@ -145,6 +145,7 @@ def test_a_commit_moved_by_an_operation_that_died_is_on_a_branch(
     assert rows(paimon_spark.load_table(table.location).branch(backup)) == {1: "a", 900: "foreign"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("on_main", "on_fix"), [(0, 2), (1, 3), (2, 2), (3, 1), (5, 1)])
 @pytest.mark.parametrize("finished", [False, True], ids=["killed", "finished"])
 @pytest.mark.parametrize("expired", [False, True], ids=["", "expired"])
