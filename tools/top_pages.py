@@ -25,5 +25,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Point links of other pages to the two pages of the site."""
+    for source, page in _PAGES.items():
+        markdown = markdown.replace(f"](../{source}", f"]({page}")
+    return markdown
+
+
 def _moved(link: re.Match[str]) -> str:
     return f"]({_PAGES.get(link[1], link[1])}{link[2] or ''})"
