@@ -32,33 +32,33 @@ class SequenceInit(str, Enum):
     SNAPSHOT = "snapshot"
 
 
-MAX_RETRIES = Option("commit.max-retries", integer, 10, "Times a commit is tried again after others were faster.")
-MAX_RETRY_WAIT = Option("commit.max-retry-wait", duration_ms, 10_000, "Longest wait before a commit is tried again.")
-FORCE_CREATE_SNAPSHOT = Option("commit.force-create-snapshot", boolean, False, "Empty commits make a snapshot too.")
+MAX_RETRIES = Option("commit.max-retries", integer, 10, "Maximum number of retries of a commit that lost a race.")
+MAX_RETRY_WAIT = Option("commit.max-retry-wait", duration_ms, 10_000, "Maximum wait before a retry.")
+FORCE_CREATE_SNAPSHOT = Option(
+    "commit.force-create-snapshot", boolean, False, "Create a snapshot for empty commits, too."
+)
 IGNORE_EMPTY_COMMIT: Option[bool | None] = Option(
-    "snapshot.ignore-empty-commit", boolean, None, "Whether a commit without changes makes no snapshot."
+    "snapshot.ignore-empty-commit", boolean, None, "Create no snapshot for a commit without changes."
 )
 LAST_SAFE_SNAPSHOT: Option[int | None] = Option(
     "commit.strict-mode.last-safe-snapshot",
     integer,
     None,
-    "Snapshots after this one by other users may not have changed what a commit touches.",
+    "A commit fails if another user changed the same data after this snapshot.",
 )
-MANIFEST_TARGET_SIZE = Option("manifest.target-file-size", memory_size, 8 << 20, "Bytes a manifest aims at.")
+MANIFEST_TARGET_SIZE = Option("manifest.target-file-size", memory_size, 8 << 20, "Target size of a manifest.")
 SEQUENCE_INIT = Option(
     "write.sequence-number-init-mode",
     enum_of(SequenceInit),
     SequenceInit.SCAN,
-    "Where writers learn the largest sequence number of a bucket.",
+    "Where writers find the largest sequence number of a bucket.",
 )
-WRITE_ONLY = Option(
-    "write-only", boolean, False, "Writers neither compact nor expire anything.", ("write.compaction-skip",)
-)
+WRITE_ONLY = Option("write-only", boolean, False, "Writers neither compact nor expire.", ("write.compaction-skip",))
 SNAPSHOT_ORDERING = Option(
-    "sequence.snapshot-ordering", boolean, False, "The sequence number of rows is the snapshot that added them."
+    "sequence.snapshot-ordering", boolean, False, "Use the snapshot that added a row as its sequence number."
 )
 BUCKET_APPEND_ORDERED = Option(
-    "bucket-append-ordered", boolean, True, "Rows of a bucket without primary key keep their order."
+    "bucket-append-ordered", boolean, True, "Keep the order of the rows of a bucket in tables without primary key."
 )
 
 
@@ -76,36 +76,37 @@ class CommitOptions:
 
     max_retries: int = field_of(MAX_RETRIES)
     timeout_ms: int | None = option(
-        "commit.timeout", duration_ms, None, "How long a commit is tried again; unset is without end."
+        "commit.timeout", duration_ms, None, "Maximum duration of a commit with its retries; unlimited if unset."
     )
-    min_retry_wait_ms: int = option(
-        "commit.min-retry-wait", duration_ms, 10, "Least wait before a commit is tried again."
-    )
+    min_retry_wait_ms: int = option("commit.min-retry-wait", duration_ms, 10, "Minimum wait before a retry.")
     max_retry_wait_ms: int = field_of(MAX_RETRY_WAIT)
-    user_prefix: str | None = option("commit.user-prefix", string, None, "What the names of commit users begin with.")
+    user_prefix: str | None = option("commit.user-prefix", string, None, "Prefix of the names of commit users.")
     makes_empty_snapshots: bool
     discard_duplicate_files: bool = option(
-        "commit.discard-duplicate-files", boolean, False, "An append leaves out files that the table already has."
+        "commit.discard-duplicate-files", boolean, False, "An append skips files that the table already has."
     )
     last_safe_snapshot: int | None = field_of(LAST_SAFE_SNAPSHOT)
     overwrite_upgrade: bool = option(
-        "overwrite-upgrade", boolean, True, "Files of an overwrite go to the highest level where their keys allow it."
+        "overwrite-upgrade", boolean, True, "Move files of an overwrite to the highest level where their keys allow it."
     )
     manifest_target_bytes: int = field_of(MANIFEST_TARGET_SIZE)
     manifest_full_compaction_bytes: int = option(
         "manifest.full-compaction-threshold-size",
         memory_size,
         16 << 20,
-        "Bytes of small manifests and ones with deletions that make a commit rewrite them all.",
+        "Total size of the manifests to be merged at which a commit rewrites all of them.",
     )
     manifest_merge_min_count: int = option(
-        "manifest.merge-min-count", integer, 30, "Small manifests that make a commit merge them."
+        "manifest.merge-min-count", integer, 30, "Number of small manifests at which a commit merges them."
     )
     delete_drop_stats: bool = option(
-        "manifest.delete-file-drop-stats", boolean, False, "Entries that delete a file carry no statistics of it."
+        "manifest.delete-file-drop-stats", boolean, False, "Do not store statistics in entries of deleted files."
     )
     row_tracking_groups: bool = option(
-        "row-tracking.partition-group-on-commit", boolean, True, "Row ids of a commit are given partition by partition."
+        "row-tracking.partition-group-on-commit",
+        boolean,
+        True,
+        "Assign the row ids of a commit partition by partition.",
     )
     snapshot_sequence_ordering: bool = field_of(SNAPSHOT_ORDERING)
     sequence_in_properties: bool
@@ -113,7 +114,7 @@ class CommitOptions:
     allow_unsafe_create: bool = field_of(ALLOW_UNSAFE_CREATE)
     checks_buckets: bool
     pk_clustering_override: bool = option(
-        "pk-clustering-override", boolean, False, "Files with keys are ordered by other columns."
+        "pk-clustering-override", boolean, False, "Order files of primary-key tables by other columns."
     )
 
 
@@ -154,7 +155,7 @@ class ManifestOptions:
         "manifest.compression",
         string,
         "zstd",
-        "Codec of manifests, manifest lists and index manifests, of those that their format has.",
+        "Compression of manifests, manifest lists and index manifests.",
     )
     zstd_level: int = field_of(ZSTD_LEVEL)
     target_bytes: int = field_of(MANIFEST_TARGET_SIZE)

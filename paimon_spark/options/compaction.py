@@ -27,22 +27,20 @@ from paimon_spark.options.descriptor import (
 )
 
 SMALL_FILE_RATIO: Final = Option(
-    "compaction.small-file-ratio", fraction, 0.7, "Files below this part of the target size are small."
+    "compaction.small-file-ratio", fraction, 0.7, "Files smaller than this fraction of the target size are small."
 )
 STOP_TRIGGER: Final[Option[int | None]] = Option(
     "num-sorted-run.stop-trigger",
     integer,
     None,
-    "Sorted runs of a bucket with which a write compacts it; default is the compaction trigger plus three.",
+    "Number of sorted runs at which a write compacts the bucket; the default is the compaction trigger plus three.",
 )
-OFFPEAK_START: Final = Option(
-    "compaction.offpeak.start.hour", integer, -1, "First hour in which compaction.offpeak-ratio counts; -1: never."
-)
+OFFPEAK_START: Final = Option("compaction.offpeak.start.hour", integer, -1, "Start of the off-peak hours; -1: none.")
 OFFPEAK_END: Final = Option(
-    "compaction.offpeak.end.hour", integer, -1, "Hour from which compaction.offpeak-ratio counts no more; -1: never."
+    "compaction.offpeak.end.hour", integer, -1, "End of the off-peak hours (exclusive); -1: none."
 )
 FORCE_REWRITE: Final = Option(
-    "compaction.force-rewrite-all-files", boolean, False, "A full compaction writes every file anew."
+    "compaction.force-rewrite-all-files", boolean, False, "A full compaction rewrites every file."
 )
 
 
@@ -63,45 +61,51 @@ class CompactionOptions:
         "compaction.max-size-amplification-percent",
         integer,
         200,
-        "All of a bucket is merged when what lies above its last sorted run is larger than so many percent of that.",
+        "Compact a bucket fully if the size of all other sorted runs exceeds this percentage of the last one.",
     )
     size_ratio: int = option(
-        "compaction.size-ratio", integer, 1, "Percent by which a sorted run may be larger than what is merged into it."
+        "compaction.size-ratio",
+        integer,
+        1,
+        "Percentage by which a sorted run may be larger than the runs that are merged into it.",
     )
     offpeak_ratio: int = option(
-        "compaction.offpeak-ratio", integer, 0, "Percent added to compaction.size-ratio off peak."
+        "compaction.offpeak-ratio", integer, 0, "Percentage added to compaction.size-ratio in off-peak hours."
     )
     offpeak_hours: tuple[int, int] | None
     optimization_interval_ms: int | None = option(
         "compaction.optimization-interval",
         duration_ms,
         None,
-        "How often all of a bucket is merged, whatever its sizes.",
+        "Interval of full compactions of a bucket, whatever its sizes.",
     )
     total_size_threshold: int | None = option(
-        "compaction.total-size-threshold", memory_size, None, "All of a bucket is merged while it is smaller."
+        "compaction.total-size-threshold", memory_size, None, "Compact a bucket fully while it is smaller."
     )
     incremental_size_threshold: int | None = option(
         "compaction.incremental-size-threshold",
         memory_size,
         None,
-        "All of a bucket is merged when what lies above its last level is larger.",
+        "Compact a bucket fully if the levels above its last one are larger.",
     )
     full_after_commits: int | None = option(
         "full-compaction.delta-commits",
         integer,
         None,
-        "More than 0: each batch write merges all of the buckets it wrote; a stream does with every so many commits.",
+        "Full compaction after this number of commits of a stream; if positive, also after each batch write.",
     )
     force_up_level0: bool = option(
-        "compaction.force-up-level-0", boolean, False, "Every compaction takes all files of level 0."
+        "compaction.force-up-level-0", boolean, False, "Every compaction includes all files of level 0."
     )
     force_rewrite: bool = field_of(FORCE_REWRITE)
     row_deduplicate: bool = option(
-        "changelog-producer.row-deduplicate", boolean, False, "A row written again unchanged gives no -U and +U."
+        "changelog-producer.row-deduplicate", boolean, False, "Do not write -U and +U for rows that did not change."
     )
     row_deduplicate_ignored: tuple[str, ...] = option(
-        "changelog-producer.row-deduplicate-ignore-fields", names, (), "Columns whose change alone is none."
+        "changelog-producer.row-deduplicate-ignore-fields",
+        names,
+        (),
+        "Columns that are ignored when rows are compared for changes.",
     )
 
     @property
@@ -129,7 +133,9 @@ def parse_compaction_options(raw: Mapping[str, str]) -> CompactionOptions:
     )
 
 
-CLUSTERS: Final = Option("clustering.incremental", boolean, False, "Compaction sorts rows by columns, a bit at a time.")
+CLUSTERS: Final = Option(
+    "clustering.incremental", boolean, False, "Compaction sorts rows by the clustering columns, incrementally."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,13 +152,16 @@ class AppendCompactionOptions:
     small_bytes: int
     open_bytes: int = field_of(SPLIT_OPEN_COST)
     min_files: int = option(
-        "compaction.min.file-num", integer, 5, "So many small files of a table without keys are worth being made one."
+        "compaction.min.file-num",
+        integer,
+        5,
+        "Minimum number of small files that are compacted into one in tables without primary key.",
     )
     delete_ratio: float = option(
         "compaction.delete-ratio-threshold",
         fraction,
         0.2,
-        "Part of the rows of a file without keys that must be deleted before it is written again for that.",
+        "Rewrite a file without keys if more than this fraction of its rows is deleted.",
     )
     rewrites_all: bool = field_of(FORCE_REWRITE)
     clusters: bool = field_of(CLUSTERS)
@@ -167,10 +176,10 @@ def parse_append_compaction_options(raw: Mapping[str, str]) -> AppendCompactionO
 
 
 RECORD_EXPIRE_TIME: Final[Option[int | None]] = Option(
-    "record-level.expire-time", duration_ms, None, "Compactions leave rows out that are older."
+    "record-level.expire-time", duration_ms, None, "Compaction removes rows that are older."
 )
 RECORD_TIME_FIELD: Final[Option[str | None]] = Option(
-    "record-level.time-field", string, None, "The column that tells how old a row is."
+    "record-level.time-field", string, None, "Column that holds the time of a row."
 )
 
 

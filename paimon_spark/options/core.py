@@ -61,47 +61,54 @@ class BucketFunction(str, Enum):
     HIVE = "hive"
 
 
-BUCKET = Option("bucket", integer, -1, "Buckets of a partition; -1 unaware or dynamic, -2 postponed.")
+BUCKET = Option("bucket", integer, -1, "Number of buckets of a partition; -1: unaware or dynamic, -2: postponed.")
 BUCKET_FUNCTION = Option(
-    "bucket-function.type", enum_of(BucketFunction), BucketFunction.DEFAULT, "How a bucket key becomes a bucket."
+    "bucket-function.type",
+    enum_of(BucketFunction),
+    BucketFunction.DEFAULT,
+    "Function that computes the bucket from the bucket key.",
 )
 MERGE_ENGINE = Option(
-    "merge-engine", enum_of(MergeEngine), MergeEngine.DEDUPLICATE, "How rows of one primary key become one row."
+    "merge-engine", enum_of(MergeEngine), MergeEngine.DEDUPLICATE, "How the rows of one primary key are merged."
 )
 SEQUENCE_ORDER = Option(
-    "sequence.field.sort-order", enum_of(SortOrder), SortOrder.ASCENDING, "Direction of sequence.field."
+    "sequence.field.sort-order", enum_of(SortOrder), SortOrder.ASCENDING, "Sort order of sequence.field."
 )
 IGNORE_DELETE = Option(
     "ignore-delete",
     boolean,
     False,
-    "Rows of kind -U and -D are skipped.",
+    "Skip -U and -D rows.",
     ("first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
 )
 CHANGELOG_PRODUCER = Option(
-    "changelog-producer", enum_of(ChangelogProducer), ChangelogProducer.NONE, "Who writes changelog files."
+    "changelog-producer", enum_of(ChangelogProducer), ChangelogProducer.NONE, "How changelog files are produced."
 )
-DELETION_VECTORS = Option("deletion-vectors.enabled", boolean, False, "Deletes are kept as vectors beside data files.")
+DELETION_VECTORS = Option("deletion-vectors.enabled", boolean, False, "Store deletes as deletion vectors.")
 MERGE_ON_READ = Option(
-    "deletion-vectors.merge-on-read", boolean, False, "Readers of a deletion vector table merge level 0 too."
+    "deletion-vectors.merge-on-read", boolean, False, "Readers of a table with deletion vectors also merge level 0."
 )
 NUM_LEVELS: Option[int | None] = Option(
-    "num-levels", integer, None, "LSM levels; default is the compaction trigger plus one."
+    "num-levels", integer, None, "Number of LSM levels; the default is the compaction trigger plus one."
 )
-COMPACTION_TRIGGER = Option("num-sorted-run.compaction-trigger", integer, 5, "Sorted runs that start a compaction.")
-SPLIT_OPEN_COST = Option("source.split.open-file-cost", memory_size, 4 << 20, "Least bytes a file counts for.")
+COMPACTION_TRIGGER = Option(
+    "num-sorted-run.compaction-trigger", integer, 5, "Number of sorted runs that triggers a compaction."
+)
+SPLIT_OPEN_COST = Option(
+    "source.split.open-file-cost", memory_size, 4 << 20, "Minimum size that each file counts for in a split."
+)
 FALLBACK_BRANCH = Option(
-    "scan.fallback-branch", trimmed, "", "The branch that is read where a partition is not in the branch in force."
+    "scan.fallback-branch", trimmed, "", "Branch from which partitions are read that the current branch does not have."
 )
-PRIMARY_BRANCH = Option("scan.primary-branch", trimmed, "", "The branch whose partitions come first.")
+PRIMARY_BRANCH = Option("scan.primary-branch", trimmed, "", "Branch whose partitions take precedence.")
 SEQUENCE_NUMBER_COLUMN = Option(
-    "table-read.sequence-number.enabled", boolean, False, "`$audit_log` and `$binlog` with a sequence number: refused."
+    "table-read.sequence-number.enabled", boolean, False, "Sequence numbers in `$audit_log` and `$binlog`: refused."
 )
 ALLOW_UNSAFE_CREATE = Option(
     "commit.allow-unsafe-create",
     boolean,
     False,
-    "Commit on a store that cannot make a file exclusively; two racing writers may lose a commit.",
+    "Allow commits on a store without exclusive creation; two concurrent writers may lose a commit.",
 )
 
 
@@ -110,13 +117,13 @@ _MAX_INT: Final = 2**31 - 1
 
 
 PARTIAL_UPDATE_REMOVE = Option(
-    "partial-update.remove-record-on-delete", boolean, False, "A row of kind -D removes the whole row of its key."
+    "partial-update.remove-record-on-delete", boolean, False, "A -D row removes the whole row with its key."
 )
 PARTIAL_UPDATE_REMOVE_BY_GROUP: Option[tuple[str, ...]] = Option(
     "partial-update.remove-record-on-sequence-group",
     names,
     (),
-    "A -D in these sequence groups removes the row of its key.",
+    "A -D row of these sequence groups removes the row with its key.",
 )
 
 
@@ -134,10 +141,10 @@ class MergeOptions:
     """
 
     default_aggregate: str | None = option(
-        "fields.default-aggregate-function", string, None, "Aggregate function of columns that name none."
+        "fields.default-aggregate-function", string, None, "Aggregate function of columns that do not set one."
     )
     aggregation_removes: bool = option(
-        "aggregation.remove-record-on-delete", boolean, False, "A row of kind -D removes the row of its key."
+        "aggregation.remove-record-on-delete", boolean, False, "A -D row removes the row with its key."
     )
     partial_update_removes: bool = field_of(PARTIAL_UPDATE_REMOVE)
     removing_columns: tuple[str, ...] = field_of(PARTIAL_UPDATE_REMOVE_BY_GROUP)

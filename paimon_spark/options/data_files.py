@@ -50,6 +50,11 @@ class StatsMode(NamedTuple):
     kind: StatsKind
     length: int | None = None
 
+    def __str__(self) -> str:
+        if self.kind is not StatsKind.VALUES:
+            return self.kind.value
+        return "full" if self.length is None else f"truncate({self.length})"
+
 
 def stats_mode(text: str) -> StatsMode:
     """`none`, `counts`, `truncate(n)` or `full`, in any case."""
@@ -83,23 +88,23 @@ def per_level(parse: Callable[[str], T]) -> Callable[[str], Mapping[int, T]]:
 
 
 FILE_FORMAT_PER_LEVEL: Option[Mapping[int, str]] = Option(
-    "file.format.per.level", per_level(lower), {}, "Formats of files of some levels, such as 0:avro,3:parquet."
+    "file.format.per.level", per_level(lower), {}, "Format of the files of single levels, such as 0:avro,3:parquet."
 )
-ZSTD_LEVEL = Option("file.compression.zstd-level", integer, 1, "Level of zstd wherever it is used.")
+ZSTD_LEVEL = Option("file.compression.zstd-level", integer, 1, "Compression level of zstd.")
 TARGET_FILE_ROWS: Option[int | None] = Option(
     "target-file-row-num",
     at_least_one(integer),
     None,
-    "Rows at which a new data file begins; compaction does not look at it.",
+    "Maximum number of rows of a data file; compaction ignores it.",
 )
 STATS_MODE = Option(
     "metadata.stats-mode",
     stats_mode,
     StatsMode(StatsKind.VALUES, 16),
-    "What manifests keep of columns: none, counts, truncate(n) or full; default truncate(16).",
+    "Statistics of columns in manifests: none, counts, truncate(n) or full.",
 )
 EXTERNAL_PATHS: Option[tuple[str, ...]] = Option(
-    "data-file.external-paths", names, (), "Where data files lie, when not in the table."
+    "data-file.external-paths", names, (), "Locations of data files outside the table."
 )
 _FORMAT_SETTINGS: Final = tuple(f"{name}." for name in FORMATS)
 _APPEND_TARGET: Final = 256 << 20
@@ -137,44 +142,49 @@ class DataFileOptions:
         "file.compression.per.level",
         per_level(lower),
         {},
-        "Compression of files of some levels, such as 0:lz4,1:zstd.",
+        "Compression of the files of single levels, such as 0:lz4,1:zstd.",
     )
     zstd_level: int = field_of(ZSTD_LEVEL)
-    block_size: int | None = option("file.block-size", memory_size, None, "Bytes of a row group or stripe.")
+    block_size: int | None = option("file.block-size", memory_size, None, "Size of a row group or stripe.")
     target_file_size: int | None = option(
         "target-file-size",
         memory_size,
         None,
-        "Size at which a new data file begins: 128 mb with a primary key, else 256.",
+        "Target size of a data file; the default is 128 mb with a primary key, otherwise 256 mb.",
     )
     target_file_rows: int | None = field_of(TARGET_FILE_ROWS)
-    prefix: str = option("data-file.prefix", string, "data-", "How names of data files begin.")
-    changelog_prefix: str = option("changelog-file.prefix", string, "changelog-", "How names of changelog files begin.")
+    prefix: str = option("data-file.prefix", string, "data-", "Prefix of the names of data files.")
+    changelog_prefix: str = option(
+        "changelog-file.prefix", string, "changelog-", "Prefix of the names of changelog files."
+    )
     changelog_format: str | None = option(
-        "changelog-file.format", lower, None, "Format of changelog files, when not that of data files."
+        "changelog-file.format", lower, None, "Format of changelog files; the default is that of data files."
     )
     changelog_compression: str | None = option(
-        "changelog-file.compression", lower, None, "Compression of changelog files, when not that of data files."
+        "changelog-file.compression", lower, None, "Compression of changelog files; the default is that of data files."
     )
     changelog_stats: StatsMode | None = option(
-        "changelog-file.stats-mode", stats_mode, None, "Statistics of changelog files, when not those of data files."
+        "changelog-file.stats-mode",
+        stats_mode,
+        None,
+        "Statistics of changelog files; the default is that of data files.",
     )
     suffix_with_codec: bool = option(
-        "file.suffix.include.compression", boolean, False, "Names of data files tell their compression."
+        "file.suffix.include.compression", boolean, False, "Include the compression in the names of data files."
     )
     stats: StatsMode = field_of(STATS_MODE)
     stats_per_level: Mapping[int, StatsMode] = option(
-        "metadata.stats-mode.per.level", per_level(stats_mode), {}, "Statistics of files of some levels."
+        "metadata.stats-mode.per.level", per_level(stats_mode), {}, "Statistics of the files of single levels."
     )
     stats_first_columns: int = option(
-        "metadata.stats-keep-first-n-columns", integer, -1, "Only so many first columns have statistics; -1 is all."
+        "metadata.stats-keep-first-n-columns", integer, -1, "Number of first columns that have statistics; -1: all."
     )
     stats_dense: bool = option(
-        "metadata.stats-dense-store", boolean, True, "Manifests leave out columns without statistics altogether."
+        "metadata.stats-dense-store", boolean, True, "Do not store columns without statistics in manifests."
     )
     column_stats: Mapping[str, StatsMode]
     thin_mode: bool = option(
-        "data-file.thin-mode", boolean, False, "Files of tables with keys do not repeat the key columns."
+        "data-file.thin-mode", boolean, False, "Do not store the key columns twice in files of primary-key tables."
     )
     settings: Mapping[str, str]
 

@@ -17,28 +17,34 @@ JOB: Option[str | None] = Option(
     "lineage.job",
     string,
     None,
-    "Name of the job in the lineage tables; default is the streaming query's name, else its id.",
+    "Name of the job in the lineage tables; the default is the name of the streaming query, or its id.",
 )
 BARRIER: Option[int | None] = Option(
-    "lineage.barrier", integer, None, "Number of this run of a batch job; default is the next of the job's sequence."
+    "lineage.barrier", integer, None, "Number of this run of a batch job; the default is the next number of the job."
 )
 FLUSH_INTERVAL = Option(
-    "lineage.flush-interval", duration_ms, 10_000, "Least time between two commits of a process to the lineage tables."
+    "lineage.flush-interval",
+    duration_ms,
+    10_000,
+    "Minimum time between two commits of a process to the lineage tables.",
 )
 NO_SOURCES = Option(
     "lineage.no-sources",
     boolean,
     False,
-    "Whether what a batch job writes comes from no Paimon table, so that no source of it is missing.",
+    "State that the rows that a batch job writes come from no Paimon table.",
 )
 UNKNOWN_SOURCES = Option(
     "lineage.unknown-sources",
     boolean,
     False,
-    "Whether what a batch job writes also comes from reads that do not name the job, such as those of a view.",
+    "State that the rows also come from reads that do not name the job, such as those of a view.",
 )
 LISTENERS: Option[tuple[str, ...]] = Option(
-    "commit.listeners", names, (), "Classes told of each completed commit, as module:Class, comma-separated."
+    "commit.listeners",
+    names,
+    (),
+    "Classes that are called after each completed commit, as module:Class, separated by commas.",
 )
 _MOST_BARRIER: Final = 2**62
 OPTIONS: Final = (JOB, BARRIER, FLUSH_INTERVAL, NO_SOURCES, UNKNOWN_SOURCES, LISTENERS)

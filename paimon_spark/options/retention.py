@@ -39,49 +39,60 @@ def _limit(text: str) -> int | None:
     return number if number > 0 else None
 
 
-SNAPSHOT_RETAIN_MIN: Final = Option("snapshot.num-retained.min", integer, 10, "Newest snapshots that never expire.")
+SNAPSHOT_RETAIN_MIN: Final = Option("snapshot.num-retained.min", integer, 10, "Minimum number of snapshots to retain.")
 SNAPSHOT_RETAIN_MAX: Final = Option(
-    "snapshot.num-retained.max", integer, 2**31 - 1, "Snapshots beyond so many expire, however young."
+    "snapshot.num-retained.max", integer, 2**31 - 1, "Maximum number of snapshots to retain."
 )
 SNAPSHOT_TIME_RETAINED: Final = Option(
-    "snapshot.time-retained", duration_ms, 3_600_000, "How long a snapshot lives after the next one was made."
+    "snapshot.time-retained", duration_ms, 3_600_000, "Maximum age of snapshots to retain."
 )
-SNAPSHOT_EXPIRE_LIMIT: Final = Option("snapshot.expire.limit", integer, 50, "Snapshots that expire at a time.")
+SNAPSHOT_EXPIRE_LIMIT: Final = Option(
+    "snapshot.expire.limit", integer, 50, "Maximum number of snapshots that expire at a time."
+)
 CHANGELOG_RETAIN_MIN: Final[Option[int | None]] = Option(
-    "changelog.num-retained.min", integer, None, "Newest changelogs that never expire; default as for snapshots."
+    "changelog.num-retained.min",
+    integer,
+    None,
+    "Minimum number of changelogs to retain; the default is that of snapshots.",
 )
 CHANGELOG_RETAIN_MAX: Final[Option[int | None]] = Option(
-    "changelog.num-retained.max", integer, None, "Changelogs beyond so many expire; default as for snapshots."
+    "changelog.num-retained.max",
+    integer,
+    None,
+    "Maximum number of changelogs to retain; the default is that of snapshots.",
 )
 CHANGELOG_TIME_RETAINED: Final[Option[int | None]] = Option(
-    "changelog.time-retained", duration_ms, None, "How long a changelog lives; default as for snapshots."
+    "changelog.time-retained",
+    duration_ms,
+    None,
+    "Maximum age of changelogs to retain; the default is that of snapshots.",
 )
 PARTITION_EXPIRATION_TIME: Final[Option[int | None]] = Option(
-    "partition.expiration-time", duration_ms, None, "Age at which partitions are dropped; unset is never."
+    "partition.expiration-time", duration_ms, None, "Age at which partitions expire; never if unset."
 )
 PARTITION_STRATEGY: Final = Option(
     "partition.expiration-strategy",
     enum_of(PartitionStrategy),
     PartitionStrategy.VALUES_TIME,
-    "What the age of a partition is: the time its values name, or that of its newest file.",
+    "What the age of a partition is computed from: its values, or its newest file.",
 )
 PARTITION_MAX_NUM: Final = Option(
-    "partition.expiration-max-num", integer, 100, "Partitions that are dropped at a time."
+    "partition.expiration-max-num", integer, 100, "Maximum number of partitions that expire at a time."
 )
 PARTITION_TIMESTAMP_PATTERN: Final[Option[str | None]] = Option(
     "partition.timestamp-pattern",
     string,
     None,
-    "How the columns of a partition make a time, as in $year-$month-$day; default is the first column.",
+    "How partition columns form a time, such as $year-$month-$day; the default is the first column.",
 )
 PARTITION_TIMESTAMP_FORMATTER: Final[Option[str | None]] = Option(
-    "partition.timestamp-formatter", string, None, "How that time is written, as in yyyyMMdd."
+    "partition.timestamp-formatter", string, None, "Format of the time in partition values, such as yyyyMMdd."
 )
 CLEAN_EMPTY_DIRECTORIES: Final = Option(
     "snapshot.clean-empty-directories",
     boolean,
     False,
-    "Directories of partitions and buckets go when expiry empties them.",
+    "Delete directories of partitions and buckets that expiry leaves empty.",
     ("snapshot.expire.clean-empty-directories",),
 )
 
@@ -112,17 +123,17 @@ class ExpiryOptions:
         "consumer.expiration-time",
         duration_ms,
         None,
-        "How long a consumer without progress is kept; unset is for ever.",
+        "Retention of a consumer without progress; unlimited if unset.",
     )
     consumers_hold_changelogs_only: bool = option(
-        "consumer.changelog-only", boolean, False, "Consumers hold changelogs, but not snapshots."
+        "consumer.changelog-only", boolean, False, "Consumers prevent the expiry of changelogs, but not of snapshots."
     )
     clean_empty_directories: bool = field_of(CLEAN_EMPTY_DIRECTORIES)
     mark_done_action: str = option(
         "partition.mark-done-action",
         string,
         "success-file",
-        "What marking a partition as done does; here success-file alone.",
+        "Action that marks a partition as done; only success-file is supported.",
     )
 
     @property
@@ -147,17 +158,20 @@ class PartitionExpiryOptions:
 
     age_ms: int
     check_interval_ms: int = option(
-        "partition.expiration-check-interval", duration_ms, 3_600_000, "How often commits look for expired partitions."
+        "partition.expiration-check-interval", duration_ms, 3_600_000, "How often commits check for expired partitions."
     )
     strategy: PartitionStrategy = field_of(PARTITION_STRATEGY)
     max_num: int = field_of(PARTITION_MAX_NUM)
     batch_size: int | None = option(
-        "partition.expiration-batch-size", _limit, None, "Partitions that one commit drops; unset is all."
+        "partition.expiration-batch-size",
+        _limit,
+        None,
+        "Maximum number of partitions that one commit drops; unlimited if unset.",
     )
     pattern: str | None = field_of(PARTITION_TIMESTAMP_PATTERN)
     formatter: str | None = field_of(PARTITION_TIMESTAMP_FORMATTER)
     checks_batches: bool = option(
-        "end-input.check-partition-expire", boolean, False, "Every batch write looks for expired partitions."
+        "end-input.check-partition-expire", boolean, False, "Every batch write checks for expired partitions."
     )
 
 
@@ -231,16 +245,16 @@ def whole_days(text: str) -> int:
 
 
 DEFAULT_TIME_RETAINED: Option[int | None] = Option(
-    "tag.default-time-retained", duration_ms, None, "How long new tags live; unset is for ever."
+    "tag.default-time-retained", duration_ms, None, "Retention of new tags; unlimited if unset."
 )
 PROCESS_ZONE: Option[str | None] = Option(
-    "sink.process-time-zone", string, None, "Zone of the clock that makes tags; unset is the machine's."
+    "sink.process-time-zone", string, None, "Time zone of the clock for automatic tags; the machine's if unset."
 )
 SAVEPOINT_TIME: Option[int | None] = Option(
-    "savepoint.create-time", time_of_day_ms, None, "Time of the day (hh:mm) at which a savepoint is due."
+    "savepoint.create-time", time_of_day_ms, None, "Time of day at which a savepoint is due."
 )
 SAVEPOINT_INTERVAL: Option[int | None] = Option(
-    "savepoint.create-interval", whole_days, None, "Whole days between two savepoints."
+    "savepoint.create-interval", whole_days, None, "Interval between two savepoints, in whole days."
 )
 
 
@@ -256,38 +270,43 @@ class TagOptions:
         "tag.automatic-creation",
         enum_of(TagCreation),
         TagCreation.NONE,
-        "What makes tags by itself; `batch`: each batch that wrote rows, those of streams too.",
+        "When tags are created automatically; `batch`: after each batch that wrote rows, including those of streams.",
     )
-    period: TagPeriod = option(
-        "tag.creation-period", enum_of(TagPeriod), TagPeriod.DAILY, "How often tags are made by time."
-    )
+    period: TagPeriod = option("tag.creation-period", enum_of(TagPeriod), TagPeriod.DAILY, "Period of automatic tags.")
     period_ms: int | None = option(
         "tag.creation-period-duration",
         at_least_one(duration_ms),
         None,
-        "The same as a duration; it goes before the period.",
+        "Period of automatic tags, as a duration; takes precedence over tag.creation-period.",
     )
     formatter: TagPeriodFormatter = option(
-        "tag.period-formatter", enum_of(TagPeriodFormatter), TagPeriodFormatter.WITH_DASHES, "How such tags are named."
+        "tag.period-formatter",
+        enum_of(TagPeriodFormatter),
+        TagPeriodFormatter.WITH_DASHES,
+        "Format of the names of automatic tags.",
     )
-    delay_ms: int = option("tag.creation-delay", duration_ms, 0, "How long after the end of a period its tag is made.")
+    delay_ms: int = option(
+        "tag.creation-delay", duration_ms, 0, "Delay between the end of a period and the creation of its tag."
+    )
     num_retained_max: int | None = option(
-        "tag.num-retained-max", integer, None, "Tags made by themselves that are kept; the oldest go."
+        "tag.num-retained-max", integer, None, "Maximum number of automatic tags to retain; the oldest are deleted."
     )
     default_time_retained_s: float | None
-    time_expire: bool = option(
-        "tag.time-expire-enabled", boolean, True, "Commits delete tags whose time to live is over."
-    )
+    time_expire: bool = option("tag.time-expire-enabled", boolean, True, "Commits delete expired tags.")
     completion: bool = option(
-        "tag.automatic-completion", boolean, False, "Tags are made for periods that had no commit too."
+        "tag.automatic-completion", boolean, False, "Create tags also for periods without a commit."
     )
-    success_file: bool = option(
-        "tag.create-success-file", boolean, False, "A new tag gets a file that says it is there."
+    success_file: bool = option("tag.create-success-file", boolean, False, "Create a success file for each new tag.")
+    batch_name: str | None = option(
+        "tag.batch.customized-name", string, None, "Name of the tag that each batch replaces."
     )
-    batch_name: str | None = option("tag.batch.customized-name", string, None, "Name of the tag that each batch moves.")
     process_zone: str | None = field_of(PROCESS_ZONE)
-    watermark_zone: str = option("sink.watermark-time-zone", string, "UTC", "Zone of the watermark that makes tags.")
-    callbacks: str = option("tag.callbacks", trimmed, "", "Java classes told of new tags; not called here.")
+    watermark_zone: str = option(
+        "sink.watermark-time-zone", string, "UTC", "Time zone of the watermark for automatic tags."
+    )
+    callbacks: str = option(
+        "tag.callbacks", trimmed, "", "Java classes to call for new tags; this package does not call them."
+    )
 
 
 def parse_tag_options(raw: Mapping[str, str]) -> TagOptions:

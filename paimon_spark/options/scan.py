@@ -48,25 +48,30 @@ OLD_KEYS: Final = {"log.scan.timestamp-millis": "scan.timestamp-millis", "log.sc
 INCREMENTAL_KEYS: Final = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
 
 BRANCH: Option[str | None] = Option("branch", string, None, "The branch to read.", ("scan.branch",))
-WHERE: Option[str | None] = Option("where", string, None, "SQL predicate; only rows for which it is true.")
+WHERE: Option[str | None] = Option("where", string, None, "SQL condition; only rows for which it is true are read.")
 COLUMNS: Option[str | None] = Option(
-    "columns", string, None, "Columns to read, comma-separated, in that order; backquotes around odd names."
+    "columns", string, None, "Columns to read, separated by commas, in that order; put backquotes around special names."
 )
 TIME_ZONE: Option[str | None] = Option(
-    "time-zone", string, None, "Zone of timestamps written without one; default is the machine's."
+    "time-zone", string, None, "Time zone of timestamps that are written without one; the default is the machine's."
 )
-ROW_KIND = Option("read.changelog", boolean, False, "Add a first column rowkind: +I, -U, +U or -D.")
-BATCH_ROWS = Option("read.batch-size", at_least_one(integer), 65536, "Most rows in an Arrow batch.")
+ROW_KIND = Option(
+    "read.changelog", boolean, False, "Add a first column `rowkind` with the kind of each row: +I, -U, +U or -D."
+)
+BATCH_ROWS = Option("read.batch-size", at_least_one(integer), 65536, "Maximum number of rows of an Arrow batch.")
 _MILLIS: Final[Mapping[str, Option[int | None]]] = {
     key: Option(key, integer, None, f"Only rows of {what} since then, in epoch milliseconds.")
     for key, what in ((FILE_TIME_KEY, "files made"), (CREATION_TIME_KEY, "commits made"))
 }
 INCREMENTAL_MODE = Option(
     "incremental-between-scan-mode", enum_of(IncrementalMode), IncrementalMode.AUTO,
-    "What is read between two versions: auto, delta, changelog or diff.",
+    "Which files are read between two versions; auto reads changelog files if the table has them.",
 )  # fmt: skip
 TAG_TO_SNAPSHOT = Option(
-    "incremental-between-tag-to-snapshot", boolean, False, "Two tags stand for their snapshots, not for a diff."
+    "incremental-between-tag-to-snapshot",
+    boolean,
+    False,
+    "Between two tags, read the changes of their snapshots instead of comparing the two states.",
 )
 OPTIONS: Final = (BRANCH, WHERE, COLUMNS, TIME_ZONE, ROW_KIND, BATCH_ROWS, INCREMENTAL_MODE, TAG_TO_SNAPSHOT)
 

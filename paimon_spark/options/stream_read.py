@@ -60,51 +60,67 @@ class ConsumerMode(str, Enum):
     AT_LEAST_ONCE = "at-least-once"
 
 
-MODE: Option[str] = Option("scan.mode", string, "default", "Where a new stream begins.", ("log.scan",))
+MODE: Option[str] = Option("scan.mode", string, "default", "Where a new stream starts.", ("log.scan",))
 CONSUMER: Option[str | None] = Option(
-    "consumer-id", string, None, "Name under which the branch keeps what the stream has yet to read."
+    "consumer-id", string, None, "Name of the consumer whose progress the branch stores."
 )
 IGNORE_PROGRESS = Option(
-    "consumer.ignore-progress", boolean, False, "A new stream begins as scan.mode says, whatever its consumer has read."
+    "consumer.ignore-progress",
+    boolean,
+    False,
+    "Start a new stream as scan.mode says, even if the consumer has stored progress.",
 )
 CONSUMER_MODE = Option(
-    "consumer.mode", enum_of(ConsumerMode), ConsumerMode.EXACTLY_ONCE, "Of Flink's readers; here all are exact."
+    "consumer.mode",
+    enum_of(ConsumerMode),
+    ConsumerMode.EXACTLY_ONCE,
+    "For Flink readers; reads of this package are always exactly-once.",
 )
 BOUNDED_WATERMARK: Option[int | None] = Option(
-    "scan.bounded.watermark", integer, None, "The stream ends before the first snapshot with a later watermark."
+    "scan.bounded.watermark", integer, None, "The stream ends before the first snapshot with a larger watermark."
 )
 DELAY: Option[int | None] = Option(
-    "streaming.read.snapshot.delay", duration_ms, None, "Age that a snapshot has to reach before it is read."
+    "streaming.read.snapshot.delay", duration_ms, None, "Minimum age of a snapshot before it is read."
 )
 READ_OVERWRITE = Option(
-    "streaming-read-overwrite", boolean, False, "Overwrites of a table with a primary key are read as changes."
+    "streaming-read-overwrite", boolean, False, "Read the overwrites of a primary-key table as changes."
 )
 READ_APPEND_OVERWRITE = Option(
-    "streaming-read-append-overwrite", boolean, False, "Rows that overwrites of an append table write are read."
+    "streaming-read-append-overwrite", boolean, False, "Read the rows that overwrites of an append table write."
 )
 MAX_FILES: Option[int | None] = Option(
-    "read.stream.maxFilesPerTrigger", at_least_one(integer), None, "Files after which a micro-batch takes no more."
+    "read.stream.maxFilesPerTrigger", at_least_one(integer), None, "Soft limit of the number of files of a micro-batch."
 )
 MAX_BYTES: Option[int | None] = Option(
-    "read.stream.maxBytesPerTrigger", at_least_one(memory_size), None, "Bytes after which a micro-batch takes no more."
+    "read.stream.maxBytesPerTrigger", at_least_one(memory_size), None, "Soft limit of the size of a micro-batch."
 )
 MAX_ROWS: Option[int | None] = Option(
-    "read.stream.maxRowsPerTrigger", at_least_one(integer), None, "Rows after which a micro-batch takes no more."
+    "read.stream.maxRowsPerTrigger", at_least_one(integer), None, "Soft limit of the number of rows of a micro-batch."
 )
 MIN_ROWS: Option[int | None] = Option(
-    "read.stream.minRowsPerTrigger", at_least_one(integer), None, "Rows that a micro-batch waits for."
+    "read.stream.minRowsPerTrigger", at_least_one(integer), None, "Number of rows that a micro-batch waits for."
 )
 MAX_DELAY: Option[int | None] = Option(
-    "read.stream.maxTriggerDelayMs", at_least_one(duration_ms), None, "How long a micro-batch waits for them."
+    "read.stream.maxTriggerDelayMs",
+    at_least_one(duration_ms),
+    None,
+    "Maximum time that a micro-batch waits for that number of rows.",
 )
 LIMITS: Final = (MAX_FILES, MAX_BYTES, MAX_ROWS, MIN_ROWS, MAX_DELAY)
-ALIGNED = Option("read.stream.aligned", boolean, False, "A micro-batch is one snapshot that changed something.")
+ALIGNED = Option(
+    "read.stream.aligned", boolean, False, "Each micro-batch reads exactly one snapshot that changed rows."
+)
 ALIGNED_SNAPSHOTS: Option[int | None] = Option(
-    "read.stream.aligned.snapshots", at_least_one(integer), None, "How many such snapshots an aligned micro-batch is."
+    "read.stream.aligned.snapshots",
+    at_least_one(integer),
+    None,
+    "Number of such snapshots that an aligned micro-batch reads.",
 )
 ALIGNMENT: Final = (ALIGNED, ALIGNED_SNAPSHOTS)
-SCAN_KIND = Option("stream-scan-mode", string, "none", "Of jobs that compact tables.")
-READ_MODE = Option("streaming-read-mode", string, "file", "Of tables with a log system, which Paimon has no more.")
+SCAN_KIND = Option("stream-scan-mode", string, "none", "For Paimon's compaction jobs.")
+READ_MODE = Option(
+    "streaming-read-mode", string, "file", "For tables with a log system, which Paimon no longer supports."
+)
 
 TIME_KEYS: Final = ("scan.timestamp", "scan.timestamp-millis", "timestampAsOf")
 SNAPSHOT_KEYS: Final = (

@@ -89,32 +89,35 @@ class TableOptions:
     bucket_function: BucketFunction = field_of(BUCKET_FUNCTION)
     merge_engine: MergeEngine = field_of(MERGE_ENGINE)
     sequence_fields: tuple[str, ...] = option(
-        "sequence.field", names, (), "Columns that order the rows of one key before their arrival does."
+        "sequence.field",
+        names,
+        (),
+        "Columns that order the rows of one key; rows with equal values are ordered by arrival.",
     )
     sequence_descending: bool
     ignore_delete: bool = field_of(IGNORE_DELETE)
     changelog_producer: ChangelogProducer = field_of(CHANGELOG_PRODUCER)
     deletion_vectors: bool = field_of(DELETION_VECTORS)
     deletion_vectors_merge_on_read: bool = field_of(MERGE_ON_READ)
-    force_lookup: bool = option("force-lookup", boolean, False, "Compaction looks keys up in deeper levels.")
+    force_lookup: bool = option("force-lookup", boolean, False, "Compaction looks up keys in deeper levels.")
     num_levels: int
     partition_default_name: str = option(
-        "partition.default-name", string, "__DEFAULT_PARTITION__", "Directory value of a null or blank partition."
+        "partition.default-name", string, "__DEFAULT_PARTITION__", "Directory name of a null or blank partition value."
     )
     partition_legacy_name: bool = option(
-        "partition.legacy-name", boolean, True, "Partition directories use the internal text of values."
+        "partition.legacy-name", boolean, True, "Use the internal text of values in names of partition directories."
     )
     data_file_directory: str | None = option(
-        "data-file.path-directory", string, None, "Directory between the table and its partitions for data files."
+        "data-file.path-directory", string, None, "Directory of data files between the table and its partitions."
     )
     index_in_data_dir: bool = option(
-        "index-file-in-data-file-dir", boolean, False, "Index files lie in the bucket directory."
+        "index-file-in-data-file-dir", boolean, False, "Store index files in the bucket directory."
     )
-    row_tracking: bool = option("row-tracking.enabled", boolean, False, "Rows have an id and a sequence number.")
+    row_tracking: bool = option("row-tracking.enabled", boolean, False, "Rows have a row id and a sequence number.")
     data_evolution: bool = option(
-        "data-evolution.enabled", boolean, False, "Files may hold only some columns of a row range."
+        "data-evolution.enabled", boolean, False, "Files may store only some columns of a range of rows."
     )
-    split_target_bytes: int = option("source.split.target-size", memory_size, 128 << 20, "Bytes a read task aims at.")
+    split_target_bytes: int = option("source.split.target-size", memory_size, 128 << 20, "Target size of a split.")
     split_open_cost_bytes: int = field_of(SPLIT_OPEN_COST)
     fallback_branch: str = field_of(FALLBACK_BRANCH)
     primary_branch: str = field_of(PRIMARY_BRANCH)

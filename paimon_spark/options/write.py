@@ -32,10 +32,13 @@ from paimon_spark.options.descriptor import (
 )
 
 MAX_OPEN_WRITERS: Final = Option(
-    "write-max-writers-to-spill", integer, 10, "Most buckets whose files are open at once; rows of others wait."
+    "write-max-writers-to-spill",
+    integer,
+    10,
+    "Maximum number of buckets with open files; rows of further buckets are buffered.",
 )
 ROWKIND_FIELD: Final[Option[str | None]] = Option(
-    "rowkind.field", string, None, "A text column whose values +I, -U, +U, -D say what rows do."
+    "rowkind.field", string, None, "Text column that holds the row kinds +I, -U, +U and -D."
 )
 
 
@@ -49,30 +52,33 @@ class WriteOptions:
     """
 
     buffer_bytes: int = option(
-        "write-buffer-size", memory_size, 256 << 20, "Memory for rows that are not yet in files, of one writing task."
+        "write-buffer-size", memory_size, 256 << 20, "Memory of a writing task for rows that are not yet in files."
     )
     spillable: bool = option(
-        "write-buffer-spillable", boolean, True, "Buffered rows spill to local disk when memory is short."
+        "write-buffer-spillable", boolean, True, "Spill buffered rows to local disk if memory is short."
     )
     spill_max_disk_bytes: int | None = option(
-        "write-buffer-spill.max-disk-size", memory_size, None, "Local disk a writer may use before it writes files."
+        "write-buffer-spill.max-disk-size",
+        memory_size,
+        None,
+        "Maximum local disk that a writer uses before it writes files.",
     )
     max_open_writers: int
     rowkind_field: str | None = field_of(ROWKIND_FIELD)
     ignore_delete: bool = field_of(IGNORE_DELETE)
-    ignore_update_before: bool = option("ignore-update-before", boolean, False, "Rows of kind -U are skipped.")
+    ignore_update_before: bool = option("ignore-update-before", boolean, False, "Skip -U rows.")
     delete_as_changelog: bool = option(
-        "delete.force-produce-changelog", boolean, False, "SQL's DELETE of whole partitions writes rows of kind -D."
+        "delete.force-produce-changelog", boolean, False, "A DELETE of whole partitions writes -D rows."
     )
     upsert_key: str = option(
         "upsert-key",
         trimmed,
         "",
-        "Columns of a table without primary key; appends are refused, as Java's Spark merges them by these.",
+        "Key columns of a table without primary key; appends are refused, because Java's Spark connector merges them.",
     )
-    bitmap64: bool = option("deletion-vectors.bitmap64", boolean, False, "Deletion vectors have positions of 64 bits.")
+    bitmap64: bool = option("deletion-vectors.bitmap64", boolean, False, "Use 64-bit positions in deletion vectors.")
     vector_file_bytes: int = option(
-        "deletion-vector.index-file.target-size", memory_size, 2 << 20, "Bytes a file of deletion vectors aims at."
+        "deletion-vector.index-file.target-size", memory_size, 2 << 20, "Target size of a file of deletion vectors."
     )
     retracts_refused: str | None = None
 
@@ -106,7 +112,9 @@ def _retracts_refused(raw: Mapping[str, str]) -> str | None:
     return None
 
 
-MAX_BUCKETS: Final = Option("dynamic-bucket.max-buckets", integer, -1, "Most buckets of a partition; -1 is no limit.")
+MAX_BUCKETS: Final = Option(
+    "dynamic-bucket.max-buckets", integer, -1, "Maximum number of buckets of a partition; -1: unlimited."
+)
 
 MOST_BUCKETS: Final = 32767
 """Bucket numbers are Java shorts in memory, so there are no more."""
@@ -118,17 +126,17 @@ class DynamicBucketOptions:
     """How new keys find a bucket; `max_buckets` is None without a limit."""
 
     target_rows: int = option(
-        "dynamic-bucket.target-row-num", at_least_one(integer), 2_000_000, "Keys a bucket takes before it is full."
+        "dynamic-bucket.target-row-num", at_least_one(integer), 2_000_000, "Maximum number of keys of a bucket."
     )
     initial_buckets: int | None = option(
         "dynamic-bucket.initial-buckets",
         at_least_one(integer),
         None,
-        "Buckets that the first keys of a partition are spread over.",
+        "Number of buckets that the first keys of a partition are distributed over.",
     )
     max_buckets: int | None
     assigner_parallelism: int | None = option(
-        "dynamic-bucket.assigner-parallelism", integer, None, "Tasks among which keys are divided to be given a bucket."
+        "dynamic-bucket.assigner-parallelism", integer, None, "Number of tasks that assign buckets to keys."
     )
 
     @property
@@ -160,13 +168,13 @@ class PostponedBucketOptions:
         "postpone.default-bucket-num",
         at_least_one(integer),
         1,
-        "Buckets of a partition whose rows get buckets for the first time.",
+        "Number of buckets of a partition that is compacted for the first time.",
     )
     target_rows: int | None = option(
         "postpone.target-row-num-per-bucket",
         at_least_one(integer),
         None,
-        "Rows that such a partition gets a bucket for.",
+        "Target number of rows of a bucket of such a partition.",
     )
 
     def buckets_of_new_partition(self, row_count: int) -> int:
@@ -174,7 +182,7 @@ class PostponedBucketOptions:
         return self.default_buckets if self.target_rows is None else max(1, -(-row_count // self.target_rows))
 
 
-MERGE_SCHEMA = Option("write.merge-schema", boolean, False, "Columns that the table lacks are added to it.")
+MERGE_SCHEMA = Option("write.merge-schema", boolean, False, "Add columns that the table lacks.")
 TYPE_WIDENING: Final = Option(
     "write.merge-schema.type-widening", boolean, False, "write.merge-schema also widens the types of columns."
 )
@@ -182,7 +190,7 @@ EXPLICIT_CAST: Final = Option(
     "write.merge-schema.explicit-cast",
     boolean,
     False,
-    "Type widening also makes changes that may lose something of values already there.",
+    "Type widening also makes changes that may lose information of existing values.",
 )
 
 

@@ -45,26 +45,24 @@ class PartitionOverwriteMode(str, Enum):
 
 OVERWRITE_MODE = Option(
     "partitionOverwriteMode", enum_of(PartitionOverwriteMode), PartitionOverwriteMode.STATIC,
-    "static replaces the table, dynamic the partitions present in the data.",
+    "What an overwrite replaces: static the whole table, dynamic the partitions that the data contains.",
 )  # fmt: skip
 DYNAMIC_OVERWRITE: Option[bool | None] = Option(
     "dynamic-partition-overwrite", boolean, None, "Paimon's name for partitionOverwriteMode = dynamic."
 )
 OVERWRITE_PARTITION: Option[str | None] = Option(
-    "overwrite.partition", string, None, "The partition that an overwrite replaces: dt=2024-01-01,hr=5."
+    "overwrite.partition", string, None, "The partition that an overwrite replaces, such as dt=2024-01-01,hr=5."
 )
 COMMIT_USER: Option[str | None] = Option(
-    "commit.user", string, None, "Who commits, as snapshots record it; default is a new name for every write."
+    "commit.user", string, None, "Commit user that snapshots record; the default is a new name for each write."
 )
 CLUSTERED = Option(
     "write.clustered", boolean, False, "The rows of a bucket come in one task; set by Table.write, which sees to it."
 )
-CLUSTER = Option(
-    "write.cluster", boolean, True, "Table.write brings the rows of a bucket into one task before it writes them."
-)
+CLUSTER = Option("write.cluster", boolean, True, "Table.write sends all rows of a bucket to one task.")
 ASSIGNERS: Option[int | None] = Option(
     "write.assigners", integer, None,
-    "Tasks among which the keys of a partition are divided (dynamic buckets); set by Table.write, which sees to it.",
+    "Number of tasks that assign dynamic buckets to the keys of a partition; Table.write sets it.",
 )  # fmt: skip
 ROW_LEVEL: Option[str | None] = Option(
     "write.row-level",
@@ -79,7 +77,7 @@ ROW_LEVEL_BASE: Option[int | None] = Option(
     "Head before the rows were read, 0 for none; what changed since is a conflict; set by Table.delete and its kin.",
 )
 WATERMARK: Option[int | None] = Option(
-    "end-input.watermark", integer, None, "Watermark of the snapshot, epoch milliseconds."
+    "end-input.watermark", integer, None, "Watermark of the snapshot, in epoch milliseconds."
 )
 OPTIONS: Final = (
     BRANCH, TIME_ZONE, OVERWRITE_MODE, DYNAMIC_OVERWRITE, OVERWRITE_PARTITION, MERGE_SCHEMA, COMMIT_USER, CLUSTER,
@@ -252,7 +250,7 @@ class LostBatches(str, Enum):
 
 LOST_BATCHES = Option(
     "write.stream.lost-batches", enum_of(LostBatches), LostBatches.FAIL,
-    "fail stops a query whose earlier batches are not in the branch any more, continue goes on without them.",
+    "What a query does if its earlier batches are no longer in the branch: fail, or continue without them.",
 )  # fmt: skip
 STREAM_OPTIONS: Final = (LOST_BATCHES,)
 

@@ -15,6 +15,7 @@ from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, REFUSALS, WITHOUT_
 from paimon_spark.options import descriptor, lineage, scan, write_request
 from paimon_spark.options import stream_read as stream_read
 from paimon_spark.options.core import FieldOptions
+from paimon_spark.options.data_files import StatsMode
 from paimon_spark.options.descriptor import Option, options_of
 from paimon_spark.options.known import STORAGE_PREFIXES, TABLE_OPTION_PREFIXES, TABLE_OPTIONS
 from tools.reference.options_without_effect import by_reason
@@ -25,7 +26,7 @@ _KINDS: Final = {
     "integer": "whole number",
     "fraction": "number",
     "string": "text",
-    "names": "names, by commas",
+    "names": "list",
     "memory_size": "size",
     "duration_ms": "duration",
     "_limit": "whole number",
@@ -36,48 +37,50 @@ _SIZES: Final = ((2**30, "gb"), (2**20, "mb"), (2**10, "kb"))
 _TIMES: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
 VERSIONS: Final = {
-    "versionAsOf": "A version in the grammar of [Versions](../versions.md); also `scan.version`.",
+    "versionAsOf": "Any form of [version](../versions.md).",
     "scan.version": "The same as `versionAsOf`.",
-    "scan.snapshot-id": "The snapshot of this id.",
-    "scan.tag-name": "The tag of this name.",
-    "scan.tag-id": "The tag of the snapshot of this id.",
-    "scan.savepoint-id": "The savepoint of this id.",
-    "scan.watermark": "The first snapshot whose watermark is at or after this one.",
+    "scan.snapshot-id": "The snapshot with this id.",
+    "scan.tag-name": "The tag with this name.",
+    "scan.tag-id": "The tag of the snapshot with this id.",
+    "scan.savepoint-id": "The savepoint with this id.",
+    "scan.watermark": "The first snapshot with this watermark or a later one.",
     "timestampAsOf": "The newest snapshot at or before a time: text, or seconds since 1970.",
     "scan.timestamp": "The same as `timestampAsOf`.",
     "scan.timestamp-millis": "The newest snapshot at or before a time in milliseconds since 1970.",
-    "scan.file-creation-time-millis": "Rows of files that were made since a time.",
-    "scan.creation-time-millis": "Rows of files or commits made since a time, whichever is known.",
-    "incremental-between": "What changed between two versions, `a,b`: after the first, up to the second.",
-    "incremental-between-timestamp": "What changed between two times, `a,b`: after the first, up to the second.",
+    "scan.file-creation-time-millis": "Rows of files created at or after a time.",
+    "scan.creation-time-millis": "Rows of files, or of snapshots, created at or after a time.",
+    "incremental-between": (
+        "Changes between two [versions](../versions.md#between-two-versions), `a,b`: after the first, up to the second."
+    ),
+    "incremental-between-timestamp": "Changes between two times, `a,b`: after the first, up to the second.",
     "incremental-to-auto-tag": (
-        "What changed from the automatic tag before this one to this one; no rows when there is no such tag."
+        "Changes between the previous automatic tag and this one; no rows if there is no such tag."
     ),
 }
 """Options that name what is read; `metadata.version` and `options.scan` read them."""
 
 PLACES: Final = {
-    "warehouse": "Where names of tables are looked up; else `PAIMON_WAREHOUSE`, else the config file.",
-    "fs.<key>": "Goes to fsspec as `<key>`, such as `fs.key`, `fs.secret`, `fs.endpoint_url`.",
-    "s3.endpoint, s3.access-key, s3.secret-key, s3.path.style.access, s3.region": "As in Paimon.",
+    "warehouse": "Path or URL of the warehouse; the default is `PAIMON_WAREHOUSE`, then the configuration file.",
+    "fs.<key>": "Passed to fsspec as `<key>`, such as `fs.key`, `fs.secret`, `fs.endpoint_url`.",
+    "s3.endpoint, s3.access-key, s3.secret-key, s3.path.style.access, s3.region": "S3 settings, with Paimon's names.",
 }
 
 WITHOUT_DESCRIPTOR: Final = {
-    "primary-key": "Columns of the primary key, by commas. Only when a table is made.",
-    "partition": "Columns of the partitions, by commas. Only when a table is made.",
-    "bucket-key": "Columns that choose the bucket; else the primary key without the partitions.",
-    "auto-create": "Refused when true: a table is made by a statement, a call or a write.",
-    "add-column-before-partition": "New columns come before the partition columns.",
-    "alter-column-null-to-not-null.disabled": "A nullable column is never made NOT NULL.",
-    "disable-explicit-type-casting": "A column's type only changes where no value is lost.",
-    "clustering.columns": "Columns by which compaction sorts rows; checked, and refused where it would be needed.",
-    "sink.clustering.by-columns": "Followed when a column is renamed.",
+    "primary-key": "Columns of the primary key, separated by commas. Only when a table is created.",
+    "partition": "Partition columns, separated by commas. Only when a table is created.",
+    "bucket-key": "Columns that determine the bucket; default: the primary key without partition columns.",
+    "auto-create": "`true` is refused: create a table with a statement, a method or a write.",
+    "add-column-before-partition": "Add new columns before the partition columns.",
+    "alter-column-null-to-not-null.disabled": "Do not allow a nullable column to become NOT NULL.",
+    "disable-explicit-type-casting": "Only allow changes of column types that lose no values.",
+    "clustering.columns": "Columns by which compaction sorts rows; refused where sorting is required.",
+    "sink.clustering.by-columns": "Updated when a column is renamed.",
     "deletion-vectors.modifiable": "Whether `deletion-vectors.enabled` may be changed.",
-    "global-index.external-path": "A table that has one is not dropped.",
-    "write.compaction-skip": "The same as `write-only`, as older releases call it.",
-    "log.scan.timestamp-millis": "The same as `scan.timestamp-millis`, as older releases call it.",
-    "blob.stored-descriptor-fields": "The same as `blob-descriptor-field`, as older releases call it: refused.",
-    "path": "Where the table lies; kept apart from its options.",
+    "global-index.external-path": "A table with such a path cannot be dropped.",
+    "write.compaction-skip": "Older name of `write-only`.",
+    "log.scan.timestamp-millis": "Older name of `scan.timestamp-millis`.",
+    "blob.stored-descriptor-fields": "Older name of `blob-descriptor-field`: refused.",
+    "path": "Location of the table; not stored with its options.",
 }
 """Options of tables that the code reads by their name alone, and what they do."""
 
@@ -131,20 +134,20 @@ def options_page() -> str:
     return page(
         "Options",
         _INTRODUCTION,
-        "## Where things are",
+        "## Locations",
         table(("option", "what it does"), ((codes(k.split(", ")), v) for k, v in PLACES.items())),
-        "## Versions\n\nOf reads. Two of them at once are an error.",
+        "## Versions\n\nFor reads. Two of them at once are an error.",
         table(("option", "what is read"), ((code(k), v) for k, v in VERSIONS.items())),
         "## Reads",
         _described(reads),
-        f"Refused, as they would leave rows out: {codes(_REFUSED_OF_READS)}. Say it with `where`.",
+        f"Refused, because they would leave out rows: {codes(_REFUSED_OF_READS)}. Use `where`.",
         "## Streaming reads",
         _described(streams),
         "## Writes",
         _described(writes),
         "## Streaming writes",
         _described(sinks),
-        "## Lineage and listeners\n\nOf a job or of `load_catalog`; a table never stores them.",
+        "## Lineage and listeners\n\nFor a job or for `load_catalog`; they are not stored in tables.",
         _described(lineage_options),
         "## Tables: commits, snapshots, manifests",
         _described(commits),
@@ -152,29 +155,31 @@ def options_page() -> str:
         _described(tags),
         "## Tables: expiry of partitions, consumers, records",
         _described(expiry),
-        "## Tables: the rest that has an effect here",
+        "## Tables: other options",
         _described(stored),
         table(("option", "what it does"), ((code(k), v) for k, v in sorted(WITHOUT_DESCRIPTOR.items()))),
         "## Tables: refused",
-        table(("option", "refused in", "why"), _refused()),
-        "## Tables: never changed\n\nThey say how files were written; a table with data keeps them.",
+        table(("option", "refused in", "reason"), _refused()),
+        "## Tables: cannot be changed",
+        "These options define how files are written. They cannot be changed once a table has data.",
         codes(sorted(IMMUTABLE_OPTIONS)),
-        "## Tables: checked when a table is made, and kept for other engines",
+        "## Tables: only checked\n\nChecked when a table is created, and stored for other engines.",
         codes(sorted(CHECKED)),
-        "## Tables: kept for other engines",
-        "Known to Paimon, stored, and without an effect here. Options with "
+        "## Tables: without effect",
+        "Options of Paimon that are stored for other engines and have no effect here. Options that begin with "
         + codes(f"{p}…" for p in (*TABLE_OPTION_PREFIXES, *STORAGE_PREFIXES))
-        + " are known too: they name a column, or go to a library or a store as they are.",
-        table(("why", "options"), ((why, codes(found)) for why, found in by_reason(kept(all_options)).items())),
+        + " are also accepted: they name a column, or are passed to a library or a store.",
+        table(("reason", "options"), ((why, codes(found)) for why, found in by_reason(kept(all_options)).items())),
     )
 
 
 _INTRODUCTION: Final = """
-Every option is text. Keys are read in any case. An unknown option of a read or a write is an error that offers the
-nearest name. A size is `128 mb` or a number of bytes; a duration is `1 h`, `30 min`, or a number of milliseconds.
+All options are text, and their names are not case-sensitive. An unknown option of a read or write is an error that
+suggests the nearest name. A size is `128 mb` or a number of bytes; a duration is `1 h`, `30 min`, or a number of
+milliseconds; a list is separated by commas.
 
-Options of tables are stored with a table when it is made or altered. Given to one read or write, or as
-`SET spark.paimon.<key>` in SQL, they hold for that one alone.
+Table options are stored with the table when it is created or altered. Given to one read or write, or as
+`SET spark.paimon.<key>` in SQL, they apply only to it.
 """
 
 
@@ -189,7 +194,7 @@ def kept(all_options: Mapping[str, Option[Any]]) -> list[str]:
 def _refused() -> list[tuple[str, str, str]]:
     rows = [(r.option, "reads and writes", r.why) for r in REFUSALS]
     rows += [(r.option, "writes", r.why) for r in WRITE_REFUSALS]
-    rows += [(key, "nothing: a write warns", "what it asks for does not happen here") for key in WITHOUT_SIDE_EFFECTS]
+    rows += [(key, "nothing; a write warns", "it has no effect here") for key in WITHOUT_SIDE_EFFECTS]
     return [(code(key), where, why) for key, where, why in rows]
 
 
@@ -217,7 +222,7 @@ def default(option: Option[Any]) -> str:
     value = option.default
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and not isinstance(value, StatsMode):
         return ",".join(map(str, value))
     if isinstance(value, int) and value > 0:
         units = {"memory_size": _SIZES, "duration_ms": _TIMES}.get(getattr(option.parse, "__name__", ""), ())

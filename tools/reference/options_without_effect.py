@@ -1,4 +1,4 @@
-"""Why options of Paimon do nothing here: patterns of their keys, by reason. The first pattern that fits counts."""
+"""Reasons why options of Paimon have no effect: patterns of keys, by reason. The first match counts."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 REASONS: Final[dict[str, tuple[str, ...]]] = {
-    "Older releases had them; Java Paimon 2.0 passes over them": (
+    "Options of older releases that Java Paimon 2.0 ignores": (
         "write-mode", "log.*", "record-level.time-field-type",
         "compaction.early-max.file-num", "compaction.max.file-num", "compaction.max-sorted-run-num",
         "manifest.merge-optimize.enabled",
     ),
-    "Inside Java, set by its own readers": ("batch-scan-mode", "key-value.sequence_number.enabled"),
-    "Of a Spark session with Java's connector, which does not look for them in a table": (
+    "Internal options of Java's readers": ("batch-scan-mode", "key-value.sequence_number.enabled"),
+    "Options of a Spark session with Java's connector, not of a table": (
         "legacy-timestamp-mapping.enabled", "read.allow.fullScan", "source.split.target-size-with-column-pruning",
         "write.use-v2-write", "write.hive-style-dynamic-partition.enabled",
     ),
-    "What cannot be read is an error here, always, as with `scan.fallback-branch.read-fail-fast`": (
+    "Files that cannot be read are always an error": (
         "scan.ignore-corrupt-files", "scan.ignore-lost-files", "scan.fallback-branch.read-fail-fast",
     ),
-    "Batch reads here make no tags, and their splits have no order": (
+    "Batch reads create no tags and do not order splits": (
         "scan.plan-auto-tag-for-read.time-retained", "scan.plan-sort-partition",
     ),
-    "Columns and tables that are refused, or stored here in the plain form that every reader knows": (
+    "Types and kinds of tables that are refused, or stored in the plain form that every reader supports": (
         "blob-*", "blob.*", "vector.*", "variant.*", "chain-table.*", "object-location", "data-file.external-paths.*",
         "lookup.blob-as-descriptor", "materialized-table.*",
     ),
-    "Indexes, sidecars and searches, which only speed up and are not used here": (
+    "Indexes and searches, which are not used": (
         "bitmap-index.*", "btree-index.*", "multivalue-index.*", "sorted-index.*", "global-index.*", "*.search-mode",
         "vector-search.*", "data-evolution.row-sidecar.*",
     ),
     "Changes of data-evolution tables, which are refused here": ("data-evolution.*", "write.data-evolution.*"),
-    "Callbacks after commits, of which a write warns": ("visibility-callback.*",),
-    "Catalogs with a metastore, of which there is none here": ("metastore.*",),
-    "Flink jobs: their sources, sinks, lookup joins and listeners": (
+    "Callbacks after commits; a write warns": ("visibility-callback.*",),
+    "Catalogs with a metastore, which are not supported": ("metastore.*",),
+    "Flink sources, sinks, lookup joins and listeners": (
         "sink.*", "source.*", "continuous.discovery-interval", "scan.bounded", "scan.infer-parallelism*",
         "scan.parallelism", "scan.split-enumerator.*", "scan.watermark.*", "scan.max-*", "scan.dedicated-*",
         "lookup.async*", "lookup.bootstrap-parallelism", "lookup.cache", "lookup.cache-rows", "lookup.dynamic-*",
@@ -45,15 +45,15 @@ REASONS: Final[dict[str, tuple[str, ...]]] = {
         "local-merge-buffer-size", "filesystem.job-level-settings.enabled", "snapshot.watermark-idle-timeout",
         "cross-partition-upsert.bootstrap-parallelism",
     ),
-    "Rows of a postponed bucket wait until they are compacted, as with `postpone.batch-write-fixed-bucket = false`": (
+    "Postponed buckets, whose rows wait for compaction, as with `postpone.batch-write-fixed-bucket = false`": (
         "postpone.*",
     ),
-    "When and how Java compacts and clusters: other files, the same rows": (
+    "When and how Java compacts and clusters; the rows are the same": (
         "compaction.*", "clustering.*", "commit.force-compact", "manifest-sort.*", "sort-compaction.*",
         "zorder.*", "lookup-compact*", "lookup-wait", "changelog-producer.lookup-wait", "lookup.remote-file.*",
         "snapshot.expire.execution-mode",
     ),
-    "How much memory, disk and how many threads Java takes": (
+    "Memory, disk and threads of Java": (
         "async-file-write", "cache-page-size", "page-size", "file-reader-async-threshold", "*.thread-num",
         "local-sort.*", "local-kv-db.*", "sort-engine", "sort-spill-*", "spill-compression*",
         "write-buffer-for-append", "write.batch-*", "write-manifest-cache", "lookup.*", "scan.manifest.parallelism",

@@ -18,15 +18,16 @@ def procedures_page() -> str:
         "Procedures",
         _INTRODUCTION,
         *(_procedure(name, forms) for name, forms in done),
-        "## Refused\n\nProcedures of Paimon that cannot be done here. The error says what to do instead.",
-        table(("procedure", "instead"), ((code(f"sys.{name}"), forms[0].instead) for name, forms in refused)),
+        "## Refused\n\nProcedures of Paimon that are not supported. The error names an alternative.",
+        table(("procedure", "alternative"), ((code(f"sys.{name}"), forms[0].instead) for name, forms in refused)),
     )
 
 
 _INTRODUCTION: Final = """
 `CALL sys.<procedure>(…)` in `catalog.sql`, with the names, arguments and results of Paimon's Spark connector. Arguments
-are given by position or by name (`table => 'shop.orders'`), in any case. A table is `database.table`, `table` alone in
-the session's current database, and `$branch_<name>` may follow. What is marked as *own* is not in Paimon.
+are given by position or by name (`table => 'shop.orders'`); names are not case-sensitive. Name a table as
+`database.table`, or `table` in the session's current database; append `$branch_<name>` for a branch. Procedures and
+arguments marked as *own* do not exist in Paimon.
 """
 
 
@@ -34,19 +35,19 @@ def _procedure(name: str, forms: Iterable[Operation]) -> str:
     parts = [f"## {name}"]
     for number, form in enumerate(forms):
         own = " *Own.*" if form.is_own and not number else ""
-        said = f"Or, with other arguments: {form.sentence}" if number else f"{form.sentence}{own}"
+        said = f"With other arguments: {form.sentence}" if number else f"{form.sentence}{own}"
         parts += [f"{said} {form.details}".strip(), _parameters(form.parameters), f"Returns {code(form.result)}."]
     return "\n\n".join(part for part in parts if part)
 
 
 def _parameters(parameters: Iterable[Argument]) -> str:
     rows = [(code(p.name), code(p.type.value), _default(p), _help(p)) for p in parameters]
-    return table(("argument", "type", "default", "what it says"), rows) if rows else ""
+    return table(("argument", "type", "default", "description"), rows) if rows else ""
 
 
 def _help(parameter: Argument) -> str:
     if parameter is TABLE:
-        return "name of the table, `db.t`; `$branch_<name>` may follow"
+        return "name of the table, `db.t` or `db.t$branch_<name>`"
     return f"{escaped(parameter.help)}{'. *Own.*' if parameter.is_own else ''}"
 
 

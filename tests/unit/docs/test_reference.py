@@ -6,6 +6,7 @@ import pytest
 
 from paimon_spark import errors
 from paimon_spark.errors import PaimonError
+from paimon_spark.options.data_files import StatsKind, StatsMode, stats_mode
 from paimon_spark.options.descriptor import Option, boolean, duration_ms, memory_size
 from paimon_spark.options.known import TABLE_OPTIONS
 from paimon_spark.options.scan import INCREMENTAL_KEYS, VERSION_KEYS
@@ -46,6 +47,7 @@ def test_options_said_to_do_nothing_are_known_options_that_no_code_has_a_descrip
         (Option("a", memory_size, 128 << 20, "A."), "128 mb", "size"),
         (Option("b", duration_ms, 90_000, "B."), "90 s", "duration"),
         (Option("c", boolean, True, "C."), "true", "true or false"),
+        (Option("d", stats_mode, StatsMode(StatsKind.VALUES, 16), "D."), "truncate(16)", "text"),
     ],
 )
 def test_defaults_are_shown_as_one_writes_them(option: Option[object], shown: str, kind: str) -> None:
