@@ -11,31 +11,31 @@ from paimon_spark.errors import PaimonError
 from tools.reference.text import code, page, table
 
 WHAT_TO_DO: Final = {
-    "PaimonError": "Catch it to catch everything that this package raises on purpose.",
+    "PaimonError": "Catch it to handle all errors of this package.",
     "NotFoundError": "Correct the name; the message offers the nearest ones.",
-    "SnapshotExpiredError": "Take a snapshot that is alive, a tag or a savepoint; the message names the range.",
-    "AlreadyExistsError": "Take another name, or ask to ignore it.",
-    "InvalidInputError": "Correct the call. It is a `ValueError` too.",
-    "UnsupportedFeatureError": "Do what the message says instead; `context['feature']` names the feature.",
-    "FormatError": "Look at the file that the message names.",
+    "SnapshotExpiredError": "Use a snapshot in the range that the message names, a tag or a savepoint.",
+    "AlreadyExistsError": "Use another name, or set `ignore_if_exists`.",
+    "InvalidInputError": "Correct the call. It is also a `ValueError`.",
+    "UnsupportedFeatureError": "Use the alternative in the message; `context['feature']` names the feature.",
+    "FormatError": "Check the file that the message names.",
     "CorruptFileError": "Restore the file, or roll back to a version that does not need it.",
     "UnknownFormatVersionError": "Use a newer paimon-spark.",
     "DataError": "Correct the rows.",
-    "CommitError": "Ask the subclass.",
-    "CommitConflictError": "Nothing was committed: read again, and write again.",
+    "CommitError": "See the subclasses.",
+    "CommitConflictError": "Nothing was committed: read and write again.",
     "CommitRetriesExhaustedError": "Nothing was committed: call again later.",
-    "CommitOutcomeUnknownError": "Look at the snapshots before writing again.",
-    "UnsafeDeletionError": "Nothing was deleted: run `doctor`, mend what it finds, call again.",
+    "CommitOutcomeUnknownError": "Check the snapshots before you write again.",
+    "UnsafeDeletionError": "Nothing was deleted: run `doctor`, repair what it finds, then call again.",
     "OperationInProgressError": "Wait for the other process, and call again.",
-    "StreamError": "Ask the subclass.",
-    "HistoryChangedError": "Start a new checkpoint, where the message says.",
+    "StreamError": "See the subclasses.",
+    "HistoryChangedError": "Start a new checkpoint at the version that the message names.",
     "OffsetError": "Use the checkpoint with the table and options it was made with.",
-    "BatchesLostError": "Run the lost batches again from a new checkpoint, or accept it: `write.stream.lost-batches`.",
+    "BatchesLostError": "Run the lost batches again from a new checkpoint, or continue with `write.stream.lost-batches`.",
     "SchemaChangedError": "Restart the query.",
-    "LineageError": "Switch lineage on, or ask as the message says.",
+    "LineageError": "Enable lineage, or follow the message.",
     "StorageError": "`retryable` says whether the same call may succeed later.",
 }
-"""What a caller does about a class of errors; a class without a sentence of its own does what its base does."""
+"""What to do about a class of errors; the advice for the base class applies to a class without its own."""
 
 
 def errors_page() -> str:
@@ -44,14 +44,13 @@ def errors_page() -> str:
         ("&nbsp;" * 4 * depth + code(cls.__name__), code(cls.kind), _what(cls), WHAT_TO_DO.get(cls.__name__, ""))
         for depth, cls in tree(PaimonError)
     ]
-    return page("Errors", _INTRODUCTION, table(("class", "kind", "what it says", "what to do"), rows))
+    return page("Errors", _INTRODUCTION, table(("class", "kind", "meaning", "what to do"), rows))
 
 
 _INTRODUCTION: Final = """
-Everything that this package raises on purpose is a `PaimonError` of `paimon_spark.errors`. The class says what a caller
-can do next, `kind` is a stable code for programs, `context` holds what the message speaks of (path, table, branch,
-ids). A message says what was asked, on which table and branch, what was found, and what to do. Through Spark an
-error arrives as text, with the same message. A class without a sentence is handled as the one that it stands under.
+All errors of this package are subclasses of `PaimonError`, and can be imported from `paimon_spark`. `kind` is a stable
+code for programs; `context` holds the path, table, branch and ids in question. Through Spark an error arrives as text,
+with the same message. Where a class has no advice of its own, the advice for its base class applies.
 """
 
 
