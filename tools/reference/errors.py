@@ -30,7 +30,7 @@ WHAT_TO_DO: Final = {
     "StreamError": "See the subclasses.",
     "HistoryChangedError": "Start a new checkpoint at the version that the message names.",
     "OffsetError": "Use the checkpoint with the table and options it was made with.",
-    "BatchesLostError": "Run the lost batches again from a new checkpoint, or continue with `write.stream.lost-batches`.",
+    "BatchesLostError": "Run the lost batches again from a new checkpoint, or set `write.stream.lost-batches`.",
     "SchemaChangedError": "Restart the query.",
     "LineageError": "Enable lineage, or follow the message.",
     "StorageError": "`retryable` says whether the same call may succeed later.",
