@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from paimon_spark.errors import InvalidOptionError, TableNotFoundError
+from paimon_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.metadata.file_system_catalog import FileSystemCatalog
 from paimon_spark.metadata.handle import TableHandle, is_table, open_branch, open_table
 from paimon_spark.options.known import is_storage_option
@@ -143,8 +143,14 @@ def find_place(
 
 
 def split_path(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The path of `load(path)`, and the other options. Raises InvalidOptionError: no path, or several."""
+    """The path of `load(path)`, and the other options.
+
+    Raises:
+        InvalidOptionError: no path, or several.
+        UnsupportedFeatureError: as `refuse_session_catalog`.
+    """
     rest = dict(options)
+    refuse_session_catalog(rest)
     if "paths" in rest:
         raise InvalidOptionError(
             f"load() was given several paths ({rest['paths']}); a table has one: load them one by one and union them",
@@ -164,10 +170,37 @@ def required_path(options: Mapping[str, str], method: str) -> str:
     return path
 
 
+_SESSION_CATALOG: Final = {
+    "load": "spark.table and CREATE TABLE are for tables of Spark's session catalog, which has no Paimon tables: use "
+    "catalog.sql(\"SELECT … FROM db.t\"), or CREATE TEMPORARY VIEW … USING paimon OPTIONS (path '…')",
+    "save": "saveAsTable, writeTo, insertInto and CREATE TABLE … AS SELECT are for tables of Spark's session catalog, "
+    'which has no Paimon tables: use df.write.format("paimon").save("db.t"), or catalog.sql("CREATE TABLE …")',
+    "start": "toTable is for tables of Spark's session catalog, which has no Paimon tables: use "
+    'df.writeStream.format("paimon").start("db.t")',
+}
+"""What calls Spark makes without a path, and what to do instead."""
+
+
 def _no_path(method: str) -> InvalidOptionError:
     return InvalidOptionError(
-        f"no table is named: {method}() takes its location, or its name db.t with the option warehouse", option="path"
+        f"no table is named: {method}() takes its location, or its name db.t with the option warehouse; "
+        + _SESSION_CATALOG[method],
+        option="path",
     )
+
+
+def refuse_session_catalog(options: Mapping[str, str]) -> None:
+    """Refuse CREATE TABLE by Spark's session catalog, which hands over what it would store.
+
+    Raises UnsupportedFeatureError.
+    """
+    if {"owner", "provider"} <= options.keys():
+        raise UnsupportedFeatureError(
+            "CREATE TABLE … USING paimon by spark.sql or spark.catalog makes a table of Spark's session catalog, which "
+            'has no Paimon tables: use catalog.sql("CREATE TABLE …") or df.write.format("paimon").save("db.t"), or '
+            "CREATE TEMPORARY VIEW … USING paimon OPTIONS (path '…') for a table that exists",
+            feature="tables of Spark's session catalog",
+        )
 
 
 def refuse_location_options(options: Iterable[str]) -> None:

@@ -24,6 +24,7 @@ from paimon_spark.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
+    WarehouseNotFoundError,
 )
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
@@ -63,6 +64,13 @@ def definition(catalog: Catalog, name: str) -> dict[str, Any]:
 
 def shape(catalog: Catalog, name: str) -> list[tuple[int, str, Any]]:
     return [(f["id"], f["name"], f["type"]) for f in definition(catalog, name)["fields"]]
+
+
+def test_a_warehouse_that_does_not_exist_is_reported(catalog: Catalog) -> None:
+    for statement in ("SHOW DATABASES", "CREATE TABLE db.t (a INT)", "SELECT * FROM db.t", "SHOW TABLES IN db"):
+        refused(catalog, statement, WarehouseNotFoundError, "there is no warehouse at", "catalog.create_database")
+    run(catalog, "CREATE DATABASE IF NOT EXISTS db")
+    assert [row[0] for row in catalog.sql("SHOW DATABASES").collect()] == ["db"]
 
 
 def test_a_table_is_made_as_its_clauses_say(catalog: Catalog) -> None:
@@ -120,6 +128,8 @@ def test_what_no_table_can_be_is_refused_and_leaves_nothing(catalog: Catalog, tm
         catalog, "CREATE TABLE db.t$branch_x (a INT)", UnsupportedFeatureError, "CALL sys.create_branch('db.t', 'x')"
     )
     refused(catalog, "CREATE TABLE nowhere.t (a INT)", DatabaseNotFoundError, "db")
+    refused(catalog, "CREATE TABLE nowhere.t AS SELECT 1 a", DatabaseNotFoundError, "CREATE DATABASE")
+    assert catalog.list_databases() == ["db"]
     refused(catalog, "CREATE TABLE paimon.dbb.t (a INT)", DatabaseNotFoundError, "did you mean", "db")
     refused(catalog, "REPLACE TABLE db.t (a INT)", TableNotFoundError, "CREATE OR REPLACE")
     assert list((tmp_path / "w" / "db.db").iterdir()) == []
