@@ -52,6 +52,7 @@ def start_spark() -> SparkSession:
 def correct(spark: SparkSession, warehouse: str) -> None:
     """Tag, find a fault, branch, replay, compare, publish, and show the backup."""
     catalog = paimon_spark.load_catalog(warehouse)
+    catalog.create_database("shop", ignore_if_exists=True)  # a write creates tables, never databases
     produce(spark, warehouse, [(1, "2024-01-01", 10.0), (2, "2024-01-01", 20.0)])
     orders = catalog.table("shop.orders")
     orders.create_tag("2024-01-01")

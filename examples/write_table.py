@@ -49,6 +49,8 @@ def start_spark() -> SparkSession:
 
 def write(spark: SparkSession, warehouse: str) -> None:
     """Run the steps; each one commits one snapshot."""
+    catalog = paimon_spark.load_catalog(warehouse)
+    catalog.create_database("shop", ignore_if_exists=True)  # a write creates tables, never databases
     orders = spark.createDataFrame(
         [(1, "2024-01-01", 10.0), (2, "2024-01-01", 20.0), (3, "2024-01-02", 30.0)], "id INT, dt STRING, amount DOUBLE"
     )
@@ -61,7 +63,7 @@ def write(spark: SparkSession, warehouse: str) -> None:
         .option("bucket", "2")
         .save("shop.orders")
     )
-    table = paimon_spark.load_catalog(warehouse).table("shop.orders")
+    table = catalog.table("shop.orders")
     show(table, spark, "Written")
 
     late = spark.createDataFrame([(2, "2024-01-01", 21.0), (4, "2024-01-02", 40.0)], orders.schema)

@@ -49,6 +49,12 @@ class DatabaseNotFoundError(NotFoundError):
     kind = "database-not-found"
 
 
+class WarehouseNotFoundError(DatabaseNotFoundError):
+    """The directory of the warehouse does not exist, so none of its databases does."""
+
+    kind = "warehouse-not-found"
+
+
 class SnapshotNotFoundError(NotFoundError):
     kind = "snapshot-not-found"
 

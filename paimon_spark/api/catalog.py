@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.api.table import Table, load
-from paimon_spark.errors import InvalidInputError, InvalidOptionError, TableAlreadyExistsError, TableNotFoundError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, TableAlreadyExistsError
 from paimon_spark.jobs.alter import SchemaLike, columns_of
 from paimon_spark.jobs.opened_table import OptionValue, as_text
 from paimon_spark.metadata.definition.create import create_table
@@ -20,7 +20,6 @@ from paimon_spark.options.location import (
     TABLE_DEFAULT,
     configured,
     is_name,
-    split_name,
     split_suffix,
     table_defaults,
     without_table_defaults,
@@ -51,19 +50,23 @@ class Catalog:
         return catalog_html(self.warehouse, self.options, self.list_databases)
 
     def list_databases(self) -> list[str]:
-        """Names of the databases, sorted."""
+        """Names of the databases, sorted.
+
+        Raises:
+            WarehouseNotFoundError: the directory of the warehouse does not exist; `create_database` makes it.
+        """
         return self._files.list_databases()
 
     def list_tables(self, database: str) -> list[str]:
         """Names of the tables of a database, sorted.
 
         Raises:
-            DatabaseNotFoundError: there is no such database.
+            DatabaseNotFoundError, WarehouseNotFoundError: there is no such database, or not even the warehouse.
         """
         return self._files.list_tables(database)
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
-        """Create a database: a directory of the warehouse.
+        """Create a database: a directory of the warehouse, which the first one creates too.
 
         Raises:
             DatabaseAlreadyExistsError: there is one, unless `ignore_if_exists`.
@@ -151,10 +154,7 @@ class Catalog:
         bare = split_suffix(name)[0]
         if not is_name(bare):
             raise InvalidOptionError(f"{name!r} is not the name of a table; expected database.table", name=name)
-        try:
-            return load(name, {**self._files.options, **as_text(options), "warehouse": self.warehouse})
-        except TableNotFoundError as e:
-            raise self._files.no_table(*split_name(bare)) from e
+        return load(name, {**self._files.options, **as_text(options), "warehouse": self.warehouse})
 
     def sql(
         self,
@@ -217,7 +217,7 @@ class Catalog:
 
 
 def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalog:
-    """The catalog of a warehouse.
+    """The catalog of a warehouse, which is created with its first database.
 
     Args:
         warehouse: path or URL; default is `PAIMON_WAREHOUSE`, else that of the configuration file.

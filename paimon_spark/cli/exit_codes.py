@@ -49,12 +49,6 @@ EXIT_CODES = {
 """What each code means."""
 
 
-class NoWarehouseError(NotFoundError):
-    """The directory of the warehouse does not exist."""
-
-    kind = "warehouse-not-found"
-
-
 class NotConfirmedError(PaimonError):
     """A command that deletes something was not confirmed, and changed nothing."""
 
@@ -109,6 +103,7 @@ def _kind(error: BaseException) -> str:
 _IN_A_SHELL = (
     ("ignore_if_exists=True", "--if-not-exists"),
     ("cascade=True", "--cascade"),
+    ("catalog.create_database(name)", "`paimon-spark database create NAME`"),
     ("replace_tag moves it, delete_tag deletes it", "`tag replace` moves it, `tag delete` deletes it"),
 )
 """Advice of the library for Python, and the same for a shell."""

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.cli.exit_codes import NotConfirmedError, NoWarehouseError
+from paimon_spark.cli.exit_codes import NotConfirmedError
 from paimon_spark.errors import NotFoundError, TableNotFoundError
 from paimon_spark.operations.answer import Answer, rows
 from paimon_spark.operations.operation import Operation, Request, UsageError
@@ -35,18 +35,15 @@ class CommandRequest(Request):
         return self["warehouse"] or configured().get("warehouse")
 
     def catalog(self, *, may_create: bool = False) -> Catalog:
-        """The catalog of the warehouse. Raises UsageError: none is known; NoWarehouseError: no such directory."""
+        """The catalog of the warehouse. Raises UsageError: none is known; WarehouseNotFoundError."""
         from paimon_spark.api.catalog import load_catalog
+        from paimon_spark.metadata.file_system_catalog import FileSystemCatalog
 
         if self.warehouse is None:
             raise UsageError(f"{self.caller}: {_NO_WAREHOUSE}", option="warehouse")
         catalog = load_catalog(self.warehouse, **{k: v for k, v in self["option"] or () if is_storage_option(k)})
-        if not may_create and not _exists(catalog) and not self["quiet"]:
-            print(
-                f"warning: warehouse {safe(catalog.warehouse)} is empty: the store has no object under it; check the "
-                "bucket and the path",
-                file=sys.stderr,
-            )
+        if not may_create:
+            FileSystemCatalog(catalog.warehouse, catalog.options).exists()
         return catalog
 
     @property
@@ -154,26 +151,3 @@ def _confirm(question: str, would: Any) -> None:
     print(f"{safe(question)}? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise NotConfirmedError(f"{question}: nothing was changed")
-
-
-def _exists(catalog: Catalog) -> bool:
-    """Whether the warehouse exists: a misspelt path must not look like a warehouse without tables.
-
-    An object store has no directories, so that a warehouse without databases cannot be told from a missing one. Raises
-    NoWarehouseError: the file system has directories, and there is none.
-    """
-    from paimon_spark.storage.fsspec_write import has_directories
-    from paimon_spark.storage.urls import open_store, split_url
-
-    where = catalog.warehouse
-    store, root = open_store(where, catalog.options)
-    if store.exists(root):
-        return True
-    scheme = split_url(where)[0]
-    if scheme == "file" or has_directories("s3" if scheme in ("s3a", "s3n") else scheme):
-        raise NoWarehouseError(
-            f"there is no warehouse at {where}: {store.url(root)} does not exist; check the path, or create the "
-            "warehouse with its first database: paimon-spark database create NAME",
-            warehouse=where,
-        )
-    return False

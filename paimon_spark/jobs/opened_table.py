@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from paimon_spark.errors import InvalidOptionError
-from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
+from paimon_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
+from paimon_spark.metadata.file_system_catalog import FileSystemCatalog
+from paimon_spark.metadata.handle import TableHandle, is_table, open_branch, open_table
 from paimon_spark.options.known import is_storage_option
-from paimon_spark.options.location import TableLocation, branch_in_force, configured, locate
+from paimon_spark.options.location import TableLocation, branch_in_force, configured, is_name, locate, no_warehouse
 from paimon_spark.options.scan import (
     BRANCH,
     INCREMENTAL_KEYS,
@@ -62,7 +63,7 @@ def open_path(path: str, options: Mapping[str, str]) -> OpenedTable:
     parsed = parse_scan_options(given)
     place, location = _find(path, given, parsed.branch, parsed.storage_options)
     system = _system_table(location)
-    handle = open_table(place.store, place.root, place.branch, place.name, parsed.table_options)
+    handle = open_place(place, parsed.table_options)
     text = {k: v for k, v in given.items() if k not in ("path", "warehouse")}
     return OpenedTable(handle, parsed, text, system or "")
 
@@ -82,16 +83,36 @@ def at_version(table: T, version: str | int) -> T:
     return replace(table, read_options=table.read_options.at((VERSION_AS_OF, str(version))), option_text=text)
 
 
+class WarehouseName(NamedTuple):
+    """The name of a table in a warehouse."""
+
+    catalog: FileSystemCatalog
+    database: str
+    table: str
+
+
 class Place(NamedTuple):
     """Where a table is or will be: its store, directory and branch, and its name in messages.
 
-    `name` is None for the directory's name.
+    `name` is None for the directory's name; `named` is None where the table was given by its path.
     """
 
     store: Store
     root: str
     branch: str
     name: str | None
+    named: WarehouseName | None = None
+
+
+def open_place(place: Place, options: Mapping[str, str]) -> TableHandle:
+    """The table at a place, with options for this use. Raises as `open_table`, with the nearest names."""
+    try:
+        return open_table(place.store, place.root, place.branch, place.name, options)
+    except TableNotFoundError as e:
+        if place.named is None or is_table(place.store, place.root):
+            raise
+        catalog, database, table = place.named
+        raise catalog.no_table(database, table) from e
 
 
 def find_place(
@@ -101,15 +122,17 @@ def find_place(
     storage_options: Mapping[str, str],
     *,
     advice: str = "which is only read; to write, name",
+    is_read: bool = False,
 ) -> Place:
     """The place of the table that `path` names, with the warehouse of `options`, the environment or the configuration.
 
-    `advice` stands in the message about a system table, before the table's name.
+    `advice` stands in the message about a system table, before the table's name. Only for a read may `db.t` without a
+    warehouse be the path of a table.
 
     Raises:
-        InvalidOptionError: `path` is blank, names two branches, or a system table.
+        InvalidOptionError: `path` is blank, names two branches, a system table, or a table without its warehouse.
     """
-    place, location = _find(path, options, branch, storage_options)
+    place, location = _find(path, options, branch, storage_options, is_read=is_read)
     system = _system_table(location)
     if system is not None:
         raise InvalidOptionError(
@@ -120,8 +143,14 @@ def find_place(
 
 
 def split_path(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The path of `load(path)`, and the other options. Raises InvalidOptionError: no path, or several."""
+    """The path of `load(path)`, and the other options.
+
+    Raises:
+        InvalidOptionError: no path, or several.
+        UnsupportedFeatureError: as `refuse_session_catalog`.
+    """
     rest = dict(options)
+    refuse_session_catalog(rest)
     if "paths" in rest:
         raise InvalidOptionError(
             f"load() was given several paths ({rest['paths']}); a table has one: load them one by one and union them",
@@ -141,10 +170,37 @@ def required_path(options: Mapping[str, str], method: str) -> str:
     return path
 
 
+_SESSION_CATALOG: Final = {
+    "load": "spark.table and CREATE TABLE are for tables of Spark's session catalog, which has no Paimon tables: use "
+    "catalog.sql(\"SELECT … FROM db.t\"), or CREATE TEMPORARY VIEW … USING paimon OPTIONS (path '…')",
+    "save": "saveAsTable, writeTo, insertInto and CREATE TABLE … AS SELECT are for tables of Spark's session catalog, "
+    'which has no Paimon tables: use df.write.format("paimon").save("db.t"), or catalog.sql("CREATE TABLE …")',
+    "start": "toTable is for tables of Spark's session catalog, which has no Paimon tables: use "
+    'df.writeStream.format("paimon").start("db.t")',
+}
+"""What calls Spark makes without a path, and what to do instead."""
+
+
 def _no_path(method: str) -> InvalidOptionError:
     return InvalidOptionError(
-        f"no table is named: {method}() takes its location, or its name db.t with the option warehouse", option="path"
+        f"no table is named: {method}() takes its location, or its name db.t with the option warehouse; "
+        + _SESSION_CATALOG[method],
+        option="path",
     )
+
+
+def refuse_session_catalog(options: Mapping[str, str]) -> None:
+    """Refuse CREATE TABLE by Spark's session catalog, which hands over what it would store.
+
+    Raises UnsupportedFeatureError.
+    """
+    if {"owner", "provider"} <= options.keys():
+        raise UnsupportedFeatureError(
+            "CREATE TABLE … USING paimon by spark.sql or spark.catalog makes a table of Spark's session catalog, which "
+            'has no Paimon tables: use catalog.sql("CREATE TABLE …") or df.write.format("paimon").save("db.t"), or '
+            "CREATE TEMPORARY VIEW … USING paimon OPTIONS (path '…') for a table that exists",
+            feature="tables of Spark's session catalog",
+        )
 
 
 def refuse_location_options(options: Iterable[str]) -> None:
@@ -162,16 +218,32 @@ def as_text(options: Mapping[str, OptionValue]) -> dict[str, str]:
 
 
 def _find(
-    path: str, options: Mapping[str, str], branch: str | None, storage_options: Mapping[str, str]
+    path: str,
+    options: Mapping[str, str],
+    branch: str | None,
+    storage_options: Mapping[str, str],
+    *,
+    is_read: bool = True,
 ) -> tuple[Place, TableLocation]:
     """The place of a table, and the parts of its name."""
     defaults = configured()
-    location = locate(path, {"warehouse": defaults.get("warehouse", ""), **options})
-    store, root = open_store(
-        location.url, {**{k: v for k, v in defaults.items() if is_storage_option(k)}, **storage_options}
-    )
-    shown = None if location.name == location.url else location.name
-    return Place(store, root, branch_in_force(location, branch), shown), location
+    warehouse = options.get("warehouse") or defaults.get("warehouse", "")
+    location = locate(path, {"warehouse": warehouse})
+    storage = {**{k: v for k, v in defaults.items() if is_storage_option(k)}, **storage_options}
+    store, root = open_store(location.url, storage)
+    in_force = branch_in_force(location, branch)
+    if location.in_warehouse is not None:
+        named = WarehouseName(FileSystemCatalog(warehouse, storage), *location.in_warehouse)
+        return Place(store, root, in_force, location.name, named), location
+    if is_name(location.url) and not (is_read and is_table(store, root)):
+        raise no_warehouse(location.url)
+    if not is_read and options.get("warehouse") and "/" not in location.url and not location.url.startswith("."):
+        raise InvalidOptionError(
+            f"{location.url!r} is not the name of a table in a warehouse; write database.table, or "
+            f"'./{location.url}' for a path",
+            name=location.url,
+        )
+    return Place(store, root, in_force, None), location
 
 
 def _system_table(location: TableLocation) -> str | None:

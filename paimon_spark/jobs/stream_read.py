@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from paimon_spark.engine.tasks.output import output_type
-from paimon_spark.jobs.opened_table import find_place
-from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.jobs.opened_table import find_place, open_place
+from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.scan import canonical
 from paimon_spark.options.stream_read import StreamReadOptions, parse_rows_options, parse_stream_options
 from paimon_spark.streaming.source import check_stream
@@ -77,8 +77,9 @@ def _opened(path: str, options: Mapping[str, str]) -> tuple[TableHandle, StreamR
         rows.branch,
         rows.storage_options,
         advice="which is no stream; spark.read reads it, and spark.readStream reads",
+        is_read=True,
     )
-    handle = open_table(place.store, place.root, place.branch, place.name, rows.table_options)
+    handle = open_place(place, rows.table_options)
     asked = parse_stream_options(given, handle.schema.options)
     check_stream(handle, asked)
     return handle, asked

@@ -5,9 +5,12 @@ Nothing is created before everything that can be checked without rows has been c
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -29,9 +32,10 @@ from paimon_spark.metadata.definition.create import create_table, new_schema
 from paimon_spark.metadata.definition.merge_schema import merged_schema
 from paimon_spark.metadata.definition.validate import validate
 from paimon_spark.metadata.features import check_writable
-from paimon_spark.metadata.handle import TableHandle, open_table, read_main_branch
+from paimon_spark.metadata.handle import TableHandle, is_table, open_table, read_main_branch
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import create_schema, list_schema_ids
+from paimon_spark.options.descriptor import is_one_edit_away
 from paimon_spark.options.lineage import OF_ONE_USE, check_job_options
 from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.options.table import parse_table_options
@@ -39,6 +43,10 @@ from paimon_spark.options.write import MERGE_SCHEMA
 from paimon_spark.options.write_request import BatchWriteOptions, refuse_unknown, restore_case
 from paimon_spark.storage.store import Store
 from paimon_spark.types import VALUE_KIND, RowType
+
+_LOG = logging.getLogger(__name__)
+_SHORT: Final = 3
+"""Names of so few letters are often one letter apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +68,7 @@ def open_target(
 
     Raises:
         BranchNotFoundError: there is no such branch; a write creates tables, not branches.
+        DatabaseNotFoundError: the table is named `db.t`, and there is no such database.
         TableNotFoundError: there is no such table, and no `columns` to create it with.
         SchemaMismatchError: rows of `source` do not fit the table.
         InvalidInputError, InvalidOptionError: an option is unknown or contradicts the table, or the definition of the
@@ -71,7 +80,7 @@ def open_target(
     except TableNotFoundError:
         if columns is None or place.branch != MAIN or read_main_branch(place.store, place.root) is not None:
             raise
-        _check_no_tables_inside(place)
+        _check_new_place(place)
     try:
         return Target(_created(place, options, source, columns()), created=True)
     except TableAlreadyExistsError:  # another writer was faster
@@ -132,6 +141,7 @@ def _created(place: Place, options: BatchWriteOptions, source: pa.Schema, column
     shown = place.name or place.store.url(place.root)
     check_writable(schema, schema.options, shown)
     check_input(schema, source, parse_table_options(schema.options).write, f"table {shown}")
+    _warn_of_near_names(place)
     create_table(place.store, place.root, columns, options=stored, name=place.name)
     handle = open_table(place.store, place.root, MAIN, place.name, of_job)
     _check(handle)
@@ -143,8 +153,11 @@ def _check(handle: TableHandle) -> None:
     check_store(handle)
 
 
-def _check_no_tables_inside(place: Place) -> None:
-    """Refuse to create a table in a directory of tables or in a warehouse: the path is mistyped."""
+def _check_new_place(place: Place) -> None:
+    """Refuse to create a database, or a table in a directory of tables or in a warehouse: the target is mistyped."""
+    if place.named is not None:
+        catalog, database, table = place.named
+        catalog.new_place(f"`{database}`.`{table}`")
     inside = [i.name for i in place.store.list(place.root) if i.is_directory]
     found = [n for n in inside[:200] if list_schema_ids(place.store, Layout(f"{place.root}/{n}"))]
     found += [n for n in inside if n.endswith(DATABASE_SUFFIX) and n != DATABASE_SUFFIX]
@@ -154,6 +167,32 @@ def _check_no_tables_inside(place: Place) -> None:
             "name one of them, or a new folder inside",
             path=place.root,
         )
+
+
+def _warn_of_near_names(place: Place) -> None:
+    """Warn where the new table, or the database in its path, has nearly the name of another beside it."""
+    folder, _, table = place.root.rpartition("/")
+    outer, _, database = folder.rpartition("/")
+    near = [f"table {n!r}" for n in _near(place.store, folder, table) if is_table(place.store, f"{folder}/{n}")]
+    if not near and database.endswith(DATABASE_SUFFIX) and not place.store.exists(folder):
+        bare = database.removesuffix(DATABASE_SUFFIX)
+        names = _near(place.store, outer, bare, DATABASE_SUFFIX)
+        near = [f"database {n!r}" for n in names]
+    if near:
+        text = (
+            f"the write creates table {place.name or place.store.url(place.root)} beside {' and '.join(near)} of "
+            "nearly the same name; if it is misspelt, drop it and write to the other one"
+        )
+        _LOG.warning("%s", text)
+        warnings.warn(text, UserWarning, stacklevel=2)
+
+
+def _near(store: Store, directory: str, name: str, suffix: str = "") -> list[str]:
+    """Names of directories in `directory`, without their suffix, that are one edit away from `name`."""
+    if len(name) <= _SHORT or not directory:
+        return []
+    found = [i.name.removesuffix(suffix) for i in store.list(directory) if i.is_directory and i.name.endswith(suffix)]
+    return [n for n in found if len(n) > _SHORT and is_one_edit_away(name, n)]
 
 
 def check_appends(handle: TableHandle) -> None:

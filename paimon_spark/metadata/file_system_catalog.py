@@ -7,6 +7,7 @@ Source: Java `catalog/FileSystemCatalog`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -20,12 +21,13 @@ from paimon_spark.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
+    WarehouseNotFoundError,
 )
 from paimon_spark.metadata.handle import is_table
 from paimon_spark.metadata.layout import SNAPSHOT_PREFIX, Layout
 from paimon_spark.metadata.schemas import latest_schema
 from paimon_spark.metadata.small_files import numbered
-from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.options.descriptor import did_you_mean, nearest
 from paimon_spark.options.location import (
     DATABASE_SUFFIX,
     database_url,
@@ -35,8 +37,9 @@ from paimon_spark.options.location import (
     table_url,
 )
 from paimon_spark.storage.store import Store
-from paimon_spark.storage.urls import open_store
+from paimon_spark.storage.urls import has_directories, open_store
 
+_LOG = logging.getLogger(__name__)
 _SYSTEM_DATABASE: Final = "sys"
 _MARKER: Final = ".database"
 """A file in databases of stores that have no directories; nothing reads it."""
@@ -69,18 +72,44 @@ class FileSystemCatalog:
     warehouse: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def list_databases(self) -> list[str]:
-        """Names of the databases, sorted."""
+    def exists(self) -> bool:
+        """Whether anything is at the warehouse's URL; False only on an object store, which has no directories.
+
+        Raises:
+            WarehouseNotFoundError: the store has directories, and there is none.
+        """
         store, root = open_store(self.warehouse, self.options)
-        return [
+        if store.exists(root):
+            return True
+        if not has_directories(self.warehouse):
+            return False
+        parent, _, last = root.rpartition("/")
+        near = nearest(last, [i.name for i in store.list(parent) if i.is_directory]) if parent else []
+        urls = [store.url(f"{parent}/{name}") if "://" in self.warehouse else f"{parent}/{name}" for name in near]
+        remedy = f"did you mean {' or '.join(urls)}? Correct the path" if urls else "check the path"
+        raise WarehouseNotFoundError(
+            f"there is no warehouse at {self.warehouse}: {store.url(root)} does not exist; {remedy}, or create the "
+            "warehouse with its first database: catalog.create_database(name)",
+            warehouse=self.warehouse,
+        )
+
+    def list_databases(self) -> list[str]:
+        """Names of the databases, sorted. Raises WarehouseNotFoundError."""
+        store, root = open_store(self.warehouse, self.options)
+        found = [
             info.name.removesuffix(DATABASE_SUFFIX)
             for info in store.list(root)
             if info.is_directory and info.name.endswith(DATABASE_SUFFIX) and info.name != DATABASE_SUFFIX
         ]
+        if not found and not self.exists():
+            _LOG.warning(
+                "warehouse %s is empty: the store has no object under it; check the bucket and the path", self.warehouse
+            )
+        return found
 
     def list_tables(self, database: str) -> list[str]:
-        """Names of the tables of a database, sorted. Raises DatabaseNotFoundError."""
-        store, root = self._database(database)
+        """Names of the tables of a database, sorted. Raises as `check_database`."""
+        store, root = self.check_database(database)
         return [i.name for i in store.list(root) if i.is_directory and is_table(store, f"{root}/{i.name}")]
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
@@ -115,7 +144,7 @@ class FileSystemCatalog:
             )
         for table in tables:
             self.drop_table(f"`{name}`.`{table}`", ignore_if_not_exists=True)
-        store, root = self._database(name)
+        store, root = self.check_database(name)
         store.delete_tree(root)
 
     def drop_table(self, name: str, ignore_if_not_exists: bool = False) -> None:
@@ -143,7 +172,7 @@ class FileSystemCatalog:
         source = self._existing(old, "renamed", ignore_if_not_exists)
         if source is None:
             return
-        self._database(target.database)
+        self.check_database(target.database)
         try:
             # The files that make it a table are copied last and deleted first, so that no table lacks files.
             source.store.rename_tree(source.root, target.root, ("schema", "MAIN-BRANCH"))
@@ -162,7 +191,7 @@ class FileSystemCatalog:
             InvalidOptionError: no table can have this name.
         """
         place = self._place(name, "made")
-        self._database(place.database)
+        self.check_database(place.database)
         _check_new_name(place.table, "table")
         return place
 
@@ -175,14 +204,15 @@ class FileSystemCatalog:
             path=table_url(self.warehouse, database, table),
         )
 
-    def _database(self, name: str) -> tuple[Store, str]:
-        """Where a database is. Raises DatabaseNotFoundError."""
+    def check_database(self, name: str) -> tuple[Store, str]:
+        """Where a database is. Raises DatabaseNotFoundError, WarehouseNotFoundError."""
         store, root = open_store(database_url(self.warehouse, name), self.options)
         if not store.exists(root):
             names = self.list_databases()
             raise DatabaseNotFoundError(
-                f"warehouse {self.warehouse} has no database {name!r}{did_you_mean(name, names)}; "
-                f"its databases are {', '.join(names) or 'none'}",
+                f"warehouse {self.warehouse} has no database {name!r}{did_you_mean(name, names)}; its databases are "
+                f"{', '.join(names) or 'none'}; create one with catalog.create_database({name!r}) or CREATE DATABASE "
+                "in catalog.sql",
                 database=name,
             )
         return store, root
@@ -208,7 +238,7 @@ class FileSystemCatalog:
             return place
         if ignore_if_not_exists:
             return None
-        self._database(place.database)
+        self.check_database(place.database)
         raise self.no_table(place.database, place.table)
 
 

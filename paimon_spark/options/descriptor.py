@@ -230,6 +230,25 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
 
 
+def is_one_edit_away(one: str, other: str) -> bool:
+    """Whether two names differ by case, `_` for `-`, or one letter: changed, missing, added or swapped with the next.
+
+    A digit that differs is no slip of the pen, as in `orders_1` and `orders_2`.
+    """
+    a, b = (name.lower().replace("_", "-") for name in (one, other))
+    if len(a) > len(b):
+        a, b = b, a
+    if a == b or len(b) - len(a) > 1:
+        return a == b and one != other
+    at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a))
+    rest_a, rest_b = a[at:], b[at:]
+    if len(a) < len(b):
+        return rest_a == rest_b[1:] and not rest_b[0].isdigit()
+    is_changed = rest_a[1:] == rest_b[1:]
+    is_swapped = rest_a[:2] == rest_b[1::-1] and rest_a[2:] == rest_b[2:]
+    return (is_changed or is_swapped) and not any(c.isdigit() for c in (rest_a[0], rest_b[0]))
+
+
 def unknown_option(key: str, known: Iterable[str], what: str) -> InvalidOptionError:
     """The error for an unknown option, with the nearest known names."""
     return InvalidOptionError(f"unknown {what} option {key!r}{did_you_mean(key, known)}", option=key)

@@ -42,6 +42,14 @@ class TableLocation:
     branch: str | None = None
     system_table: str | None = None
 
+    @property
+    def in_warehouse(self) -> tuple[str, str] | None:
+        """Database and table of a name in a warehouse; None for a path."""
+        if self.name == self.url:
+            return None
+        folder, _, table = self.url.rpartition("/")
+        return folder.rpartition("/")[2].removesuffix(DATABASE_SUFFIX), table
+
 
 def locate(text: str, options: Mapping[str, str]) -> TableLocation:
     """The table that `text` names: a path, or `db.t` in the `warehouse` of `options`. Raises as `split_suffix`."""
@@ -56,6 +64,16 @@ def locate(text: str, options: Mapping[str, str]) -> TableLocation:
 def is_name(text: str) -> bool:
     """Whether `text` can be the name `db.t` in a warehouse; paths hold a slash, or start with a dot."""
     return _NAME.fullmatch(text) is not None
+
+
+def no_warehouse(text: str) -> InvalidOptionError:
+    """The error for a table named `db.t` where no warehouse is known."""
+    return InvalidOptionError(
+        f"{text!r} is a name in a warehouse, and no warehouse is given; give the option warehouse or set "
+        f"{WAREHOUSE_VARIABLE}, or write './{text}' for a path",
+        option="warehouse",
+        name=text,
+    )
 
 
 def split_name(text: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import SparkSession
 
-from paimon_spark.errors import InvalidOptionError
+from paimon_spark.errors import InvalidOptionError, WarehouseNotFoundError
 from paimon_spark.metadata.handle import is_table
 from paimon_spark.options.descriptor import unknown_option
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
@@ -104,8 +104,14 @@ class Session:
         return self.seen[key]
 
     def has_database(self, name: str) -> bool:
-        """Whether the warehouse has this database."""
-        return name in self._once(("databases",), self.catalog.list_databases)
+        """Whether the warehouse has this database; one that does not exist yet has none."""
+        return name in self._once(("databases",), self._databases)
+
+    def _databases(self) -> list[str]:
+        try:
+            return self.catalog.list_databases()
+        except WarehouseNotFoundError:
+            return []
 
     def has_table(self, database: str, table: str) -> bool:
         """Whether the warehouse has this table; does not list other tables."""

@@ -74,6 +74,16 @@ def _host(scheme: str, authority: str) -> dict[str, Any]:
     return out
 
 
+def has_directories(url: str) -> bool:
+    """Whether the store of `url` has directories: an object store cannot tell an empty one from a missing one."""
+    scheme = split_url(url)[0]
+    if scheme == "file":
+        return True
+    from paimon_spark.storage.fsspec_write import has_directories as protocol_has_directories
+
+    return protocol_has_directories("s3" if scheme in _S3 else scheme)
+
+
 def split_url(url: str) -> tuple[str, str, str]:
     """Scheme, authority and path; text without scheme is a local path. Raises InvalidInputError if empty."""
     if not url or not url.strip():

@@ -24,6 +24,7 @@ from paimon_spark.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
+    WarehouseNotFoundError,
 )
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
@@ -63,6 +64,13 @@ def definition(catalog: Catalog, name: str) -> dict[str, Any]:
 
 def shape(catalog: Catalog, name: str) -> list[tuple[int, str, Any]]:
     return [(f["id"], f["name"], f["type"]) for f in definition(catalog, name)["fields"]]
+
+
+def test_a_warehouse_that_does_not_exist_is_reported(catalog: Catalog) -> None:
+    for statement in ("SHOW DATABASES", "CREATE TABLE db.t (a INT)", "SELECT * FROM db.t", "SHOW TABLES IN db"):
+        refused(catalog, statement, WarehouseNotFoundError, "there is no warehouse at", "catalog.create_database")
+    run(catalog, "CREATE DATABASE IF NOT EXISTS db")
+    assert [row[0] for row in catalog.sql("SHOW DATABASES").collect()] == ["db"]
 
 
 def test_a_table_is_made_as_its_clauses_say(catalog: Catalog) -> None:
@@ -106,6 +114,8 @@ def test_what_no_table_can_be_is_refused_and_leaves_nothing(catalog: Catalog, tm
         ("(a INT) TBLPROPERTIES ('primary-key' = 'x')", InvalidInputError, "x"),
         ("(a INT) TBLPROPERTIES ('bucket' = 'many')", InvalidOptionError, "many"),
         ("(a INT) TBLPROPERTIES ('owner' = 'me')", InvalidOptionError, "owner"),
+        ("(a INT) TBLPROPERTIES ('primary-keys' = 'a')", InvalidOptionError, "did you mean 'primary-key'"),
+        ("(a INT) TBLPROPERTIES ('Merge-Engine' = 'first-row')", InvalidOptionError, "did you mean 'merge-engine'"),
         ("(a BINARY) TBLPROPERTIES ('blob-field' = 'a')", UnsupportedFeatureError, "blob-field"),
         (f"(a INT) LOCATION '{tmp_path / 'elsewhere'}'", UnsupportedFeatureError, "load_table("),
         ("(a INT) USING parquet", UnsupportedFeatureError, "USING paimon"),
@@ -118,6 +128,8 @@ def test_what_no_table_can_be_is_refused_and_leaves_nothing(catalog: Catalog, tm
         catalog, "CREATE TABLE db.t$branch_x (a INT)", UnsupportedFeatureError, "CALL sys.create_branch('db.t', 'x')"
     )
     refused(catalog, "CREATE TABLE nowhere.t (a INT)", DatabaseNotFoundError, "db")
+    refused(catalog, "CREATE TABLE nowhere.t AS SELECT 1 a", DatabaseNotFoundError, "CREATE DATABASE")
+    assert catalog.list_databases() == ["db"]
     refused(catalog, "CREATE TABLE paimon.dbb.t (a INT)", DatabaseNotFoundError, "did you mean", "db")
     refused(catalog, "REPLACE TABLE db.t (a INT)", TableNotFoundError, "CREATE OR REPLACE")
     assert list((tmp_path / "w" / "db.db").iterdir()) == []
@@ -263,6 +275,7 @@ def test_columns_and_properties_change_and_nothing_does_when_one_cannot(catalog:
         ("ALTER COLUMN c2 TYPE ARRAY<INT>", InvalidInputError, "c2"),
         ("SET TBLPROPERTIES ('write-buffer-size' = 'big')", InvalidOptionError, "big"),
         ("SET TBLPROPERTIES ('path' = '/x')", InvalidOptionError, "path"),
+        ("SET TBLPROPERTIES ('buckets' = '4')", InvalidOptionError, "did you mean 'bucket'"),
         ("REPLACE COLUMNS (a INT)", UnsupportedFeatureError, "ADD, DROP"),
         ("SET LOCATION '/x'", UnsupportedFeatureError, "stays in its place"),
         ("FROB", SqlSyntaxError, "FROB"),

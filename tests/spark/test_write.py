@@ -133,6 +133,12 @@ def test_a_branch_is_written_and_main_is_not(spark: SparkSession, tmp_path: Path
 
 
 def test_names_in_a_warehouse_are_written(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
+    with pytest.raises(PySparkException, match=r"has no database 'db'.*create_database\('db'\)"):
+        save(rows, "db.t", warehouse=str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(PySparkException, match=r"no warehouse is given; give the option warehouse"):
+        save(rows, "db.t")
+    paimon_spark.load_catalog(str(tmp_path)).create_database("db")
     save(rows, "db.t", warehouse=str(tmp_path))
     assert read(spark, tmp_path / "db.db" / "t") == expected(rows)
     assert paimon_spark.load_catalog(str(tmp_path)).list_tables("db") == ["t"]

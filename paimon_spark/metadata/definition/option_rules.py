@@ -14,12 +14,21 @@ from paimon_spark.format.data_files.registry import READABLE
 from paimon_spark.format.metadata_files.manifest_format import check_codec
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.merge_rules import check_merging
+from paimon_spark.metadata.features import IMMUTABLE_OPTIONS
 from paimon_spark.options.commit import BUCKET_APPEND_ORDERED, SNAPSHOT_ORDERING
 from paimon_spark.options.compaction import CLUSTERS, RECORD_TIME_FIELD
 from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, ChangelogProducer, MergeEngine
 from paimon_spark.options.data_files import FILE_FORMAT_PER_LEVEL, TARGET_FILE_ROWS
-from paimon_spark.options.descriptor import COLUMN_PREFIX, Option, boolean, did_you_mean, names, string
-from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
+from paimon_spark.options.descriptor import (
+    COLUMN_PREFIX,
+    Option,
+    boolean,
+    did_you_mean,
+    is_one_edit_away,
+    names,
+    string,
+)
+from paimon_spark.options.known import TABLE_OPTION_PREFIXES, TABLE_OPTIONS, is_storage_option
 from paimon_spark.options.lineage import OF_ONE_USE
 from paimon_spark.options.stream_read import READ_OVERWRITE
 from paimon_spark.options.table import TableOptions
@@ -59,6 +68,9 @@ _NOT_HERE: Final = (
 )  # fmt: skip
 """Options of columns and indexes that this package neither writes nor keeps up to date."""
 
+_DEFINITION: Final = (IMMUTABLE_OPTIONS - {"type"}) | {"sequence.field", "changelog-producer"}
+"""Options that say what a table is; one that is misspelt would make another table."""
+
 
 def check_options(schema: TableSchema, options: TableOptions) -> None:
     """Check options against each other, columns and keys. Raises InvalidOptionError, UnsupportedFeatureError."""
@@ -69,12 +81,29 @@ def check_options(schema: TableSchema, options: TableOptions) -> None:
 def warn_of_unknown(keys: Iterable[str], table: str) -> None:
     """Log options that Paimon does not know. Tables store them, as some engines have their own."""
     for key in sorted(keys):
-        if not is_table_option(key):
+        if key not in TABLE_OPTIONS and not key.startswith(TABLE_OPTION_PREFIXES):
             _LOG.warning("%s: %s is not a Paimon option%s; stored anyway", table, key, did_you_mean(key, TABLE_OPTIONS))
 
 
+def misspelt_definition(key: str) -> str | None:
+    """The option that defines a table and that `key` nearly is; None where `key` is known, or near to none."""
+    if key in TABLE_OPTIONS or is_storage_option(key):
+        return None
+    return next((known for known in sorted(_DEFINITION) if is_one_edit_away(key, known)), None)
+
+
 def check_storable(key: str) -> None:
-    """Refuse options that tables do not store. Raises InvalidOptionError."""
+    """Refuse options that tables do not store, or that misspell one that defines the table.
+
+    Raises InvalidOptionError.
+    """
+    wanted = misspelt_definition(key)
+    if wanted is not None:
+        raise InvalidOptionError(
+            f"unknown table option {key!r}; did you mean {wanted!r}? That option defines the table and would have no "
+            "effect under another name",
+            option=key,
+        )
     if key in _PLACES or is_storage_option(key):
         raise InvalidOptionError(
             f"option {key} says where a table lies or how it is reached, and is not stored in it; "

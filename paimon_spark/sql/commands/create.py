@@ -19,6 +19,7 @@ from paimon_spark.errors import (
 from paimon_spark.jobs.replace import replace_table, undo_replacement
 from paimon_spark.jobs.write_target import undo_creation
 from paimon_spark.metadata.definition.create import PARTITION, PRIMARY_KEY
+from paimon_spark.metadata.definition.option_rules import misspelt_definition
 from paimon_spark.options.descriptor import names
 from paimon_spark.options.lineage import JOB, NO_SOURCES, OF_ONE_USE
 from paimon_spark.options.location import database_url, table_defaults, table_url, without_table_defaults
@@ -167,7 +168,7 @@ def _like(session: Session, parts: Name) -> _Definition:
             feature="LIKE a system table",
         )
     schema = table.schema
-    options = {k: v for k, v in schema.options.items() if k not in _NOT_COPIED}
+    options = {k: v for k, v in schema.options.items() if k not in _NOT_COPIED and misspelt_definition(k) is None}
     return _Definition(schema.row_type, schema.primary_keys, schema.partition_keys, options, schema.comment)
 
 

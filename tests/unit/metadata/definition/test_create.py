@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import paimon_spark
 from paimon_spark.errors import (
     InvalidInputError,
     InvalidOptionError,
@@ -137,6 +140,49 @@ def test_a_store_that_cannot_pick_a_winner_is_refused(tmp_path: Path, monkeypatc
     with pytest.raises(UnsupportedFeatureError, match=r"set option commit\.allow-unsafe-create = true"):
         create_table(store, root, row_type("k INT"))
     create_table(store, root, row_type("k INT"), options={"commit.allow-unsafe-create": "true"})
+
+
+@pytest.mark.parametrize(
+    ("key", "wanted"),
+    [
+        ("primary-keys", "primary-key"),
+        ("primary_key", "primary-key"),
+        ("Primary-Key", "primary-key"),
+        ("primarykey", "primary-key"),
+        ("partitions", "partition"),
+        ("buckets", "bucket"),
+        ("bucket_key", "bucket-key"),
+        ("merge_engine", "merge-engine"),
+        ("merge-engin", "merge-engine"),
+        ("sequence-field", "sequence.field"),
+        ("sequence.fields", "sequence.field"),
+        ("changelog-produer", "changelog-producer"),
+        ("deletion-vector.enabled", "deletion-vectors.enabled"),
+        ("row-kind.field", "rowkind.field"),
+    ],
+)
+def test_a_misspelt_option_that_defines_the_table_is_refused(key: str, wanted: str, tmp_path: Path) -> None:
+    store, root = open_store(str(tmp_path / "t"))
+    message = re.escape(f"unknown table option {key!r}; did you mean {wanted!r}?")
+    with pytest.raises(InvalidOptionError, match=message):
+        create_table(store, root, row_type("k INT"), options={key: "k"})
+    assert not (tmp_path / "t").exists()
+    create_table(store, root, row_type("k INT"))
+    table = paimon_spark.load_table(str(tmp_path / "t"))
+    with pytest.raises(InvalidOptionError, match=message):
+        table.alter(set_options={key: "k"})
+
+
+def test_a_misspelt_option_that_another_engine_stored_is_read_and_removed(tmp_path: Path) -> None:
+    store, root = open_store(str(tmp_path / "t"))
+    create_table(store, root, row_type("k INT"), options={"tool.owner": "x"})
+    file = tmp_path / "t" / "schema" / "schema-0"
+    file.write_text(file.read_text().replace("tool.owner", "primary-keys"))
+    table = paimon_spark.load_table(str(tmp_path / "t"))
+    table.write(pa.table({"k": pa.array([1], pa.int32())}))
+    assert table.scan().to_arrow().num_rows == 1
+    assert table.alter(set_options={"tool.color": "red"}).schema.options == {"primary-keys": "x", "tool.color": "red"}
+    assert table.alter(unset_options=["primary-keys"]).schema.options == {"tool.color": "red"}
 
 
 def test_options_nobody_knows_are_kept_and_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
