@@ -60,6 +60,35 @@ def test_reads_work_without_a_jvm_in_the_client(server: ConnectServer) -> None:
     server.run(READS, golden_path("branches"))
 
 
+ERRORS = """
+def run(spark, path):
+    def shown(act):
+        try:
+            act()
+        except Exception as e:
+            return str(e)
+        raise AssertionError("no error")
+
+    def read():
+        spark.read.format("paimon").option("scan.mod", "x").load(path).collect()
+
+    def write():
+        spark.range(1).write.format("paimon").mode("append").option("merge-engin", "x").save(path)
+
+    for act, answer in ((read, "unknown read option 'scan.mod'"), (write, "unknown write option 'merge-engin'")):
+        text = shown(act)
+        assert answer in text[:300] and "Traceback" not in text, text
+    done = paimon_spark.configure_session(spark)
+    assert done["spark.sql.connect.serverStacktrace.enabled"] == "false", done
+    for act in (read, write):
+        assert len(shown(act)) < 450, shown(act)
+"""
+
+
+def test_errors_are_short(server: ConnectServer) -> None:
+    server.run(ERRORS, golden_path("branches"))
+
+
 WRITES = """
 def run(spark, home):
     from paimon_spark.jobs import compaction

@@ -338,7 +338,7 @@ BAD_STREAMS: dict[str, tuple[dict[str, str], str, str]] = {
         "",
         "read.stream.aligned = 'true' makes a micro-batch of whole snapshots",
     ),
-    "a range": ({"incremental-between": "1,2"}, "", "says what a batch reads, not where a stream begins"),
+    "a range": ({"incremental-between": "1,2"}, "", "cannot say where a stream begins"),
     "a version that does not exist": ({"scan.version": "nope"}, "", "has no version 'nope'"),
 }
 
