@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from paimon_spark.spark.source import PaimonDataSource, PaimonPyDataSource
 
 T = TypeVar("T")
 
+_LOG: Final = logging.getLogger(__name__)
 _NOT_FOUND: Final = "DATA_SOURCE_NOT_FOUND"
 _ERROR: Final = re.compile(
     r"paimon_spark\.errors\.(\w+): (.*?)(?=\n\s*(?:at |\n|JVM stacktrace|SQLSTATE)|\n?$)", re.DOTALL
@@ -103,17 +105,18 @@ def _is_missing_source(error: PySparkException) -> bool:
 
 @contextmanager
 def our_errors() -> Iterator[None]:
-    """Raise errors of this package that Spark shows as text as what they are."""
+    """Raise errors of this package that Spark shows as text as what they are, without Spark's."""
     try:
         yield
     except PySparkException as e:
         ours = unwrapped(e)
         if ours is None:
             raise
-        raise ours from e
+        _LOG.debug("error in a Python worker of Spark", exc_info=e)
+        raise ours from None
 
 
-def unwrapped(error: PySparkException) -> PaimonError | None:
+def unwrapped(error: BaseException) -> PaimonError | None:
     """The error of this package in the text of Spark's; None if it has none."""
     for name, message in reversed(_ERROR.findall(str(error))):
         kind = getattr(errors, name, None)
