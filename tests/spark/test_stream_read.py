@@ -36,7 +36,7 @@ def make(home: Path, keys: tuple[str, ...] = (), **options: str) -> Table:
     given = {k.replace("_", "-"): v for k, v in options.items()}
     if keys:
         given = {"bucket": "2", **given}
-    return catalog.create_table("db.t", "k BIGINT, v STRING", list(keys), options=given)
+    return catalog.create_table("db.t", "k BIGINT, v STRING", primary_keys=list(keys), options=given)
 
 
 def put(table: Table, *keys: int, v: str = "a") -> None:
@@ -265,7 +265,7 @@ def test_progress_keeps_what_was_not_read(spark: SparkSession, tmp_path: Path) -
     run(stream(spark, table, **options), tmp_path / "c1")
     (consumer,) = table.consumers()
     assert consumer.next_snapshot >= 3
-    table.reset_consumer("me", 4)
+    table.reset_consumer("me", next_snapshot=4)
     assert keys_of(run(stream(spark, table, **{"consumer-id": "me"}), tmp_path / "new")) == [[4]]
 
 
