@@ -113,7 +113,7 @@ def write(spark: SparkSession, folder: str, table: str, rows: list[tuple[int, st
 
 def show_impact(catalog: Catalog) -> None:
     """Print the tables that contain rows of snapshot 2 of the orders."""
-    for table in catalog.lineage.impact("shop.orders", 2).tables:
+    for table in catalog.lineage.impact("shop.orders", snapshot=2).tables:
         since = f"since snapshot {table.first}" if table.first else "not yet"
         print(f"  {table.node.ref.name}: {since}, by {' → '.join(table.path)}")
 

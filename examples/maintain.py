@@ -32,7 +32,7 @@ def maintain(warehouse: str) -> None:
     """Write, compact, tag, expire, clean."""
     catalog = paimon_spark.load_catalog(warehouse)
     catalog.create_database("shop")
-    visits = catalog.create_table("shop.visits", "id INT, page STRING", ["id"], options={"bucket": "1"})
+    visits = catalog.create_table("shop.visits", "id INT, page STRING", primary_keys=["id"], options={"bucket": "1"})
     for batch in range(6):
         visits.write(pa.table({"id": pa.array([batch, 100], pa.int32()), "page": [f"page {batch}", "home"]}))
     show(visits, "Six small commits")

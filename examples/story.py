@@ -74,7 +74,7 @@ def story(spark: SparkSession, folder: str) -> None:
 
     print("3. Find the wrong snapshot, and the tables that contain its rows")
     catalog.sql("SELECT snapshot_id, commit_kind FROM shop.sales$snapshots").show()
-    for touched in catalog.lineage.impact("shop.sales", 2).tables:
+    for touched in catalog.lineage.impact("shop.sales", snapshot=2).tables:
         since = f"since snapshot {touched.first}" if touched.first else "not yet"
         print(f"   {touched.node.ref.name}: {since}, by {' → '.join(touched.path)}")
 

@@ -55,7 +55,9 @@ def correct(spark: SparkSession, folder: str) -> None:
     catalog = paimon_spark.load_catalog(warehouse)
     catalog.create_database("shop")
     catalog.create_table("shop.events", EVENTS)
-    catalog.create_table("shop.amounts", "id INT, day STRING, euros DOUBLE", ["id"], options={"bucket": "2"})
+    catalog.create_table(
+        "shop.amounts", "id INT, day STRING, euros DOUBLE", primary_keys=["id"], options={"bucket": "2"}
+    )
     events, amounts = catalog.table("shop.events"), catalog.table("shop.amounts")
 
     feed(spark, folder, [(1, "mon", 1000), (2, "mon", 2000)])

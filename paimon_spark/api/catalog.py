@@ -57,15 +57,15 @@ class Catalog:
         """
         return self._files.list_databases()
 
-    def list_tables(self, database: str) -> list[str]:
+    def list_tables(self, db: str) -> list[str]:
         """Names of the tables of a database, sorted.
 
         Raises:
             DatabaseNotFoundError, WarehouseNotFoundError: there is no such database, or not even the warehouse.
         """
-        return self._files.list_tables(database)
+        return self._files.list_tables(db)
 
-    def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
+    def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
         """Create a database: a directory of the warehouse, which the first one creates too.
 
         Raises:
@@ -74,7 +74,7 @@ class Catalog:
         """
         self._files.create_database(name, ignore_if_exists)
 
-    def drop_database(self, name: str, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
+    def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
         """Remove a database, with all its tables when `cascade`.
 
         Raises:
@@ -88,6 +88,7 @@ class Catalog:
         self,
         name: str,
         schema: SchemaLike,
+        *,
         primary_keys: Sequence[str] = (),
         partition_keys: Sequence[str] = (),
         options: Mapping[str, OptionValue] | None = None,
@@ -123,7 +124,7 @@ class Catalog:
                 raise
         return self.table(name)
 
-    def drop_table(self, name: str, ignore_if_not_exists: bool = False) -> None:
+    def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
         """Remove the table `db.t` with its branches and files. Interrupted, it is finished by calling again.
 
         Raises:
@@ -132,7 +133,7 @@ class Catalog:
         """
         self._files.drop_table(name, ignore_if_not_exists)
 
-    def rename_table(self, old: str, new: str, ignore_if_not_exists: bool = False) -> None:
+    def rename_table(self, old: str, new: str, *, ignore_if_not_exists: bool = False) -> None:
         """Rename the table `db.t`, also into another database of the warehouse.
 
         Atomic where the file system renames directories; on object stores the files are copied.
@@ -159,6 +160,7 @@ class Catalog:
     def sql(
         self,
         statement: str,
+        *,
         args: Mapping[str, Any] | Sequence[Any] | None = None,
         session: SparkSession | None = None,
     ) -> DataFrame:
@@ -186,7 +188,7 @@ class Catalog:
         """
         return spark_sql().execute(self, statement, args, session)
 
-    def register_functions(self, session: SparkSession | None = None, prefix: str = "") -> list[str]:
+    def register_functions(self, session: SparkSession | None = None, *, prefix: str = "") -> list[str]:
         """Give plain `spark.sql` table functions on this warehouse; classic and Connect. Returns their names.
 
         `paimon_table('db.t', 'fix.v1')` is a table, branch (`db.t$branch_fix`) or system table (`db.t$tags`) at a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from paimon_spark.api.table_maintenance import TableMaintenance
 from paimon_spark.api.table_refs import TableRefs
@@ -97,6 +97,7 @@ class Table(TableRefs, TableMaintenance):
     def scan(
         self,
         columns: Sequence[str] | None = None,
+        *,
         where: str | None = None,
         version: str | int | None = None,
         **options: str | float | bool,
@@ -114,11 +115,13 @@ class Table(TableRefs, TableMaintenance):
         """
         return scan_of(self if version is None else at_version(self, version), columns, where, options)
 
-    def create_temp_view(self, name: str, session: SparkSession | None = None) -> None:
+    def create_temp_view(self, name: str, *, session: SparkSession | None = None) -> None:
         """Make the table, branch or version a temporary view, for plain `spark.sql`: as `Scan.create_temp_view`."""
-        self.scan().create_temp_view(name, session)
+        self.scan().create_temp_view(name, session=session)
 
-    def write(self, data: Any, mode: str = "append", **options: str | float | bool) -> WriteResult:
+    def write(
+        self, data: Any, *, mode: Literal["append", "overwrite"] = "append", **options: str | float | bool
+    ) -> WriteResult:
         """Write rows to the branch, all in one snapshot or none.
 
         A Spark DataFrame, classic or Connect, is first clustered by partition and bucket and then written as a job;

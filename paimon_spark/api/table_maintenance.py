@@ -204,7 +204,7 @@ class TableMaintenance(OpenedTable):
         handle = reopen_at_head(self)
         return ShownList(list_consumers(handle), f"Consumers of {handle.describe()}")
 
-    def reset_consumer(self, name: str, next_snapshot: int | None = None) -> Consumer | None:
+    def reset_consumer(self, name: str, *, next_snapshot: int | None = None) -> Consumer | None:
         """Set the next snapshot of a consumer of the branch, or remove it. Expiry keeps what it has yet to read.
 
         Args:
@@ -219,7 +219,7 @@ class TableMaintenance(OpenedTable):
 
         return reset_consumer(reopen_at_head(self), name, next_snapshot)
 
-    def clear_consumers(self, including: str = ".*", excluding: str | None = None) -> tuple[str, ...]:
+    def clear_consumers(self, including: str = ".*", *, excluding: str | None = None) -> tuple[str, ...]:
         """Remove consumers whose whole name matches `including` and not `excluding`; returns their names.
 
         Raises:

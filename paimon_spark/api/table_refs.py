@@ -203,11 +203,11 @@ class TableRefs(OpenedTable):
 
         return create_savepoint(at_head(self), compact=compact_fully)
 
-    def delete_savepoint(self, savepoint_id: int, *, dry_run: bool = False) -> Removed:
+    def delete_savepoint(self, id: int, *, dry_run: bool = False) -> Removed:
         """Delete a savepoint, and the files that nothing else of the table needs.
 
         Args:
-            savepoint_id: its id, which is that of its snapshot.
+            id: of the savepoint, which is that of its snapshot.
             dry_run: only return what would be deleted.
 
         Raises:
@@ -217,7 +217,7 @@ class TableRefs(OpenedTable):
         """
         from paimon_spark.versioning.savepoints import delete_savepoint
 
-        return delete_savepoint(at_head(self), savepoint_id, dry_run=dry_run)
+        return delete_savepoint(at_head(self), id, dry_run=dry_run)
 
     def rollback_to(self, version: str | int, *, dry_run: bool = False) -> RolledBack:
         """Roll the branch back to a version; later snapshots, tags and savepoints of the branch are deleted.
@@ -308,7 +308,7 @@ class TableRefs(OpenedTable):
 
         return delete_branch(at_head(self), name, dry_run=dry_run)
 
-    def append_branch(self, source: str, target: str = "main") -> Appended:
+    def append_branch(self, source: str, *, target: str = "main") -> Appended:
         """Add the files appended to branch `source` since it was created to `target`, as one snapshot.
 
         Append tables only, and both branches must have had only appends since they diverged.

@@ -126,9 +126,9 @@ def raised_in_spark(error: BaseException) -> BaseException:
     """The error of this package that an error of Spark wraps, else the error itself."""
     if not _is_of_spark(error):
         return error
-    from paimon_spark.sql.queries.errors import raised_in
+    from paimon_spark.spark.session import unwrapped
 
-    return raised_in(error) or error
+    return unwrapped(error) or error
 
 
 def _is_of_spark(error: BaseException) -> bool:

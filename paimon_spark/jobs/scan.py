@@ -207,7 +207,7 @@ class Scan:
         """
         return spark_jobs().dataframe(self, session)
 
-    def create_temp_view(self, name: str, session: SparkSession | None = None) -> None:
+    def create_temp_view(self, name: str, *, session: SparkSession | None = None) -> None:
         """Make the read a temporary view of a session, for plain `spark.sql`; one of that name is replaced.
 
         The view keeps the version, columns and conditions of this read. Its queries read in parallel; their own

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.jobs.opened_table import find_place, open_place
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.scan import canonical
-from paimon_spark.options.stream_read import StreamReadOptions, parse_rows_options, parse_stream_options
+from paimon_spark.options.scan import ScanOptions, canonical
+from paimon_spark.options.stream_read import (
+    STREAM_OPTIONS,
+    StreamReadOptions,
+    parse_rows_options,
+    parse_stream_options,
+)
 from paimon_spark.streaming.source import check_stream
 from paimon_spark.types import ROW_KIND_COLUMN, RowType
 
@@ -56,19 +61,37 @@ def open_columns(path: str, options: Mapping[str, str], columns: Sequence[str] |
     return OpenStream(StreamSource(handle, asked), handle, asked)
 
 
-def stream_row_type(path: str, options: Mapping[str, str]) -> RowType:
-    """The columns of such a stream, by the newest schema of the branch. Raises as `open_stream`."""
-    handle, asked = _opened(path, options)
+def stream_row_type(path: str, options: Mapping[str, str], *, checked: bool = True) -> RowType:
+    """The columns of such a stream, by the newest schema of the branch.
+
+    Raises as `open_stream`; unless `checked`, nothing that concerns its start, or the kind of stream.
+    """
+    handle, rows = _opened_table(path, options)
+    if checked:
+        check_stream(handle, parse_stream_options(options, handle.schema.options))
     return output_type(
         handle.schema,
-        asked.rows.columns,
+        rows.columns,
         table=handle.describe(),
         tracks_rows=handle.options.row_tracking,
-        row_kind=asked.rows.row_kind,
+        row_kind=rows.row_kind,
     )
 
 
+def asks_for_stream(options: Mapping[str, str]) -> bool:
+    """Whether an option is given that only streams have."""
+    given = canonical(options)
+    return any(known.is_set(given) for known in STREAM_OPTIONS)
+
+
 def _opened(path: str, options: Mapping[str, str]) -> tuple[TableHandle, StreamReadOptions]:
+    handle, _ = _opened_table(path, options)
+    asked = parse_stream_options(options, handle.schema.options)
+    check_stream(handle, asked)
+    return handle, asked
+
+
+def _opened_table(path: str, options: Mapping[str, str]) -> tuple[TableHandle, ScanOptions]:
     given = canonical(options)
     rows = parse_rows_options(given)
     place = find_place(
@@ -79,7 +102,4 @@ def _opened(path: str, options: Mapping[str, str]) -> tuple[TableHandle, StreamR
         advice="which is no stream; spark.read reads it, and spark.readStream reads",
         is_read=True,
     )
-    handle = open_place(place, rows.table_options)
-    asked = parse_stream_options(given, handle.schema.options)
-    check_stream(handle, asked)
-    return handle, asked
+    return open_place(place, rows.table_options), rows

@@ -142,7 +142,7 @@ def _show_replaced(a: Request, done: ReplaceResult) -> Answer:
 
 
 def _append(a: Request) -> Appended:
-    return a.table().append_branch(a["source_branch"], a["target_branch"])
+    return a.table().append_branch(a["source_branch"], target=a["target_branch"])
 
 
 def _show_appended(a: Request, done: Appended) -> Answer:

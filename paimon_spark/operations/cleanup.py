@@ -141,7 +141,7 @@ def _reset_consumer(a: Request) -> Any:
             raise NotFoundError(
                 f"{table.name} has no consumer {name!r}; its consumers are {', '.join(known) or 'none'}", consumer=name
             )
-    return None if a.dry_run else table.reset_consumer(name, following)
+    return None if a.dry_run else table.reset_consumer(name, next_snapshot=following)
 
 
 def _show_reset(a: Request, made: Any) -> Answer:
@@ -157,8 +157,10 @@ def _show_reset(a: Request, made: Any) -> Answer:
 def _clear_consumers(a: Request) -> tuple[str, ...]:
     from paimon_spark.maintenance.consumers import matching_consumers
 
-    table, chosen = a.table(), (a["includingConsumers"] or ".*", a["excludingConsumers"])
-    return tuple(matching_consumers(table.handle, *chosen)) if a.dry_run else table.clear_consumers(*chosen)
+    table, including, excluding = a.table(), a["includingConsumers"] or ".*", a["excludingConsumers"]
+    if a.dry_run:
+        return tuple(matching_consumers(table.handle, including, excluding))
+    return table.clear_consumers(including, excluding=excluding)
 
 
 def _show_cleared(a: Request, found: tuple[str, ...]) -> Answer:

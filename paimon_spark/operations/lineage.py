@@ -145,7 +145,7 @@ OPERATIONS = (
     ),
     _lineage(
         "list everything that holds rows which a snapshot added",
-        lambda a: a.catalog().lineage.impact(a["table"], a["snapshot"]),
+        lambda a: a.catalog().lineage.impact(a["table"], snapshot=a["snapshot"]),
         positional("table", "table: db.t or db.t$branch_fix"),
         positional("snapshot", "snapshot id, tag or any version of the table", "of", "--snapshot", metavar="SNAPSHOT"),
         verb="impact",

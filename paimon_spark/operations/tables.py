@@ -106,10 +106,10 @@ def _create(a: Request) -> Table:
     return a.catalog().create_table(
         a.table_text,
         a["columns"],
-        a["primary_key"] or (),
-        a["partition_by"] or (),
-        {k: v for k, v in a["option"] if not is_storage_option(k)},
-        a["comment"],
+        primary_keys=a["primary_key"] or (),
+        partition_keys=a["partition_by"] or (),
+        options={k: v for k, v in a["option"] if not is_storage_option(k)},
+        comment=a["comment"],
         ignore_if_exists=a["if_not_exists"],
     )
 

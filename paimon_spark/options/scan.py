@@ -17,6 +17,7 @@ from paimon_spark.options.descriptor import (
     Option,
     at_least_one,
     boolean,
+    did_you_mean,
     enum_of,
     integer,
     spelt,
@@ -287,10 +288,10 @@ def _check_mode(given: Mapping[str, str], version: tuple[str, str] | None, incre
         return
     if mode not in _MODES_BY_KEY:
         raise UnsupportedFeatureError(
-            f"scan.mode = {mode!r} is not available in batch reads; name a version instead ("
-            + ", ".join(VERSION_KEYS) + ")",
+            f"scan.mode = {mode!r} is not available in batch reads"
+            + (did_you_mean(mode, _MODES_BY_KEY) or f"; name a version instead ({', '.join(VERSION_KEYS)})"),
             feature="scan.mode",
-        )  # fmt: skip
+        )
     needed = _MODES_BY_KEY[mode]
     if asked not in needed:
         raise InvalidOptionError(

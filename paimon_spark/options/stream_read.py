@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import (
@@ -122,6 +122,12 @@ READ_MODE = Option(
     "streaming-read-mode", string, "file", "For tables with a log system, which Paimon no longer supports."
 )
 
+STREAM_OPTIONS: Final[tuple[Option[Any], ...]] = (
+    *LIMITS, *ALIGNMENT, CONSUMER, IGNORE_PROGRESS, CONSUMER_MODE, BOUNDED_WATERMARK, DELAY, READ_OVERWRITE,
+    READ_APPEND_OVERWRITE,
+)  # fmt: skip
+"""Options that only streams have."""
+
 TIME_KEYS: Final = ("scan.timestamp", "scan.timestamp-millis", "timestampAsOf")
 SNAPSHOT_KEYS: Final = (
     "scan.snapshot-id", "scan.tag-name", "scan.tag-id", "scan.savepoint-id", "scan.version", VERSION_AS_OF,
@@ -200,6 +206,13 @@ class StreamReadOptions:
         if self.start is None or self.start[0] not in (FILE_TIME_KEY, CREATION_TIME_KEY):
             return None
         return int(self.start[1])
+
+
+def check_stream_values(options: Mapping[str, str]) -> None:
+    """Check the values of given options that only streams have. Raises InvalidOptionError: one is of the wrong type."""
+    given = canonical(options)
+    for known in STREAM_OPTIONS:
+        known.get(given)
 
 
 def parse_rows_options(options: Mapping[str, str]) -> ScanOptions:
@@ -287,8 +300,7 @@ def _mode_named(text: str) -> StartMode | None:
         return StartMode.LATEST_FULL
     if name in _BATCH_MODES:
         raise UnsupportedFeatureError(
-            f"scan.mode = {text!r} is not available in streams, which read changes as they come; give one of {_MODES}, "
-            "or read a batch",
+            f"scan.mode = {text!r} is not available in streams; give one of {_MODES}",
             feature=f"scan.mode = {name}",
         )
     try:
@@ -327,8 +339,7 @@ def _refuse_batch_start(asked: InForce, key: str | None) -> None:
     if key is not None and key not in _MODE_OF:
         instead = "scan.timestamp-millis, scan.snapshot-id" if key == WATERMARK_KEY else f"scan.mode ({_MODES})"
         raise UnsupportedFeatureError(
-            f"{asked.show(key)} says what a batch reads, not where a stream begins; give {instead} with the read, "
-            "or read a batch",
+            f"{asked.show(key)} cannot say where a stream begins; give {instead} with the read",
             feature=key,
         )
 
@@ -361,7 +372,7 @@ def _refuse_other_streams(asked: InForce, given: Mapping[str, str]) -> None:
     ranges = [key for key in given if key.startswith("incremental-") and key not in _START_KEYS]
     if ranges:
         raise UnsupportedFeatureError(
-            f"{asked.show(ranges[0])} goes with a batch read between two versions, not with a stream; leave it out",
+            f"{asked.show(ranges[0])} is not available in streams; leave it out",
             feature=ranges[0],
         )
 

@@ -12,6 +12,7 @@ dataframe.py       Scan → DataFrame
 dataframe_write.py Table.write of a DataFrame, distributed by bucket
 row_level.py       DELETE and UPDATE; merge.py: MERGE
 compaction.py      tasks of a compaction as a Spark job
+worker_errors.py   errors in Spark's Python workers, shown as one line
 session.py         sessions: found, configured, with the sources registered
 jobs.py            the port by which the library reaches all this
 """

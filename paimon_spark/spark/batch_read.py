@@ -15,6 +15,7 @@ from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.spark.schema import arrow_schema, check_readable_as
 from paimon_spark.spark.task_read import TIMESTAMP_DIGITS, SplitsPartition, SystemTaskReader, TaskReader, lineage_note
+from paimon_spark.spark.worker_errors import errors_in_one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +46,7 @@ def batch_reader(scan: Scan, declared: StructType) -> BatchReader:
     return reader
 
 
+@errors_in_one_line
 class BatchReader(DataSourceReader):
     """Plans beside the driver; what goes to executors is a `TaskReader`."""
 
@@ -82,6 +84,7 @@ class BatchReader(DataSourceReader):
         return type(reader), tuple(getattr(reader, f.name) for f in fields(reader))
 
 
+@errors_in_one_line
 class SystemReader(BatchReader):
     """Plans the read of a system table; what goes to executors is a `SystemTaskReader`."""
 

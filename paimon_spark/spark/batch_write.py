@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from paimon_spark.errors import CommitError
 from paimon_spark.options.lineage import JOB
 from paimon_spark.spark.task_read import QUERY_ID, task_identity
+from paimon_spark.spark.worker_errors import errors_in_one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +38,7 @@ class TaskMessage(WriterCommitMessage):
     run: TaskIdentity | None = None
 
 
+@errors_in_one_line
 class BatchWriter(DataSourceArrowWriter):
     """A write of one DataFrame. Spark pickles it for every task and again for the end of the job.
 

@@ -22,6 +22,7 @@ from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.jobs.row_level import KEEPS
 from paimon_spark.spark.batch_write import check_complete, run_of, sweep_until_quiet, whose_task
+from paimon_spark.spark.worker_errors import errors_in_one_line
 
 if TYPE_CHECKING:
     from paimon_spark.engine.row_level.job import SplitOutcome
@@ -39,6 +40,7 @@ class RowLevelMessage(WriterCommitMessage):
     run: TaskIdentity | None = None
 
 
+@errors_in_one_line
 class RowLevelWriter(DataSourceArrowWriter):
     """The write of one DELETE, UPDATE or MERGE."""
 

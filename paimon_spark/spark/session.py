@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from paimon_spark.spark.source import PaimonDataSource, PaimonPyDataSource
 
 T = TypeVar("T")
 
+_LOG: Final = logging.getLogger(__name__)
 _NOT_FOUND: Final = "DATA_SOURCE_NOT_FOUND"
 _ERROR: Final = re.compile(
     r"paimon_spark\.errors\.(\w+): (.*?)(?=\n\s*(?:at |\n|JVM stacktrace|SQLSTATE)|\n?$)", re.DOTALL
@@ -25,16 +27,23 @@ SETTINGS: Final = {
     # of a write. Batches keep to 10,000 rows (spark.sql.execution.arrow.maxRecordsPerBatch).
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
 }
+CONNECT_SETTINGS: Final = {
+    # A classic session leaves the stack trace of the JVM out of the text of an error by default.
+    "spark.sql.connect.serverStacktrace.enabled": "false",
+}
 
 
 def configure_session(spark: SparkSession) -> dict[str, str]:
-    """Set what makes `format("paimon")` fastest in `spark`, classic or Connect; return what was set, by key.
+    """Set what makes `format("paimon")` fastest and its errors short in `spark`, classic or Connect.
 
-    No answer changes by it. One thing is set:
+    No answer changes by it. Returns what was set, by key:
 
     - `spark.sql.execution.arrow.maxBytesPerBatch = 2147483647`: writes take about half the time. Spark then bounds
       the batches it hands to Python by rows alone (10,000), so leave it at Spark's default, or lower
       `spark.sql.execution.arrow.maxRecordsPerBatch`, when single rows are very large (100 KB and more).
+    - `spark.sql.connect.serverStacktrace.enabled = false`, in Spark Connect only: the text of an error ends with its
+      message, as in a classic session, instead of some hundred lines of the server's stack trace. `getStackTrace()` of
+      the error still has them.
 
     Filters of queries are not among it: with `spark.sql.python.filterPushdown.enabled` Spark gives a DataFrame that is
     used twice the rows of its first filter, so this source takes no filters from Spark. To skip partitions, buckets and
@@ -44,9 +53,10 @@ def configure_session(spark: SparkSession) -> dict[str, str]:
     `df.write` and `df.writeStream` find no data source in Python (DATA_SOURCE_NOT_FOUND) without it.
     """
     find_sources_here(spark)
-    for key, value in SETTINGS.items():
+    settings = SETTINGS if _is_classic(spark) else {**SETTINGS, **CONNECT_SETTINGS}
+    for key, value in settings.items():
         spark.conf.set(key, value)
-    return dict(SETTINGS)
+    return dict(settings)
 
 
 def register(spark: SparkSession) -> None:
@@ -64,8 +74,12 @@ def find_sources_here(spark: SparkSession) -> None:
     A classic session looks up the source of a write, though not of a read, in the active session of the thread, and
     only the thread that created the session has one.
     """
-    if isinstance(spark, SparkSession):  # classic; making a DataFrame is the public way to make its session active
+    if _is_classic(spark):  # making a DataFrame is the public way to make its session active
         spark.createDataFrame([], "x INT")
+
+
+def _is_classic(spark: SparkSession) -> bool:
+    return isinstance(spark, SparkSession)
 
 
 def session_or_new(session: SparkSession | None = None) -> SparkSession:
@@ -91,17 +105,18 @@ def _is_missing_source(error: PySparkException) -> bool:
 
 @contextmanager
 def our_errors() -> Iterator[None]:
-    """Raise errors of this package that Spark shows as text as what they are."""
+    """Raise errors of this package that Spark shows as text as what they are, without Spark's."""
     try:
         yield
     except PySparkException as e:
         ours = unwrapped(e)
         if ours is None:
             raise
-        raise ours from e
+        _LOG.debug("error in a Python worker of Spark", exc_info=e)
+        raise ours from None
 
 
-def unwrapped(error: PySparkException) -> PaimonError | None:
+def unwrapped(error: BaseException) -> PaimonError | None:
     """The error of this package in the text of Spark's; None if it has none."""
     for name, message in reversed(_ERROR.findall(str(error))):
         kind = getattr(errors, name, None)

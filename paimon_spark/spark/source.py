@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 
+from paimon_spark.spark.worker_errors import errors_in_one_line
+
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
         DataSourceReader,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from paimon_spark.spark.stream_read import PaimonStreamReader
 
 
+@errors_in_one_line
 class PaimonDataSource(DataSource):
     """`spark.read.format("paimon")`.
 
@@ -43,12 +46,14 @@ class PaimonDataSource(DataSource):
     def schema(self) -> StructType:
         """The columns of the read, batch or stream: Spark does not say which it will be. Driver.
 
-        Errors of options that only streams have, or of the version that a stream began with, are left to `reader` and
-        `streamReader`, which know which it is.
+        What only a batch or only a stream refuses is left to `reader` and `streamReader`, which know which it is: they
+        say it in their own words.
         """
         from paimon_spark.errors import PaimonError
+        from paimon_spark.options.stream_read import check_stream_values
         from paimon_spark.spark.schema import spark_schema
 
+        check_stream_values(self.options)
         try:
             return spark_schema(self._scan().row_type)
         except PaimonError as error:
@@ -103,21 +108,22 @@ class PaimonDataSource(DataSource):
         return self._opened
 
     def _stream_schema(self, batch_error: PaimonError) -> StructType:
-        """The columns if this is a stream, as a batch read failed. Raises the errors of both."""
+        """The columns if this is a stream, as a batch read failed. Raises what both kinds of read refuse."""
         from paimon_spark.errors import InvalidOptionError, PaimonError
         from paimon_spark.jobs.opened_table import split_path
-        from paimon_spark.jobs.stream_read import stream_row_type
+        from paimon_spark.jobs.stream_read import asks_for_stream, stream_row_type
         from paimon_spark.spark.schema import spark_schema
 
+        path, options = split_path(self.options)
         try:
-            return spark_schema(stream_row_type(*split_path(self.options)))
+            return spark_schema(stream_row_type(path, options))
         except PaimonError as stream_error:
             is_none = isinstance(stream_error, InvalidOptionError) and "path" in stream_error.context  # a system table
             if is_none or stream_error.message == batch_error.message:
                 raise batch_error from None
-            raise type(batch_error)(
-                f"{batch_error.message}; and as a stream: {stream_error.message}", **batch_error.context
-            ) from None
+            if asks_for_stream(options):
+                raise stream_error from None
+        return spark_schema(stream_row_type(path, options, checked=False))
 
 
 class PaimonPyDataSource(PaimonDataSource):

@@ -22,9 +22,11 @@ from pyspark.sql.streaming.datasource import (
 
 from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
 from paimon_spark.spark.stream_read import PaimonStreamReader, reached
+from paimon_spark.spark.worker_errors import errors_in_one_line
 from paimon_spark.streaming.offset import decode, encode
 
 
+@errors_in_one_line
 class LimitedStreamReader(PaimonStreamReader, SupportsTriggerAvailableNow):
     """A reader whose batches end where Spark's limits say."""
 

@@ -28,6 +28,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.spark.schema import arrow_schema, check_readable_as
 from paimon_spark.spark.task_read import TIMESTAMP_DIGITS, StreamPartition, StreamTaskReader, lineage_note
+from paimon_spark.spark.worker_errors import errors_in_one_line
 from paimon_spark.streaming.offset import START, StreamOffset, decode, encode
 from paimon_spark.types import ROW_KIND_COLUMN
 
@@ -48,6 +49,7 @@ _MADE_BEFORE: Final = (
 )
 
 
+@errors_in_one_line
 class PaimonStreamReader(DataSourceStreamReader):
     """The driver's part of a stream, for every version of PySpark."""
 
@@ -139,6 +141,7 @@ class PaimonStreamReader(DataSourceStreamReader):
         """Refuse options that this PySpark does not support."""
 
 
+@errors_in_one_line
 class UnlimitedStreamReader(PaimonStreamReader):
     """The reader for PySpark 4.1, which asks only for the newest offset, without a start or limits.
 

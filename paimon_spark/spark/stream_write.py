@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from paimon_spark.errors import StreamError
 from paimon_spark.spark.batch_write import check_complete, sweep_until_quiet
 from paimon_spark.spark.task_read import BATCH_ID, QUERY_ID, freeze_gc_once
+from paimon_spark.spark.worker_errors import errors_in_one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +40,7 @@ class StreamMessage(WriterCommitMessage):
     rows: StreamRows
 
 
+@errors_in_one_line
 class PaimonStreamWriter(DataSourceStreamArrowWriter):
     """The sink of a streaming query, for one micro-batch; without `task` for its end only."""
 

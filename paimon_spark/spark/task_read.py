@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import InputPartition
 
+from paimon_spark.spark.worker_errors import errors_in_one_line
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -49,6 +51,7 @@ class SplitsPartition(InputPartition):
         return f"SplitsPartition({len(self.splits)} splits, {files} files)"
 
 
+@errors_in_one_line
 @dataclass(frozen=True)
 class TaskReader:
     """Reads partitions on executors. Picklable; reads no metadata files.
@@ -81,6 +84,7 @@ class TaskReader:
             yield from fit(batches, self.names, self.target, self.table_name)
 
 
+@errors_in_one_line
 @dataclass(frozen=True)
 class SystemTaskReader:
     """Reads a system table on executors. Picklable. Attributes as of `TaskReader`; `reading` is shared by all tasks."""
@@ -113,6 +117,7 @@ class StreamPartition(SplitsPartition):
         self.shared = shared
 
 
+@errors_in_one_line
 @dataclass(frozen=True)
 class StreamTaskReader:
     """Reads the partitions of every micro-batch of a query on executors. Picklable. `target` as of `TaskReader`."""

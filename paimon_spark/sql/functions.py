@@ -24,6 +24,7 @@ from paimon_spark.metadata.partition_path import value_text
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.spark.schema import arrow_schema, spark_schema
 from paimon_spark.spark.session import session_or_new
+from paimon_spark.spark.worker_errors import errors_in_one_line
 from paimon_spark.sql.literals import evaluate, parse_literal, split_arguments
 from paimon_spark.sql.names import CallContext
 
@@ -197,6 +198,7 @@ def _changes(name: str) -> OpenScan:
 def _handler(context: CallContext, name: str, parameters: tuple[str, ...], open_scan: OpenScan) -> type:
     """The class that Spark calls. A local class, so that it is pickled by value with the catalog's options."""
 
+    @errors_in_one_line
     class Handler:
         def __init__(self, opened: Opened) -> None:
             self._scan: Scan = opened.scan
@@ -214,7 +216,7 @@ def _handler(context: CallContext, name: str, parameters: tuple[str, ...], open_
 
         def eval(self, *_: object, **named: object) -> Iterator[Any]:
             """The rows. One task."""
-            return rows_of(self._scan, spark_schema(self._scan.row_type))
+            yield from rows_of(self._scan, spark_schema(self._scan.row_type))
 
     return Handler
 

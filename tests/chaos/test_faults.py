@@ -140,15 +140,15 @@ WRITES: dict[str, Write] = {
         {"bucket": "1", "changelog-producer": "full-compaction"},
     ),
     "compact-append": Write(lambda t: t.compact(full=True), as_rows(BEFORE)),
-    "overwrite": Write(lambda t: t.write(rows(*NEW), "overwrite", partitionOverwriteMode="static"), as_rows(NEW)),
+    "overwrite": Write(lambda t: t.write(rows(*NEW), mode="overwrite", partitionOverwriteMode="static"), as_rows(NEW)),
     "overwrite-keys": Write(
-        lambda t: t.write(rows(*NEW), "overwrite", partitionOverwriteMode="static"),
+        lambda t: t.write(rows(*NEW), mode="overwrite", partitionOverwriteMode="static"),
         as_rows(NEW),
         KEYED,
         {"bucket": "2"},
     ),
     "overwrite-present-partitions": Write(
-        lambda t: t.write(rows(*NEW), "overwrite", partitionOverwriteMode="dynamic"), as_rows(REPLACED_PARTITIONS)
+        lambda t: t.write(rows(*NEW), mode="overwrite", partitionOverwriteMode="dynamic"), as_rows(REPLACED_PARTITIONS)
     ),
     "delete-rewriting": Write(lambda t: delete(t, "k = 2 OR k = 4"), KEPT),
     "delete-by-vectors": Write(

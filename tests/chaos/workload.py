@@ -223,7 +223,7 @@ def _write(scenario: Scenario, branch: str, commit: Commit) -> None:
     if commit.replaced is None:
         table.write(rows, **options)
     else:
-        table.write(rows, "overwrite", **options, **{"overwrite.partition": f"p={commit.replaced}"})
+        table.write(rows, mode="overwrite", **options, **{"overwrite.partition": f"p={commit.replaced}"})
 
 
 def _writer(scenario: Scenario, number: int) -> None:

@@ -72,7 +72,9 @@ def _days(stage: Stage) -> None:
     """`shop.orders` with a partition for each day."""
     catalog = stage.catalog
     catalog.create_database("shop")
-    table = catalog.create_table("shop.orders", ORDERS, ["id", "dt"], ["dt"], options={"bucket": "1"})
+    table = catalog.create_table(
+        "shop.orders", ORDERS, primary_keys=["id", "dt"], partition_keys=["dt"], options={"bucket": "1"}
+    )
     for day in range(1, 5):
         add(table, (day, f"2024-01-0{day}", 10.0 * day))
     stage.names.update(catalog=catalog, table=table)

@@ -79,7 +79,7 @@ def _change_versions(call: dict[str, Any], table: Table) -> None:
         case "fastForward":
             table.fast_forward(name)
         case "mergeBranch":
-            table.append_branch(name, call.get("to", "main"))
+            table.append_branch(name, target=call.get("to", "main"))
         case "rollback":
             table.rollback_to(f"tag-name.{call['tag']}" if call.get("tag") else f"snapshot.{call['snapshot']}")
         case "expireSnapshots":
@@ -90,7 +90,7 @@ def _change_versions(call: dict[str, Any], table: Table) -> None:
         case "removeOrphans":
             table.remove_orphan_files(older_than=datetime.now(timezone.utc))
         case "consumer":
-            table.reset_consumer(name, call["next"])
+            table.reset_consumer(name, next_snapshot=call["next"])
 
 
 def _duration(text: str) -> timedelta:

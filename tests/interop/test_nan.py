@@ -65,7 +65,11 @@ def ours(kind: str, type_: str, root: Path) -> Table:
     catalog.create_database("db")
     schema = pa.schema([("id", pa.int32()), ("x", pa.float32() if type_ == "FLOAT" else pa.float64())])
     table = catalog.create_table(
-        "db.ours", schema, given.get("pk", ()), given.get("partition", ()), given.get("tableOptions")
+        "db.ours",
+        schema,
+        primary_keys=given.get("pk", ()),
+        partition_keys=given.get("partition", ()),
+        options=given.get("tableOptions"),
     )
     for part in rows(kind):
         columns = zip(*part, strict=True)
@@ -117,9 +121,9 @@ def test_we_find_what_pypaimon_wrote_and_it_reads_what_we_wrote(kind: str, py: P
     theirs = catalog.create_table(
         "db.theirs",
         pa.schema([("id", pa.int32()), ("x", pa.float64())]),
-        definition.primary_keys,
-        (),
-        definition.options,
+        primary_keys=definition.primary_keys,
+        partition_keys=(),
+        options=definition.options,
     )
     for part in rows(kind):
         numbers = [[i, v if v is None else float(v)] for i, v in part]

@@ -60,6 +60,35 @@ def test_reads_work_without_a_jvm_in_the_client(server: ConnectServer) -> None:
     server.run(READS, golden_path("branches"))
 
 
+ERRORS = """
+def run(spark, path):
+    def shown(act):
+        try:
+            act()
+        except Exception as e:
+            return str(e)
+        raise AssertionError("no error")
+
+    def read():
+        spark.read.format("paimon").option("scan.mod", "x").load(path).collect()
+
+    def write():
+        spark.range(1).write.format("paimon").mode("append").option("merge-engin", "x").save(path)
+
+    for act, answer in ((read, "unknown read option 'scan.mod'"), (write, "unknown write option 'merge-engin'")):
+        text = shown(act)
+        assert answer in text[:300] and "Traceback" not in text, text
+    done = paimon_spark.configure_session(spark)
+    assert done["spark.sql.connect.serverStacktrace.enabled"] == "false", done
+    for act in (read, write):
+        assert len(shown(act)) < 450, shown(act)
+"""
+
+
+def test_errors_are_short(server: ConnectServer) -> None:
+    server.run(ERRORS, golden_path("branches"))
+
+
 WRITES = """
 def run(spark, home):
     from paimon_spark.jobs import compaction
@@ -176,7 +205,7 @@ def run(spark, home):
     catalog = paimon_spark.load_catalog(home + "/warehouse")
 
     def rows(statement, args=None):
-        return [tuple(row) for row in catalog.sql(statement, args, spark).collect()]
+        return [tuple(row) for row in catalog.sql(statement, args=args, session=spark).collect()]
 
     catalog.create_database("db")
     table = catalog.create_table("db.t", "a INT, b STRING")
@@ -213,7 +242,7 @@ def run(spark, home):
         table = catalog.create_table(f"default.{name}", "id INT, v INT", primary_keys=keys, options=options)
 
         def sql(text, args=None):
-            assert catalog.sql(text.format(t=name), args, spark).columns == []
+            assert catalog.sql(text.format(t=name), args=args, session=spark).columns == []
 
         sql("INSERT INTO {t} VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
         sql("INSERT INTO {t} (id) SELECT id + 4 FROM {t} WHERE id = 4")
@@ -228,10 +257,10 @@ def run(spark, home):
         assert found == [(2, 12), (4, -1), (5, 0)], found
         sql("INSERT OVERWRITE {t} SELECT id, v FROM {t} WHERE id = 5")
         assert table.scan().to_arrow().to_pylist() == [{"id": 5, "v": 0}]
-        tagged = catalog.sql(f"CALL sys.create_tag('{name}', tag => :tag)", {"tag": "it's"}, spark)
+        tagged = catalog.sql(f"CALL sys.create_tag('{name}', tag => :tag)", args={"tag": "it's"}, session=spark)
         assert (tagged.dtypes, tagged.collect()) == ([("result", "boolean")], [(True,)])
         sql("TRUNCATE TABLE {t}")
-        assert catalog.sql(f"SELECT id FROM {name} VERSION AS OF 'it''s'", None, spark).collect() == [(5,)]
+        assert catalog.sql(f"SELECT id FROM {name} VERSION AS OF 'it''s'", session=spark).collect() == [(5,)]
         assert table.scan().to_arrow().num_rows == 0
         try:
             sql("INSERT INTO {t} VALUES (1, 3000000000)")

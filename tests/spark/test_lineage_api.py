@@ -80,7 +80,7 @@ def test_answers_are_spark_tables_and_showing_them_runs_no_job(spark: SparkSessi
     found = catalog.lineage.upstream("db.b", snapshot=1)
     rows = found.to_spark(spark).where("kind = 'table'").collect()
     assert [(r.name, r.snapshot, list(r.path)) for r in rows] == [("db.a", 1, ["db.b", "copy", "db.a"])]
-    impact = catalog.lineage.impact("db.a", 1).to_spark(spark)
+    impact = catalog.lineage.impact("db.a", snapshot=1).to_spark(spark)
     assert [(r.name, list(r.snapshots)) for r in impact.where("depth = 1").collect()] == [("db.b", [1])]
     assert catalog.lineage.jobs().to_spark().count() == 2
     assert catalog.lineage.status().to_spark(spark).collect()[0].data is True

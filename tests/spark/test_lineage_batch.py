@@ -219,7 +219,7 @@ def test_where_tables_alone_are_recorded_snapshots_are_not(spark: SparkSession, 
 
 def test_statements_of_one_application_are_jobs_of_their_own(spark: SparkSession, catalog: Catalog) -> None:
     def run(statement: str, args: dict[str, object] | None = None, of: Catalog = catalog) -> None:
-        of.sql(statement, args, spark)
+        of.sql(statement, args=args, session=spark)
 
     run("INSERT INTO db.a VALUES (7, 'c')")
     for day in ("a", "b"):
@@ -229,7 +229,7 @@ def test_statements_of_one_application_are_jobs_of_their_own(spark: SparkSession
     run("CREATE OR REPLACE TABLE db.c AS SELECT id FROM db.a WHERE id > 1")
     run("CREATE TABLE db.e AS SELECT 1 AS id")
     lineage = catalog.lineage
-    assert [t.node.name for t in lineage.impact("db.a", 3).tables] == ["db.c", "db.x"]
+    assert [t.node.name for t in lineage.impact("db.a", snapshot=3).tables] == ["db.c", "db.x"]
     assert [t.node.name for t in lineage.downstream("db.b").tables] == ["db.c"]
     assert [t.node.name for t in lineage.upstream("db.c").tables] == ["db.a", "db.b"]
     assert came_from(catalog.table("db.c")) == {"db.a": 3}
@@ -256,9 +256,9 @@ def test_statements_of_one_application_are_jobs_of_their_own(spark: SparkSession
 def test_a_statement_that_reads_a_temporary_view_says_that_not_all_its_sources_are_known(
     spark: SparkSession, catalog: Catalog
 ) -> None:
-    catalog.sql("CREATE OR REPLACE TEMPORARY VIEW seen AS SELECT * FROM db.a", None, spark)
+    catalog.sql("CREATE OR REPLACE TEMPORARY VIEW seen AS SELECT * FROM db.a", session=spark)
     try:
-        catalog.sql("INSERT INTO db.x SELECT s.* FROM seen s JOIN db.b ON s.id = b.id", None, spark)
+        catalog.sql("INSERT INTO db.x SELECT s.* FROM seen s JOIN db.b ON s.id = b.id", session=spark)
     finally:
         spark.catalog.dropTempView("seen")
     assert came_from(catalog.table("db.x")) == {"db.b": 1} and not said(catalog.table("db.x")).knows_sources

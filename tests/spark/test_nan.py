@@ -39,7 +39,7 @@ def catalog(tmp_path: Path) -> Catalog:
 def numbers(catalog: Catalog, name: str, keys: tuple[str, ...] = (), **options: str) -> Table:
     ids = pa.array(range(len(VALUES)), pa.int32())
     data = pa.table({"id": ids, "x": VALUES})
-    table = catalog.create_table(f"db.{name}", data.schema, keys, options=options)
+    table = catalog.create_table(f"db.{name}", data.schema, primary_keys=keys, options=options)
     table.write(data)
     return table
 

@@ -168,7 +168,7 @@ def test_what_files_alone_do_not_say_is_read_in_python(spark: SparkSession, cata
     for name, given in options.items():
         catalog.create_table(f"db.{name}", ids.schema, options=given).write(ids)
     catalog.table("db.vectors").delete("id = 2")
-    catalog.create_table("db.keys", ids.schema, ["id"], options={"bucket": "1"}).write(ids)
+    catalog.create_table("db.keys", ids.schema, primary_keys=["id"], options={"bucket": "1"}).write(ids)
     catalog.create_table("db.empty", ids.schema)
     assert {n: native(n) for n in (*options, "keys", "empty")} == {
         "plain": True, "orc": False, "vectors": False, "filled": False, "keys": False, "empty": False,

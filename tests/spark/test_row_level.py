@@ -200,13 +200,13 @@ def test_a_change_reaches_no_row_of_a_fallback_branch_and_reveals_none(
     catalog.create_database("db")
     options = {**BESIDE_FALLBACK[kind]}
     keys = [k for k in options.pop("primary-key", "").split(",") if k]
-    table = catalog.create_table("db.t", "id INT, dt STRING", keys, ["dt"], options)
+    table = catalog.create_table("db.t", "id INT, dt STRING", primary_keys=keys, partition_keys=["dt"], options=options)
     table.create_branch("b")
     table.alter(set_options={"scan.fallback-branch": "b"})
     table = catalog.table("db.t")
 
     def sql(text: str) -> Any:
-        return catalog.sql(text, None, spark)
+        return catalog.sql(text, session=spark)
 
     sql("INSERT INTO db.`t$branch_b` VALUES (10, 'x'), (20, 'y'), (21, 'y')")
     sql("INSERT INTO db.t VALUES (1, 'x'), (2, 'x'), (3, 'm')")

@@ -69,8 +69,8 @@ def test_plain_sql_reads_versions_by_functions_and_views(spark: SparkSession, tm
     with pytest.raises(AnalysisException, match="constants"):
         spark.sql("SELECT * FROM VALUES ('t') AS x(n), LATERAL w_paimon_table(n)")
 
-    table.at("v1").create_temp_view("v1_of_t", spark)
-    catalog.table("default.t$tags").create_temp_view("tags_of_t", spark)
+    table.at("v1").create_temp_view("v1_of_t", session=spark)
+    catalog.table("default.t$tags").create_temp_view("tags_of_t", session=spark)
     assert ids("SELECT id FROM v1_of_t") == [1]
     assert ids("SELECT snapshot_id FROM tags_of_t WHERE tag_name = 'v1'") == [1]
     for view in ("v1_of_t", "tags_of_t"):

@@ -97,7 +97,7 @@ def test_commits_of_statements_go_by_the_prefix_of_the_session(spark: SparkSessi
 def test_the_branch_of_the_session_is_where_statements_write_and_calls_work(
     spark: SparkSession, catalog: Catalog
 ) -> None:
-    table = catalog.create_table("db.t", "id INT, v INT", ["id"], options={"bucket": "1"})
+    table = catalog.create_table("db.t", "id INT, v INT", primary_keys=["id"], options={"bucket": "1"})
     catalog.sql("INSERT INTO db.t VALUES (1, 1), (2, 2), (3, 3)", session=spark)
     table.create_tag("v1")
     table.create_branch("fix", tag="v1")
@@ -125,7 +125,7 @@ def test_the_branch_of_the_session_is_where_statements_write_and_calls_work(
 
 
 def test_a_version_of_the_session_is_for_its_queries_alone(spark: SparkSession, catalog: Catalog) -> None:
-    catalog.create_table("db.t", "id INT, v INT", ["id"], options={"bucket": "1"})
+    catalog.create_table("db.t", "id INT, v INT", primary_keys=["id"], options={"bucket": "1"})
     catalog.sql("INSERT INTO db.t VALUES (1, 1)", session=spark)
     catalog.sql("INSERT INTO db.t VALUES (2, 2)", session=spark)
 
@@ -284,6 +284,6 @@ def test_versions_stand_in_odd_statements(spark: SparkSession, catalog: Catalog)
     table.branch("fix").write(pa.table({"id": pa.array([3], pa.int32())}))
     table.branch("fix").create_tag("v2")
 
-    found = {sql: {row[0] for row in catalog.sql(sql, args, spark).collect()} for sql, _, args in ODD}
+    found = {sql: {row[0] for row in catalog.sql(sql, args=args, session=spark).collect()} for sql, _, args in ODD}
 
     assert found == {sql: expected for sql, expected, _ in ODD}

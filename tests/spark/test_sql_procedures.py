@@ -24,7 +24,7 @@ def test_procedures_are_called_with_arguments_of_all_forms_and_answer_with_rows(
     table = catalog.create_table("db.t", "id INT NOT NULL, v STRING", primary_keys=["id"], options={"bucket": "1"})
 
     def call(text: str, args: Any = None) -> tuple[dict[str, str], list[tuple[Any, ...]]]:
-        frame = catalog.sql(f"CALL {text}", args, spark)
+        frame = catalog.sql(f"CALL {text}", args=args, session=spark)
         return dict(frame.dtypes), [tuple(row) for row in frame.collect()]
 
     for n in (1, 2, 3):
@@ -45,7 +45,7 @@ def test_procedures_are_called_with_arguments_of_all_forms_and_answer_with_rows(
         "backup_branch": "string", "already_merged": "boolean",
     }  # fmt: skip
     assert (result, head, discarded, already) == (True, table.snapshots()[-1].id, 1, False)
-    assert [tuple(r) for r in catalog.sql("SELECT id FROM db.t ORDER BY id", None, spark).collect()] == [(1,), (9,)]
+    assert [tuple(r) for r in catalog.sql("SELECT id FROM db.t ORDER BY id", session=spark).collect()] == [(1,), (9,)]
     assert call(f"sys.delete_branch('db.t', '{backup}')") == done
     assert call("sys.compact(table => 'db.t', compact_strategy => 'full')") == done
     types, kept = call(

@@ -65,7 +65,7 @@ def _rows(start: int, end: int) -> pa.Table:
 
 
 def _read(catalog: Catalog, spark: SparkSession, text: str, args: Any = None) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in catalog.sql(text, args, spark).collect()]
+    return [tuple(row) for row in catalog.sql(text, args=args, session=spark).collect()]
 
 
 def test_versions_and_branches_are_named_as_in_both_proposals(catalog: Catalog, spark: SparkSession) -> None:

@@ -45,7 +45,7 @@ def catalog(tmp_path: Path) -> Catalog:
 @pytest.fixture
 def sql(spark: SparkSession, catalog: Catalog) -> Any:
     def run(statement: str, args: Any = None) -> None:
-        assert catalog.sql(statement, args, spark).columns == []
+        assert catalog.sql(statement, args=args, session=spark).columns == []
 
     return run
 
@@ -318,7 +318,7 @@ def test_inserts_from_the_table_itself_and_by_others_at_once_lose_nothing(
 
     def insert(number: int) -> None:
         try:
-            catalog.sql(f"INSERT INTO db.t SELECT id + {number}, v FROM db.t WHERE id < 10", None, spark)
+            catalog.sql(f"INSERT INTO db.t SELECT id + {number}, v FROM db.t WHERE id < 10", session=spark)
         except BaseException as e:  # noqa: BLE001 - shown below
             errors.append(e)
 
@@ -339,7 +339,7 @@ def test_what_a_statement_reads_is_recorded_as_its_source_and_nothing_that_other
     catalog = recording_catalog(tmp_path / "wh", "abxy", pa.schema([("id", pa.int64()), ("v", pa.string())]))
 
     def run(statement: str) -> None:
-        catalog.sql(statement, None, spark)
+        catalog.sql(statement, session=spark)
 
     run("INSERT INTO db.a VALUES (1, 'a'), (2, 'b')")
     assert (came_from(catalog.table("db.a")), said(catalog.table("db.a")).knows_sources) == ({}, True)
@@ -359,5 +359,5 @@ def test_what_a_statement_reads_is_recorded_as_its_source_and_nothing_that_other
         "db.a:insert", "db.b:insert", "db.x:delete", "db.x:insert", "db.x:merge", "db.x:update",
     ]  # fmt: skip
     named = paimon_spark.load_catalog(str(tmp_path / "wh"), **{"lineage.job": "nightly"})
-    named.sql("INSERT INTO db.y SELECT * FROM db.x", None, spark)
+    named.sql("INSERT INTO db.y SELECT * FROM db.x", session=spark)
     assert (said(catalog.table("db.y")).job, came_from(catalog.table("db.y"))) == ("nightly", {"db.x": 4})

@@ -36,7 +36,7 @@ def make(home: Path, keys: tuple[str, ...] = (), **options: str) -> Table:
     given = {k.replace("_", "-"): v for k, v in options.items()}
     if keys:
         given = {"bucket": "2", **given}
-    return catalog.create_table("db.t", "k BIGINT, v STRING", list(keys), options=given)
+    return catalog.create_table("db.t", "k BIGINT, v STRING", primary_keys=list(keys), options=given)
 
 
 def put(table: Table, *keys: int, v: str = "a") -> None:
@@ -265,7 +265,7 @@ def test_progress_keeps_what_was_not_read(spark: SparkSession, tmp_path: Path) -
     run(stream(spark, table, **options), tmp_path / "c1")
     (consumer,) = table.consumers()
     assert consumer.next_snapshot >= 3
-    table.reset_consumer("me", 4)
+    table.reset_consumer("me", next_snapshot=4)
     assert keys_of(run(stream(spark, table, **{"consumer-id": "me"}), tmp_path / "new")) == [[4]]
 
 
@@ -338,7 +338,7 @@ BAD_STREAMS: dict[str, tuple[dict[str, str], str, str]] = {
         "",
         "read.stream.aligned = 'true' makes a micro-batch of whole snapshots",
     ),
-    "a range": ({"incremental-between": "1,2"}, "", "says what a batch reads, not where a stream begins"),
+    "a range": ({"incremental-between": "1,2"}, "", "cannot say where a stream begins"),
     "a version that does not exist": ({"scan.version": "nope"}, "", "has no version 'nope'"),
 }
 

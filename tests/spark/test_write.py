@@ -312,3 +312,25 @@ def test_threads_that_know_no_session_write_too(spark: SparkSession, rows: DataF
         for key in done:
             spark.conf.unset(key)
     assert read(spark, tmp_path / "t") == expected(rows, 3)
+
+
+def test_decimals_and_doubles_become_floats_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.sql(
+        "SELECT id, cast(cast(rand(7) * 1e9 AS DECIMAL(38, 18)) * 123456789 AS DECIMAL(30, 12)) AS d,"
+        " cast(rand(8) * 1e6 AS DECIMAL(9, 3)) AS s, rand(9) * 1e20 AS x FROM range(500)"
+    )
+    rows = spark.createDataFrame(rows.collect(), rows.schema)  # the same random numbers each time
+    columns = "cast(d AS DOUBLE) AS a, cast(d AS FLOAT) AS b, cast(s AS FLOAT) AS c, cast(x AS FLOAT) AS e"
+    wanted = rows.selectExpr("id", *columns.split(", "))
+    table = paimon_spark.load_catalog(str(tmp_path))
+    table.create_database("d")
+    opened = table.create_table("d.t", "id BIGINT, a DOUBLE, b FLOAT, c FLOAT, e FLOAT")
+    opened.write(rows.selectExpr("id", "d AS a", "d AS b", "s AS c", "x AS e"))
+    assert read(spark, opened.location) == expected(wanted)
+    # A column of decimals that becomes DOUBLE goes on taking decimals.
+    changed = table.create_table("d.u", "id BIGINT, a DECIMAL(20, 4)")
+    changed.write(rows.selectExpr("id", "cast(d / 1e9 AS DECIMAL(20, 4)) AS a"))
+    changed.alter(retype={"a": "DOUBLE"})
+    changed.write(rows.selectExpr("id", "cast(d / 1e9 AS DECIMAL(20, 4)) AS a"))
+    twice = rows.selectExpr("id", "cast(cast(d / 1e9 AS DECIMAL(20, 4)) AS DOUBLE) AS a")
+    assert read(spark, changed.location) == expected(twice, 2)

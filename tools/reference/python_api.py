@@ -23,14 +23,19 @@ _STARS: Final[Mapping[Any, str]] = {inspect.Parameter.VAR_POSITIONAL: "*", inspe
 
 def python_api_page() -> str:
     """The page."""
-    names = [name for name in paimon_spark.__all__ if not name.startswith("__")]
+    names = [name for name in paimon_spark.__all__ if not name.startswith("__") and not _is_error(name)]
     ordered = [*_FIRST, *(name for name in names if name not in _FIRST)]
     return page("Python API", _INTRODUCTION, *(_public(name, getattr(paimon_spark, name)) for name in ordered))
 
 
+def _is_error(name: str) -> bool:
+    value = getattr(paimon_spark, name)
+    return inspect.isclass(value) and issubclass(value, paimon_spark.PaimonError)
+
+
 _INTRODUCTION: Final = """
 What `import paimon_spark` gives. Everything is typed; tables, catalogs and results are frozen values that pickle.
-Errors are on [their own page](errors.md).
+Every class of errors is there too, as `paimon_spark.InvalidOptionError`: see [Errors](errors.md).
 """
 
 

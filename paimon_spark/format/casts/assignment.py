@@ -1,7 +1,8 @@
 """Store assignment: conversion of rows to write into the types of their columns.
 
-It follows Spark's ANSI store assignment and never loses anything: a cast that could lose for every value is refused
-when it is planned, one that may fit is checked value by value.
+It follows Spark's ANSI store assignment: decimals and DOUBLE become the nearest FLOAT, and decimals the nearest DOUBLE.
+Other casts lose nothing: one that could lose for every value is refused when it is planned, one that may fit is checked
+value by value.
 
 CHAR and VARCHAR take text as it comes, within their length: Java's core and Flink do not pad either.
 
@@ -43,8 +44,6 @@ Assign = Callable[[pa.Array], pa.Array]
 """Converts arrays of one type; raises DataError for a value that does not fit."""
 
 _DAY_MS: Final = 86_400_000
-_EXACT_DIGITS: Final = {"FLOAT": 6, "DOUBLE": 15}
-"""Digits of decimals that the type tells apart and gives back."""
 
 
 def assignment(source: pa.DataType, target: DataType, column: str, where: str) -> Assign:
@@ -107,12 +106,13 @@ def _cast(kind: pa.DataType) -> Assign:
 def _to_float(source: pa.DataType, target: AtomicType) -> Assign | None:
     kind = arrow_type(target)
     if pa.types.is_floating(source):
-        return _cast(kind) if source.bit_width <= kind.bit_width else None
+        # The nearest, as in Java: infinity beyond the range of FLOAT.
+        return _cast(kind) if source.bit_width <= kind.bit_width else lambda a: a.cast(kind, safe=False)
     if pa.types.is_integer(source):
         # Arrow refuses integers beyond what the type holds exactly.
         return _cast(kind)
-    if pa.types.is_decimal(source) and source.precision <= _EXACT_DIGITS[target.name]:
-        # By way of text, as Arrow's own cast is off by a bit at times.
+    if pa.types.is_decimal(source):
+        # The nearest, as `BigDecimal.doubleValue`: by way of text, as Arrow's own cast is off by a bit at times.
         return lambda a: a.cast(pa.string()).cast(kind)
     return None
 

@@ -107,7 +107,10 @@ class _Merge:
 
 
 def holds(base: DataType, update: DataType) -> bool:
-    """Whether a column of type `base` holds every value of `update` as it is, nullability aside."""
+    """Whether a column of type `base` takes every value of `update`, nullability aside.
+
+    FLOAT and DOUBLE take decimals as any write does; Java would change the column, and round what it holds.
+    """
     match base, update:
         case AtomicType(), AtomicType():
             if base.name in INTEGER_NAMES and update.name in INTEGER_NAMES:
@@ -116,6 +119,8 @@ def holds(base: DataType, update: DataType) -> bool:
         case DecimalType(), DecimalType():
             whole = base.precision - base.scale
             return update.scale <= base.scale and update.precision - update.scale <= whole
+        case AtomicType(name="FLOAT" | "DOUBLE"), DecimalType():
+            return True
         case DecimalType(), AtomicType(name=name) if name in _DIGITS:
             return base.precision - base.scale >= _DIGITS[name]
         case (CharType() | BinaryType(), CharType() | BinaryType()) if type(base) is type(update):

@@ -69,7 +69,7 @@ _UNSUPPORTED_TYPES: Final = ("blob-field", "blob-descriptor-field", "blob-view-f
 
 
 class _Definition(NamedTuple):
-    """The definition of a table without its name, in the order of the parameters of `create_table`."""
+    """The definition of a table without its name, in the order of the parameters of `replace_table`."""
 
     columns: RowType
     primary_key: tuple[str, ...]
@@ -231,7 +231,14 @@ def _create(session: Session, name: TableName, definition: _Definition, if_not_e
     if name.database == DEFAULT_DATABASE:
         session.catalog.create_database(DEFAULT_DATABASE, ignore_if_exists=True)
     try:
-        return session.catalog.create_table(name.bare, *definition)
+        return session.catalog.create_table(
+            name.bare,
+            definition.columns,
+            primary_keys=definition.primary_key,
+            partition_keys=definition.partition,
+            options=definition.options,
+            comment=definition.comment,
+        )
     except TableAlreadyExistsError:
         if if_not_exists:
             return None
@@ -263,7 +270,7 @@ def _write(session: Session, table: Table, rows: DataFrame, query: str | None, u
         options = {k: v for k, v in session.catalog.options.items() if k in OF_ONE_USE}
         if JOB.key in options and query is not None and names_no_table(query):
             options[NO_SOURCES.key] = "true"
-        table.write(rows, **options)
+        table.write(rows, mode="append", **options)
     except CommitOutcomeUnknownError:
         raise
     except BaseException:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -16,7 +16,6 @@ from paimon_spark.options.write_request import (
     OVERWRITE_MODE,
     OVERWRITE_PARTITION,
     PartitionOverwriteMode,
-    WriteMode,
     canonical_write,
 )
 from paimon_spark.spark.schema import fitted
@@ -48,9 +47,9 @@ def insert(target: Target, statement: Insert) -> None:
     insertion = _insertion(target, statement)
     with our_errors():
         rows = insertion.rows(target.query(insertion.query))
-        mode = WriteMode.OVERWRITE if statement.overwrites else WriteMode.APPEND
+        mode: Literal["append", "overwrite"] = "overwrite" if statement.overwrites else "append"
         no_sources = {NO_SOURCES.key: "true"} if target.job is not None and names_no_table(insertion.query) else {}
-        target.table.write(rows, mode.value, **insertion.options, **no_sources)
+        target.table.write(rows, mode=mode, **insertion.options, **no_sources)
 
 
 @dataclass(frozen=True, slots=True)

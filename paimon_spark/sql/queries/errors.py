@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from paimon_spark import errors
 from paimon_spark.errors import PaimonError, SqlSyntaxError, TableNotFoundError
 from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.spark.session import unwrapped
 from paimon_spark.sql.tokens import abbreviated
 
 if TYPE_CHECKING:
@@ -17,23 +17,12 @@ if TYPE_CHECKING:
     from paimon_spark.sql.queries.parse import ParsedQuery
     from paimon_spark.sql.session import Session
 
-_RAISED: Final = re.compile(r"^\s*paimon_spark\.errors\.(\w+): (.+)$", re.MULTILINE)
 _PART: Final = re.compile(r"`((?:[^`]|``)*)`")
 _PARSER: Final = re.compile(r"\]\s*(.+?)\.? SQLSTATE", re.DOTALL)
 _SUFFIXED: Final = re.compile(r"(\w+)`?\.`?(\w+)`?\$")
 _OF_SPARK: Final = "spark_catalog"
 _NO_PREFIX: Final = ("EXPLAIN", "SET", "RESET", "BEGIN")
 """Statements that EXPLAIN does not take."""
-
-
-def raised_in(error: BaseException) -> PaimonError | None:
-    """The error of this package in the trace of Spark's error, if any."""
-    found = _RAISED.findall(str(error))
-    if not found:
-        return None
-    name, message = found[-1]
-    cls = getattr(errors, name, None)
-    return cls(message) if isinstance(cls, type) and issubclass(cls, PaimonError) else None
 
 
 def helpful_error(session: Session, error: PySparkException, sql: str) -> PaimonError | None:
@@ -45,7 +34,7 @@ def helpful_error(session: Session, error: PySparkException, sql: str) -> Paimon
         # A suffix after `$` is allowed for tables of the warehouse only.
         found = _SUFFIXED.search(sql)
         return None if found is None else _unknown_table(session, [found[1], found[2]])
-    return raised_in(error)
+    return unwrapped(error)
 
 
 def lacks_a_column(error: PySparkException) -> bool:

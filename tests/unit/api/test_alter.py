@@ -17,7 +17,9 @@ from paimon_spark.metadata.schemas import list_schema_ids
 def table(tmp_path: Path) -> Table:
     catalog = paimon_spark.load_catalog(str(tmp_path))
     catalog.create_database("db")
-    made = catalog.create_table("db.t", "k BIGINT, v STRING, n INT, s STRUCT<a: INT>", ["k"], options={"bucket": 1})
+    made = catalog.create_table(
+        "db.t", "k BIGINT, v STRING, n INT, s STRUCT<a: INT>", primary_keys=["k"], options={"bucket": 1}
+    )
     made.write(pa.table({"k": [1, 2], "v": ["a", "b"], "n": pa.array([1, 2], pa.int32())}))
     return made
 

@@ -62,7 +62,7 @@ def test_databases_come_and_go(catalog: Catalog) -> None:
 def test_tables_are_made_written_renamed_and_dropped(catalog: Catalog) -> None:
     catalog.create_database("db")
     catalog.create_database("other")
-    table = catalog.create_table("db.t", "k BIGINT, v STRING", ["k"], options={"bucket": 1}, comment="c")
+    table = catalog.create_table("db.t", "k BIGINT, v STRING", primary_keys=["k"], options={"bucket": 1}, comment="c")
     assert (table.name, table.schema.comment, table.schema.primary_keys) == ("db.t", "c", ("k",))
     table.write(pa.table({"k": [1, 2], "v": ["a", "b"]}))
     with pytest.raises(TableAlreadyExistsError, match=r"table db\.t already exists"):
@@ -155,7 +155,7 @@ def test_defaults_of_the_catalog_are_options_of_its_tables(tmp_path: Path) -> No
     )
     assert pickle.loads(pickle.dumps(catalog)) == catalog
     catalog.create_database("db")
-    table = catalog.create_table("db.t", "k INT", ["k"], options={"bucket": 2})
+    table = catalog.create_table("db.t", "k INT", primary_keys=["k"], options={"bucket": 2})
     assert table.schema.options == {"file.format": "orc", "bucket": "2"}
 
 

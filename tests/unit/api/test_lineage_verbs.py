@@ -126,7 +126,7 @@ def test_data_lineage_without_table_lineage_is_refused_and_nothing_is_made(catal
         lambda c: c.lineage.jobs(),
         lambda c: c.lineage.upstream("db.a"),
         lambda c: c.lineage.downstream("db.a"),
-        lambda c: c.lineage.impact("db.a", 1),
+        lambda c: c.lineage.impact("db.a", snapshot=1),
         lambda c: c.lineage.unified_version(["db.a"]),
         lambda c: c.lineage.start_options(["db.a"], "j"),
         lambda c: c.lineage.forget_job("j"),
@@ -205,7 +205,7 @@ def test_a_snapshot_is_named_by_id_tag_or_an_opened_table(proposal: Catalog) -> 
 def test_downstream_and_impact_of_a_snapshot(proposal: Catalog) -> None:
     lineage = proposal.lineage
     assert lineage.downstream("db.t2", snapshot=2).snapshots == {"db.t5": 2, "db.t6": 2}
-    impact = lineage.impact("db.t2", 2)
+    impact = lineage.impact("db.t2", snapshot=2)
     assert impact.origin.node.name == "db.t2" and impact.note == "no recorded job writes db.t2"
     assert {a.node.name: a.first for a in impact.tables} == {"db.t5": 2, "db.t6": 2}
     t5 = next(a for a in impact.tables if a.node.name == "db.t5")
@@ -216,7 +216,7 @@ def test_downstream_and_impact_of_a_snapshot(proposal: Catalog) -> None:
 def test_impact_needs_a_snapshot(proposal: Catalog) -> None:
     with pytest.raises(InvalidInputError, match="Give its id"):
         proposal.lineage.impact("db.t2")
-    assert proposal.lineage.impact(proposal.table("db.t2").at(3)) == proposal.lineage.impact("db.t2", 3)
+    assert proposal.lineage.impact(proposal.table("db.t2").at(3)) == proposal.lineage.impact("db.t2", snapshot=3)
 
 
 def test_the_unified_version_is_the_newest_that_all_agree_on(proposal: Catalog) -> None:
@@ -327,7 +327,7 @@ def test_a_batch_job_is_followed_from_one_warehouse_to_another(tmp_path: Path) -
         near.table("db.out", **job).write(rows)
     above = {t.node.ref.name: t.snapshot for t in near.lineage.upstream("db.out", snapshot=2, others=[far]).tables}
     assert above == {"db.a": 3, "db.b": 2}
-    [table] = far.lineage.impact("db.a", 3, others=[near]).tables
+    [table] = far.lineage.impact("db.a", snapshot=3, others=[near]).tables
     assert (table.node.ref.name, table.first, table.snapshots) == ("db.out", 2, (2,))
 
 
@@ -393,12 +393,12 @@ def test_another_warehouse_without_lineage_is_named_in_the_error(tmp_path: Path)
         (lambda x: x.forget_job(None), InvalidInputError, "job=None is not the name"),
         (lambda x: x.upstream(job=7), InvalidInputError, "job=7 is not the name"),
         (lambda x: x.upstream(7), InvalidInputError, "7 is not a table"),
-        (lambda x: x.impact(None, 1), InvalidInputError, "None is not a table"),
+        (lambda x: x.impact(None, snapshot=1), InvalidInputError, "None is not a table"),
         (lambda x: x.unified_version([None]), InvalidInputError, "None is not a table"),
         (lambda x: x.graph(["db.t5"]), InvalidInputError, r"\['db.t5'\] is not a table"),
         (lambda x: x.upstream("db.t5", snapshot=5), VersionNotFoundError, "no snapshot 5: its newest is 4"),
         (lambda x: x.downstream("db.t1", snapshot=5), VersionNotFoundError, "no snapshot 5: its newest is 4"),
-        (lambda x: x.impact("db.t1", 99), VersionNotFoundError, "no snapshot 99: its newest is 4; give an id"),
+        (lambda x: x.impact("db.t1", snapshot=99), VersionNotFoundError, "no snapshot 99: its newest is 4; give an id"),
         (lambda x: x.rebuild(["/checkpoint"]), InvalidInputError, "job to the URL"),
         (lambda x: x.forget_job("ETL 9"), JobNotFoundError, "ETL"),
         (lambda x: x.graph("db.nothing"), TableNotFoundError, "nothing"),
@@ -476,7 +476,7 @@ def test_results_become_arrow_and_pandas_and_show_themselves(proposal: Catalog) 
         (lineage.upstream("db.t5"), 4),
         (lineage.upstream("db.t5", snapshot=3), 4),
         (lineage.downstream("db.t2", snapshot=4), 4),
-        (lineage.impact("db.t2", 3), 3),
+        (lineage.impact("db.t2", snapshot=3), 3),
         (lineage.jobs(), 8),
         (lineage.status(), 1),
     ):
@@ -608,7 +608,7 @@ def test_answers_name_what_was_written_without_being_recorded(tmp_path: Path) ->
     for source, sink in ("ac", "cd"):
         catalog.table(f"db.{sink}").write(catalog.table(f"db.{source}").scan().to_arrow())
     lineage = catalog.lineage
-    impact, downstream = lineage.impact("db.a", 1), lineage.downstream("db.a")
+    impact, downstream = lineage.impact("db.a", snapshot=1), lineage.downstream("db.a")
     for found in (impact, downstream):
         assert [t.node.name for t in found.tables] == ["db.b"]
         assert [(t.node.name, [s.id for s in t.snapshots]) for t in found.unrecorded] == [("db.c", [1]), ("db.d", [1])]

@@ -40,7 +40,13 @@ def test_a_table_lives_as_with_avro(tmp_path: Path, manifest_format: str, keyed:
 
     def live(name: str, **options: str) -> Table:
         given = {**MERGING, "deletion-vectors.enabled": "true", **(KEYED if keyed else {}), **options}
-        table = catalog.create_table(f"db.{name}", "k BIGINT, p STRING", ["k", "p"] if keyed else [], ["p"], given)
+        table = catalog.create_table(
+            f"db.{name}",
+            "k BIGINT, p STRING",
+            primary_keys=["k", "p"] if keyed else [],
+            partition_keys=["p"],
+            options=given,
+        )
         for n in range(4):
             table.write(rows(5 * n))
             CACHE.clear()

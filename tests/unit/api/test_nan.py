@@ -115,7 +115,7 @@ def test_partitions_and_buckets_of_floating_point_values(catalog: Any, kind: pa.
 def test_keys_of_floating_point_values(catalog: Any, kind: pa.DataType, options: dict[str, str]) -> None:
     keys = [v for v in VALUES if v is not None]
     data = rows(keys, kind)
-    table = catalog.create_table("db.keys", data.schema, ["x"], options={"bucket": "2", **options})
+    table = catalog.create_table("db.keys", data.schema, primary_keys=["x"], options={"bucket": "2", **options})
     distinct = keys[:-1]  # NaN comes twice, the zeros are two keys
     for part in (data.slice(0, 4), data.slice(4), data.slice(2, 5)):
         table.write(part)
@@ -126,7 +126,7 @@ def test_keys_of_floating_point_values(catalog: Any, kind: pa.DataType, options:
 
 def test_values_beside_a_key(catalog: Any) -> None:
     data = rows(VALUES, pa.float64())
-    table = catalog.create_table("db.values", data.schema, ["id"], options={"bucket": "1"})
+    table = catalog.create_table("db.values", data.schema, primary_keys=["id"], options={"bucket": "1"})
     table.write(data)
     table.write(data.slice(2, 4))
     check(table, VALUES)

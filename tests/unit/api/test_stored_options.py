@@ -20,7 +20,7 @@ def rows(*keys: int) -> pa.Table:
 def a_table(path: Path, keys: str = "", **options: str) -> Table:
     catalog = paimon_spark.load_catalog(str(path))
     catalog.create_database("db")
-    return catalog.create_table("db.t", "k INT", [keys] if keys else [], options=options)
+    return catalog.create_table("db.t", "k INT", primary_keys=[keys] if keys else [], options=options)
 
 
 def read(table: Table, **options: str) -> list[int]:

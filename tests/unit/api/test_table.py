@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import paimon_spark
+from paimon_spark import Catalog, Lineage, Scan, Table
 from paimon_spark.errors import (
     BranchNotFoundError,
     ColumnNotFoundError,
@@ -196,8 +199,50 @@ def test_reading_loads_neither_pandas_nor_pyspark() -> None:
     assert run(READS, *(str(golden_path(t)) for t in tables)) == "[]"
 
 
+def subclasses(cls: type) -> Iterator[type]:
+    """The class and its subclasses in the module of errors."""
+    if cls.__module__ == "paimon_spark.errors":
+        yield cls
+    for found in cls.__subclasses__():
+        yield from subclasses(found)
+
+
+def test_every_class_of_errors_is_public() -> None:
+    for cls in subclasses(paimon_spark.PaimonError):
+        assert getattr(paimon_spark, cls.__name__) is cls
+        assert cls.__name__ in paimon_spark.__all__, "add it to the imports and __all__ of paimon_spark/__init__.py"
+
+
+def methods(cls: type) -> Iterator[tuple[str, inspect.Signature]]:
+    for name, member in inspect.getmembers(cls, inspect.isfunction):
+        if not name.startswith("_"):
+            yield f"{cls.__name__}.{name}", inspect.signature(member)
+
+
+POSITIONAL = {"Table.diff": ["new"]}
+"""Optional parameters after the first that are positional: the second of two versions."""
+
+
+@pytest.mark.parametrize("cls", [Catalog, Table, Scan, Lineage], ids=lambda c: c.__name__)
+def test_optional_arguments_after_the_first_are_given_by_name(cls: type) -> None:
+    for name, signature in methods(cls):
+        _, *rest = [p for p in signature.parameters.values() if p.name != "self"] or [None]
+        positional = [p.name for p in rest if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is not p.empty]
+        assert positional == POSITIONAL.get(name, []), name
+
+
+def test_arguments_are_called_as_the_documentation_calls_them() -> None:
+    assert list(inspect.signature(Catalog.list_tables).parameters) == ["self", "db"]
+    assert list(inspect.signature(Table.delete_savepoint).parameters) == ["self", "id", "dry_run"]
+    assert (
+        inspect.signature(Table.write).parameters["mode"].annotation.replace('"', "'")
+        == "Literal['append', 'overwrite']"
+    )
+
+
 def test_the_public_names_are_these() -> None:
-    assert sorted(paimon_spark.__all__) == [
+    errors = {cls.__name__ for cls in subclasses(paimon_spark.PaimonError)}
+    assert sorted(set(paimon_spark.__all__) - (errors - {"PaimonError"})) == [
         "Branch",
         "Catalog",
         "CommitEvent",
@@ -224,5 +269,6 @@ def test_the_public_names_are_these() -> None:
         "register",
     ]
     assert all(getattr(paimon_spark, name) for name in paimon_spark.__all__)
+    assert len(set(paimon_spark.__all__)) == len(paimon_spark.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         paimon_spark.nothing  # noqa: B018

@@ -299,7 +299,7 @@ def test_tables_with_buckets_are_compacted_fully_as_by_the_procedures(
     catalog = load_catalog(str(cli.warehouse))
     for name, keys in (("db.keyed", ["id"]), ("db.plain", [])):
         options = {"write-only": "true", **({"bucket": "1"} if keys else {})}
-        table = catalog.create_table(name, "id BIGINT, dt STRING, note STRING", keys, options=options)
+        table = catalog.create_table(name, "id BIGINT, dt STRING, note STRING", primary_keys=keys, options=options)
         table.write(rows(1))
         table.write(rows(2))
     cli.done(*words.split())

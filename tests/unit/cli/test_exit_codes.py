@@ -292,10 +292,16 @@ def test_sql_needs_a_statement_and_files_must_be_there(cli: CommandLine) -> None
     assert cli("sql", " ; ").code == 2
 
 
-def test_what_a_read_within_spark_refuses_is_said_without_sparks_trace() -> None:
+@pytest.mark.parametrize(
+    "trace",
+    [
+        "Failed: Traceback (most recent call last):\n  File x\npaimon_spark.errors.TagNotFoundError: no tag 'v9'\n",
+        "[PYTHON_DATA_SOURCE_ERROR] Failed: paimon_spark.errors.TagNotFoundError: no tag 'v9'\n SQLSTATE: 38000",
+    ],
+)
+def test_what_a_read_within_spark_refuses_is_said_without_sparks_trace(trace: str) -> None:
     from pyspark.errors import AnalysisException
 
-    trace = "Failed: Traceback (most recent call last):\n  File x\npaimon_spark.errors.TagNotFoundError: no tag 'v9'\n"
     shown = raised_in_spark(AnalysisException(trace))
 
     assert error_text(shown, as_json=False) == "error: no tag 'v9'"

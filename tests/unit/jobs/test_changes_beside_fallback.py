@@ -35,7 +35,9 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
 def two_branches(folder: Path, keys: Sequence[str], options: dict[str, str], which: str) -> Table:
     catalog = paimon_spark.load_catalog(str(folder))
     catalog.create_database("db")
-    table = catalog.create_table("db.t", "dt STRING, k INT", keys, ["dt"], {"bucket": "-1", **options})
+    table = catalog.create_table(
+        "db.t", "dt STRING, k INT", primary_keys=keys, partition_keys=["dt"], options={"bucket": "-1", **options}
+    )
     table.create_branch("b")
     table.alter(set_options={f"scan.{which}-branch": "b"})
     table = paimon_spark.load_table(table.location)

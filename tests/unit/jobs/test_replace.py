@@ -18,7 +18,13 @@ from paimon_spark.metadata.definition.ddl import row_type
 def table(tmp_path: Path) -> Table:
     catalog = paimon_spark.load_catalog(str(tmp_path))
     catalog.create_database("db")
-    made = catalog.create_table("db.t", "id BIGINT, s STRUCT<a: INT>, p STRING", ["id", "p"], ["p"], {"bucket": "2"})
+    made = catalog.create_table(
+        "db.t",
+        "id BIGINT, s STRUCT<a: INT>, p STRING",
+        primary_keys=["id", "p"],
+        partition_keys=["p"],
+        options={"bucket": "2"},
+    )
     made.write(pa.table({"id": [1, 2], "s": [{"a": 1}, None], "p": ["x", "y"]}))
     return made
 

@@ -21,7 +21,7 @@ def make(path: Path, name: str = "t", keys: tuple[str, ...] = (), **options: str
     catalog = load_catalog(warehouse=str(path))
     catalog.create_database("db", ignore_if_exists=True)
     given = {k.replace("__", ".").replace("_", "-"): v for k, v in options.items()}
-    return catalog.create_table(f"db.{name}", "id BIGINT NOT NULL", list(keys), options=given)
+    return catalog.create_table(f"db.{name}", "id BIGINT NOT NULL", primary_keys=list(keys), options=given)
 
 
 def write(table: Table, *ids: int) -> None:

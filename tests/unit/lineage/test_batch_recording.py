@@ -176,7 +176,7 @@ def test_overwrites_are_recorded(catalog: Catalog, options: dict[str, str]) -> N
     p.write(ROWS)
     catalog.table("db.a").write(ROWS)
     found = catalog.table("db.a").scan(where="v = 'a'", **JOB).to_arrow()
-    p.write(found, "overwrite", **JOB, **options)
+    p.write(found, mode="overwrite", **JOB, **options)
     assert said(p).barrier == head(p).commit_identifier == 0 and came_from(p) == {"db.a": 1}
     assert sinks(catalog) == [("j", 0, "p", 2)]
 
@@ -186,9 +186,9 @@ def test_a_table_overwritten_from_itself_is_no_source_of_its_own(catalog: Catalo
     a.write(ROWS)
     x.write(ROWS)
     both = pa.concat_tables([x.scan(**JOB).to_arrow(), a.scan(**JOB).to_arrow()])
-    x.write(both, "overwrite", **JOB)
+    x.write(both, mode="overwrite", **JOB)
     assert came_from(x) == {"db.a": 1} and sources(catalog) == [("j", 0, "a", 1)]
-    a.write(a.scan(**{"lineage.job": "k"}).to_arrow(), "overwrite", **{"lineage.job": "k"})
+    a.write(a.scan(**{"lineage.job": "k"}).to_arrow(), mode="overwrite", **{"lineage.job": "k"})
     assert said(a) == Provenance("k", 0)
 
 
@@ -264,7 +264,7 @@ path = sys.argv[1]
 catalog = paimon_spark.load_catalog(path)
 catalog.create_database("db")
 t = catalog.create_table("db.t", rows.schema)
-t.write(rows); t.write(t.scan().to_arrow(), "overwrite"); t.delete("id = 1")
+t.write(rows); t.write(t.scan().to_arrow(), mode="overwrite"); t.delete("id = 1")
 print(sorted(m for m in sys.modules if m.startswith("paimon_spark.lineage")))
 """
 

@@ -286,7 +286,10 @@ def test_a_table_that_others_made_with_nulls_is_used(tmp_path: Path) -> None:
     catalog = paimon_spark.load_catalog(index.warehouse.url)
     catalog.create_database(DATABASE)
     made = catalog.create_table(
-        f"{DATABASE}.catalog_options", "`key` STRING, `value` STRING, note INT", ["key"], options={"bucket": 1}
+        f"{DATABASE}.catalog_options",
+        "`key` STRING, `value` STRING, note INT",
+        primary_keys=["key"],
+        options={"bucket": 1},
     )
     made.write(pa.table({"key": ["table-lineage", "x"], "value": ["true", None], "note": pa.array([1, 2], pa.int32())}))
     assert index.options() == {"table-lineage": "true"}

@@ -147,13 +147,13 @@ def test_any_version_can_be_read_in_full_first(key: str) -> None:
 def test_what_only_a_batch_can_read_is_refused_with_what_to_do(key: str) -> None:
     with pytest.raises(UnsupportedFeatureError) as caught:
         parse_stream_options({key: "1"})
-    assert f"{key} = '1' says what a batch reads" in caught.value.message
-    assert "read a batch" in caught.value.message
+    assert f"{key} = '1' cannot say where a stream begins" in caught.value.message
+    assert "; give scan." in caught.value.message
 
 
 @pytest.mark.parametrize("key", ["incremental-between-scan-mode", "incremental-between-tag-to-snapshot"])
 def test_how_a_range_is_read_is_no_option_of_streams(key: str) -> None:
-    with pytest.raises(UnsupportedFeatureError, match=f"{key} = .* not with a stream"):
+    with pytest.raises(UnsupportedFeatureError, match=f"{key} = .* not available in streams"):
         parse_stream_options({key: "diff"} if "mode" in key else {key: "true"})
 
 

@@ -22,6 +22,7 @@ from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.errors import (
     ColumnNotFoundError,
     InvalidOptionError,
+    PaimonError,
     SchemaMismatchError,
     SnapshotExpiredError,
     TableNotFoundError,
@@ -437,13 +438,49 @@ def test_what_neither_a_batch_nor_a_stream_may_ask_fails_at_once() -> None:
         PaimonDataSource({"path": BRANCHES, "scan.mod": "x"}).schema()
     with pytest.raises(TableNotFoundError):
         PaimonDataSource({"path": "/nowhere/t", "scan.mode": "latest"}).schema()
-    with pytest.raises(UnsupportedFeatureError, match=r"as a stream: .*did you mean 'from-snapshot'"):
-        PaimonDataSource({"path": BRANCHES, "scan.mode": "from-snapshto"}).schema()
     with pytest.raises(ColumnNotFoundError, match="nope"):
         PaimonDataSource({"path": BRANCHES, "columns": "nope"}).schema()
     with pytest.raises(UnsupportedFeatureError) as raised:
         PaimonDataSource({"path": f"{BRANCHES}$snapshots", "scan.mode": "compacted-full"}).schema()
     assert "not available in batch reads" in str(raised.value) and "stream" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "batch", "stream"),
+    [
+        (
+            {"scan.mode": "from-snapshto"},
+            "'from-snapshto' is not available in batch reads; did you mean 'from-snapshot'",
+            "expected one of default, .*; did you mean 'from-snapshot'",
+        ),
+        ({"scan.mode": "latest-delta"}, "not available in batch reads", "not available in streams; give one of"),
+        (
+            {"scan.watermark": "soon", "scan.mode": "from-timestamp"},
+            "found scan.watermark",
+            "'soon' cannot say where a stream begins",
+        ),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
+)
+def test_a_batch_and_a_stream_refuse_an_option_each_in_its_own_words(
+    options: dict[str, str], batch: str, stream: str
+) -> None:
+    source = PaimonDataSource({"path": BRANCHES, **options})
+    schema = source.schema()
+    assert isinstance(schema, st.StructType)
+    with pytest.raises(PaimonError, match=batch) as of_batch:
+        source.reader(schema)
+    assert "stream" not in str(of_batch.value)
+    with pytest.raises(PaimonError, match=stream) as of_stream:
+        source.streamReader(schema).initialOffset()
+    assert "batch" not in str(of_stream.value)
+
+
+def test_an_option_of_streams_says_that_it_is_one() -> None:
+    options = {"scan.mode": "latest-delta", "read.stream.maxRowsPerTrigger": "5"}
+    with pytest.raises(UnsupportedFeatureError, match="not available in streams") as raised:
+        PaimonDataSource({"path": BRANCHES, **options}).schema()
+    assert "batch" not in str(raised.value)
 
 
 def test_a_stream_reader_is_made_of_any_options_and_does_not_carry_a_scan() -> None:

@@ -317,7 +317,13 @@ def test_partitions_expire_are_named_and_can_be_marked_done(catalog: Catalog) ->
 
 
 def test_files_are_compacted(catalog: Catalog) -> None:
-    table = catalog.create_table("db.k", "k INT, dt STRING", ["k", "dt"], ["dt"], {"bucket": 1, "write-only": True})
+    table = catalog.create_table(
+        "db.k",
+        "k INT, dt STRING",
+        primary_keys=["k", "dt"],
+        partition_keys=["dt"],
+        options={"bucket": 1, "write-only": True},
+    )
     for _ in (1, 2):
         table.write(pa.table({"k": [1, 1], "dt": ["a", "b"]}))
 

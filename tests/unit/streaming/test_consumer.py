@@ -79,7 +79,7 @@ def test_a_consumer_of_a_history_that_is_gone_begins_no_query(expires: bool) -> 
             history.expire(i)
     with pytest.raises(HistoryChangedError, match=r"snapshot [56] (is not|was not made on) the one that it has read"):
         stream(history.on(), consumer_id="c").first()
-    table_of(history).reset_consumer("c", made[-1].id)
+    table_of(history).reset_consumer("c", next_snapshot=made[-1].id)
     assert stream(history.on(), consumer_id="c").first().snapshot_id == made[-2].id
 
 
@@ -293,7 +293,7 @@ def test_a_consumer_further_on_than_the_checkpoint_is_taken_back() -> None:
     history.commits(5)
     source = stream(history.on(), scan__snapshot_id="3", consumer_id="c")
     start = source.first()
-    table_of(history).reset_consumer("c", 5)
+    table_of(history).reset_consumer("c", next_snapshot=5)
     stream(history.on(), consumer_id="c").next(start)
     assert file_of(history) == {"nextSnapshot": 3}
 

@@ -56,7 +56,7 @@ def table(tmp_path: Path) -> Table:
 def refused(table: Table, error: type[PaimonError], text: str, source: str = "fix", target: str = "main") -> None:
     before = {name: table.branch(name).snapshots() for name in ["main", *(b.name for b in table.branches())]}
     with pytest.raises(error, match=text):
-        table.append_branch(source, target)
+        table.append_branch(source, target=target)
     assert {name: table.branch(name).snapshots() for name in before} == before
 
 
@@ -83,12 +83,12 @@ def test_only_what_is_missing_is_added_again(table: Table) -> None:
 
 
 def test_both_ways_and_between_branches(table: Table) -> None:
-    table.append_branch("fix", "main")
-    table.append_branch("main", "fix")
+    table.append_branch("fix", target="main")
+    table.append_branch("main", target="fix")
     assert keys(table.branch("fix")) == keys(table) == [1, 2, 10, 11]
     table.create_branch("other", snapshot_id=1)
     table.branch("other").write(rows(20))
-    table.append_branch("other", "fix")
+    table.append_branch("other", target="fix")
     assert keys(table.branch("fix")) == [1, 2, 10, 11, 20]
 
 

@@ -420,12 +420,12 @@ CASES: list[tuple[str, Ask, type[PaimonError], str]] = [
     ("keys", lambda t: t.append_branch("fix"), UnsupportedFeatureError, "table db.t has primary keys|has primary keys"),
     (
         "itself",
-        lambda t: t.append_branch("fix", "fix"),
+        lambda t: t.append_branch("fix", target="fix"),
         InvalidInputError,
         "cannot be appended to itself; name two branches",
     ),
     ("main itself", lambda t: t.append_branch("main"), InvalidInputError, "'main' of table db.t cannot be appended to"),
-    ("target", lambda t: t.append_branch("fix", "nope"), BranchNotFoundError, "table db.t has no branch 'nope'"),
+    ("target", lambda t: t.append_branch("fix", target="nope"), BranchNotFoundError, "table db.t has no branch 'nope'"),
     # how much is kept
     (
         "0",
@@ -463,7 +463,7 @@ CASES: list[tuple[str, Ask, type[PaimonError], str]] = [
     ),
     (
         "consumer",
-        lambda t: t.reset_consumer(7, 2),
+        lambda t: t.reset_consumer(7, next_snapshot=2),
         InvalidInputError,
         "7 cannot be the name of a consumer of table db.t",
     ),
@@ -486,7 +486,7 @@ VERBS: dict[str, tuple[Any, ...]] = {
     "delete_savepoint": (5,), "rollback_to": ("v1",), "rollback_to_as_latest": ("v1",), "create_branch": ("q",),
     "rename_branch": ("fix", "q"), "delete_branch": ("fix",), "append_branch": ("fix",), "merge_branch": ("fix",),
     "fast_forward": ("fix",), "replace_main": ("fix",), "doctor": (), "expire_snapshots": (9,),
-    "expire_changelogs": (9,), "expire_partitions": ("1 d",), "consumers": (), "reset_consumer": ("c", 2),
+    "expire_changelogs": (9,), "expire_partitions": ("1 d",), "consumers": (), "reset_consumer": ("c",),
     "clear_consumers": (), "remove_orphan_files": (), "purge": (), "compact": (), "compact_manifest": (),
     "diff": ("v1",), "status": (), "history": (), "drop_partitions": ({"dt": "a"},),
 }  # fmt: skip

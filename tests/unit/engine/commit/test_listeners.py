@@ -58,7 +58,10 @@ def catalog(tmp_path: Path, **options: str) -> paimon_spark.Catalog:
 
 def keyed(tmp_path: Path) -> paimon_spark.Table:
     return catalog(tmp_path).create_table(
-        "db.t", pa.schema([pa.field("k", pa.int64(), False), ("v", pa.string())]), ["k"], options={"bucket": "1"}
+        "db.t",
+        pa.schema([pa.field("k", pa.int64(), False), ("v", pa.string())]),
+        primary_keys=["k"],
+        options={"bucket": "1"},
     )
 
 

@@ -27,7 +27,9 @@ def make(tmp_path: Path) -> Make:
     def made(pk: Sequence[str] = ("c",), partition: Sequence[str] = (), **options: str) -> Table:
         given = {k.replace("__", ".").replace("_", "-"): v for k, v in options.items()}
         columns = "c CHAR(5), v INT, dt CHAR(3)"
-        return catalog.create_table("db.t", columns, list(pk), list(partition), given)
+        return catalog.create_table(
+            "db.t", columns, primary_keys=list(pk), partition_keys=list(partition), options=given
+        )
 
     return made
 

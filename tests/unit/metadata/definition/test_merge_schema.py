@@ -69,6 +69,13 @@ def test_types_stay_unless_widening_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, WIDEN, EXPLICIT])
+def test_decimals_leave_columns_of_numbers_with_a_point_as_they_are(options: dict[str, str]) -> None:
+    assert merged("a DOUBLE, b FLOAT", "a DECIMAL(20, 5), b DECIMAL(38, 2)", options) == str(
+        row_type("a DOUBLE, b FLOAT")
+    )
+
+
+@pytest.mark.parametrize("options", [{}, WIDEN, EXPLICIT])
 def test_a_column_never_gets_narrower(options: dict[str, str]) -> None:
     wide = "a BIGINT, b STRING, d DECIMAL(9, 2), t TIMESTAMP_NTZ(9), f DOUBLE"
     narrow = "a INT, b VARCHAR(3), d DECIMAL(5, 2), t TIMESTAMP_NTZ(6), f FLOAT"
