@@ -79,6 +79,11 @@ class Session:
         return cls(catalog, found, args, dict(found.conf.getAll))
 
     @property
+    def used_database(self) -> str | None:
+        """The database of the warehouse that USE named; None without."""
+        return self.conf.get(_DATABASE)
+
+    @property
     def database(self) -> str:
         """The current database."""
         return self.conf.get(_DATABASE, DEFAULT_DATABASE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark import errors
@@ -24,6 +25,9 @@ _SUFFIXED: Final = re.compile(r"(\w+)`?\.`?(\w+)`?\$")
 _OF_SPARK: Final = "spark_catalog"
 _NO_PREFIX: Final = ("EXPLAIN", "SET", "RESET", "BEGIN")
 """Statements that EXPLAIN does not take."""
+_AFTER_CONDITION: Final = frozenset(
+    (";", ")", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSECT", "|>")
+)
 
 
 def raised_in(error: BaseException) -> PaimonError | None:
@@ -53,8 +57,26 @@ def lacks_a_column(error: PySparkException) -> bool:
     return (error.getCondition() or "").startswith("UNRESOLVED_COLUMN")
 
 
+def _missing_condition(parsed: ParsedQuery) -> SqlSyntaxError | None:
+    """The error of a WHERE or HAVING without a condition, which Spark takes for an alias; None without one."""
+    for token, after in pairwise([*parsed.tokens, None]):
+        assert token is not None
+        following = "" if after is None else after.keyword
+        if token.keyword in ("WHERE", "HAVING") and (after is None or following in _AFTER_CONDITION):
+            found = "the end" if after is None else repr(following)
+            return SqlSyntaxError(
+                f"expected a condition after {token.keyword}, found {found} at position {token.end + 1} of: "
+                f"{abbreviated(parsed.sql)}",
+                sql=parsed.sql,
+            )
+    return None
+
+
 def syntax_error(session: Session, parsed: ParsedQuery) -> SqlSyntaxError | None:
     """The error of Spark's parser for a statement; None when it parses, or cannot be checked."""
+    missing = _missing_condition(parsed)
+    if missing is not None:
+        return missing
     from pyspark.errors import ParseException, PySparkException
 
     # Spark does not take `t$tags` without quotes, so its error would be about the $.
