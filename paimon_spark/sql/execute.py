@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.errors import AnalysisException
+
 from paimon_spark.errors import PaimonError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.sql.commands import alter_table, analyze, create, describe, insert, row_level, show, tags_and_branches
 from paimon_spark.sql.cursor import Cursor
@@ -25,6 +27,7 @@ from paimon_spark.sql.grammar.immediate import ExecuteImmediate, read_execute_im
 from paimon_spark.sql.messages import reword
 from paimon_spark.sql.names import resolve_table
 from paimon_spark.sql.procedures import Call, read_call, run_call, show_procedures
+from paimon_spark.sql.queries.errors import QueryError, in_one_line, without_log
 from paimon_spark.sql.queries.parse import parse_query
 from paimon_spark.sql.queries.references import references
 from paimon_spark.sql.queries.run import run_query
@@ -46,13 +49,14 @@ def execute(
     session: SparkSession | None = None,
 ) -> DataFrame:
     """Run a statement. Arguments, result and errors as of `Catalog.sql`."""
-    found, text = substituted(Session.of(catalog, session, args), sql)
-    statement = parse(text)
-    try:
-        return _run(found, statement)
-    except PaimonError as e:
-        reword(e, is_call=isinstance(statement, Call))
-        raise
+    with without_log():
+        found, text = substituted(Session.of(catalog, session, args), sql)
+        statement = parse(text)
+        try:
+            return _run(found, statement)
+        except PaimonError as e:
+            reword(e, is_call=isinstance(statement, Call))
+            raise
 
 
 def parse(sql: str) -> Statement:
@@ -77,7 +81,10 @@ def parse(sql: str) -> Statement:
 
 def _run(session: Session, statement: Statement) -> DataFrame:
     command = _COMMANDS.get(type(statement))
-    result = Outcome.RUN_BY_SPARK if command is None else command(session, statement)
+    try:
+        result = Outcome.RUN_BY_SPARK if command is None else command(session, statement)
+    except AnalysisException as e:
+        raise (e if isinstance(e, QueryError) else in_one_line(e, statement.sql)) from None
     if result is Outcome.RUN_BY_SPARK:
         return run_query(session, statement.sql)
     return session.nothing() if result is None else result
