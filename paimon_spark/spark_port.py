@@ -56,8 +56,8 @@ class SparkJobs(Protocol):
     def update(self, table: OpenedTable, where: str | None, values: Mapping[str, str]) -> WriteResult:
         """Change rows, as `Table.update`."""
 
-    def merge(self, table: OpenedTable, source: DataFrame, on: str, given: MergeClauses) -> WriteResult:
-        """Merge the rows of a DataFrame into the table, as `Table.merge`."""
+    def merge(self, table: OpenedTable, data: Any, on: str, given: MergeClauses) -> WriteResult:
+        """Merge the rows of a Spark DataFrame, or of Arrow or pandas data, into the table, as `Table.merge`."""
 
     def run_tasks(
         self, handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str

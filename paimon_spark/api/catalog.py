@@ -172,8 +172,8 @@ class Catalog:
         queries when their rows are needed, reading only the columns and files that they need.
 
         Args:
-            statement: SELECT, CREATE, ALTER, DROP, INSERT, DELETE, UPDATE, MERGE, TRUNCATE, SHOW, DESCRIBE, USE,
-                `CALL sys.…`, or anything else that Spark runs.
+            statement: SELECT, CREATE, ALTER, DROP, COMMENT, INSERT, DELETE, UPDATE, MERGE, TRUNCATE, SHOW, DESCRIBE,
+                USE, EXECUTE IMMEDIATE, `CALL sys.…`, or anything else that Spark runs.
             args: values of the parameters `:name` or `?` in queries, as `spark.sql` takes them.
             session: default is the active session, else one is made.
 
@@ -184,6 +184,7 @@ class Catalog:
             SqlSyntaxError: a statement on Paimon tables is malformed, or there are several.
             NotFoundError: a table, version, column or procedure does not exist.
             UnsupportedFeatureError: what cannot be done here; says what to do instead.
+            pyspark.errors.AnalysisException: Spark's error about a statement on Paimon tables, in one line.
             Others as the verbs of Catalog and Table that do it; Spark's own for its part.
         """
         return spark_sql().execute(self, statement, args, session)

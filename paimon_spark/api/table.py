@@ -188,12 +188,13 @@ class Table(TableRefs, TableMaintenance):
         when_not_matched_condition: str | None = None,
         when_not_matched_by_source_delete: str | None = None,
     ) -> WriteResult:
-        """Merge the rows of a Spark DataFrame into the branch, in one commit, as SQL's MERGE. Runs as a Spark job.
+        """Merge rows into the branch, in one commit, as SQL's MERGE. Runs as a Spark job.
 
         Expressions are Spark SQL, in which `t` is this table and `s` the source: `on="t.id = s.id"`.
 
         Args:
-            source: Spark DataFrame.
+            source: Spark DataFrame, pyarrow Table, RecordBatch or RecordBatchReader, pandas DataFrame, or anything that
+                gives an Arrow stream.
             on: which rows match.
             when_matched_update: what matching rows become: expressions by column, or `*` for all columns of the source.
             when_matched_condition: only matching rows for which this is true are updated.
@@ -204,6 +205,7 @@ class Table(TableRefs, TableMaintenance):
 
         Raises:
             DataError: a row would be changed by several rows of the source; nothing was changed.
+            InvalidInputError: the source is none of these, or a value does not fit Spark's types.
             Others as `update`.
         """
         from paimon_spark.jobs.row_level import MergeClauses

@@ -244,7 +244,7 @@ def arrow_stream(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
         reader = _converted(lambda: pa.RecordBatchReader.from_stream(data))
         return reader.schema, reader
     raise InvalidInputError(
-        f"rows to write come as a Spark DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas "
+        f"rows come as a Spark DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas "
         f"DataFrame; found {type(data).__module__}.{type(data).__qualname__}. pyarrow.Table.from_pylist makes one of "
         "dictionaries",
         found=type(data).__qualname__,

@@ -52,7 +52,7 @@ class StatsMode(NamedTuple):
 
     def __str__(self) -> str:
         if self.kind is not StatsKind.VALUES:
-            return self.kind.value
+            return str(self.kind.value)
         return "full" if self.length is None else f"truncate({self.length})"
 
 

@@ -23,6 +23,9 @@ from paimon_spark.options.known import is_storage_option
 DATABASE_SUFFIX: Final = ".db"
 MAIN: Final = "main"
 _BRANCH_PREFIX: Final = "branch_"
+_BRANCH_DIRECTORY: Final = re.compile(r"(?P<table>.+)/branch/branch-(?P<branch>[^/]+)")
+_SAVEPOINTS: Final = "#savepoints"
+"""PIP-4's spelling of `$savepoints`."""
 _NAME: Final = re.compile(r"(?:`[^`/\\]+`|[^`./\\]+)(?:\.(?:`[^`/\\]+`|[^`./\\]+)){1,2}")
 
 
@@ -52,12 +55,23 @@ class TableLocation:
 
 
 def locate(text: str, options: Mapping[str, str]) -> TableLocation:
-    """The table that `text` names: a path, or `db.t` in the `warehouse` of `options`. Raises as `split_suffix`."""
+    """The table that `text` names: a path, or `db.t` in the `warehouse` of `options`.
+
+    Raises InvalidOptionError: as `split_suffix`, or the path is the directory of a branch.
+    """
     bare, branch, system_table = split_suffix(text.strip())
     warehouse = options.get("warehouse")
     if warehouse and is_name(bare):
         database, table = split_name(bare)
         return TableLocation(table_url(warehouse, database, table), f"{database}.{table}", branch, system_table)
+    directory = _BRANCH_DIRECTORY.fullmatch(bare)
+    if directory is not None:
+        raise InvalidOptionError(
+            f"{bare!r} is the directory of branch {directory['branch']!r}; give the path of the table, "
+            f'{directory["table"]!r}, with option("branch", "{directory["branch"]}")',
+            path=bare,
+            branch=directory["branch"],
+        )
     return TableLocation(bare, bare, branch, system_table)
 
 
@@ -97,13 +111,15 @@ def table_url(warehouse: str, database: str, table: str) -> str:
 def split_suffix(text: str) -> tuple[str, str | None, str | None]:
     """Table, branch and system table of `t`, `t$snapshots`, `t$branch_fix` or `t$branch_fix$snapshots`.
 
-    Only the last segment of a path is looked at.
+    `t#savepoints` is `t$savepoints`. Only the last segment of a path is looked at.
 
     Raises:
         InvalidOptionError: blank, or `$` parts of another form.
     """
     trimmed = _trimmed(text)
     head, slash, last = trimmed.rpartition("/")
+    if last.endswith(_SAVEPOINTS):
+        last = f"{last.removesuffix(_SAVEPOINTS)}${_SAVEPOINTS[1:]}"
     table, *suffixes = last.split("$")
     if not table:
         raise InvalidOptionError(f"{text!r} names no table; give a path, a URL or database.table", path=text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -11,12 +11,15 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import DoubleType, FloatType, StructType
 
 from paimon_spark.engine.tasks.split import BUCKET, DataSplit, ReadRequest, SplitMode
+from paimon_spark.errors import InvalidInputError
+from paimon_spark.jobs.batch_write import arrow_stream
 from paimon_spark.jobs.scan import Scan, predicate_of
+from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.location import MAIN
 from paimon_spark.options.scan import BRANCH, COLUMNS, WHERE
 from paimon_spark.predicate.ast import sql_text
-from paimon_spark.spark.schema import spark_schema
+from paimon_spark.spark.schema import arrow_schema, spark_schema
 from paimon_spark.spark.session import session_or_new, with_sources
 from paimon_spark.spark.source import PaimonPyDataSource
 from paimon_spark.types import AtomicType, BinaryType, CharType, DataField, DataType, DecimalType, RowType, quoted
@@ -50,7 +53,8 @@ def dataframe(scan: Scan, session: SparkSession | None = None) -> DataFrame:
 def _loaded(spark: SparkSession, scan: Scan) -> DataFrame:
     # The second name is ours in every session; the first may be the JAR's.
     reader = spark.read.format(PaimonPyDataSource.name()).options(**as_options(scan))
-    frame = reader.load(scan.load_path)
+    # With the schema known, Spark's Python process beside the driver does not open the table to ask for it.
+    frame = reader.schema(spark_schema(scan.row_type)).load(scan.load_path)
     _ = frame.schema  # Connect finds out about a missing source only now
     return frame
 
@@ -72,6 +76,24 @@ def as_options(scan: Scan) -> dict[str, str]:
 def arrow_dataframe(rows: pa.Table, session: SparkSession | None = None) -> DataFrame:
     """The DataFrame of rows that are in memory. User's process."""
     return session_or_new(session).createDataFrame(rows)
+
+
+def source_dataframe(data: Any) -> DataFrame:
+    """The DataFrame of rows to merge: a DataFrame as it is, else Arrow or pandas data. User's process.
+
+    Raises:
+        InvalidInputError: `data` is neither, or a value does not fit Spark's type.
+        UnsupportedFeatureError: names a column of a type that Spark lacks.
+    """
+    if hasattr(data, "sparkSession"):
+        return cast("DataFrame", data)
+    schema, batches = arrow_stream(data)
+    declared = spark_schema(row_type(schema))
+    try:
+        rows = pa.Table.from_batches(batches, schema).cast(arrow_schema(declared))
+    except pa.ArrowException as e:
+        raise InvalidInputError(f"the rows to merge do not fit Spark's types: {e}") from e
+    return session_or_new().createDataFrame(rows, declared)
 
 
 def native_dataframe(scan: Scan, session: SparkSession) -> DataFrame | None:

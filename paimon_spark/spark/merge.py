@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
@@ -25,6 +25,7 @@ from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.row_level import MergeClauses
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.core import MergeEngine
+from paimon_spark.spark.dataframe import source_dataframe
 from paimon_spark.spark.row_level import (
     ACTION,
     DELETE,
@@ -84,8 +85,9 @@ class Clause:
     same: Mapping[str, str] = field(default_factory=dict)
 
 
-def merge(table: OpenedTable, source: DataFrame, on: str, given: MergeClauses) -> WriteResult:
+def merge(table: OpenedTable, data: Any, on: str, given: MergeClauses) -> WriteResult:
     """As `Table.merge`."""
+    source = source_dataframe(data)
     change = Change.of(table)
     handle = change.handle
     delete_strategy(handle)

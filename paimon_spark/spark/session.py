@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from itertools import count
+from typing import Any, Final, TypeVar
 
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark import errors
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.source import PaimonDataSource, PaimonPyDataSource
+from paimon_spark.types import quoted
 
 T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
 _NOT_FOUND: Final = "DATA_SOURCE_NOT_FOUND"
+_VIEW_EXISTS: Final = "TEMP_TABLE_OR_VIEW_ALREADY_EXISTS"
+_ALIASED_VIEW: Final = re.compile(
+    r"SubqueryAlias (.+)\n[\s:]*[+:]- '?(?:SubqueryAlias|UnresolvedRelation) \[?(_pyspark_\w+)"
+)
 _ERROR: Final = re.compile(
     r"paimon_spark\.errors\.(\w+): (.*?)(?=\n\s*(?:at |\n|JVM stacktrace|SQLSTATE)|\n?$)", re.DOTALL
 )
@@ -53,7 +59,7 @@ def configure_session(spark: SparkSession) -> dict[str, str]:
     `df.write` and `df.writeStream` find no data source in Python (DATA_SOURCE_NOT_FOUND) without it.
     """
     find_sources_here(spark)
-    settings = SETTINGS if _is_classic(spark) else {**SETTINGS, **CONNECT_SETTINGS}
+    settings = SETTINGS if is_classic(spark) else {**SETTINGS, **CONNECT_SETTINGS}
     for key, value in settings.items():
         spark.conf.set(key, value)
     return dict(settings)
@@ -74,11 +80,12 @@ def find_sources_here(spark: SparkSession) -> None:
     A classic session looks up the source of a write, though not of a read, in the active session of the thread, and
     only the thread that created the session has one.
     """
-    if _is_classic(spark):  # making a DataFrame is the public way to make its session active
+    if is_classic(spark):  # making a DataFrame is the public way to make its session active
         spark.createDataFrame([], "x INT")
 
 
-def _is_classic(spark: SparkSession) -> bool:
+def is_classic(spark: Any) -> bool:
+    """Whether a session has a JVM in this process's reach, so that it is not one of Spark Connect."""
     return isinstance(spark, SparkSession)
 
 
@@ -96,6 +103,45 @@ def with_sources(spark: SparkSession, act: Callable[[], T]) -> T:
             raise
     register(spark)
     return act()
+
+
+@contextmanager
+def temporary_views(frames: Iterable[tuple[str, DataFrame]]) -> Iterator[list[str]]:
+    """Give DataFrames names, as temporary views, which plans and messages show; dropped at the end.
+
+    Where a name is taken, as by another thread or by an equal name in `frames`, ` (2)` follows, then ` (3)`.
+    """
+    made: dict[str, DataFrame] = {}
+    try:
+        for name, frame in frames:
+            made[_new_view(frame, name.replace("`", ""), made)] = frame
+        yield list(made)
+    finally:
+        for view, frame in made.items():
+            frame.sparkSession.catalog.dropTempView(view)
+
+
+def _new_view(frame: DataFrame, name: str, taken: Collection[str]) -> str:
+    """Make a view of this name, or with the first number behind it that is not taken."""
+    for number in count(1):
+        view = name if number == 1 else f"{name} ({number})"
+        if view in taken:
+            continue
+        try:
+            frame.createTempView(quoted(view))
+        except AnalysisException as e:
+            if e.getCondition() != _VIEW_EXISTS:
+                raise
+        else:
+            return view
+    raise AssertionError("there is always another number")
+
+
+def without_view_names(plan: str) -> str:
+    """The text of a plan made through Connect, with aliases of tables in place of the names that its client makes."""
+    for alias, view in _ALIASED_VIEW.findall(plan):
+        plan = plan.replace(view, alias)
+    return plan
 
 
 def _is_missing_source(error: PySparkException) -> bool:

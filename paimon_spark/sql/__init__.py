@@ -1,21 +1,22 @@
 """SQL on the tables of a catalog: what `catalog.sql` runs.
 
-Flow: text → tokens → Statement (`grammar`) → result (`commands`). Statements on Paimon tables are run here, by the
-methods of Catalog and Table. Everything else is a query, which Spark runs with DataFrames in place of the Paimon
-tables (`queries`).
+Flow: text → substitutions → tokens → Statement (`grammar`) → result (`commands`). Statements on Paimon tables are run
+here, by the methods of Catalog and Table. Everything else is a query, which Spark runs with DataFrames in place of the
+Paimon tables (`queries`).
 
-execute.py      parses a statement and runs it
-grammar/        text → statements
-commands/       run statements: CREATE, ALTER, INSERT, MERGE, SHOW, DESCRIBE …
-queries/        SELECT, and all that Spark runs
-procedures.py   CALL sys.…, with the operations of `paimon_spark.operations`
-functions.py    functions in queries, and those for plain spark.sql
-session.py      one call of catalog.sql: catalog, Spark session, settings, current database
-names.py        names → tables, databases and columns of the catalog, or Spark's
-lineage_job.py  the lineage job of a statement
-cursor.py       reads a statement token by token
-tokens.py       tokens with positions, brackets, splitting at `;`
-literals.py     literals → values
-statement.py    base class of statements
-messages.py     messages in terms of SQL
+execute.py        parses a statement and runs it
+grammar/          text → statements
+commands/         run statements: CREATE, ALTER, INSERT, MERGE, SHOW, DESCRIBE …
+queries/          SELECT, and all that Spark runs
+procedures.py     CALL sys.…, with the operations of `paimon_spark.operations`
+functions.py      functions in queries, and those for plain spark.sql
+substitutions.py  Flink's hints, `t#savepoints`, IDENTIFIER(…), current_database() → what they stand for
+session.py        one call of catalog.sql: catalog, Spark session, settings, current database
+names.py          names → tables, databases and columns of the catalog, or Spark's
+lineage_job.py    the lineage job of a statement
+cursor.py         reads a statement token by token
+tokens.py         tokens with positions, brackets, splitting at `;`
+literals.py       literals → values
+statement.py      base class of statements
+messages.py       messages in terms of SQL
 """

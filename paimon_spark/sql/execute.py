@@ -6,8 +6,11 @@ With `register_functions` this module implements the port `SparkSql`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import AnalysisException
 
 from paimon_spark.errors import PaimonError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.sql.commands import alter_table, analyze, create, describe, insert, row_level, show, tags_and_branches
@@ -20,12 +23,17 @@ from paimon_spark.sql.grammar import tags_and_branches as ref_grammar
 from paimon_spark.sql.grammar import write as write_grammar
 from paimon_spark.sql.grammar.clauses import DATABASE
 from paimon_spark.sql.grammar.create import CreateMode
+from paimon_spark.sql.grammar.immediate import ExecuteImmediate, read_execute_immediate
 from paimon_spark.sql.messages import reword
 from paimon_spark.sql.names import resolve_table
-from paimon_spark.sql.procedures import Call, read_call, run_call
+from paimon_spark.sql.procedures import Call, read_call, run_call, show_procedures
+from paimon_spark.sql.queries.errors import QueryError, in_one_line, without_log
+from paimon_spark.sql.queries.parse import parse_query
+from paimon_spark.sql.queries.references import references
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import InvalidStatement, Outcome, Query, Result, Statement, UnsupportedStatement
+from paimon_spark.sql.substitutions import substituted
 from paimon_spark.sql.tokens import split_statements
 
 if TYPE_CHECKING:
@@ -41,13 +49,14 @@ def execute(
     session: SparkSession | None = None,
 ) -> DataFrame:
     """Run a statement. Arguments, result and errors as of `Catalog.sql`."""
-    found = Session.of(catalog, session, args)
-    statement = parse(sql)
-    try:
-        return _run(found, statement)
-    except PaimonError as e:
-        reword(e, is_call=isinstance(statement, Call))
-        raise
+    with without_log():
+        found, text = substituted(Session.of(catalog, session, args), sql)
+        statement = parse(text)
+        try:
+            return _run(found, statement)
+        except PaimonError as e:
+            reword(e, is_call=isinstance(statement, Call))
+            raise
 
 
 def parse(sql: str) -> Statement:
@@ -72,10 +81,39 @@ def parse(sql: str) -> Statement:
 
 def _run(session: Session, statement: Statement) -> DataFrame:
     command = _COMMANDS.get(type(statement))
-    result = Outcome.RUN_BY_SPARK if command is None else command(session, statement)
+    try:
+        result = Outcome.RUN_BY_SPARK if command is None else command(session, statement)
+    except AnalysisException as e:
+        raise (e if isinstance(e, QueryError) else in_one_line(e, statement.sql)) from None
     if result is Outcome.RUN_BY_SPARK:
         return run_query(session, statement.sql)
     return session.nothing() if result is None else result
+
+
+def _execute_immediate(session: Session, statement: ExecuteImmediate) -> Result:
+    """Run the statement of a text, with the values of USING as its parameters.
+
+    Raises UnsupportedFeatureError: INTO variables, of a statement on tables of the catalog.
+    """
+    values = (statement.text, *(value for _, value in statement.arguments))
+    text, *found = session.run("SELECT " + ", ".join(f"{v} AS v{n}" for n, v in enumerate(values))).collect()[0]
+    if not isinstance(text, str):
+        raise SqlSyntaxError(f"EXECUTE IMMEDIATE needs a statement as text, found {text!r}", sql=statement.sql)
+    names = [name for name, _ in statement.arguments]
+    args: Mapping[str, Any] | Sequence[Any] = found
+    if names and names[0] is not None:
+        args = {name: value for name, value in zip(names, found, strict=True) if name is not None}
+    inner_session, inner_text = substituted(replace(session, args=args or None), text)
+    inner = parse(inner_text)
+    if not statement.variables:
+        return _run(inner_session, inner)
+    if isinstance(inner, Query) and not references(session.caching(), parse_query(inner_text)):
+        return Outcome.RUN_BY_SPARK
+    raise UnsupportedFeatureError(
+        f"EXECUTE IMMEDIATE … INTO is not supported for Paimon tables; use SET VAR {statement.variables[0]} = "
+        "(SELECT …) instead",
+        feature="EXECUTE IMMEDIATE INTO",
+    )
 
 
 def _invalid(session: Session, statement: InvalidStatement) -> Result:
@@ -114,6 +152,8 @@ _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] 
     **{("DROP", word): create_grammar.read_drop_database for word in DATABASE},
     **{("ALTER", word): create_grammar.read_alter_database for word in DATABASE},
     **{("SHOW", what.name): partial(ref_grammar.read_show_refs, what) for what in ref_grammar.Refs},
+    ("COMMENT", "ON"): alter_grammar.read_comment,
+    **{("COMMENT", "ON", word): create_grammar.read_alter_database for word in DATABASE},
     ("DESCRIBE",): show_grammar.read_describe,
     ("DESC",): show_grammar.read_describe,
     ("SHOW", "CREATE", "TABLE"): show_grammar.read_show_create,
@@ -124,6 +164,10 @@ _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] 
     ("SHOW", "TABLE", "EXTENDED"): show_grammar.read_show_table_extended,
     **{("SHOW", f"{word}S"): show_grammar.read_show_databases for word in DATABASE},
     ("SHOW", "CURRENT"): show_grammar.read_show_current,
+    ("SHOW", "PROCEDURES"): show_grammar.read_show_procedures,
+    ("OPTIMIZE",): show_grammar.read_optimize,
+    ("VACUUM",): show_grammar.read_vacuum,
+    ("RESTORE",): show_grammar.read_restore,
     ("USE",): show_grammar.read_use,
     ("SET", "CATALOG"): show_grammar.read_set_catalog,
     ("REFRESH", "TABLE"): show_grammar.read_refresh,
@@ -138,6 +182,7 @@ _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] 
     ("COPY", "INTO"): write_grammar.read_copy,
     ("LOAD", "DATA"): write_grammar.read_load,
     ("CALL",): read_call,
+    ("EXECUTE", "IMMEDIATE"): read_execute_immediate,
 }
 """What reads a statement behind the keywords it begins with; the longest match wins. None: the statement is Spark's."""
 
@@ -145,6 +190,7 @@ _COMMANDS: Final[Mapping[type[Statement], Callable[[Session, Any], Result]]] = {
     create_grammar.CreateTable: create.create_table,
     create_grammar.CreateTableLike: create.create_table_like,
     alter_grammar.AlterTable: alter_table.alter_table,
+    alter_grammar.CommentOnColumn: alter_table.comment_on_column,
     alter_grammar.RenameTable: alter_table.rename_table,
     alter_grammar.AddPartitions: alter_table.add_partitions,
     alter_grammar.DropPartitions: alter_table.drop_partitions,
@@ -162,6 +208,8 @@ _COMMANDS: Final[Mapping[type[Statement], Callable[[Session, Any], Result]]] = {
     ref_grammar.ShowRefs: tags_and_branches.show_refs,
     show_grammar.Describe: describe.describe,
     show_grammar.DescribeDatabase: describe.describe_database,
+    show_grammar.DescribeHistory: describe.describe_history,
+    show_grammar.ShowProcedures: show_procedures,
     show_grammar.ShowCreateTable: show.show_create_table,
     show_grammar.ShowColumns: show.show_columns,
     show_grammar.ShowPartitions: show.show_partitions,
@@ -180,5 +228,6 @@ _COMMANDS: Final[Mapping[type[Statement], Callable[[Session, Any], Result]]] = {
     InvalidStatement: _invalid,
     UnsupportedStatement: _unsupported,
     Call: run_call,
+    ExecuteImmediate: _execute_immediate,
 }
 """What runs a statement, by its class."""

@@ -1,4 +1,4 @@
-"""CALL: read the statement, bind its arguments to a procedure, and run it.
+"""CALL: read the statement, bind its arguments to a procedure, and run it; SHOW PROCEDURES.
 
 Binding and running work without Spark.
 """
@@ -17,10 +17,11 @@ from paimon_spark.operations.operation import Argument, Operation, Request, Type
 from paimon_spark.operations.refused import refusal
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.grammar.show import ShowProcedures
 from paimon_spark.sql.literals import evaluate
 from paimon_spark.sql.messages import in_sql
 from paimon_spark.sql.names import CATALOG, CallContext
-from paimon_spark.sql.statement import Statement
+from paimon_spark.sql.statement import Outcome, Result, Statement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 _DATABASE: Final = "sys"
 _QUALIFIERS: Final = ((_DATABASE,), (CATALOG, _DATABASE))
+_LISTED: Final = (
+    "catalog STRING NOT NULL, namespace ARRAY<STRING> NOT NULL, schema STRING, procedure_name STRING NOT NULL"
+)
 _BITS: Final = {Type.BIGINT: 63, Type.INT: 31}
 _BOOLEANS: Final = {"true": True, "false": False}
 
@@ -87,6 +91,17 @@ def run_call(session: Session, statement: Call) -> DataFrame:
     names = [name for name, _ in statement.named]
     returned = call(session, statement.name, values[:count], list(zip(names, values[count:], strict=True)))
     return session.rows(returned.columns, returned.rows)
+
+
+def show_procedures(session: Session, statement: ShowProcedures) -> Result:
+    """The procedures that CALL runs, in the columns of Spark's `ShowProceduresCommand`.
+
+    Those of a database other than `sys` are Spark's.
+    """
+    if statement.database and tuple(p.lower() for p in statement.database) not in (*_QUALIFIERS, (CATALOG,)):
+        return Outcome.RUN_BY_SPARK
+    names = sorted(name for name, forms in PROCEDURES.items() if not forms[0].instead)
+    return session.rows(_LISTED, [(CATALOG, [_DATABASE], _DATABASE, name) for name in names])
 
 
 class Returned(NamedTuple):

@@ -26,9 +26,11 @@ from paimon_spark.options.scan import (
 from paimon_spark.options.scan import OPTIONS as READ_OPTIONS
 from paimon_spark.options.write_request import OPTIONS as WRITE_OPTIONS
 from paimon_spark.options.write_request import canonical_write
-from paimon_spark.spark.session import session_or_new
+from paimon_spark.spark.session import is_classic, session_or_new, temporary_views, without_view_names
 from paimon_spark.sql.names import CATALOG, DEFAULT_DATABASE, TableName
+from paimon_spark.sql.tokens import tokenize
 from paimon_spark.storage.urls import open_store
+from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -77,6 +79,11 @@ class Session:
         """In the Spark session given, else the active one, else a new one."""
         found = session_or_new(spark)
         return cls(catalog, found, args, dict(found.conf.getAll))
+
+    @property
+    def used_database(self) -> str | None:
+        """The database of the warehouse that USE named; None without."""
+        return self.conf.get(_DATABASE)
 
     @property
     def database(self) -> str:
@@ -193,9 +200,25 @@ class Session:
             found = {k: v for k, v in found.items() if k.lower() not in _BRANCH_KEYS}
         return found
 
-    def run(self, sql: str, frames: Mapping[str, DataFrame] | None = None) -> DataFrame:
-        """Run a statement by Spark; with `frames`, `{name}` in it stands for a DataFrame, and `{{` for a `{`."""
-        return self.spark.sql(sql, args=self.args, **(frames or {}))  # type: ignore[arg-type]
+    def run(self, sql: str, frames: Mapping[str, tuple[str, DataFrame]] | None = None) -> DataFrame:
+        """Run a statement by Spark; with `frames`, `{key}` in it stands for a DataFrame, and `{{` for a `{`.
+
+        Plans and messages show the name of each DataFrame.
+        """
+        if not frames:
+            return self.spark.sql(sql, args=self.args)  # type: ignore[arg-type]
+        if not is_classic(self.spark):
+            return self._run_through_connect(sql, frames)
+        with temporary_views(frames.values()) as views:
+            names = {key: quoted(view) for key, view in zip(frames, views, strict=True)}
+            return self.spark.sql(sql.format(**names), args=self.args)  # type: ignore[arg-type]
+
+    def _run_through_connect(self, sql: str, frames: Mapping[str, tuple[str, DataFrame]]) -> DataFrame:
+        """As `run`: a client only names DataFrames itself, in a way that must not show."""
+        found = self.spark.sql(sql, args=self.args, **{k: f for k, (_, f) in frames.items()})  # type: ignore[arg-type]
+        if tokenize(sql)[0].keyword != "EXPLAIN":
+            return found
+        return self.rows("plan STRING", [(without_view_names(row[0]),) for row in found.collect()])
 
     def rows(self, schema: str, rows: Iterable[Sequence[Any]] = ()) -> DataFrame:
         """Rows as a DataFrame; `schema` is DDL text."""

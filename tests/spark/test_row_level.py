@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Row, SparkSession
 
@@ -86,6 +89,50 @@ def test_rows_are_deleted_updated_and_merged(spark: SparkSession, kind: str, tmp
     assert len(table.snapshots()) == before
     table.delete("true")
     assert found(spark, path) == {}
+
+
+@pytest.mark.parametrize("kind", ["table", "reader", "pandas", "stream"])
+def test_rows_in_memory_are_merged(spark: SparkSession, kind: str, tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    moment = datetime(2024, 1, 1, 12, tzinfo=timezone.utc)
+    columns = "id BIGINT NOT NULL, name STRING, at TIMESTAMP, local TIMESTAMP_NTZ"
+    table = catalog.create_table("db.t", columns, primary_keys=["id"], options={"bucket": 1})
+    table.write(pa.table({"id": [1], "name": ["a"]}))
+    rows = pa.table(
+        {
+            "id": pa.array([1, 2], pa.uint32()),
+            "name": pa.array(["x", "y"]).dictionary_encode(),
+            "at": pa.array([moment, None], pa.timestamp("ns", "Europe/Berlin")),
+            "local": pa.array([moment.replace(tzinfo=None)] * 2, pa.timestamp("s")),
+        }
+    )
+    source = {
+        "table": lambda: rows,
+        "reader": rows.to_reader,
+        "pandas": rows.to_pandas,
+        "stream": lambda: SimpleNamespace(__arrow_c_stream__=rows.__arrow_c_stream__),
+    }[kind]()
+
+    table.merge(source, "t.id = s.id", when_matched_update="*", when_not_matched_insert="*")
+
+    local = moment.replace(tzinfo=None)
+    assert sorted(tuple(r.values()) for r in table.scan().to_arrow().to_pylist()) == [
+        (1, "x", moment, local),
+        (2, "y", None, local),
+    ]
+
+
+def test_rows_that_are_not_a_table_cannot_be_merged(spark: SparkSession, tmp_path: Path) -> None:
+    table = made(spark, tmp_path / "t", "keys")
+    with pytest.raises(
+        InvalidInputError, match=r"rows come as a Spark DataFrame, a pyarrow Table.*found builtins\.list"
+    ):
+        table.merge([{"id": 1}], "t.id = s.id", when_matched_update="*")
+    too_fine = pa.table({"id": [1], "at": pa.array([1], pa.timestamp("ns"))})
+    with pytest.raises(InvalidInputError, match="the rows to merge do not fit Spark's types"):
+        table.merge(too_fine, "t.id = s.id", when_matched_delete="true")
+    assert found(spark, tmp_path / "t") == BEFORE
 
 
 def test_a_merge_of_all_columns_is_an_upsert(spark: SparkSession, tmp_path: Path) -> None:

@@ -268,3 +268,17 @@ def test_an_unsupported_feature_is_refused_by_name(spark: SparkSession, tmp_path
     schema.write_text(schema.read_text().replace('"options" : {', '"options" : {"merge-engine": "astonish",'))
     with pytest.raises(PySparkException, match="merge-engine"):
         load(spark, str(home)).collect()
+
+
+def test_the_schema_of_a_scan_is_not_asked_for_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark opens the table only to plan the read, not to know its columns."""
+    table = paimon_spark.load_table(str(shutil.copytree(golden_path("branches"), tmp_path / "t")))
+    scan = table.scan()
+    expected = spark.read.format("paimon").load(table.location)
+    (tmp_path / "t" / "schema").rename(tmp_path / "away")
+
+    frame = scan.to_spark(spark)
+    assert frame.schema == expected.schema
+
+    (tmp_path / "away").rename(tmp_path / "t" / "schema")
+    assert sorted(map(tuple, frame.collect()), key=str) == sorted(map(tuple, expected.collect()), key=str)

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark import Catalog
 from paimon_spark.errors import InvalidOptionError, SqlSyntaxError, TableNotFoundError
+from paimon_spark.sql.tokens import abbreviated
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
@@ -79,3 +80,71 @@ def test_what_a_read_refuses_is_raised_without_the_trace_of_sparks_worker(catalo
 
     assert "Traceback" not in str(error.value)
     assert "incremental-between" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("sql", "condition", "offered"),
+    [
+        ("SELECT amuont FROM shop.orders", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "[`amount`, `id`]"),
+        ("SELECT id FROM shop.orders WHERE amuont > 1", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "[`amount`, `id`]"),
+        (
+            "SELECT b.ids FROM shop.orders a JOIN shop.orders b ON a.id = b.id",
+            "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+            "[`b`.`id`, `b`.`amount`]",
+        ),
+        ("SELECT id FROM shop.orders a, shop.orders b", "AMBIGUOUS_REFERENCE", "[`a`.`id`, `b`.`id`]"),
+        ("SELECT no_such(id) FROM shop.orders", "UNRESOLVED_ROUTINE", "Cannot resolve routine `no_such`"),
+        ("DELETE FROM shop.orders WHERE amuont = 1", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "[`amount`, `id`]"),
+        ("UPDATE shop.orders SET id = idd", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "[`id`, `amount`]"),
+        (
+            "MERGE INTO shop.orders t USING shop.orders s ON t.idd = s.id WHEN MATCHED THEN DELETE",
+            "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+            "`t`.`id`",
+        ),
+    ],
+)
+def test_errors_of_spark_are_one_line_about_the_statement_as_given(
+    catalog: Catalog, spark: SparkSession, capfd: pytest.CaptureFixture[str], sql: str, condition: str, offered: str
+) -> None:
+    with pytest.raises(AnalysisException) as error:
+        catalog.sql(sql)
+
+    text = str(error.value)
+    assert offered in text and "\n" not in text and text.endswith(f"; in: {abbreviated(sql)}")
+    assert text.startswith(f"[{condition}] ") and error.value.getCondition() == condition
+    assert error.value.getSqlState() in text
+    assert capfd.readouterr().err == ""  # PySpark logs nothing
+
+
+def test_a_column_that_is_unknown_is_planned_once(
+    catalog: Catalog, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts: list[str] = []
+    run = SparkSession.sql
+    monkeypatch.setattr(
+        SparkSession, "sql", lambda self, text, **given: (texts.append(text), run(self, text, **given))[1]
+    )
+
+    with pytest.raises(AnalysisException):
+        catalog.sql("SELECT amuont FROM shop.orders", session=spark)
+
+    assert texts == ["SELECT amuont FROM `shop.orders` AS `orders`"]
+
+
+def test_plans_show_the_names_of_tables(catalog: Catalog, spark: SparkSession) -> None:
+    spark.range(1).createTempView("`shop.orders`")
+    [row] = catalog.sql("EXPLAIN EXTENDED SELECT * FROM shop.orders a, shop.orders VERSION AS OF 1 b").collect()
+    frame = catalog.sql("SELECT * FROM shop.orders$tags")
+
+    assert "SubqueryAlias `shop.orders (2)`" in row.plan and "SubqueryAlias `shop.orders (3)`" in row.plan
+    assert "_pyspark" not in row.plan
+    with pytest.raises(AnalysisException, match=r"`shop\.orders\$tags`"):
+        frame.select("nothing")
+    assert [t.name for t in spark.catalog.listTables() if t.isTemporary and "orders" in t.name] == ["shop.orders"]
+    spark.catalog.dropTempView("shop.orders")
+
+
+def test_a_syntax_error_shows_no_name_of_a_view(catalog: Catalog, spark: SparkSession) -> None:
+    sql = "SELECT id FROM shop.orders FETCH FIRST 1 ROWS ONLY"  # a statement that sqlglot parses, and Spark does not
+    with pytest.raises(SqlSyntaxError, match=rf"^Spark cannot parse the statement: Syntax error .*: {sql}$"):
+        catalog.sql(sql)

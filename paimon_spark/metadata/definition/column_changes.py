@@ -244,9 +244,9 @@ def _found(fields: Fields, path: Path) -> DataField:
     for f in fields:
         if f.name == path[-1]:
             return f
-    names = [f.name for f in fields]
+    names = [shown((*path[:-1], f.name)) for f in fields]
     raise ColumnNotFoundError(
-        f"there is no column {shown(path)}{did_you_mean(path[-1], names)}; there are {', '.join(names)}",
+        f"there is no column {shown(path)}{did_you_mean(shown(path), names)}; the columns are {', '.join(names)}",
         column=shown(path),
     )
 

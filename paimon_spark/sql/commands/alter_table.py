@@ -1,11 +1,11 @@
-"""Run ALTER TABLE and DROP TABLE."""
+"""Run ALTER TABLE, COMMENT ON and DROP TABLE."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any, Final
 
-from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.jobs.alter import altered
 from paimon_spark.jobs.branch_access import refuse_version
 from paimon_spark.jobs.maintain import drop_partitions as delete_partitions
@@ -18,10 +18,18 @@ from paimon_spark.metadata.definition.schema_changes import (
     RemoveOption,
     SchemaChange,
     SetOption,
+    UpdateComment,
     UpdateTableComment,
 )
 from paimon_spark.sql.commands.target import on_table
-from paimon_spark.sql.grammar.alter_table import AddPartitions, AlterTable, DropPartitions, DropTable, RenameTable
+from paimon_spark.sql.grammar.alter_table import (
+    AddPartitions,
+    AlterTable,
+    CommentOnColumn,
+    DropPartitions,
+    DropTable,
+    RenameTable,
+)
 from paimon_spark.sql.names import CATALOG, TableName, resolve_name
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Name, Outcome, Result
@@ -42,6 +50,21 @@ def alter_table(session: Session, name: TableName, statement: AlterTable) -> Non
             )
     exact = session.conf.get("spark.sql.caseSensitive", "false").lower() == "true"
     altered(table.handle, lambda columns: _resolved_changes(columns, statement, exact))
+
+
+def comment_on_column(session: Session, statement: CommentOnColumn) -> Result:
+    """Change the comment of a column of a table or branch. Raises SqlSyntaxError: no table is named."""
+    parts = statement.name
+    is_qualified = parts[0].lower() == CATALOG or (len(parts) > 2 and session.has_database(parts[0]))
+    length = (3 if parts[0].lower() == CATALOG else 2) if is_qualified else 1
+    if len(parts) <= length:
+        raise SqlSyntaxError(
+            f"COMMENT ON COLUMN {'.'.join(parts)} names no column; write table.column or database.table.column",
+            sql=statement.sql,
+        )
+    change = UpdateComment(parts[length:], statement.comment)
+    outcome: Result = alter_table(session, AlterTable(statement.sql, parts[:length], (change,)))
+    return outcome
 
 
 @on_table

@@ -1,4 +1,4 @@
-"""Run DESCRIBE of tables, columns and databases, in the layout of Paimon's connector.
+"""Run DESCRIBE of tables, columns and databases, in the layout of Paimon's connector; DESCRIBE HISTORY.
 
 Source: Spark's `DescribeTableExec`, `DescribeColumnExec`, `DescribeNamespaceExec`; Java's `PaimonDescribeTableExec`.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
@@ -16,7 +17,7 @@ from paimon_spark.options.location import database_url
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.sql.commands.show import OWNER, quoted_if_needed, table_properties
 from paimon_spark.sql.commands.target import on_table
-from paimon_spark.sql.grammar.show import Describe, DescribeDatabase
+from paimon_spark.sql.grammar.show import Describe, DescribeDatabase, DescribeHistory
 from paimon_spark.sql.names import CATALOG, TableName, resolve_column, resolve_database
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Outcome, Result
@@ -36,10 +37,15 @@ from paimon_spark.types import (
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
+    from paimon_spark.versioning.log import HistoryRef
 
 _Row = tuple[str, str, str | None]
 
 _COLUMNS: Final = "col_name STRING NOT NULL, data_type STRING NOT NULL, comment STRING"
+_HISTORY: Final = (
+    "version BIGINT NOT NULL, timestamp TIMESTAMP NOT NULL, userName STRING, operation STRING NOT NULL, "
+    "rowDelta BIGINT, tags ARRAY<STRING> NOT NULL, branches ARRAY<STRING> NOT NULL, job STRING"
+)
 _INFO: Final = "info_name STRING NOT NULL, info_value STRING"
 _BLANK: Final = ("", "", "")
 _STATISTICS: Final = {
@@ -64,6 +70,36 @@ def describe(session: Session, name: TableName, statement: Describe) -> Result:
     if statement.extended:
         rows += [*_metadata_columns(table), *_details(name, table), *_not_null(table)]
     return session.rows(_COLUMNS, rows)
+
+
+@on_table
+def describe_history(session: Session, name: TableName, statement: DescribeHistory) -> Result:
+    """The commits in the history of a table or branch, newest first.
+
+    Raises InvalidInputError: a system table, or the limit is not positive.
+
+    Source: the first columns are those of Delta Lake.
+    """
+    table = session.table(name)
+    commits = table.history(statement.limit, branch=table.branch_name).commits
+    rows = [
+        (
+            commit.id,
+            datetime.fromtimestamp(commit.time_ms / 1000, timezone.utc),
+            commit.user,
+            commit.kind,
+            commit.row_delta,
+            list(dict.fromkeys(_tag(ref) for ref in commit.refs if ref.kind in ("tag", "savepoint"))),
+            [ref.name for ref in commit.refs if ref.kind == "branch"],
+            commit.job,
+        )
+        for commit in commits
+    ]
+    return session.rows(_HISTORY, rows)
+
+
+def _tag(ref: HistoryRef) -> str:
+    return ref.name if ref.kind == "tag" else f"savepoint-{ref.name}"
 
 
 def describe_database(session: Session, statement: DescribeDatabase) -> Result:

@@ -6,9 +6,7 @@ MERGE: its source is a DataFrame, its clauses are expressions by column.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +18,7 @@ from paimon_spark.metadata.handle import current
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.spark import merge as job
 from paimon_spark.spark.row_level import Change, delete_found, deletion, update_found, updating
-from paimon_spark.spark.session import our_errors
+from paimon_spark.spark.session import our_errors, temporary_views
 from paimon_spark.sql.commands.expressions import (
     default_expression,
     refuse_subqueries,
@@ -30,7 +28,6 @@ from paimon_spark.sql.commands.expressions import (
 from paimon_spark.sql.commands.target import Target, on_target, static_partition
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.write import Delete, Merge, Truncate, Update, WhenClause
-from paimon_spark.sql.session import Session
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
@@ -59,7 +56,7 @@ def delete(target: Target, statement: Delete) -> None:
     with our_errors():
         change = deletion(table)
         rows = change.read(target.session.spark, _scan_condition(target, unqualified), target.session.time_zone)
-        with _temporary_view(target.session, rows) as view:
+        with temporary_views([(target.name.bare, rows)]) as [view]:
             delete_found(change, _matching_rows(target, statement, view, ()))
 
 
@@ -76,7 +73,7 @@ def update(target: Target, statement: Update) -> None:
             unqualified = replace_qualifier(statement.where, _qualifiers(target, statement), None)
             where = _scan_condition(target, unqualified)
         rows = change.read(target.session.spark, where, target.session.time_zone)
-        with _temporary_view(target.session, rows) as view:
+        with temporary_views([(target.name.bare, rows)]) as [view]:
             computed = [(expression, new_names[n]) for n, expression in new.items()]
             update_found(change, _matching_rows(target, statement, view, computed), new_names)
 
@@ -100,17 +97,6 @@ def _matching_rows(
     if statement.where is not None:
         sql += f" WHERE {replace_qualifier(statement.where, names, alias)}"
     return target.query(sql.strip())
-
-
-@contextmanager
-def _temporary_view(session: Session, rows: DataFrame) -> Iterator[str]:
-    """A temporary view of a DataFrame, dropped at the end."""
-    name = f"paimon_{uuid.uuid4().hex}"
-    rows.createOrReplaceTempView(name)
-    try:
-        yield name
-    finally:
-        session.spark.catalog.dropTempView(name)
 
 
 def _alias(statement: Delete | Update) -> str:

@@ -1,7 +1,5 @@
 """Run SHOW, USE, SET CATALOG and REFRESH TABLE.
 
-`current_database()` in queries is Spark's own and does not follow USE; SHOW CURRENT NAMESPACE does.
-
 Source: Spark's `ShowCreateTableExec`, `ShowPartitionsExec`, `ShowTablePropertiesExec`, `ShowTablesExec`,
 `ShowNamespacesExec`, `StringUtils.filterPattern`.
 """

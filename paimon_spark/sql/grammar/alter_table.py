@@ -1,4 +1,4 @@
-"""Grammar of ALTER TABLE, DROP TABLE and MSCK REPAIR TABLE."""
+"""Grammar of ALTER TABLE, COMMENT ON, DROP TABLE and MSCK REPAIR TABLE."""
 
 from __future__ import annotations
 
@@ -68,6 +68,14 @@ class AlterTable(TableStatement):
 
 
 @dataclass(frozen=True, slots=True)
+class CommentOnColumn(Statement):
+    """COMMENT ON COLUMN; the name is that of the table and the column. The comment is None for none."""
+
+    name: Name
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class RenameTable(TableStatement):
     """ALTER TABLE … RENAME TO."""
 
@@ -100,6 +108,19 @@ def read_alter(cursor: Cursor) -> Statement:
     """Read ALTER TABLE, also of tags and branches. Raises SqlSyntaxError: no name of a table follows."""
     name = cursor.name()
     return read_alter_refs(cursor, name) or valid_or_invalid(cursor, name, lambda: _alteration(cursor, name))
+
+
+def read_comment(cursor: Cursor) -> Statement | None:
+    """Read COMMENT ON TABLE or COLUMN; None for the comment of a database. Raises SqlSyntaxError."""
+    what = cursor.take_one("TABLE", "COLUMN")
+    if what is None:
+        return None
+    name = cursor.name("the name of a column" if what == "COLUMN" else "the name of a table")
+    cursor.expect("IS")
+    comment = None if cursor.take("NULL") else cursor.text("text in quotes, or NULL")
+    if what == "COLUMN":
+        return CommentOnColumn(cursor.sql, name, comment)
+    return AlterTable(cursor.sql, name, (UpdateTableComment(comment),))
 
 
 def read_drop_table(cursor: Cursor) -> Statement:

@@ -1,4 +1,4 @@
-"""Grammar of SHOW, DESCRIBE, USE, SET CATALOG, REFRESH TABLE and ANALYZE TABLE."""
+"""Grammar of SHOW, DESCRIBE, USE, SET CATALOG, REFRESH TABLE, ANALYZE TABLE; Delta Lake's OPTIMIZE, VACUUM, RESTORE."""
 
 from __future__ import annotations
 
@@ -34,6 +34,13 @@ class DescribeDatabase(Statement):
 
     name: Name
     extended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeHistory(TableStatement):
+    """DESCRIBE HISTORY, of at most `limit` commits; None for all."""
+
+    limit: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,13 @@ class ShowDatabases(Statement):
     pattern: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class ShowProcedures(Statement):
+    """SHOW PROCEDURES, of the database after IN, which is () without one."""
+
+    database: Name
+
+
 class UseKind(Enum):
     """What USE or SET CATALOG names."""
 
@@ -118,6 +132,9 @@ def read_describe(cursor: Cursor) -> Statement | None:
         if cursor.take_one(*DATABASE) is not None:
             extended = cursor.take("EXTENDED")
             return DescribeDatabase(cursor.sql, cursor.name("the name of a database"), extended)
+        if cursor.take("HISTORY"):
+            table = cursor.name()
+            return DescribeHistory(cursor.sql, table, cursor.whole_number() if cursor.take("LIMIT") else None)
         cursor.take("TABLE")
     extended = not _is_last(cursor) and cursor.take_one("EXTENDED", "FORMATTED") is not None
     table = cursor.name()
@@ -190,6 +207,40 @@ def read_show_databases(cursor: Cursor) -> Statement:
     has_catalog = cursor.take_one("IN", "FROM") is not None
     catalog = cursor.identifier("the name of a catalog") if has_catalog else None
     return ShowDatabases(cursor.sql, catalog, _pattern(cursor))
+
+
+def read_show_procedures(cursor: Cursor) -> Statement:
+    """Read SHOW PROCEDURES [IN database]. Raises SqlSyntaxError."""
+    return ShowProcedures(cursor.sql, _database(cursor))
+
+
+def read_optimize(cursor: Cursor) -> UnsupportedStatement:
+    """Read Delta Lake's OPTIMIZE, which is not supported. Raises SqlSyntaxError."""
+    return _of_delta(cursor, "OPTIMIZE", "Use CALL sys.compact(table => '{}')")
+
+
+def read_vacuum(cursor: Cursor) -> UnsupportedStatement:
+    """Read Delta Lake's VACUUM, which is not supported. Raises SqlSyntaxError."""
+    instead = (
+        "Use CALL sys.expire_snapshots(table => '{0}'), which deletes old versions and their files, or "
+        "CALL sys.remove_orphan_files(table => '{0}'), which deletes files that no version needs"
+    )
+    return _of_delta(cursor, "VACUUM", instead)
+
+
+def read_restore(cursor: Cursor) -> UnsupportedStatement:
+    """Read Delta Lake's RESTORE, which is not supported. Raises SqlSyntaxError."""
+    instead = (
+        "Use CALL sys.rollback(table => '{0}', version => '…'), which deletes later versions, or "
+        "CALL sys.rollback_to_as_latest(table => '{0}', version => '…'), which keeps them"
+    )
+    cursor.take("TABLE")
+    return _of_delta(cursor, "RESTORE", instead)
+
+
+def _of_delta(cursor: Cursor, verb: str, instead: str) -> UnsupportedStatement:
+    table = cursor.name()
+    return UnsupportedStatement(cursor.sql, (table,), verb, instead.format(".".join(table)))
 
 
 def read_use(cursor: Cursor) -> Statement:

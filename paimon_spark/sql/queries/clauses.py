@@ -5,7 +5,7 @@ Applies to all names; which tables are Paimon's is decided later, and the text o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,9 +67,12 @@ class DollarName:
     text: str
 
 
-def version_clauses(sql: str, tokens: Sequence[Token]) -> tuple[VersionClause, ...]:
-    """The versions after names of tables. Raises SqlSyntaxError: AS OF has no value."""
-    return tuple(found for i in range(1, len(tokens)) if (found := _version_clause(sql, tokens, i)) is not None)
+def version_clauses(
+    sql: str, tokens: Sequence[Token], options: Sequence[OptionClause] = ()
+) -> tuple[VersionClause, ...]:
+    """The versions after names of tables, or after their options. Raises SqlSyntaxError: AS OF has no value."""
+    ends = {o.end for o in options}
+    return tuple(found for i in range(1, len(tokens)) if (found := _version_clause(sql, tokens, i, ends)) is not None)
 
 
 def option_clauses(tokens: Sequence[Token]) -> tuple[OptionClause, ...]:
@@ -93,8 +96,8 @@ def dollar_names(tokens: Sequence[Token]) -> Iterator[DollarName]:
         i = end + 1
 
 
-def _version_clause(sql: str, tokens: Sequence[Token], at: int) -> VersionClause | None:
-    """The version clause that begins at index `at`, if one does."""
+def _version_clause(sql: str, tokens: Sequence[Token], at: int, option_ends: Collection[int]) -> VersionClause | None:
+    """The version clause that begins at index `at`, if one does; `option_ends` are positions after options."""
     i = at
     if tokens[i].keyword == "FOR":
         i += 1
@@ -103,7 +106,9 @@ def _version_clause(sql: str, tokens: Sequence[Token], at: int) -> VersionClause
     if i + 3 >= len(tokens) or tokens[i].keyword not in (*_VERSION, *_TIMESTAMP):
         return None
     before = tokens[at - 1]
-    if tokens[i + 1].keyword != "AS" or tokens[i + 2].keyword != "OF" or not before.is_name:
+    if tokens[i + 1].keyword != "AS" or tokens[i + 2].keyword != "OF":
+        return None
+    if not before.is_name and before.end not in option_ends:
         return None
     if before.keyword in _BEFORE_NO_VERSION or tokens[i + 3].keyword in ("FROM", *_AFTER_TABLE):
         return None

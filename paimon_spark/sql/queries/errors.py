@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from difflib import SequenceMatcher
+from itertools import pairwise
+from logging import LogRecord
 from typing import TYPE_CHECKING, Final
 
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.logger import PySparkLogger
+
+from paimon_spark.engine.tasks.split import METADATA_COLUMNS
 from paimon_spark.errors import PaimonError, SqlSyntaxError, TableNotFoundError
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.spark.session import unwrapped
 from paimon_spark.sql.tokens import abbreviated
+from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
-
     from paimon_spark.sql.queries.parse import ParsedQuery
     from paimon_spark.sql.session import Session
 
@@ -21,8 +29,19 @@ _PART: Final = re.compile(r"`((?:[^`]|``)*)`")
 _PARSER: Final = re.compile(r"\]\s*(.+?)\.? SQLSTATE", re.DOTALL)
 _SUFFIXED: Final = re.compile(r"(\w+)`?\.`?(\w+)`?\$")
 _OF_SPARK: Final = "spark_catalog"
+_MESSAGE: Final = re.compile(r"\s*(.+? SQLSTATE: \w{5})", re.DOTALL)
+_OWN_COLUMN: Final = re.compile(r", (?:`[^`]+`\.)*`__paimon_\w+`(?=[],])")
+"""Columns that statements add, among those that Spark offers."""
+_UNKNOWN_COLUMN: Final = re.compile(r" (?:Did you mean one of|SQLSTATE:).*", re.DOTALL)
+_STATE: Final = "SQLSTATE: 42703"
+_MOST_OFFERED: Final = 5
+_LOGGER: Final = "SQLQueryContextLogger"
+_IS_QUIET: Final = ContextVar("is_quiet", default=False)
 _NO_PREFIX: Final = ("EXPLAIN", "SET", "RESET", "BEGIN")
 """Statements that EXPLAIN does not take."""
+_AFTER_CONDITION: Final = frozenset(
+    (";", ")", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "UNION", "EXCEPT", "INTERSECT", "|>")
+)
 
 
 def helpful_error(session: Session, error: PySparkException, sql: str) -> PaimonError | None:
@@ -37,27 +56,117 @@ def helpful_error(session: Session, error: PySparkException, sql: str) -> Paimon
     return unwrapped(error)
 
 
+class QueryError(AnalysisException):
+    """Spark's error about a statement, in one line: without its plan, about the statement as it was given.
+
+    Condition, parameters and SQL state are those of Spark's error.
+    """
+
+    def __init__(self, message: str, error: PySparkException) -> None:
+        super().__init__(message, error.getCondition(), dict(error.getMessageParameters() or {}))
+        self._state = error.getSqlState()
+
+    def getSqlState(self) -> str | None:  # noqa: N802 - Spark's name
+        """As of Spark's error."""
+        return self._state
+
+
+def in_one_line(
+    error: AnalysisException, sql: str, columns: Sequence[Sequence[str]] = ()
+) -> QueryError | SqlSyntaxError:
+    """Spark's error about a statement that it runs with DataFrames in place of tables.
+
+    `columns` are the names, with qualifiers where the query has several tables, to offer for an unknown column.
+    """
+    text = " ".join(_one_line(str(error)).removeprefix(f"[{error.getCondition()}]").split())
+    if isinstance(error, ParseException):
+        return _not_parsed(error, sql)
+    text = _OWN_COLUMN.sub("", text)
+    if columns and lacks_a_column(error):
+        unknown = (error.getMessageParameters() or {}).get("objectName", "")
+        offered = ", ".join(".".join(map(quoted, c)) for c in _nearest(_parts(unknown), columns))
+        text = f"{_UNKNOWN_COLUMN.sub('', text)} Did you mean one of the following? [{offered}]. {_STATE}"
+    return QueryError(f"{text}; in: {abbreviated(sql)}", error)
+
+
 def lacks_a_column(error: PySparkException) -> bool:
     """Whether Spark reports an unknown column."""
     return (error.getCondition() or "").startswith("UNRESOLVED_COLUMN")
 
 
+def is_one_of(error: PySparkException, columns: Sequence[Sequence[str]]) -> bool:
+    """Whether the column that Spark does not find is one of these, or a metadata column."""
+    if not columns or not lacks_a_column(error):
+        return False
+    unknown = _parts((error.getMessageParameters() or {}).get("objectName", ""))[-1:]
+    known = {*(c[-1].lower() for c in columns), *METADATA_COLUMNS}
+    return any(name.lower() in known for name in unknown)
+
+
+def _one_line(text: str) -> str:
+    """The message without positions and plans, which are those of the statement that Spark sees."""
+    found = _MESSAGE.match(text)
+    return found[1] if found is not None else text.partition("\n")[0]
+
+
+def _nearest(name: Sequence[str], columns: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """The columns most like a name, those of the same qualifier first."""
+    qualifier, last = [p.lower() for p in name[:-1]], name[-1].lower() if name else ""
+    here = [c for c in columns if qualifier and [p.lower() for p in c[:-1]] == qualifier] or list(columns)
+    return sorted(here, key=lambda c: -SequenceMatcher(None, last, c[-1].lower()).ratio())[:_MOST_OFFERED]
+
+
+@contextmanager
+def without_log() -> Iterator[None]:
+    """Keep PySpark from logging errors of statements, in this thread: they are raised."""
+    PySparkLogger.getLogger(_LOGGER).addFilter(_is_logged)
+    token = _IS_QUIET.set(True)
+    try:
+        yield
+    finally:
+        _IS_QUIET.reset(token)
+
+
+def _is_logged(_: LogRecord) -> bool:
+    return not _IS_QUIET.get()
+
+
+def _missing_condition(parsed: ParsedQuery) -> SqlSyntaxError | None:
+    """The error of a WHERE or HAVING without a condition, which Spark takes for an alias; None without one."""
+    for token, after in pairwise([*parsed.tokens, None]):
+        assert token is not None
+        following = "" if after is None else after.keyword
+        if token.keyword in ("WHERE", "HAVING") and (after is None or following in _AFTER_CONDITION):
+            found = "the end" if after is None else repr(following)
+            return SqlSyntaxError(
+                f"expected a condition after {token.keyword}, found {found} at position {token.end + 1} of: "
+                f"{abbreviated(parsed.sql)}",
+                sql=parsed.sql,
+            )
+    return None
+
+
 def syntax_error(session: Session, parsed: ParsedQuery) -> SqlSyntaxError | None:
     """The error of Spark's parser for a statement; None when it parses, or cannot be checked."""
-    from pyspark.errors import ParseException, PySparkException
-
+    missing = _missing_condition(parsed)
+    if missing is not None:
+        return missing
     # Spark does not take `t$tags` without quotes, so its error would be about the $.
     if "$" in parsed.sql or not parsed.tokens or parsed.tokens[0].keyword in _NO_PREFIX:
         return None
     try:
         session.run(f"EXPLAIN {parsed.sql}")  # parses the statement without running it
     except ParseException as e:
-        found = _PARSER.search(str(e))
-        message = str(e).strip().splitlines()[0] if found is None else " ".join(found[1].split())
-        return SqlSyntaxError(f"Spark cannot parse the statement: {message}: {abbreviated(parsed.sql)}", sql=parsed.sql)
+        return _not_parsed(e, parsed.sql)
     except PySparkException:
         return None
     return None
+
+
+def _not_parsed(error: ParseException, sql: str) -> SqlSyntaxError:
+    found = _PARSER.search(str(error))
+    message = str(error).strip().splitlines()[0] if found is None else " ".join(found[1].split())
+    return SqlSyntaxError(f"Spark cannot parse the statement: {message}: {abbreviated(sql)}", sql=sql)
 
 
 def _parts(name: str) -> list[str]:

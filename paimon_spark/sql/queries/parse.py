@@ -96,7 +96,8 @@ def parse_query(sql: str) -> ParsedQuery:
     """Parse a statement that may contain a query. Raises SqlSyntaxError."""
     tokens = tokenize(sql)
     use, body = find_query(tokens)
-    versions, options = version_clauses(sql, tokens), option_clauses(tokens)
+    options = option_clauses(tokens)
+    versions = version_clauses(sql, tokens, options)
     found = ParsedQuery(sql, tokens, use, body, versions, options, tuple(dollar_names(tokens)))
     if use is Use.OTHER:
         return found

@@ -127,10 +127,16 @@ def _function(parsed: ParsedQuery, node: Tree) -> Reference | None:
 
 
 def _placed(parsed: ParsedQuery, name: TableName, node: Tree, start: int, end: int, function: str | None) -> Reference:
-    version = next((v for v in parsed.versions if _follows(parsed, end, v.start)), None)
-    at = end if version is None else version.end
-    given = next((s for s in parsed.options if _follows(parsed, at, s.start)), None)
-    at = at if given is None else given.end
+    version: VersionClause | None = None
+    given: OptionClause | None = None
+    at = end
+    for _ in range(2):  # a version and options, in any order
+        if version is None:
+            version = next((v for v in parsed.versions if _follows(parsed, at, v.start)), None)
+            at = at if version is None else max(at, version.end)
+        if given is None:
+            given = next((o for o in parsed.options if _follows(parsed, at, o.start)), None)
+            at = at if given is None else max(at, given.end)
     return Reference(name, node, start, end, version, given, _sample(parsed.tokens, at), function)
 
 

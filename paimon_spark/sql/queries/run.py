@@ -18,7 +18,7 @@ from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.spark.dataframe import native_dataframe
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.queries.columns import stars
-from paimon_spark.sql.queries.errors import helpful_error, lacks_a_column
+from paimon_spark.sql.queries.errors import helpful_error, in_one_line, is_one_of, lacks_a_column
 from paimon_spark.sql.queries.parse import ParsedQuery, Use, parse_query
 from paimon_spark.sql.queries.references import Reference, references
 from paimon_spark.sql.queries.rewrite import replaced, stars_without_list, with_scalars
@@ -71,16 +71,23 @@ def _read_and_run(session: Session, sql: str, job: str | None) -> DataFrame:
 
 
 def _rows(
-    session: Session, parsed: ParsedQuery, found: Sequence[Reference], job: str | None, begin: int = 0
+    session: Session,
+    parsed: ParsedQuery,
+    found: Sequence[Reference],
+    job: str | None,
+    begin: int = 0,
+    has_all: bool = False,
 ) -> DataFrame:
-    """The result of the statement, from position `begin` on."""
+    """The result of the statement, from position `begin` on; with `has_all`, all columns of its tables are read."""
     try:
-        return _with_scans(session, parsed, found, job, begin)
+        return _with_scans(session, parsed, found, job, begin, has_all)
     except AnalysisException as e:
-        if not lacks_a_column(e):
-            raise
-    # Spark suggests the nearest of the columns it sees, so all are read.
-    return _with_scans(session, parsed, found, job, begin, has_all=True)
+        error = helpful_error(session, e, parsed.sql)
+        columns = _columns(session, parsed, found) if lacks_a_column(e) else []
+        if has_all or not is_one_of(e, columns):
+            raise error or in_one_line(e, parsed.sql, columns) from None
+    # The query names a column in a way that is not understood, so that it was not read.
+    return _rows(session, parsed, found, job, begin, has_all=True)
 
 
 def _with_scans(
@@ -89,7 +96,7 @@ def _with_scans(
     found: Sequence[Reference],
     job: str | None,
     begin: int,
-    has_all: bool = False,
+    has_all: bool,
 ) -> DataFrame:
     scans = [scan_of(session, parsed, reference, job, has_all=has_all) for reference in found]
     hidden = {
@@ -97,8 +104,18 @@ def _with_scans(
     }
     for reference, columns in hidden.items():
         _check_hidden(reference, columns)
-    frames = {f"p{n}": _frame(session, scan) for n, scan in enumerate(scans)}
+    frames = {f"p{n}": (r.name.text, _frame(session, s)) for n, (r, s) in enumerate(zip(found, scans, strict=True))}
     return _without_version_args(session, parsed, found).run(replaced(parsed, found, hidden, begin), frames)
+
+
+def _columns(session: Session, parsed: ParsedQuery, found: Sequence[Reference]) -> list[tuple[str, ...]]:
+    """All columns of the tables of a query, for messages: Spark knows only those that the query needs."""
+    out: list[tuple[str, ...]] = []
+    for reference in found:
+        qualifier = (reference.visible,) if len(found) > 1 else ()
+        scan = scan_of(session, parsed, reference, None, has_all=True)
+        out += [(*qualifier, name) for name in scan.row_type.names]
+    return out
 
 
 def _frame(session: Session, scan: Scan) -> DataFrame:

@@ -36,6 +36,9 @@ WAREHOUSE = {"warehouse": "s3://lake/wh/"}
         ("db.t$branch_fix", TableLocation("s3://lake/wh/db.db/t", "db.t", "fix")),
         ("db.t$snapshots", TableLocation("s3://lake/wh/db.db/t", "db.t", None, "snapshots")),
         ("/a$b/t$branch_fix$tags", TableLocation("/a$b/t", "/a$b/t", "fix", "tags")),
+        ("db.t#savepoints", TableLocation("s3://lake/wh/db.db/t", "db.t", None, "savepoints")),
+        ("/a/t$branch_fix#savepoints", TableLocation("/a/t", "/a/t", "fix", "savepoints")),
+        ("/a/t#tags", TableLocation("/a/t#tags", "/a/t#tags")),
     ],
 )
 def test_a_table_is_named_by_path_or_by_name_in_a_warehouse(text: str, expected: TableLocation) -> None:
@@ -50,6 +53,17 @@ def test_without_a_warehouse_every_text_is_a_path() -> None:
 def test_what_names_no_table_is_refused(text: str) -> None:
     with pytest.raises(InvalidOptionError):
         locate(text, WAREHOUSE)
+
+
+@pytest.mark.parametrize("path", ["s3://b/t/branch/branch-fix", "s3://b/t/branch/branch-fix/$tags"])
+def test_the_directory_of_a_branch_is_no_table(path: str) -> None:
+    with pytest.raises(InvalidOptionError) as error:
+        locate(path.replace("/$", "$"), WAREHOUSE)
+
+    assert (
+        "is the directory of branch 'fix'; give the path of the table, 's3://b/t', with option(\"branch\", \"fix\")"
+        in str(error.value)
+    )
 
 
 def test_a_branch_in_the_name_and_another_in_the_options_are_refused() -> None:

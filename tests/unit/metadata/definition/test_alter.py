@@ -137,7 +137,12 @@ def test_new_columns_stand_before_the_partition_keys_when_the_table_says_so() ->
         (AddColumn(("v", "c"), data_type("INT")), ColumnNotFoundError, "is of type INT, not a row"),
         (DropColumn(("k",)), InvalidInputError, "it is part of the primary key"),
         (DropColumn(("p",)), InvalidInputError, "it is part of the partition key"),
-        (DropColumn(("zz",)), ColumnNotFoundError, "there are k, p, v"),
+        (DropColumn(("zz",)), ColumnNotFoundError, "the columns are k, p, v"),
+        (
+            DropColumn(("s", "aa")),
+            ColumnNotFoundError,
+            r"no column s\.aa; did you mean 's\.a'\?; the columns are s\.a, s\.r",
+        ),
         (DropColumn(("s", "r", "b")), InvalidInputError, "it is the last one"),
         (RenameColumn(("p",), "q"), InvalidInputError, "cannot be renamed: it is part of the partition key"),
         (RenameColumn(("v",), "s"), AlreadyExistsError, "column s cannot be made: it exists already"),

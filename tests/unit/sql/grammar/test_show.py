@@ -15,12 +15,14 @@ from paimon_spark.sql.grammar.show import (
     Analyze,
     Describe,
     DescribeDatabase,
+    DescribeHistory,
     Refresh,
     ShowColumns,
     ShowCreateTable,
     ShowCurrent,
     ShowDatabases,
     ShowPartitions,
+    ShowProcedures,
     ShowProperties,
     ShowTables,
     Use,
@@ -61,6 +63,11 @@ def described(**given: Any) -> dict[str, Any]:
         ("DESC database", Describe, described(table=("database",))),
         ("DESC DATABASE EXTENDED db", DescribeDatabase, {"name": ("db",), "extended": True}),
         ("DESCRIBE NAMESPACE paimon.db", DescribeDatabase, {"name": ("paimon", "db"), "extended": False}),
+        ("DESC HISTORY db.t", DescribeHistory, {"table": T, "limit": None}),
+        ("DESCRIBE HISTORY t$branch_x LIMIT 3", DescribeHistory, {"table": ("t$branch_x",), "limit": 3}),
+        ("DESCRIBE history", Describe, described(table=("history",))),
+        ("SHOW PROCEDURES", ShowProcedures, {"database": ()}),
+        ("SHOW PROCEDURES IN paimon.sys", ShowProcedures, {"database": ("paimon", "sys")}),
         ("SHOW CREATE TABLE db.t", ShowCreateTable, {"table": T}),
         ("SHOW COLUMNS IN db.t", ShowColumns, {"table": T}),
         ("SHOW COLUMNS FROM t IN db", ShowColumns, {"table": T}),
@@ -215,3 +222,24 @@ def test_types_are_shown_with_sparks_words() -> None:
     inner = RowType(fields=(DataField(0, "x", ArrayType(element=STRING)), DataField(1, "y", BIGINT)))
     assert spark_text(inner) == "struct<x:array<string>,y:bigint>"
     assert ddl_column(DataField(0, "n", INT.with_nullable(False), "", None)) == "n INT NOT NULL"
+
+
+@pytest.mark.parametrize(
+    ("sql", "verb", "instead"),
+    [
+        ("OPTIMIZE db.t WHERE a = 1 ZORDER BY (b)", "OPTIMIZE", ["CALL sys.compact(table => 'db.t')"]),
+        (
+            "VACUUM db.t RETAIN 3 HOURS DRY RUN",
+            "VACUUM",
+            ["CALL sys.expire_snapshots(table => 'db.t')", "CALL sys.remove_orphan_files(table => 'db.t')"],
+        ),
+        ("RESTORE TABLE db.t TO VERSION AS OF 1", "RESTORE", ["CALL sys.rollback(table => 'db.t', version => '…')"]),
+        ("RESTORE db.t TO TIMESTAMP AS OF '2024-01-01'", "RESTORE", ["CALL sys.rollback_to_as_latest("]),
+    ],
+)
+def test_statements_of_delta_lake_name_the_procedure_instead(sql: str, verb: str, instead: list[str]) -> None:
+    found = parse(sql)
+
+    assert isinstance(found, UnsupportedStatement)
+    assert (found.names, found.feature) == ((T,), verb)
+    assert all(text in found.instead for text in instead)

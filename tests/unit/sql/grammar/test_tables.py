@@ -24,7 +24,14 @@ from paimon_spark.metadata.definition.schema_changes import (
     UpdateType,
 )
 from paimon_spark.sql.execute import parse
-from paimon_spark.sql.grammar.alter_table import AddPartitions, AlterTable, DropPartitions, DropTable, RenameTable
+from paimon_spark.sql.grammar.alter_table import (
+    AddPartitions,
+    AlterTable,
+    CommentOnColumn,
+    DropPartitions,
+    DropTable,
+    RenameTable,
+)
 from paimon_spark.sql.grammar.create import (
     AlterDatabase,
     CreateDatabase,
@@ -180,6 +187,19 @@ def test_columns_and_properties_are_altered() -> None:
         ("CHANGE a TYPE BIGINT", [UpdateType(("a",), BIGINT, keep_nullability=True)]),
     ]:  # fmt: skip
         assert changes(action) == expected, action
+
+
+def test_comments_are_of_tables_and_columns() -> None:
+    sql = "COMMENT ON TABLE db.t IS 'all ' 'orders'"
+    assert parse(sql) == AlterTable(sql, ("db", "t"), (UpdateTableComment("all orders"),))
+    sql = "COMMENT ON TABLE t$branch_x IS NULL"
+    assert parse(sql) == AlterTable(sql, ("t$branch_x",), (UpdateTableComment(None),))
+    assert parse("COMMENT ON COLUMN db.t.a IS 'x'") == CommentOnColumn(
+        "COMMENT ON COLUMN db.t.a IS 'x'", ("db", "t", "a"), "x"
+    )
+    assert isinstance(parse("COMMENT ON DATABASE db IS 'x'"), AlterDatabase)
+    with pytest.raises(SqlSyntaxError, match="expected text in quotes, or NULL"):
+        parse("COMMENT ON TABLE db.t IS x")
 
 
 def test_statements_of_tags_and_branches_are_of_another_family() -> None:
