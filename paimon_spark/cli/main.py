@@ -52,7 +52,11 @@ def _run(words: Sequence[str]) -> int:
     from paimon_spark.cli.progress import reporting
 
     with reporting(quiet=values["quiet"], as_json=values["json"], verbose=values["verbose"]):
-        found = answer(chosen.operation, CommandRequest(values, chosen.operation.command))
+        found = answer(
+            chosen.operation,
+            CommandRequest(values, chosen.operation.command),
+            asks_without_terminal=not chosen.is_action,
+        )
     _print(found, as_json=values["json"])
     return found.exit_code if found.error is None else exit_code(found.error)
 

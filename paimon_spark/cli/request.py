@@ -116,13 +116,18 @@ class CommandRequest(Request):
         )
 
 
-def answer(operation: Operation, call: CommandRequest) -> Answer:
-    """Run an operation, after confirmation where it deletes something. Raises NotConfirmedError."""
+def answer(operation: Operation, call: CommandRequest, *, asks_without_terminal: bool = True) -> Answer:
+    """Run an operation, after confirmation where it deletes something.
+
+    Without a terminal, NotConfirmedError is raised, or with `asks_without_terminal=False`, as for actions of other
+    engines, which run as jobs, nothing is asked.
+    """
     request: Request = call.planned() if call["dry_run"] else call
-    question = None if operation.question is None or call["dry_run"] or call["yes"] else operation.question(call)
+    is_silent = call["dry_run"] or call["yes"] or not (asks_without_terminal or _has_terminal())
+    question = None if operation.question is None or is_silent else operation.question(call)
     if question is not None:
         would = _shown(operation, call.planned())
-        if not call["json"] or sys.stdin.isatty():
+        if not call["json"] or _has_terminal():
             for line in would.text(None):
                 print(line, file=sys.stderr)
         _confirm(question, would.data)
@@ -144,8 +149,12 @@ def rows_answer(columns: str, found: list[Any], empty: str = "no rows") -> Answe
     return rows(row_type(columns).names, found, empty=empty)
 
 
+def _has_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def _confirm(question: str, would: Any) -> None:
-    if not sys.stdin.isatty():
+    if not _has_terminal():
         raise NotConfirmedError(
             f"{question}: nothing was changed: no terminal to confirm on; pass --yes, or --dry-run to see what would "
             "be done",

@@ -238,7 +238,7 @@ def test_a_reader_that_goes_away_is_no_error(cli: CommandLine) -> None:
         "purge db.orders",
         "table drop db.orders",
         "database drop db --cascade",
-        "delete db.orders --where id=1",
+        "drop-table db.orders",
     ],
 )
 def test_nothing_is_taken_away_unless_somebody_says_yes(
@@ -261,6 +261,35 @@ def test_nothing_is_taken_away_unless_somebody_says_yes(
     denied = cli(*words.split())
     assert (denied.code, files()) == (2, before)
     assert "? [y/N] " in denied.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "merge-branch --database db --table orders --name fix",
+        "fast_forward --database db --table orders --branch_name fix",
+        "replace-main-branch --database db --table orders --name fix",
+        "delete-branch --database db --table orders --branch_name fix",
+        "delete-tag --database db --table orders --tag_name v1",
+        "rollback-to --database db --table orders --version v1",
+        "rollback-to-timestamp --database db --table orders --timestamp 9999999999999",
+        "expire-snapshots --database db --table orders --retain_max 1",
+        "remove_orphan_files --database db --table orders",
+        "drop_partition --database db --table orders --partition dt=2024-01-02",
+        "delete --database db --table orders --where id=1",
+    ],
+)
+def test_actions_run_without_a_terminal_and_ask_on_one(
+    words: str, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdin", Terminal("no\n"))
+        denied = cli(*words.split())
+    assert (denied.code, "? [y/N] " in denied.err) == (2, True)
+    assert cli("branch", "delete", "db.orders", "fix").code == 2
+    assert cli(*words.split()).code == 0
+    monkeypatch.setattr(sys, "stdin", None)
+    assert cli(*words.split()).code in (0, 2, 3)
 
 
 def test_who_says_yes_on_a_terminal_gets_it_done(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
