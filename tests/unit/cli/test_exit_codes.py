@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from paimon_spark import Table, errors
-from paimon_spark.cli.exit_codes import EXIT_CODES, Exit, NotConfirmedError, error_text, exit_code, raised_in_spark
+from paimon_spark.cli.exit_codes import EXIT_CODES, Exit, NotConfirmedError, error_text, exit_code, reported
 from paimon_spark.cli.main import main
 from paimon_spark.operations.operation import UsageError
 from tests.harness.command_line import CommandLine, orders
@@ -315,17 +315,44 @@ def test_options_that_nobody_knows_are_refused(cli: CommandLine) -> None:
     assert cli("diff", "db.orders", "..fix").code == 2
 
 
-def test_sql_needs_a_statement_and_files_must_be_there(cli: CommandLine) -> None:
-    assert cli("sql").code == 2
+def test_sql_needs_a_statement_and_files_must_be_there(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for given in (io.StringIO(""), io.StringIO("-- nothing\n;"), None):
+        monkeypatch.setattr(sys, "stdin", given)
+        refused = cli("sql")
+        assert (refused.code, "there is no SQL statement; give one" in refused.err) == (2, True)
+    assert cli("sql", "SELECT 1", "--file", "x.sql").code == 2
     assert cli("sql", "--file", str(cli.warehouse / "none.sql")).code == 2
     assert cli("sql", " ; ").code == 2
+
+
+def test_an_interrupt_says_what_becomes_of_the_operation(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt("the merge of table orders is not finished; doctor(repair=True) finishes it")
+
+    monkeypatch.setattr(Table, "merge_branch", interrupted)
+    ran = cli("merge-branch", "--table", "db.orders", "--name", "fix")
+    assert (ran.code, ran.out) == (130, "")
+    said = "the merge of table orders is not finished; `doctor --repair` finishes it"
+    assert ran.err == f"error: interrupted: {said}\n"
+
+
+def test_errors_of_spark_are_one_line() -> None:
+    from pyspark.errors import ParseException, PythonException
+
+    parse = ParseException("[PARSE] Syntax error at 'x' (line 1, pos 0)\n\n== SQL ==\nx\n^^^\n\nJVM stacktrace:\na\nb")
+    assert error_text(parse, as_json=False) == "error: [PARSE] Syntax error at 'x' (line 1, pos 0)"
+    raised = PythonException("Worker failed:\nTraceback (most recent call last):\n  File x\nValueError: bad\n")
+    assert error_text(raised, as_json=False) == "error: Worker failed: ValueError: bad"
+    cancelled = PythonException("Job 3 cancelled")
+    cancelled.__context__ = KeyboardInterrupt()
+    assert exit_code(reported(cancelled)) == Exit.INTERRUPTED
 
 
 def test_what_a_read_within_spark_refuses_is_said_without_sparks_trace() -> None:
     from pyspark.errors import AnalysisException
 
     trace = "Failed: Traceback (most recent call last):\n  File x\npaimon_spark.errors.TagNotFoundError: no tag 'v9'\n"
-    shown = raised_in_spark(AnalysisException(trace))
+    shown = reported(AnalysisException(trace))
 
     assert error_text(shown, as_json=False) == "error: no tag 'v9'"
     assert exit_code(shown) == Exit.NOT_FOUND
