@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from functools import cache
@@ -11,24 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark import __version__
+from paimon_spark.cli.exit_codes import NoWarehouseError
 from paimon_spark.cli.help import SHELLS, completion
-from paimon_spark.cli.request import rows_answer
+from paimon_spark.cli.request import NOTHING, has_terminal, print_answer, rows_answer
+from paimon_spark.cli.session import spark_session
 from paimon_spark.operations import OPERATIONS
 from paimon_spark.operations.answer import Answer, facts, lines
 from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Scope, UsageError, positional
 from paimon_spark.operations.tables import first_rows, limit_of
+from paimon_spark.operations.text import safe
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 _PACKAGES: Final = ("pyspark", "pyarrow", "fsspec", "sqlglot")
-
-_LOCAL_SETTINGS: Final = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",  # it would be drawn over what is printed
-    "spark.log.level": "ERROR",
-    "spark.sql.session.timeZone": "UTC",
-}
 
 
 @cache
@@ -39,39 +34,49 @@ def commands() -> tuple[Operation, ...]:
     return (*ours, *PROGRAM, *(c for c in found if c.is_action))
 
 
-def _sql(a: Request) -> DataFrame:
-    """Run the statements, and return the rows of the last."""
+def _sql(a: Request) -> DataFrame | None:
+    """Run the statements, and return the rows of the last; None after statements typed on a terminal."""
+    if a["statement"] is None and a["file"] is None and has_terminal():
+        _typed(a)
+        return None
     statements = _statements(a)
     catalog = a.catalog(may_create=any(map(_creates_database, statements)))
     from paimon_spark.sql.execute import execute
 
-    session = spark_session()
+    session = spark_session(verbose=a["verbose"])
     *first, last = statements
     for statement in first:
         execute(catalog, statement, None, session)
     return execute(catalog, last, None, session)
 
 
-def spark_session() -> SparkSession:
-    """The active session, else a new one: with the settings of spark-submit, or a quiet local one."""
-    from pyspark.sql import SparkSession
+def _typed(a: Request) -> None:
+    """Run the statements that are typed, and print the rows of each."""
+    from paimon_spark.cli.progress import showing_progress
+    from paimon_spark.cli.repl import run_statements
+    from paimon_spark.sql.execute import execute
 
-    from paimon_spark.spark.session import configure_session
+    missing: NoWarehouseError | None = None
+    try:
+        catalog = a.catalog()
+    except NoWarehouseError as e:  # CREATE DATABASE makes it
+        missing, catalog = e, a.catalog(may_create=True)
+    session = spark_session(verbose=a["verbose"])
+    if not a["quiet"]:
+        about = f"SQL on warehouse {safe(catalog.warehouse)}; statements end with ;, exit or Ctrl-D leaves"
+        print(about if missing is None else f"warning: {safe(str(missing))}", file=sys.stderr)
 
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("paimon-spark")
-    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    for key, value in () if is_submitted else _LOCAL_SETTINGS.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    configure_session(session)
-    return session
+    def run(statement: str) -> None:
+        with showing_progress(quiet=a["quiet"], as_json=a["json"]):
+            found = _show_frame(a, execute(catalog, statement, None, session))
+        print_answer(found, as_json=a["json"])
+
+    run_statements(run, as_json=a["json"])
 
 
-def _show_frame(a: Request, frame: DataFrame) -> Answer:
+def _show_frame(a: Request, frame: DataFrame | None) -> Answer:
+    if frame is None:
+        return NOTHING
     if not frame.columns:
         return lines("done", [])
     limit = a["limit"]
@@ -82,14 +87,16 @@ def _show_frame(a: Request, frame: DataFrame) -> Answer:
 
 
 def _statements(a: Request) -> list[str]:
-    if (a["statement"] is None) == (a["file"] is None):
-        raise UsageError("sql needs one of a statement and --file; see `paimon-spark sql --help`")
-    if a["statement"] is not None:
-        return split(sys.stdin.read() if a["statement"] == "-" else a["statement"])
+    given, file = a["statement"], a["file"]
+    if given is not None and file is not None:
+        raise UsageError("sql takes a statement or --file, not both; see `paimon-spark sql --help`")
+    if file is None:
+        is_input = given in (None, "-")
+        return split(("" if sys.stdin is None else sys.stdin.read()) if is_input else given)
     try:
-        return split(Path(a["file"]).read_text("utf-8"))
+        return split(Path(file).read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as e:
-        raise UsageError(f"file {a['file']} cannot be read: {e}") from e
+        raise UsageError(f"file {file} cannot be read: {e}") from e
 
 
 def _creates_database(statement: str) -> bool:
@@ -105,7 +112,7 @@ def split(text: str) -> list[str]:
 
     found = split_statements(text)
     if not found:
-        raise UsageError("there is no SQL statement")
+        raise UsageError("there is no SQL statement; give one as argument, in --file, or on stdin")
     return found
 
 
@@ -144,7 +151,7 @@ PROGRAM: Final = (
         "run SQL statements, as catalog.sql does; starts Spark",
         _sql,
         (
-            positional("statement", "statement, or several separated by ;; - reads them from stdin", required=False),
+            positional("statement", "statement, or several separated by ;", required=False, otherwise="stdin"),
             Argument("file", "file with the statements", spellings=("-f",)),
             Argument(
                 "limit", "how many rows to print at most, or all", default=1000, parse=limit_of, spellings=("-n",)
@@ -152,7 +159,8 @@ PROGRAM: Final = (
         ),
         Effect.WRITE,
         Scope.WAREHOUSE,
-        details="The rows of the last statement are printed.",
+        details="The rows of the last statement are printed. Without a statement, statements are read from stdin; on a "
+        "terminal they are typed, and each is run when it ends with ;.",
         command="sql",
         show=_show_frame,
     ),

@@ -104,26 +104,40 @@ _IN_A_SHELL = (
     ("ignore_if_exists=True", "--if-not-exists"),
     ("cascade=True", "--cascade"),
     ("catalog.create_database(name)", "`paimon-spark database create NAME`"),
+    ("doctor(repair=True)", "`doctor --repair`"),
     ("replace_tag moves it, delete_tag deletes it", "`tag replace` moves it, `tag delete` deletes it"),
 )
 """Advice of the library for Python, and the same for a shell."""
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
     text = str(error).strip()
-    for of_python, of_shell in _IN_A_SHELL if isinstance(error, PaimonError) else ():
+    for of_python, of_shell in _IN_A_SHELL if isinstance(error, PaimonError | KeyboardInterrupt) else ():
         text = text.replace(of_python, of_shell)
+    if isinstance(error, KeyboardInterrupt):
+        return f"interrupted: {text}" if text else "interrupted"
     if _is_of_spark(error):
-        return text.split("\n\nJVM stacktrace", 1)[0].split("\nJVM stacktrace", 1)[0]
+        return _first_line(text)
     if isinstance(error, PaimonError | OSError) and text:
         return text
     return f"{type(error).__name__}: {text}; --verbose shows the traceback"
 
 
-def raised_in_spark(error: BaseException) -> BaseException:
-    """The error of this package that an error of Spark wraps, else the error itself."""
+def _first_line(text: str) -> str:
+    """The first line of an error of Spark, which has the cause and the position; and the error of Python in it."""
+    head, traceback, rest = text.partition("\nTraceback (most recent call last):")
+    raised = next((line for line in rest.splitlines() if line and not line[0].isspace()), "")
+    first = head.strip().partition("\n")[0]
+    return f"{first} {raised}" if traceback and raised else first
+
+
+def reported(error: BaseException) -> BaseException:
+    """The error to report: an interrupt that caused this one, or the error of this package that Spark wraps."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, KeyboardInterrupt):  # the jobs that it cancels fail
+            return cause
+        cause = cause.__cause__ or cause.__context__
     if not _is_of_spark(error):
         return error
     from paimon_spark.spark.session import unwrapped

@@ -30,7 +30,9 @@ def overview(commands: Sequence[Operation], noun: str | None = None) -> str:
     text = [f"`paimon-spark {words} --help` shows more."]
     found.append(("options of all commands", _entries(SHARED_OPTIONS)))
     if noun is None:
-        actions = sorted({*(a for c in commands for a in c.aliases), *(c.command for c in commands if c.is_action)})
+        actions = sorted(
+            {*(a for c in commands for a in c.action_names), *(c.command for c in commands if c.is_action)}
+        )
         found.append(("exit codes", ((str(int(code)), meaning) for code, meaning in EXIT_CODES.items())))
         text = [
             INTRODUCTION,

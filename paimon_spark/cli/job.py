@@ -33,8 +33,8 @@ class JavaErrors(io.TextIOBase):
 
 def run() -> int:
     """Start the session, run the command of this process's arguments, stop the session."""
-    from paimon_spark.cli.commands import spark_session
     from paimon_spark.cli.main import main
+    from paimon_spark.cli.session import spark_session
 
     session = spark_session()
     python_errors = sys.stderr

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import io
-import json
 import os
-import shutil
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
 from typing import Final
 
 from paimon_spark.cli.commands import commands
-from paimon_spark.cli.exit_codes import Exit, error_text, exit_code, raised_in_spark
+from paimon_spark.cli.exit_codes import Exit, error_text, exit_code, reported
 from paimon_spark.cli.help import help_of, overview
 from paimon_spark.cli.parser import choose, parse
-from paimon_spark.cli.request import CommandRequest, answer
-from paimon_spark.operations.answer import Answer
+from paimon_spark.cli.request import CommandRequest, answer, print_answer
 
 _HELP: Final = ("-h", "--help", "help")
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command that the words name; the process's own when None. Returns the exit code."""
+    is_process = words is None
     given = list(sys.argv[1:] if words is None else words)
     _escape_unprintable(sys.stdout)
     _escape_unprintable(sys.stderr)
@@ -30,6 +29,8 @@ def main(words: Sequence[str] | None = None) -> int:
         code = _run(given)
         sys.stdout.flush()
     except (KeyboardInterrupt, Exception) as e:  # noqa: BLE001 - only a message and an exit code may leave
+        if is_process:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while it ends needs no message
         return _failed(e, given)
     return code
 
@@ -52,23 +53,17 @@ def _run(words: Sequence[str]) -> int:
     from paimon_spark.cli.progress import reporting
 
     with reporting(quiet=values["quiet"], as_json=values["json"], verbose=values["verbose"]):
-        found = answer(chosen.operation, CommandRequest(values, chosen.operation.command))
-    _print(found, as_json=values["json"])
+        found = answer(
+            chosen.operation,
+            CommandRequest(values, chosen.operation.command),
+            asks_without_terminal=not chosen.is_action,
+        )
+    print_answer(found, as_json=values["json"])
     return found.exit_code if found.error is None else exit_code(found.error)
 
 
-def _print(answer: Answer, *, as_json: bool) -> None:
-    if as_json:
-        encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
-        print(json.dumps(answer.data, indent=2, ensure_ascii=not encoding.startswith("utf")))
-        return
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for line in answer.text(width):
-        print(line)
-
-
 def _failed(error: BaseException, words: Sequence[str]) -> int:
-    shown = raised_in_spark(error)
+    shown = reported(error)
     code = exit_code(shown)
     if code == Exit.CLOSED:
         # Python flushes stdout once more at exit, and would print an error.

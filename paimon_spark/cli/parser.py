@@ -33,12 +33,15 @@ _BOOLEANS: Final = ("true", "false")
 class Chosen:
     """The command that the first words name; without one, help is printed, of the noun if there is one.
 
-    `rest` are the other words.
+    Attributes:
+        rest: the other words.
+        is_action: whether it was called by the name of an action or procedure, as jobs of other engines call it.
     """
 
     operation: Operation | None
     noun: str | None
     rest: tuple[str, ...]
+    is_action: bool = False
 
 
 def choose(words: Sequence[str], commands: Iterable[Operation]) -> Chosen:
@@ -56,7 +59,9 @@ def choose(words: Sequence[str], commands: Iterable[Operation]) -> Chosen:
         return Chosen(None, None, tuple(words))
     noun = _normalized(words[place])
     if noun in names:
-        return Chosen(names[noun], None, (*words[:place], *words[place + 1 :]))
+        found = names[noun]
+        is_action = found.is_action or noun in found.action_names
+        return Chosen(found, None, (*words[:place], *words[place + 1 :]), is_action)
     if noun in REFUSED_ACTIONS:
         raise refusal(f"action {noun}", REFUSED_ACTIONS[noun])
     if noun not in nouns:
@@ -66,12 +71,12 @@ def choose(words: Sequence[str], commands: Iterable[Operation]) -> Chosen:
     if second is None:
         return Chosen(None, noun, tuple(words))
     verb = _normalized(words[second])
-    found = names.get(f"{noun} {verb}")
-    if found is None:
+    command = names.get(f"{noun} {verb}")
+    if command is None:
         verbs = [c.verb for c in known if c.noun == noun and c.verb]
         near = did_you_mean(verb, verbs)
         raise UsageError(f"{noun} has no verb {words[second]!r}{near}; its verbs are {', '.join(verbs)}")
-    return Chosen(found, None, (*words[:place], *words[place + 1 : second], *words[second + 1 :]))
+    return Chosen(command, None, (*words[:place], *words[place + 1 : second], *words[second + 1 :]))
 
 
 def _normalized(word: str) -> str:

@@ -24,16 +24,22 @@ _BAR: Final = 24
 @contextmanager
 def reporting(*, quiet: bool, as_json: bool, verbose: bool) -> Iterator[None]:
     """Print progress and warnings of the work inside."""
-    with _warnings(quiet=quiet, verbose=verbose):
-        if quiet or as_json:
+    with _warnings(quiet=quiet, verbose=verbose), showing_progress(quiet=quiet, as_json=as_json):
+        yield
+
+
+@contextmanager
+def showing_progress(*, quiet: bool, as_json: bool) -> Iterator[None]:
+    """Print progress of the work inside, in place of the progress that is printed outside."""
+    if quiet or as_json:
+        yield
+        return
+    shower = Bar(sys.stderr) if sys.stderr.isatty() else Log(sys.stderr)
+    try:
+        with progress.reporting(shower.show):
             yield
-            return
-        shower = Bar(sys.stderr) if sys.stderr.isatty() else Log(sys.stderr)
-        try:
-            with progress.reporting(shower.show):
-                yield
-        finally:
-            shower.close()
+    finally:
+        shower.close()
 
 
 class Bar:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +24,8 @@ _NO_WAREHOUSE: Final = (
     "no warehouse is given; give --warehouse, set PAIMON_WAREHOUSE, or write warehouse = '…' into "
     "~/.config/paimon-spark/config.toml"
 )
+NOTHING: Final = Answer(None, lambda width: ())
+"""The answer of a command that has printed everything itself."""
 
 
 class CommandRequest(Request):
@@ -113,13 +117,18 @@ class CommandRequest(Request):
         )
 
 
-def answer(operation: Operation, call: CommandRequest) -> Answer:
-    """Run an operation, after confirmation where it deletes something. Raises NotConfirmedError."""
+def answer(operation: Operation, call: CommandRequest, *, asks_without_terminal: bool = True) -> Answer:
+    """Run an operation, after confirmation where it deletes something.
+
+    Without a terminal, NotConfirmedError is raised, or with `asks_without_terminal=False`, as for actions of other
+    engines, which run as jobs, nothing is asked.
+    """
     request: Request = call.planned() if call["dry_run"] else call
-    question = None if operation.question is None or call["dry_run"] or call["yes"] else operation.question(call)
+    is_silent = call["dry_run"] or call["yes"] or not (asks_without_terminal or has_terminal())
+    question = None if operation.question is None or is_silent else operation.question(call)
     if question is not None:
         would = _shown(operation, call.planned())
-        if not call["json"] or sys.stdin.isatty():
+        if not call["json"] or has_terminal():
             for line in would.text(None):
                 print(line, file=sys.stderr)
         _confirm(question, would.data)
@@ -134,6 +143,19 @@ def _shown(operation: Operation, request: Request) -> Answer:
     return shown
 
 
+def print_answer(found: Answer, *, as_json: bool) -> None:
+    """Print an answer on stdout."""
+    if found is NOTHING:
+        return
+    if as_json:
+        encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
+        print(json.dumps(found.data, indent=2, ensure_ascii=not encoding.startswith("utf")))
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in found.text(width):
+        print(line)
+
+
 def rows_answer(columns: str, found: list[Any], empty: str = "no rows") -> Answer:
     """Rows of a procedure; `columns` is DDL."""
     from paimon_spark.metadata.definition.ddl import row_type
@@ -141,8 +163,13 @@ def rows_answer(columns: str, found: list[Any], empty: str = "no rows") -> Answe
     return rows(row_type(columns).names, found, empty=empty)
 
 
+def has_terminal() -> bool:
+    """Whether somebody can type an answer."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def _confirm(question: str, would: Any) -> None:
-    if not sys.stdin.isatty():
+    if not has_terminal():
         raise NotConfirmedError(
             f"{question}: nothing was changed: no terminal to confirm on; pass --yes, or --dry-run to see what would "
             "be done",

@@ -10,12 +10,19 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from paimon_spark import progress
 from paimon_spark.engine.commit.publish import check_store
-from paimon_spark.errors import FileAlreadyThereError, StorageError, TableNotFoundError, UnsafeDeletionError
+from paimon_spark.errors import (
+    FileAlreadyThereError,
+    PaimonError,
+    StorageError,
+    TableNotFoundError,
+    UnsafeDeletionError,
+)
 from paimon_spark.maintenance.removal import Removal, Removed, delete, find_removal
 from paimon_spark.maintenance.roots import all_roots, without
 from paimon_spark.metadata.handle import TableHandle, open_table
@@ -63,6 +70,7 @@ def change_table(
         UnsafeDeletionError: it is unknown what the remaining roots need; nothing was changed.
         UnsupportedFeatureError: the store cannot create files exclusively (`publish.check_store`).
         StorageError: a step failed. Once the journal is written, the next operation finishes the change.
+        KeyboardInterrupt: says whether the change is not begun, done, or left to the next operation.
     """
     if dry_run:
         return preview(handle, plan())
@@ -82,8 +90,26 @@ def change_table(
             if change is None:
                 held.abandon()
                 return Removed(finished=finished)
-            held.write_journal(data)
-            return replace(_run(held, change, removal, roots), finished=finished)
+            try:
+                held.write_journal(data)
+                return replace(_run(held, change, removal, roots), finished=finished)
+            except KeyboardInterrupt as e:
+                raise _interrupted(held, change) from e
+
+
+def _interrupted(held: HeldLock, change: TableChange) -> KeyboardInterrupt:
+    """The interrupt with what happens to the change; a change without a journal is undone."""
+    what = f"the {change.label} of table {held.handle.name}"
+    with suppress(PaimonError):
+        lock = find_lock(held.handle)
+        if lock is None or lock.owner != held.lock_owner:
+            return KeyboardInterrupt(f"{what} is done")
+        if find_change(held.handle, held.lock_owner) is None:
+            held.abandon()
+            return KeyboardInterrupt(f"{what} was not begun")
+    return KeyboardInterrupt(
+        f"{what} is not finished; the next write, change of tags or branches, or doctor(repair=True) finishes it"
+    )
 
 
 def change_branch(

@@ -232,7 +232,8 @@ class Operation:
         is_own: whether Paimon has no such procedure.
         instead: for a procedure or command that is refused: what to do instead.
         command: `noun verb`, or a single word; empty for a procedure alone.
-        actions: other names of the command, besides that of the procedure: actions of other engines.
+        actions: actions of other engines that are this command, besides the name of the procedure.
+        synonyms: other names of the command that no other engine has.
         is_action: whether the command exists for other engines' users only; listed after the others.
         show: result → what the command prints; None prints the rows.
         question: what a DELETE command asks to confirm; None or a None result: nothing to confirm.
@@ -251,6 +252,7 @@ class Operation:
     instead: str = ""
     command: str = ""
     actions: tuple[str, ...] = ()
+    synonyms: tuple[str, ...] = ()
     is_action: bool = False
     show: Callable[[Request, Any], Answer | None] | None = None
     question: Callable[[Request], str | None] | None = None
@@ -267,7 +269,12 @@ class Operation:
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Other names of the command: the name of the procedure with hyphens, and actions of other engines."""
+        """Other names of the command."""
+        return (*self.action_names, *self.synonyms)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Names of the command as an action: the name of the procedure with hyphens, and actions of other engines."""
         of_procedure = self.procedure.replace("_", "-")
         return (*([of_procedure] if of_procedure not in ("", self.command) else []), *self.actions)
 

@@ -263,7 +263,7 @@ OPERATIONS = (
             Argument("limit", "how many rows to print at most, or all", default=20, parse=limit_of, spellings=("-n",)),
         ),
         command="show",
-        actions=("scan", "head"),
+        synonyms=("scan", "head"),
         show=_show_rows,
     ),
     Operation(
@@ -280,7 +280,7 @@ OPERATIONS = (
         Effect.WRITE,
         Scope.WAREHOUSE,
         command="database create",
-        actions=("create-database",),
+        synonyms=("create-database",),
         show=lambda a, name: lines(f"database {safe(name)}", {"database": name}),
     ),
     Operation(
@@ -290,7 +290,7 @@ OPERATIONS = (
         Effect.DELETE,
         Scope.WAREHOUSE,
         command="database drop",
-        actions=("drop-database",),
+        synonyms=("drop-database",),
         show=_show_dropped_database,
         question=lambda a: f"drop database {a['name']}",
     ),
@@ -317,7 +317,7 @@ OPERATIONS = (
         ),
         Effect.WRITE,
         command="table create",
-        actions=("create-table",),
+        synonyms=("create-table",),
         show=_show_created,
     ),
     Operation(
@@ -325,7 +325,7 @@ OPERATIONS = (
         _drop,
         effect=Effect.DELETE,
         command="table drop",
-        actions=("drop-table",),
+        synonyms=("drop-table",),
         show=_show_dropped,
         question=lambda a: f"drop table {a.table().name}",
     ),
@@ -335,7 +335,7 @@ OPERATIONS = (
         (positional("new_name", "the new name, t or db.t"),),
         Effect.WRITE,
         command="table rename",
-        actions=("rename-table",),
+        synonyms=("rename-table",),
         show=lambda a, renamed: lines(f"{safe(renamed['old'])} is {safe(renamed['new'])}", renamed),
     ),
     Operation(
@@ -344,7 +344,7 @@ OPERATIONS = (
         (*_CHANGES, Argument("comment", "comment of the table; empty for none")),
         Effect.WRITE,
         command="table alter",
-        actions=("alter-table",),
+        synonyms=("alter-table",),
         show=lambda a, table: lines(
             f"{safe(table.name)}, branch {safe(table.branch_name)}, has schema {table.schema.id}",
             {"table": table.name, "branch": table.branch_name, "schema_id": table.schema.id},

@@ -41,6 +41,7 @@ class Fault:
         retryable: what the error says of itself.
         verbs: which calls are counted.
         path_part: text in the paths of the calls counted.
+        interrupts: the call is interrupted by Ctrl-C instead.
     """
 
     at: int
@@ -49,6 +50,7 @@ class Fault:
     retryable: bool = True
     verbs: frozenset[str] = ALL
     path_part: str = ""
+    interrupts: bool = False
 
     def counts(self, call: Call) -> bool:
         return call.verb in self.verbs and self.path_part in call.path
@@ -179,9 +181,14 @@ class FaultStore:
     def _faults(self, call: Call) -> Iterator[None]:
         """Fail before or after the body when it is this call's turn."""
         before, after, retryable = self._turn(call)
+        interrupts = (before or after) and (fault := self._record.fault) is not None and fault.interrupts
+        if before and interrupts:
+            raise KeyboardInterrupt
         if before:
             raise StorageError(f"{call.verb} {call.path} failed as told", path=call.path, retryable=retryable)
         yield
+        if after and interrupts:
+            raise KeyboardInterrupt
         if after:
             raise StorageError(
                 f"{call.verb} {call.path} was done, and failed as told", path=call.path, retryable=retryable

@@ -21,7 +21,7 @@ def test_actions_work_through_spark_submit_and_a_compaction_is_distributed(tmp_p
     table = orders(warehouse)
     named = ("--warehouse", str(warehouse), "--database", "db", "--table", "orders")
 
-    merged = submitted(tmp_path, "merge-branch", *named, "--name", "fix", "--yes", "--json")
+    merged = submitted(tmp_path, "merge-branch", *named, "--name", "fix", "--json")
     assert merged.returncode == 0, merged.stderr[-2000:]
     assert json.loads(merged.stdout)["published_snapshot_id"] == 3
     assert ids(table.location) == [1, 2, 3, 6]

@@ -11,6 +11,11 @@ from paimon_spark.cli.parser import SHARED_OPTIONS
 from paimon_spark.operations.operation import DELETE_OPTIONS, TABLE, Argument, Effect, Operation
 from tools.reference.text import code, escaped, page, table
 
+_ABOUT_ACTIONS = (
+    "In these names, `_` and `-` are the same. The table is `--database d --table t`, or `--path`. Without a terminal, "
+    "actions run without confirmation; the commands that they stand for require `--yes`."
+)
+
 
 def command_line_page() -> str:
     """The page."""
@@ -28,7 +33,7 @@ def command_line_page() -> str:
             parts += _command(command)
     parts += [
         "## Actions of other engines",
-        "In these names, `_` and `-` are the same. The table is `--database d --table t`, or `--path`.",
+        _ABOUT_ACTIONS,
         table(("action", "is"), sorted(_actions(known))),
     ]
     return page("Command line", *parts)
@@ -36,7 +41,7 @@ def command_line_page() -> str:
 
 def _actions(known: Sequence[Operation]) -> Iterable[tuple[str, str]]:
     for command in known:
-        yield from ((code(alias), code(command.command)) for alias in command.aliases)
+        yield from ((code(name), code(command.command)) for name in command.action_names)
         if command.is_action:
             yield code(command.command), command.help
 
@@ -47,6 +52,8 @@ def _command(command: Operation) -> Iterable[str]:
     yield command.sentence
     if command.details:
         yield command.details
+    if command.synonyms:
+        yield f"Also: {', '.join(map(code, command.synonyms))}."
     if command.effect is Effect.DELETE:
         yield "It asks for confirmation; `--dry-run` only prints what would be done, `--yes` does not ask."
     arguments = [a for a in command.positionals if a is not TABLE]

@@ -271,7 +271,7 @@ def test_orphans_go_from_all_tables_of_a_database(named: list[str], cli: Command
         for name, path in zip(("orders", "other"), stray, strict=True)
         for line in (f"db.{name}: would delete 1 file, 5 B", f"  {path}")
     ]
-    assert cli("remove_orphan_files", *named).code == 2
+    assert cli("orphan", "remove", *named).code == 2
     assert all(path.exists() for path in stray)
     gone = cli.done("remove_orphan_files", *named, "--yes", "--json").json
     assert [(t["table"], t["files"]) for t in gone] == [("db.orders", 1), ("db.other", 1)]

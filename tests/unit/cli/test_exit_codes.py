@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from paimon_spark import Table, errors
-from paimon_spark.cli.exit_codes import EXIT_CODES, Exit, NotConfirmedError, error_text, exit_code, raised_in_spark
+from paimon_spark.cli.exit_codes import EXIT_CODES, Exit, NotConfirmedError, error_text, exit_code, reported
 from paimon_spark.cli.main import main
 from paimon_spark.operations.operation import UsageError
 from tests.harness.command_line import CommandLine, orders
@@ -238,7 +238,7 @@ def test_a_reader_that_goes_away_is_no_error(cli: CommandLine) -> None:
         "purge db.orders",
         "table drop db.orders",
         "database drop db --cascade",
-        "delete db.orders --where id=1",
+        "drop-table db.orders",
     ],
 )
 def test_nothing_is_taken_away_unless_somebody_says_yes(
@@ -261,6 +261,35 @@ def test_nothing_is_taken_away_unless_somebody_says_yes(
     denied = cli(*words.split())
     assert (denied.code, files()) == (2, before)
     assert "? [y/N] " in denied.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "merge-branch --database db --table orders --name fix",
+        "fast_forward --database db --table orders --branch_name fix",
+        "replace-main-branch --database db --table orders --name fix",
+        "delete-branch --database db --table orders --branch_name fix",
+        "delete-tag --database db --table orders --tag_name v1",
+        "rollback-to --database db --table orders --version v1",
+        "rollback-to-timestamp --database db --table orders --timestamp 9999999999999",
+        "expire-snapshots --database db --table orders --retain_max 1",
+        "remove_orphan_files --database db --table orders",
+        "drop_partition --database db --table orders --partition dt=2024-01-02",
+        "delete --database db --table orders --where id=1",
+    ],
+)
+def test_actions_run_without_a_terminal_and_ask_on_one(
+    words: str, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdin", Terminal("no\n"))
+        denied = cli(*words.split())
+    assert (denied.code, "? [y/N] " in denied.err) == (2, True)
+    assert cli("branch", "delete", "db.orders", "fix").code == 2
+    assert cli(*words.split()).code == 0
+    monkeypatch.setattr(sys, "stdin", None)
+    assert cli(*words.split()).code in (0, 2, 3)
 
 
 def test_who_says_yes_on_a_terminal_gets_it_done(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,10 +315,37 @@ def test_options_that_nobody_knows_are_refused(cli: CommandLine) -> None:
     assert cli("diff", "db.orders", "..fix").code == 2
 
 
-def test_sql_needs_a_statement_and_files_must_be_there(cli: CommandLine) -> None:
-    assert cli("sql").code == 2
+def test_sql_needs_a_statement_and_files_must_be_there(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for given in (io.StringIO(""), io.StringIO("-- nothing\n;"), None):
+        monkeypatch.setattr(sys, "stdin", given)
+        refused = cli("sql")
+        assert (refused.code, "there is no SQL statement; give one" in refused.err) == (2, True)
+    assert cli("sql", "SELECT 1", "--file", "x.sql").code == 2
     assert cli("sql", "--file", str(cli.warehouse / "none.sql")).code == 2
     assert cli("sql", " ; ").code == 2
+
+
+def test_an_interrupt_says_what_becomes_of_the_operation(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt("the merge of table orders is not finished; doctor(repair=True) finishes it")
+
+    monkeypatch.setattr(Table, "merge_branch", interrupted)
+    ran = cli("merge-branch", "--table", "db.orders", "--name", "fix")
+    assert (ran.code, ran.out) == (130, "")
+    said = "the merge of table orders is not finished; `doctor --repair` finishes it"
+    assert ran.err == f"error: interrupted: {said}\n"
+
+
+def test_errors_of_spark_are_one_line() -> None:
+    from pyspark.errors import ParseException, PythonException
+
+    parse = ParseException("[PARSE] Syntax error at 'x' (line 1, pos 0)\n\n== SQL ==\nx\n^^^\n\nJVM stacktrace:\na\nb")
+    assert error_text(parse, as_json=False) == "error: [PARSE] Syntax error at 'x' (line 1, pos 0)"
+    raised = PythonException("Worker failed:\nTraceback (most recent call last):\n  File x\nValueError: bad\n")
+    assert error_text(raised, as_json=False) == "error: Worker failed: ValueError: bad"
+    cancelled = PythonException("Job 3 cancelled")
+    cancelled.__context__ = KeyboardInterrupt()
+    assert exit_code(reported(cancelled)) == Exit.INTERRUPTED
 
 
 @pytest.mark.parametrize(
@@ -302,7 +358,7 @@ def test_sql_needs_a_statement_and_files_must_be_there(cli: CommandLine) -> None
 def test_what_a_read_within_spark_refuses_is_said_without_sparks_trace(trace: str) -> None:
     from pyspark.errors import AnalysisException
 
-    shown = raised_in_spark(AnalysisException(trace))
+    shown = reported(AnalysisException(trace))
 
     assert error_text(shown, as_json=False) == "error: no tag 'v9'"
     assert exit_code(shown) == Exit.NOT_FOUND

@@ -66,7 +66,8 @@ def test_the_reference_has_every_command_and_alias() -> None:
     page = command_line_page()
     for command in commands():
         assert command.is_action or f"### {command.command}\n" in page
-        assert all(f"| `{alias}` |" in page for alias in command.aliases)
+        assert all(f"| `{name}` |" in page for name in command.action_names)
+        assert all(f"`{name}`" in page for name in command.synonyms)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

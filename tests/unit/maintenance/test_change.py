@@ -165,6 +165,24 @@ def test_a_crash_at_any_call_leaves_all_or_nothing_to_the_next_access(tmp_path: 
     assert not changed[0] and changed[-1]
 
 
+@pytest.mark.parametrize("after", [False, True])
+def test_an_interrupt_says_what_becomes_of_the_change(tmp_path: Path, after: bool) -> None:
+    becomes = ("was not begun", "is not finished; the next write", "is done")
+    said = []
+    for at in range(2, crash_points(tmp_path) + 1):  # the first call takes the lock
+        store = FaultStore(LocalStore())
+        table = a_table(tmp_path / f"{at}", store)
+        store.arm(Fault(at, after=after, verbs=MUTATING, interrupts=True))
+        with pytest.raises(KeyboardInterrupt, match=r"^the expiry of snapshots of table t ") as raised:
+            change_table(table, "expire", expiry(table))
+        said.append(next(i for i, text in enumerate(becomes) if text in str(raised.value)))
+        assert (unfinished(table) is not None) == (said[-1] == 1)
+        assert recover(table) == ("expiry of snapshots" if said[-1] == 1 else None)
+        check_in_order_but_leftovers(table, said[-1] > 0)
+    assert said == sorted(said)
+    assert set(said) >= {1, 2}
+
+
 def check_in_order_but_leftovers(table: TableHandle, changed: bool) -> None:
     """A crash after the end of an operation may leave files of it that mean nothing."""
     (directory_of(table) / "intent").mkdir(exist_ok=True)
