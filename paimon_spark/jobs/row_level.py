@@ -14,6 +14,7 @@ from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column
 from paimon_spark.engine.commit.overwrite import ChosenPartitions, Overwritten, check_nothing_appears
 from paimon_spark.engine.commit.requests import PlannedOn
+from paimon_spark.engine.row_level.changed_rows import ChangedRows
 from paimon_spark.engine.row_level.job import (
     RowLevelJob,
     SplitOutcome,
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 _MICROSECONDS: Final = 6
 KEEPS: Final = "__paimon_keeps"
 """Column of the rows of a RowLevelWrite: whether a new row is in the table's columns."""
+OLD_ROW_ID: Final = "__paimon_row_id"
+"""Column of the rows of a RowLevelWrite to a table that tracks rows: the id of the old row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,10 @@ class RowLevelWrite:
     def handle(self) -> TableHandle:
         return self.rows.handle
 
+    def changed_rows(self, number: int) -> ChangedRows:
+        """A writer of the new rows of the task `number`. Executor."""
+        return ChangedRows(self.rows.task.numbered(2 * len(self.deletes.splits) + number, shares_buckets=True))
+
     def commit(
         self, messages: Sequence[CommitMessage], outcomes: Sequence[SplitOutcome], run: TaskIdentity | None = None
     ) -> WriteResult:
@@ -95,7 +102,7 @@ def plan_path_row_level(options: Mapping[str, str], source: pa.Schema, operation
         UnsupportedFeatureError: rows of this table cannot be changed.
     """
     place, asked = place_and_options(options, WriteMode.APPEND)
-    columns = pa.schema([f for f in source if f.name not in (FILE_PATH, ROW_INDEX, KEEPS)])
+    columns = pa.schema([f for f in source if f.name not in (FILE_PATH, ROW_INDEX, KEEPS, OLD_ROW_ID)])
     if operation == "DELETE":  # there are no new rows
         columns = arrow_schema(open_table(place.store, place.root, place.branch).schema.fields)
     rows = plan_write(place, asked, WriteMode.APPEND, columns)

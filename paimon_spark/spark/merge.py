@@ -29,7 +29,6 @@ from paimon_spark.spark.row_level import (
     ACTION,
     DELETE,
     INSERT,
-    PLACES,
     UPDATE,
     Change,
     by_own_names,
@@ -145,8 +144,7 @@ class Merge:
             olds = {n: (F.col(f"{_OLD}{i}"), F.col(quoted(n))) for i, n in enumerate(change.names) if n in set_}
             refuse_nulls(handle, changed, olds)
         rows = self._once(rows)
-        places = [] if change.keyed else list(PLACES)
-        rows = rows.select(*(F.col(quoted(n)) for n in change.names), *places, ACTION)
+        rows = rows.select(*(F.col(quoted(n)) for n in change.names), *change.carried, ACTION)
         if change.keyed:
             refuse_twice(change, rows)
         return change.run(rows, "MERGE")
@@ -187,13 +185,13 @@ class Merge:
         )
         rows = joined.withColumn(ACTION, kind)
         olds = {n: self._target(n) for n in change.names}
-        kept = [self._target(n).alias(n) for n in (() if change.keyed else PLACES)]
+        kept = [self._target(n).alias(n) for n in change.carried]
         before = [c.alias(f"{_OLD}{i}") for i, c in enumerate(olds.values())]
         # Clauses of matching rows see both sides.
         rows = rows.withColumn(_CLAUSE, self._chosen(When.MATCHED)).withColumn(_MOVED, self._moved())
         columns = self._columns(rows, When.MATCHED, olds)
         rows = rows.select(F.col(f"{quoted(self.source_alias)}.*"), *columns, *kept, *before, ACTION, _CLAUSE, _MOVED)
-        carried = [*(c for c in rows.columns if c.startswith(_OLD)), *(() if change.keyed else PLACES), ACTION, _MOVED]
+        carried = [*(c for c in rows.columns if c.startswith(_OLD)), *change.carried, ACTION, _MOVED]
         done = {n: F.col(f"{_COLUMN}{i}") for i, n in enumerate(change.names)}
         if self._of(When.NOT_MATCHED):
             rows = rows.alias(self.source_alias)

@@ -38,7 +38,7 @@ from paimon_spark.jobs.batch_write import options_of
 from paimon_spark.jobs.branch_access import at_head, reopen_to_change
 from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.row_level import KEEPS, is_cut_by_spark
+from paimon_spark.jobs.row_level import KEEPS, OLD_ROW_ID, is_cut_by_spark
 from paimon_spark.jobs.table_scan import scan_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
@@ -51,7 +51,7 @@ from paimon_spark.spark.dataframe_write import save_job
 from paimon_spark.spark.dataframe_write import write as write_dataframe
 from paimon_spark.spark.schema import fitted
 from paimon_spark.spark.session import session_or_new
-from paimon_spark.types import VALUE_KIND, RowKind, quoted
+from paimon_spark.types import ROW_ID, VALUE_KIND, RowKind, quoted
 
 ACTION: Final = "__paimon_action"
 """Column of changed rows that holds one of the next three."""
@@ -94,12 +94,22 @@ class Change:
         """Columns that identify a row."""
         return list(self.handle.schema.primary_keys) or list(PLACES)
 
+    @property
+    def carried(self) -> list[str]:
+        """Columns of old rows that their new rows are written with: their places, and their ids where they have one."""
+        if self.keyed:
+            return []
+        return [*PLACES, OLD_ROW_ID] if self.handle.options.row_tracking else list(PLACES)
+
     def read(self, session: SparkSession, where: str | None = None, time_zone: str | None = None) -> DataFrame:
         """The rows of the head, with the place of every row where rows have one; `where` is what `Table.scan` takes."""
-        columns = [*self.names, *(() if self.keyed else PLACES)]
+        tracks_rows = self.handle.options.row_tracking
+        columns = [*self.names, *(() if self.keyed else PLACES), *((ROW_ID,) if tracks_rows else ())]
         zone = {} if where is None or time_zone is None else {TIME_ZONE.key: time_zone}
         head = {"scan.mode": "latest"}  # whatever start the table's options have
-        return dataframe(scan_of(self.table, columns, where, {**head, **zone}), session)
+        rows = dataframe(scan_of(self.table, columns, where, {**head, **zone}), session)
+        # The source of a merge may have a `_ROW_ID` too.
+        return rows.withColumn(OLD_ROW_ID, F.col(ROW_ID)) if tracks_rows else rows
 
     def run(self, rows: DataFrame, operation: str) -> WriteResult:
         """Commit `rows`: the table's columns, the places of the old rows where rows have one, and ACTION."""
@@ -310,5 +320,4 @@ def update_found(change: Change, rows: DataFrame, new: Mapping[str, str]) -> Wri
     values = {n: fitted(F.col(c), types[c], fields[n], n) for n, c in new.items()}
     refuse_nulls(change.handle, rows, {n: (F.col(quoted(n)), value) for n, value in values.items()})
     columns = [values[n].alias(n) if n in new else F.col(quoted(n)) for n in change.names]
-    places = [F.col(n) for n in rows.columns if n in PLACES]
-    return change.run(rows.select(*columns, *places, F.lit(UPDATE).alias(ACTION)), "UPDATE")
+    return change.run(rows.select(*columns, *change.carried, F.lit(UPDATE).alias(ACTION)), "UPDATE")

@@ -1,7 +1,8 @@
 """The write of DELETE, UPDATE and MERGE to an append table: one Spark job and one commit.
 
 Each row of the DataFrame names the row of a file that is deleted (`PATH`, `INDEX`; null: none), and, where `KEEPS` is
-true, holds the new row in the other columns. All rows of a file are in one task.
+true, holds the new row in the other columns; `OLD_ROW_ID` is the id of the old row in tables that track rows. All rows
+of a file are in one task.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
@@ -20,10 +22,11 @@ from paimon_spark.engine.tasks.split import FILE_PATH as PATH
 from paimon_spark.engine.tasks.split import ROW_INDEX as INDEX
 from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.jobs.row_level import KEEPS
+from paimon_spark.jobs.row_level import KEEPS, OLD_ROW_ID
 from paimon_spark.spark.batch_write import check_complete, run_of, sweep_until_quiet, whose_task
 
 if TYPE_CHECKING:
+    from paimon_spark.engine.row_level.changed_rows import ChangedRows
     from paimon_spark.engine.row_level.job import SplitOutcome
     from paimon_spark.engine.tasks.commit_message import CommitMessage
     from paimon_spark.jobs.lineage_port import TaskIdentity
@@ -51,9 +54,13 @@ class RowLevelWriter(DataSourceArrowWriter):
         number = 0 if context is None else context.partitionId()
         gone: dict[str, list[Any]] = {}
         splits = self._work.deletes.splits
-        messages = self._work.rows.write(_new_rows(iterator, gone), 2 * len(splits) + number, shares_buckets=True)
+        rows = self._work.changed_rows(number)
         outcomes: list[SplitOutcome] = []
         try:
+            for batch in iterator:
+                _gather(batch, gone)
+                _write_new(batch, rows)
+            messages = rows.close()
             places = {file_url(self._work.handle.store, s, s.files[0]): i for i, s in enumerate(splits)}
             for path, parts in gone.items():
                 split = self._split(places, path)
@@ -61,7 +68,7 @@ class RowLevelWriter(DataSourceArrowWriter):
                 outcomes.append(self._work.deletes.drop(split, {name: _once(parts, path)}))
         except BaseException:
             self._work.deletes.abort(outcomes)
-            self._work.rows.abort(messages)
+            rows.abort()
             raise
         return RowLevelMessage(tuple(messages), tuple(outcomes), whose_task(self._work.handle, context))
 
@@ -97,15 +104,16 @@ def row_level_writer(work: RowLevelWrite) -> RowLevelWriter:
     return RowLevelWriter(replace(work, deletes=replace(work.deletes, splits=splits)))
 
 
-def _new_rows(batches: Iterator[pa.RecordBatch], gone: dict[str, list[Any]]) -> Iterator[pa.RecordBatch]:
-    """Yield the new rows; collect positions of deleted rows in `gone`, by file."""
-    for batch in batches:
-        names = [n for n in batch.schema.names if n not in (PATH, INDEX, KEEPS)]
-        _gather(batch, gone)
-        keeps = batch.column(KEEPS)
-        kept = batch.select(names).filter(keeps)
-        if kept.num_rows:
-            yield kept
+def _write_new(batch: pa.RecordBatch, rows: ChangedRows) -> None:
+    """Write the new rows: those of tables that track rows with the ids of the old ones."""
+    names = [n for n in batch.schema.names if n not in (PATH, INDEX, KEEPS, OLD_ROW_ID)]
+    kept = batch.filter(batch.column(KEEPS))
+    if OLD_ROW_ID not in batch.schema.names:
+        rows.write(kept.select(names))
+        return
+    ids = kept.column(OLD_ROW_ID)
+    rows.write(kept.filter(pc.is_null(ids)).select(names))
+    rows.write(kept.filter(pc.is_valid(ids)).select([*names, OLD_ROW_ID]), keeps_row_ids=True)
 
 
 def _gather(batch: pa.RecordBatch, gone: dict[str, list[Any]]) -> None:

@@ -27,6 +27,8 @@ KINDS: dict[str, dict[str, str]] = {
     "vectors": {"partition": "dt", "deletion-vectors.enabled": "true"},
     "keys": {"primary-key": "id", "bucket": "2"},
     "dynamic_keys": {"primary-key": "dt,id", "partition": "dt"},
+    "row_ids": {"partition": "dt", "row-tracking.enabled": "true"},
+    "row_ids_vectors": {"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"},
 }
 
 
@@ -86,6 +88,39 @@ def test_rows_are_deleted_updated_and_merged(spark: SparkSession, kind: str, tmp
     assert len(table.snapshots()) == before
     table.delete("true")
     assert found(spark, path) == {}
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k.startswith("row_ids")])
+def test_changed_rows_keep_their_ids(spark: SparkSession, kind: str, tmp_path: Path) -> None:
+    table = made(spark, tmp_path / "t", kind)
+
+    def ids() -> dict[int, tuple[int, int]]:
+        rows = table.scan(columns=["id", "_ROW_ID", "_SEQUENCE_NUMBER"]).to_arrow().to_pylist()
+        assert len({r["_ROW_ID"] for r in rows}) == len(rows)
+        return {r["id"]: (r["_ROW_ID"], r["_SEQUENCE_NUMBER"]) for r in rows}
+
+    before = ids()
+    assert sorted(i for i, _ in before.values()) == list(range(60))
+    table.update("id < 20", {"v": "v + 1000"})
+    expected = {k: (i, 2 if k < 20 else s) for k, (i, s) in before.items()}
+    assert ids() == expected
+    table.update(f"_ROW_ID = {before[30][0]}", {"dt": "'moved'"})
+    expected[30] = (before[30][0], 3)
+    assert ids() == expected
+    # The source has row ids too, as one that was read from the table has.
+    source = table.scan(columns=["id", "_ROW_ID"]).to_spark().where("id < 3")
+    more = spark.createDataFrame([(100, None)], "id LONG, _ROW_ID LONG")
+    table.merge(
+        source.union(more),
+        "t._ROW_ID = s._ROW_ID",
+        when_matched_delete="s.id = 2",
+        when_matched_update={"v": "-1"},
+        when_not_matched_insert={"id": "s.id", "dt": "'p0'", "v": "0"},
+    )
+    del expected[2]
+    assert ids() == {**expected, 0: (before[0][0], 4), 1: (before[1][0], 4), 100: (60, 4)}
+    table.compact(full=True)
+    assert ids() == {**expected, 0: (before[0][0], 4), 1: (before[1][0], 4), 100: (60, 4)}
 
 
 def test_a_merge_of_all_columns_is_an_upsert(spark: SparkSession, tmp_path: Path) -> None:

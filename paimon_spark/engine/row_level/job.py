@@ -48,7 +48,7 @@ from paimon_spark.options.core import MergeEngine
 from paimon_spark.options.write import ROWKIND_FIELD
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import Predicate, names_of
-from paimon_spark.types import VALUE_KIND, RowKind
+from paimon_spark.types import ROW_ID, VALUE_KIND, RowKind
 
 Change = Callable[[pa.RecordBatch], pa.RecordBatch]
 """Rows as they are, all columns of the table in canonical types → the rows that take their places, in that order."""
@@ -111,7 +111,10 @@ class RowLevelJob:
             dropped = whole_files(self.read, split) if self.whole else find_dropped(self.read, split)
             return self._gone(request, split, dropped, ())
         dropped = []
-        messages = _written(request, (change(b) for b in read_dropped(self.read, split, dropped)))
+        tracks_rows = self.handle.options.row_tracking
+        read = replace(self.read, columns=(*self.read.columns, ROW_ID)) if tracks_rows else self.read
+        rows = (_changed(b, change, tracks_rows) for b in read_dropped(read, split, dropped))
+        messages = _written(request, rows, keeps_row_ids=tracks_rows)
         try:
             return self._gone(request, split, dropped, messages)
         except BaseException:
@@ -259,12 +262,22 @@ def plan_rows(
     )
 
 
-def _written(request: WriteRequest, batches: Iterator[pa.RecordBatch]) -> list[CommitMessage]:
+def _changed(batch: pa.RecordBatch, change: Change, tracks_rows: bool) -> pa.RecordBatch:
+    """The changed rows; with `tracks_rows` the last column, `_ROW_ID`, stays as it is."""
+    if not tracks_rows:
+        return change(batch)
+    place = batch.num_columns - 1
+    return change(batch.select(range(place))).append_column(ROW_ID, batch.column(place))
+
+
+def _written(
+    request: WriteRequest, batches: Iterator[pa.RecordBatch], *, keeps_row_ids: bool = False
+) -> list[CommitMessage]:
     """Write rows; without rows there is no message."""
     first = next(batches, None)
     if first is None:
         return []
-    with TableWriter(request, first.schema) as writer:
+    with TableWriter(request, first.schema, keeps_row_ids=keeps_row_ids) as writer:
         writer.write(first)
         for batch in batches:
             writer.write(batch)

@@ -72,8 +72,6 @@ def check_updates(handle: TableHandle) -> None:
     Raises:
         UnsupportedFeatureError: names what stands in the way.
     """
-    if handle.options.row_tracking:
-        raise _refused(handle, "row-tracking.enabled", "a changed row would get a new row id; use Java Paimon")
     if not handle.schema.primary_keys:
         return
     engine = handle.options.merge_engine

@@ -71,7 +71,7 @@ class DataFiles:
     """Makes writers of the data files of one bucket; all of their names share one id and one counter."""
 
     def __init__(self, request: WriteRequest, partition: bytes, bucket: int, *, keeps_row_ids: bool = False) -> None:
-        """With `keeps_row_ids` batches end with `_ROW_ID` and `_SEQUENCE_NUMBER` of existing rows.
+        """With `keeps_row_ids` batches end with `_ROW_ID` and `_SEQUENCE_NUMBER` of existing rows, null if changed.
 
         Raises UnsupportedFeatureError and InvalidOptionError.
         """
@@ -290,7 +290,9 @@ class DataFileWriter:
         )
         self.row_count = 0
         self._first_key = self._last_key = binary_row.EMPTY
-        self._min_sequence = self._max_sequence = 0
+        self._min_sequence: int | None = None
+        self._max_sequence = 0
+        self._has_unnumbered = False
         self._delete_count = 0
 
     @property
@@ -351,8 +353,8 @@ class DataFileWriter:
             max_key=self._last_key,
             key_stats=self._key_stats(stats),
             value_stats=value_stats,
-            min_sequence_number=self._min_sequence,
-            max_sequence_number=self._max_sequence,
+            min_sequence_number=self._min_sequence or 0,
+            max_sequence_number=0 if self._has_unnumbered else self._max_sequence,
             schema_id=layout.schema_id,
             level=level,
             creation_time_ms=wall_clock_ms(),
@@ -363,10 +365,18 @@ class DataFileWriter:
         )
 
     def _add_sequences(self, sequences: pa.Array) -> None:
+        """Add the sequence numbers of rows; nulls become that of the snapshot, for which 0 stands in the metadata.
+
+        Source: Java `io/RowDataFileSequenceNumberTracker`.
+        """
+        self._has_unnumbered |= bool(sequences.null_count)
+        if sequences.null_count == len(sequences):
+            return
         ends = pc.min_max(sequences)
         low, high = ends["min"].as_py(), ends["max"].as_py()
-        self._min_sequence = low if not self.row_count else min(low, self._min_sequence)
-        self._max_sequence = high if not self.row_count else max(high, self._max_sequence)
+        is_first = self._min_sequence is None
+        self._max_sequence = high if is_first else max(high, self._max_sequence)
+        self._min_sequence = low if self._min_sequence is None else min(low, self._min_sequence)
 
     def _add_keys(self, keys: Sequence[pa.Array], rows: int) -> None:
         fields = self._layout.key_fields
