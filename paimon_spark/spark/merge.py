@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import StringType
 
 from paimon_spark.engine.row_level.strategy import check_deletes, check_set, delete_strategy
-from paimon_spark.errors import InvalidInputError
+from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.casts.nested_assignment import column_assignment
 from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.jobs.opened_table import OpenedTable
@@ -125,9 +125,11 @@ class Merge:
     def run(self) -> WriteResult:
         """Run it, in one commit. Raises as `Table.merge`."""
         change, handle = self.change, self.change.handle
-        if change.keyed and any(c.verb is Verb.DELETE for c in self.clauses):
+        if any(c.verb is Verb.DELETE for c in self.clauses):
             check_deletes(handle)
         for clause in self.clauses:
+            if clause.verb is Verb.UPDATE and clause.when is When.NOT_MATCHED_BY_SOURCE:
+                _check_updates_by_source(handle)
             if clause.verb is not Verb.DELETE:
                 check_assignments(handle, clause.values if clause.verb is Verb.UPDATE else ())
         target = change.read(self.source.sparkSession).withColumn(_IN_TARGET, F.lit(True)).alias(self.target_alias)
@@ -147,7 +149,7 @@ class Merge:
         rows = rows.select(*(F.col(quoted(n)) for n in change.names), *change.carried, ACTION)
         if change.keyed:
             refuse_twice(change, rows)
-        return change.run(rows, "MERGE")
+        return change.run(rows, "MERGE", {n for c in self.clauses if c.verb is Verb.UPDATE for n in c.values})
 
     def _of(self, when: When) -> list[tuple[int, Clause]]:
         return [(i, c) for i, c in enumerate(self.clauses) if c.when is when]
@@ -297,6 +299,17 @@ class Merge:
         number = self._of(When.MATCHED)[0][0]
         gone = rows.where(F.col(_CLAUSE) == number).dropDuplicates(self.change.row_id)
         return gone if len(self.clauses) == 1 else gone.unionByName(rows.where(F.col(_CLAUSE) != number))
+
+
+def _check_updates_by_source(handle: TableHandle) -> None:
+    """Refuse WHEN NOT MATCHED BY SOURCE THEN UPDATE on tables with data evolution, as Java does."""
+    if handle.options.data_evolution:
+        raise UnsupportedFeatureError(
+            f"{handle.describe()} has data-evolution.enabled, and WHEN NOT MATCHED BY SOURCE THEN UPDATE is not "
+            "supported on such tables, as in Paimon; update these rows with an UPDATE of their own",
+            feature="WHEN NOT MATCHED BY SOURCE THEN UPDATE with data-evolution.enabled",
+            table=handle.name,
+        )
 
 
 def _plain(text: str) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ its place (file and position); tasks mark or rewrite the files that lose rows, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +18,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from paimon_spark.engine.read.file_reader import file_url
 from paimon_spark.engine.row_level.strategy import (
-    DeleteStrategy,
     check_deletes,
     check_set,
     check_updates,
@@ -45,7 +45,7 @@ from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, MergeEngine
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.scan import TIME_ZONE
-from paimon_spark.options.write_request import ROW_LEVEL, ROW_LEVEL_BASE, WriteMode
+from paimon_spark.options.write_request import ROW_LEVEL, ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS, WriteMode
 from paimon_spark.spark.dataframe import dataframe
 from paimon_spark.spark.dataframe_write import save_job
 from paimon_spark.spark.dataframe_write import write as write_dataframe
@@ -111,12 +111,17 @@ class Change:
         # The source of a merge may have a `_ROW_ID` too.
         return rows.withColumn(OLD_ROW_ID, F.col(ROW_ID)) if tracks_rows else rows
 
-    def run(self, rows: DataFrame, operation: str) -> WriteResult:
-        """Commit `rows`: the table's columns, the places of the old rows where rows have one, and ACTION."""
+    def run(self, rows: DataFrame, operation: str, changed: Collection[str] = ()) -> WriteResult:
+        """Commit `rows`: the table's columns, `carried` ones and ACTION. `changed` are the columns that UPDATE sets."""
         self._refuse_other_branch(rows)
         if self.keyed:
             return _run_keyed(self.table, self.handle, rows)
         how = {ROW_LEVEL.key: operation, ROW_LEVEL_BASE.key: str(self.base_id)}
+        evolves = self.handle.options.data_evolution
+        if evolves:
+            how[ROW_LEVEL_COLUMNS.key] = json.dumps(sorted(changed))
+            if operation == "UPDATE":
+                rows = rows.select(*(F.col(quoted(n)) for n in self.names if n in changed), *self.carried, ACTION)
         # All rows of a file go to one task; new rows are spread over several.
         fields = [f for f in rows.schema.fields if f.dataType.typeName() not in ("map", "variant")]
         hashed = F.xxhash64(*(F.col(quoted(f.name)) for f in fields))
@@ -127,6 +132,8 @@ class Change:
             placed = marked.repartition(F.col(FILE_PATH))
         else:
             placed = marked.drop(ACTION).repartition(F.coalesce(F.col(FILE_PATH), spread))
+        if evolves:  # changed rows of one file at a time are in the memory of a task
+            placed = placed.sortWithinPartitions(FILE_PATH, ROW_INDEX)
         return save_job(self.handle, placed, {**options_of(self.table, {}), **how})
 
     def _refuse_other_branch(self, rows: DataFrame) -> None:
@@ -283,8 +290,8 @@ def delete(table: OpenedTable, where: str) -> WriteResult:
 def deletion(table: OpenedTable) -> Change:
     """The change of a delete. Raises UnsupportedFeatureError."""
     change = Change.of(table)
-    if delete_strategy(change.handle) is DeleteStrategy.RETRACTS:
-        check_deletes(change.handle)
+    delete_strategy(change.handle)
+    check_deletes(change.handle)
     return change
 
 
@@ -320,4 +327,4 @@ def update_found(change: Change, rows: DataFrame, new: Mapping[str, str]) -> Wri
     values = {n: fitted(F.col(c), types[c], fields[n], n) for n, c in new.items()}
     refuse_nulls(change.handle, rows, {n: (F.col(quoted(n)), value) for n, value in values.items()})
     columns = [values[n].alias(n) if n in new else F.col(quoted(n)) for n in change.names]
-    return change.run(rows.select(*columns, *change.carried, F.lit(UPDATE).alias(ACTION)), "UPDATE")
+    return change.run(rows.select(*columns, *change.carried, F.lit(UPDATE).alias(ACTION)), "UPDATE", new)

@@ -40,6 +40,7 @@ from tests.harness.writing import a_table, files_below, written
 
 Row = tuple[Any, ...]
 VECTORS = {"deletion-vectors.enabled": "true"}
+EVOLUTION = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 BUCKETS = {"bucket": "2", "bucket-key": "k"}
 TINY = {"source.split.target-size": "1 b", "source.split.open-file-cost": "1 b"}
 KINDS: dict[str, dict[str, Any]] = {
@@ -53,6 +54,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "vectors_buckets": {"options": {**VECTORS, **BUCKETS}},
     "row_ids": {"partition_keys": ["p"], "options": {"row-tracking.enabled": "true", **TINY}},
     "row_ids_vectors": {"options": {"row-tracking.enabled": "true", **VECTORS}},
+    "evolution": {"options": {**EVOLUTION, **VECTORS}},
+    "evolution_partitioned": {"partition_keys": ["p"], "options": {**EVOLUTION, **VECTORS, **TINY}},
     "keys": {"primary_keys": ["k"], "options": {"bucket": "2"}},
     "keys_partitioned": {"primary_keys": ["p", "k"], "partition_keys": ["p"], "options": {"bucket": "1", **TINY}},
     "keys_dynamic": {"primary_keys": ["k"]},
@@ -447,7 +450,9 @@ def test_a_value_that_does_not_fit_leaves_no_file() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["rewrite", "vectors", "rewrite_buckets", "vectors_buckets", "vectors_small_files"])
+@pytest.mark.parametrize(
+    "kind", ["rewrite", "vectors", "rewrite_buckets", "vectors_buckets", "vectors_small_files", "row_ids", "evolution"]
+)
 @pytest.mark.parametrize("updates", [False, True])
 def test_a_store_that_fails_leaves_no_file(kind: str, updates: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     handle = table_of(kind, **TINY)
