@@ -40,13 +40,12 @@ from paimon_spark.options.write_request import ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS
 from paimon_spark.predicate.ast import names_of
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.spark_port import active_spark_jobs
-from paimon_spark.types import DataType, TimestampType, types_in
+from paimon_spark.types import DataType, is_finer_than_spark, types_in
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.jobs.opened_table import OpenedTable
 
-_MICROSECONDS: Final = 6
 KEEPS: Final = "__paimon_keeps"
 """Column of the rows of a RowLevelWrite: whether a new row is in the table's columns."""
 OLD_ROW_ID: Final = "__paimon_row_id"
@@ -195,7 +194,7 @@ def partitions_where(table: OpenedTable, where: str, time_zone: str | None) -> C
 
 def is_cut_by_spark(data_type: DataType) -> bool:
     """Whether Spark, whose timestamps have microseconds, would truncate values of the type."""
-    return any(isinstance(t, TimestampType) and t.precision > _MICROSECONDS for t in types_in(data_type))
+    return any(is_finer_than_spark(t) for t in types_in(data_type))
 
 
 def _commit(

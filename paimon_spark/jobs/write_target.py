@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from paimon_spark.engine.commit.publish import check_store
+from paimon_spark.engine.tasks.split import NANOSECONDS
 from paimon_spark.engine.write.input import check_input
 from paimon_spark.errors import (
     FileAlreadyThereError,
@@ -98,7 +99,7 @@ def open_existing(place: Place, options: BatchWriteOptions) -> TableHandle:
 
 def _merged(handle: TableHandle, place: Place, options: BatchWriteOptions, source: pa.Schema) -> TableHandle:
     """The table with the columns that `write.merge-schema` adds for rows of `source`."""
-    columns = pa.schema([f for f in source if f.name != VALUE_KIND])
+    columns = pa.schema([f for f in source if f.name != VALUE_KIND and not f.name.startswith(NANOSECONDS)])
     changes = merged_schema(handle.schema, columns, handle.options.schema_merge)
     if not changes:
         return handle

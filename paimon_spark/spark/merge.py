@@ -33,6 +33,7 @@ from paimon_spark.spark.row_level import (
     Change,
     by_own_names,
     check_assignments,
+    check_precision,
     refuse_nulls,
     refuse_twice,
 )
@@ -132,6 +133,8 @@ class Merge:
                 _check_updates_by_source(handle)
             if clause.verb is not Verb.DELETE:
                 check_assignments(handle, clause.values if clause.verb is Verb.UPDATE else ())
+            if clause.verb is Verb.UPDATE or (clause.verb is Verb.DELETE and change.keyed):
+                check_precision(handle, clause.values)
         target = change.read(self.source.sparkSession).withColumn(_IN_TARGET, F.lit(True)).alias(self.target_alias)
         given = self.source.withColumn(_IN_SOURCE, F.lit(True)).alias(self.source_alias)
         joined = target.join(given, F.expr(self.on), self._join)
@@ -146,7 +149,9 @@ class Merge:
             olds = {n: (F.col(f"{_OLD}{i}"), F.col(quoted(n))) for i, n in enumerate(change.names) if n in set_}
             refuse_nulls(handle, changed, olds)
         rows = self._once(rows)
-        rows = rows.select(*(F.col(quoted(n)) for n in change.names), *change.carried, ACTION)
+        kept = {c: self._unassigned(n, c) for n, c in change.nanoseconds.items()}
+        carried = [kept.get(c, F.col(quoted(c))) for c in change.carried]
+        rows = rows.select(*(F.col(quoted(n)) for n in change.names), *carried, ACTION)
         if change.keyed:
             refuse_twice(change, rows)
         return change.run(rows, "MERGE", {n for c in self.clauses if c.verb is Verb.UPDATE for n in c.values})
@@ -193,7 +198,7 @@ class Merge:
         rows = rows.withColumn(_CLAUSE, self._chosen(When.MATCHED)).withColumn(_MOVED, self._moved())
         columns = self._columns(rows, When.MATCHED, olds)
         rows = rows.select(F.col(f"{quoted(self.source_alias)}.*"), *columns, *kept, *before, ACTION, _CLAUSE, _MOVED)
-        carried = [*(c for c in rows.columns if c.startswith(_OLD)), *change.carried, ACTION, _MOVED]
+        carried = [*(c for c in rows.columns if c.startswith(_OLD)), *map(quoted, change.carried), ACTION, _MOVED]
         done = {n: F.col(f"{_COLUMN}{i}") for i, n in enumerate(change.names)}
         if self._of(When.NOT_MATCHED):
             rows = rows.alias(self.source_alias)
@@ -291,6 +296,11 @@ class Merge:
         moved = rows.where(F.col(_MOVED).isNotNull()).select(_MOVED).limit(1).collect()
         if moved:
             check_set(handle, [handle.schema.primary_keys[moved[0][0]]])
+
+    def _unassigned(self, name: str, whole: str) -> Column:
+        """The column `whole` with the nanoseconds of column `name`, null where the clause assigns the column."""
+        setting = [i for i, c in enumerate(self.clauses) if c.verb is Verb.INSERT or name in c.values]
+        return F.when(~F.col(_CLAUSE).isin(setting), F.col(quoted(whole))).alias(whole)
 
     def _once(self, rows: DataFrame) -> DataFrame:
         """The rows, each deleted row once though it may match several rows of the source."""

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Row, SparkSession
 
@@ -200,6 +201,100 @@ def test_with_data_evolution_only_changed_columns_are_written(spark: SparkSessio
         )
     catalog.sql("MERGE INTO db.c t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 5")
     assert sorted(tuple(r.values()) for r in catalog.table("db.c").scan().to_arrow().to_pylist()) == [(1, 5), (2, 20)]
+
+
+FINE: dict[str, dict[str, str]] = {
+    "rewrite": {},
+    "vectors": {"deletion-vectors.enabled": "true"},
+    "row_ids": {"row-tracking.enabled": "true"},
+    "evolution": KINDS["evolution"],
+    "keys": {"primary-key": "id", "bucket": "2"},
+    "keys_sequence": {"primary-key": "id", "bucket": "2", "sequence.field": "t"},
+    "partial_update": {
+        "primary-key": "id",
+        "bucket": "1",
+        "merge-engine": "partial-update",
+        "partial-update.remove-record-on-delete": "true",
+    },
+}
+NANOS = 1_700_000_000_123_456_789
+
+
+@pytest.mark.parametrize("kind", FINE)
+def test_nanoseconds_survive_changes_of_other_columns(spark: SparkSession, kind: str, tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    options = dict(FINE[kind])
+    keys = [options.pop("primary-key")] if "primary-key" in options else []
+    columns = [
+        ("id", pa.int64()), ("t", pa.timestamp("ns")), ("z", pa.timestamp("ns", "UTC")), ("v", pa.string())
+    ]  # fmt: skip
+    table = catalog.create_table("db.t", pa.schema(columns), primary_keys=keys, options=options)
+    rows = {i: (None if i == 3 else NANOS + i, NANOS // 100 * 100 + 100 * i, "a") for i in range(8)}
+    given = [(i, *r) for i, r in rows.items()]
+    arrays = [pa.array([g[n] for g in given], pa.int64()).cast(columns[n][1]) for n in range(3)]
+    table.write(pa.table([*arrays, pa.array(["a"] * 8)], schema=pa.schema(columns)))
+
+    def found() -> dict[int, tuple[int | None, int, str]]:
+        read = table.scan().to_arrow()
+        t, z = (read[n].cast(pa.int64()).to_pylist() for n in ("t", "z"))
+        return {i: r for i, *r in zip(read["id"].to_pylist(), t, z, read["v"].to_pylist(), strict=True)}
+
+    expected = {i: list(r) for i, r in rows.items()}
+    assert found() == expected
+    table.update("id in (1, 3)", {"v": "'new'"})
+    for i in (1, 3):
+        expected[i][2] = "new"
+    assert found() == expected
+    catalog.sql("UPDATE db.t SET v = concat(v, '!') WHERE id = 2", session=spark)
+    expected[2][2] = "a!"
+    assert found() == expected
+    source = spark.createDataFrame([(4, "s"), (5, "x"), (100, "n")], "id LONG, n STRING")
+    stamp = "timestamp_ntz'2024-01-01 00:00:00.000001'"
+    table.merge(
+        source,
+        "t.id = s.id",
+        when_matched_delete="s.n = 'x'",
+        when_matched_update={"v": "s.n"},
+        when_not_matched_insert={"id": "s.id", "t": stamp, "z": "cast(0 as timestamp)", "v": "s.n"},
+        when_not_matched_by_source_delete="t.id = 0",
+    )
+    del expected[0], expected[5]
+    expected[4][2] = "s"
+    expected[100] = [1_704_067_200_000_001_000, 0, "n"]
+    assert found() == expected
+    if "sequence" not in kind:
+        table.update("id = 6", {"t": stamp})
+        expected[6][0] = 1_704_067_200_000_001_000
+        assert found() == expected
+    table.delete("id = 7")
+    del expected[7]
+    table.compact(full=True)
+    assert found() == expected
+
+
+def test_nanoseconds_that_would_be_lost_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    fine = pa.timestamp("ns")
+    rows = pa.table({"id": pa.array([1], pa.int64()), "t": pa.array([NANOS], fine), "v": ["a"]})
+    nested = rows.append_column("n", pa.array([[NANOS]], pa.list_(fine)))
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    keyed = catalog.create_table("db.keyed", rows.schema, primary_keys=["t"], options={"bucket": "2"})
+    inside = catalog.create_table("db.inside", nested.schema)
+    evolves = catalog.create_table("db.evolves", nested.schema, options=KINDS["evolution"])
+    for table, given in ((keyed, rows), (inside, nested), (evolves, nested)):
+        table.write(given)
+    with pytest.raises(UnsupportedFeatureError, match=r"column t of .* is part of the primary key"):
+        keyed.update("id = 1", {"v": "'x'"})
+    source = spark.createDataFrame([(1, "x")], "id LONG, v STRING")
+    with pytest.raises(UnsupportedFeatureError, match=r"column t of .* is part of the primary key"):
+        keyed.merge(source, "t.id = s.id", when_matched_delete="true")
+    with pytest.raises(UnsupportedFeatureError, match=r"column n of .* holds them inside other values"):
+        inside.merge(source, "t.id = s.id", when_matched_update={"v": "s.v"})
+    evolves.merge(source, "t.id = s.id", when_matched_update={"v": "s.v"})
+    for table, v in ((keyed, "a"), (inside, "a"), (evolves, "x")):
+        read = table.scan().to_arrow()
+        assert (read["t"].cast(pa.int64()).to_pylist(), read["v"].to_pylist()) == ([NANOS], [v])
 
 
 def test_a_merge_of_all_columns_is_an_upsert(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from paimon_spark.engine.read.data_evolution import read_evolved
 from paimon_spark.engine.read.file_reader import file_url
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
-from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
+from paimon_spark.engine.tasks.split import NANOSECONDS, DataSplit, ReadRequest
 from paimon_spark.engine.write.data_files import DataFiles, RollingWriter
 from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.engine.write.request import WriteRequest
@@ -48,7 +48,8 @@ def write_columns(
         split: one range, of `data_evolution.split_by_range`.
         columns: names of columns of the table.
         positions: of the changed rows in the range, ascending.
-        values: the new values of these rows, at least one batch; has `columns`, others are passed over.
+        values: the new values of these rows, at least one batch; has `columns`, and perhaps those of their nanoseconds;
+            others are passed over.
 
     Raises:
         DataError: a value does not fit its column.
@@ -59,7 +60,8 @@ def write_columns(
     fields = tuple(replace(f, default_value=None) for f in schema.fields if f.name in columns)
     projected = replace(schema, row_type=RowType(False, fields), primary_keys=(), partition_keys=())
     names = list(projected.row_type.names)
-    given = [batch.select(names) for batch in values]
+    fine = {NANOSECONDS + name for name in names}
+    given = [batch.select([*names, *(n for n in batch.schema.names if n in fine)]) for batch in values]
     options = replace(request.handle.options.write, rowkind_field=None)
     mapper = InputMapper(projected, given[0].schema, options, request.handle.describe())
     new = pa.Table.from_batches([mapper.apply(batch) for batch in given])
