@@ -120,6 +120,15 @@ class TimestampType(DataType):
         return f"TIMESTAMP({self.precision}){zone}" + _suffix(self)
 
 
+MICROSECONDS: Final = 6
+"""Fractional digits of a second that Spark's timestamps have."""
+
+
+def is_finer_than_spark(data_type: DataType) -> bool:
+    """Whether the type is TIMESTAMP(7) to (9), whose values Spark cuts to microseconds. Nested ones do not count."""
+    return isinstance(data_type, TimestampType) and data_type.precision > MICROSECONDS
+
+
 @dataclass(frozen=True, slots=True)
 class OpaqueType(DataType):
     """A type kept only as text (BLOB, GEOMETRY, GEOGRAPHY, types of the future): its columns cannot be read."""

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark import __version__
-from paimon_spark.cli.exit_codes import NoWarehouseError
 from paimon_spark.cli.help import SHELLS, completion
 from paimon_spark.cli.request import NOTHING, has_terminal, print_answer, rows_answer
 from paimon_spark.cli.session import spark_session
+from paimon_spark.errors import WarehouseNotFoundError
 from paimon_spark.operations import OPERATIONS
 from paimon_spark.operations.answer import Answer, facts, lines
 from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Scope, UsageError, positional
@@ -56,10 +56,10 @@ def _typed(a: Request) -> None:
     from paimon_spark.cli.repl import run_statements
     from paimon_spark.sql.execute import execute
 
-    missing: NoWarehouseError | None = None
+    missing: WarehouseNotFoundError | None = None
     try:
         catalog = a.catalog()
-    except NoWarehouseError as e:  # CREATE DATABASE makes it
+    except WarehouseNotFoundError as e:  # CREATE DATABASE makes it
         missing, catalog = e, a.catalog(may_create=True)
     session = spark_session(verbose=a["verbose"])
     if not a["quiet"]:

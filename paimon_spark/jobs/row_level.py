@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,7 @@ from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column
 from paimon_spark.engine.commit.overwrite import ChosenPartitions, Overwritten, check_nothing_appears
 from paimon_spark.engine.commit.requests import PlannedOn
+from paimon_spark.engine.row_level.changed_rows import ChangedRows
 from paimon_spark.engine.row_level.job import (
     RowLevelJob,
     SplitOutcome,
@@ -34,19 +36,20 @@ from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.write_request import ROW_LEVEL_BASE, WriteMode, canonical_write
+from paimon_spark.options.write_request import ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS, WriteMode, canonical_write
 from paimon_spark.predicate.ast import names_of
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.spark_port import active_spark_jobs
-from paimon_spark.types import DataType, TimestampType, types_in
+from paimon_spark.types import DataType, is_finer_than_spark, types_in
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.jobs.opened_table import OpenedTable
 
-_MICROSECONDS: Final = 6
 KEEPS: Final = "__paimon_keeps"
 """Column of the rows of a RowLevelWrite: whether a new row is in the table's columns."""
+OLD_ROW_ID: Final = "__paimon_row_id"
+"""Column of the rows of a RowLevelWrite to a table that tracks rows: the id of the old row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +66,24 @@ class MergeClauses:
 
 @dataclass(frozen=True, slots=True)
 class RowLevelWrite:
-    """A change of rows of an append table: new rows, deleted rows, and the operation's name. Picklable."""
+    """A change of rows of an append table: new rows, deleted rows, and the operation's name. Picklable.
+
+    Attributes:
+        columns: those that are set, of tables with data evolution, whose changed rows stay where they are; else None.
+    """
 
     rows: WriteJob
     deletes: RowLevelJob
     operation: str
+    columns: tuple[str, ...] | None = None
 
     @property
     def handle(self) -> TableHandle:
         return self.rows.handle
+
+    def changed_rows(self, number: int) -> ChangedRows:
+        """A writer of the new rows of the task `number`. Executor."""
+        return ChangedRows(self.rows.task.numbered(2 * len(self.deletes.splits) + number, shares_buckets=True))
 
     def commit(
         self, messages: Sequence[CommitMessage], outcomes: Sequence[SplitOutcome], run: TaskIdentity | None = None
@@ -88,20 +100,25 @@ class RowLevelWrite:
 def plan_path_row_level(options: Mapping[str, str], source: pa.Schema, operation: str) -> RowLevelWrite:
     """The change that option text asks for, as Spark hands it over. Driver.
 
-    `source` has the table's columns and the position of each old row. With option `ROW_LEVEL_BASE`, the head before
+    `source` has the table's columns, or for an UPDATE with data evolution those that it sets, and the position of each
+    old row. With option `ROW_LEVEL_BASE`, the head before
     the rows were read, a later change of one of their files is a conflict.
 
     Raises as `batch_write.plan_write`, and:
         UnsupportedFeatureError: rows of this table cannot be changed.
     """
     place, asked = place_and_options(options, WriteMode.APPEND)
-    columns = pa.schema([f for f in source if f.name not in (FILE_PATH, ROW_INDEX, KEEPS)])
-    if operation == "DELETE":  # there are no new rows
-        columns = arrow_schema(open_table(place.store, place.root, place.branch).schema.fields)
+    columns = pa.schema([f for f in source if f.name not in (FILE_PATH, ROW_INDEX, KEEPS, OLD_ROW_ID)])
+    handle = open_table(place.store, place.root, place.branch)
+    if operation == "DELETE" or (operation == "UPDATE" and handle.options.data_evolution):  # there are no new rows
+        given = {f.name: f for f in columns}
+        columns = pa.schema([given.get(f.name, f) for f in arrow_schema(handle.schema.fields)])
     rows = plan_write(place, asked, WriteMode.APPEND, columns)
     base_id = ROW_LEVEL_BASE.get(canonical_write(options))
     deletes = plan_rows(rows.handle, None, updates=operation != "DELETE", base_id=base_id)
-    return RowLevelWrite(rows, replace(deletes, commit_user=rows.commit_user, job=rows.job), operation)
+    deletes = replace(deletes, commit_user=rows.commit_user, job=rows.job)
+    changed = json.loads(ROW_LEVEL_COLUMNS.get(canonical_write(options)) or "[]")
+    return RowLevelWrite(rows, deletes, operation, tuple(changed) if rows.handle.options.data_evolution else None)
 
 
 def delete_rows(table: OpenedTable, where: str) -> WriteResult:
@@ -177,7 +194,7 @@ def partitions_where(table: OpenedTable, where: str, time_zone: str | None) -> C
 
 def is_cut_by_spark(data_type: DataType) -> bool:
     """Whether Spark, whose timestamps have microseconds, would truncate values of the type."""
-    return any(isinstance(t, TimestampType) and t.precision > _MICROSECONDS for t in types_in(data_type))
+    return any(is_finer_than_spark(t) for t in types_in(data_type))
 
 
 def _commit(

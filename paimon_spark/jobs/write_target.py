@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_spark.engine.commit.publish import check_store
+from paimon_spark.engine.tasks.split import NANOSECONDS
 from paimon_spark.engine.write.input import check_input
 from paimon_spark.errors import (
     FileAlreadyThereError,
@@ -107,7 +108,7 @@ def open_existing(place: Place, options: BatchWriteOptions) -> TableHandle:
 
 def _merged(handle: TableHandle, place: Place, options: BatchWriteOptions, source: pa.Schema) -> TableHandle:
     """The table with the columns that `write.merge-schema` adds for rows of `source`."""
-    columns = pa.schema([f for f in source if f.name != VALUE_KIND])
+    columns = pa.schema([f for f in source if f.name != VALUE_KIND and not f.name.startswith(NANOSECONDS)])
     changes = merged_schema(handle.schema, columns, handle.options.schema_merge)
     if not changes:
         return handle

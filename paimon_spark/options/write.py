@@ -80,6 +80,12 @@ class WriteOptions:
     vector_file_bytes: int = option(
         "deletion-vector.index-file.target-size", memory_size, 2 << 20, "Target size of a file of deletion vectors."
     )
+    index_update_action: str = option(
+        "global-index.column-update-action",
+        trimmed,
+        "THROW_ERROR",
+        "IGNORE lets UPDATE and MERGE set columns with a global index, which keeps old values; else it is refused.",
+    )
     retracts_refused: str | None = None
 
 

@@ -76,18 +76,24 @@ ROW_LEVEL_BASE: Option[int | None] = Option(
     None,
     "Head before the rows were read, 0 for none; what changed since is a conflict; set by Table.delete and its kin.",
 )
+ROW_LEVEL_COLUMNS: Option[str | None] = Option(
+    "write.row-level-columns",
+    string,
+    None,
+    "Columns that an UPDATE or MERGE sets, as a JSON list; set by Table.update and its kin.",
+)
 WATERMARK: Option[int | None] = Option(
     "end-input.watermark", integer, None, "Watermark of the snapshot, in epoch milliseconds."
 )
 OPTIONS: Final = (
     BRANCH, TIME_ZONE, OVERWRITE_MODE, DYNAMIC_OVERWRITE, OVERWRITE_PARTITION, MERGE_SCHEMA, COMMIT_USER, CLUSTER,
-    CLUSTERED, ASSIGNERS, ROW_LEVEL, ROW_LEVEL_BASE, WATERMARK,
+    CLUSTERED, ASSIGNERS, ROW_LEVEL, ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS, WATERMARK,
 )  # fmt: skip
 
 _OWN_KEYS: Final = (
     *LOCATION_KEYS, BRANCH.key, *BRANCH.fallbacks, TIME_ZONE.key, OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key,
     OVERWRITE_PARTITION.key, COMMIT_USER.key, CLUSTER.key, CLUSTERED.key, ASSIGNERS.key, ROW_LEVEL.key,
-    ROW_LEVEL_BASE.key, WATERMARK.key,
+    ROW_LEVEL_BASE.key, ROW_LEVEL_COLUMNS.key, WATERMARK.key,
 )  # fmt: skip
 """Keys that only this write has; all others are of the table or of the file system."""
 _READ_KEYS: Final = (*VERSION_KEYS, *INCREMENTAL_KEYS, WHERE.key, COLUMNS.key)
@@ -258,6 +264,7 @@ _OF_SPARK: Final = ("checkpointLocation", "queryName")
 """Options of a query that Spark hands on to its sink."""
 _OF_ONE_WRITE: Final = (
     OVERWRITE_PARTITION.key, OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key, ROW_LEVEL.key, ROW_LEVEL_BASE.key,
+    ROW_LEVEL_COLUMNS.key,
 )  # fmt: skip
 _SINK_BY_LOWER: Final = {k.lower(): k for k in (LOST_BATCHES.key, *_OF_SPARK)}
 

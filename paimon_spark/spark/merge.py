@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import StringType
 
 from paimon_spark.engine.row_level.strategy import check_deletes, check_set, delete_strategy
-from paimon_spark.errors import InvalidInputError
+from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.casts.nested_assignment import column_assignment
 from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.jobs.opened_table import OpenedTable
@@ -30,11 +30,11 @@ from paimon_spark.spark.row_level import (
     ACTION,
     DELETE,
     INSERT,
-    PLACES,
     UPDATE,
     Change,
     by_own_names,
     check_assignments,
+    check_precision,
     refuse_nulls,
     refuse_twice,
 )
@@ -128,11 +128,15 @@ class Merge:
     def run(self) -> WriteResult:
         """Run it, in one commit. Raises as `Table.merge`."""
         change, handle = self.change, self.change.handle
-        if change.keyed and any(c.verb is Verb.DELETE for c in self.clauses):
+        if any(c.verb is Verb.DELETE for c in self.clauses):
             check_deletes(handle)
         for clause in self.clauses:
+            if clause.verb is Verb.UPDATE and clause.when is When.NOT_MATCHED_BY_SOURCE:
+                _check_updates_by_source(handle)
             if clause.verb is not Verb.DELETE:
                 check_assignments(handle, clause.values if clause.verb is Verb.UPDATE else ())
+            if clause.verb is Verb.UPDATE or (clause.verb is Verb.DELETE and change.keyed):
+                check_precision(handle, clause.values)
         target = change.read(self.source.sparkSession).withColumn(_IN_TARGET, F.lit(True)).alias(self.target_alias)
         given = self.source.withColumn(_IN_SOURCE, F.lit(True)).alias(self.source_alias)
         joined = target.join(given, F.expr(self.on), self._join)
@@ -147,11 +151,12 @@ class Merge:
             olds = {n: (F.col(f"{_OLD}{i}"), F.col(quoted(n))) for i, n in enumerate(change.names) if n in set_}
             refuse_nulls(handle, changed, olds)
         rows = self._once(rows)
-        places = [] if change.keyed else list(PLACES)
-        rows = rows.select(*(F.col(quoted(n)) for n in change.names), *places, ACTION)
+        kept = {c: self._unassigned(n, c) for n, c in change.nanoseconds.items()}
+        carried = [kept.get(c, F.col(quoted(c))) for c in change.carried]
+        rows = rows.select(*(F.col(quoted(n)) for n in change.names), *carried, ACTION)
         if change.keyed:
             refuse_twice(change, rows)
-        return change.run(rows, "MERGE")
+        return change.run(rows, "MERGE", {n for c in self.clauses if c.verb is Verb.UPDATE for n in c.values})
 
     def _of(self, when: When) -> list[tuple[int, Clause]]:
         return [(i, c) for i, c in enumerate(self.clauses) if c.when is when]
@@ -189,13 +194,13 @@ class Merge:
         )
         rows = joined.withColumn(ACTION, kind)
         olds = {n: self._target(n) for n in change.names}
-        kept = [self._target(n).alias(n) for n in (() if change.keyed else PLACES)]
+        kept = [self._target(n).alias(n) for n in change.carried]
         before = [c.alias(f"{_OLD}{i}") for i, c in enumerate(olds.values())]
         # Clauses of matching rows see both sides.
         rows = rows.withColumn(_CLAUSE, self._chosen(When.MATCHED)).withColumn(_MOVED, self._moved())
         columns = self._columns(rows, When.MATCHED, olds)
         rows = rows.select(F.col(f"{quoted(self.source_alias)}.*"), *columns, *kept, *before, ACTION, _CLAUSE, _MOVED)
-        carried = [*(c for c in rows.columns if c.startswith(_OLD)), *(() if change.keyed else PLACES), ACTION, _MOVED]
+        carried = [*(c for c in rows.columns if c.startswith(_OLD)), *map(quoted, change.carried), ACTION, _MOVED]
         done = {n: F.col(f"{_COLUMN}{i}") for i, n in enumerate(change.names)}
         if self._of(When.NOT_MATCHED):
             rows = rows.alias(self.source_alias)
@@ -294,6 +299,11 @@ class Merge:
         if moved:
             check_set(handle, [handle.schema.primary_keys[moved[0][0]]])
 
+    def _unassigned(self, name: str, whole: str) -> Column:
+        """The column `whole` with the nanoseconds of column `name`, null where the clause assigns the column."""
+        setting = [i for i, c in enumerate(self.clauses) if c.verb is Verb.INSERT or name in c.values]
+        return F.when(~F.col(_CLAUSE).isin(setting), F.col(quoted(whole))).alias(whole)
+
     def _once(self, rows: DataFrame) -> DataFrame:
         """The rows, each deleted row once though it may match several rows of the source."""
         if not self._deletes_all_pairs:
@@ -301,6 +311,17 @@ class Merge:
         number = self._of(When.MATCHED)[0][0]
         gone = rows.where(F.col(_CLAUSE) == number).dropDuplicates(self.change.row_id)
         return gone if len(self.clauses) == 1 else gone.unionByName(rows.where(F.col(_CLAUSE) != number))
+
+
+def _check_updates_by_source(handle: TableHandle) -> None:
+    """Refuse WHEN NOT MATCHED BY SOURCE THEN UPDATE on tables with data evolution, as Java does."""
+    if handle.options.data_evolution:
+        raise UnsupportedFeatureError(
+            f"{handle.describe()} has data-evolution.enabled, and WHEN NOT MATCHED BY SOURCE THEN UPDATE is not "
+            "supported on such tables, as in Paimon; update these rows with an UPDATE of their own",
+            feature="WHEN NOT MATCHED BY SOURCE THEN UPDATE with data-evolution.enabled",
+            table=handle.name,
+        )
 
 
 def _plain(text: str) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ its place (file and position); tasks mark or rewrite the files that lose rows, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +18,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from paimon_spark.engine.read.file_reader import file_url
 from paimon_spark.engine.row_level.strategy import (
-    DeleteStrategy,
     check_deletes,
     check_set,
     check_updates,
@@ -29,7 +29,7 @@ from paimon_spark.engine.row_level.strategy import (
 from paimon_spark.engine.scan.fallback import OtherPartitions, other_branch, other_partitions
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
+from paimon_spark.engine.tasks.split import FILE_PATH, NANOSECONDS, ROW_INDEX
 from paimon_spark.engine.write.bucketing import PartitionNumbers
 from paimon_spark.errors import ColumnNotFoundError, DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.casts.nested_assignment import column_assignment
@@ -38,20 +38,20 @@ from paimon_spark.jobs.batch_write import options_of
 from paimon_spark.jobs.branch_access import at_head, reopen_to_change
 from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.row_level import KEEPS, is_cut_by_spark
+from paimon_spark.jobs.row_level import KEEPS, OLD_ROW_ID, is_cut_by_spark
 from paimon_spark.jobs.table_scan import scan_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, MergeEngine
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.scan import TIME_ZONE
-from paimon_spark.options.write_request import ROW_LEVEL, ROW_LEVEL_BASE, WriteMode
+from paimon_spark.options.write_request import ROW_LEVEL, ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS, WriteMode
 from paimon_spark.spark.dataframe import dataframe
 from paimon_spark.spark.dataframe_write import save_job
 from paimon_spark.spark.dataframe_write import write as write_dataframe
 from paimon_spark.spark.schema import fitted
 from paimon_spark.spark.session import session_or_new
-from paimon_spark.types import VALUE_KIND, RowKind, quoted
+from paimon_spark.types import ROW_ID, VALUE_KIND, RowKind, is_finer_than_spark, quoted
 
 ACTION: Final = "__paimon_action"
 """Column of changed rows that holds one of the next three."""
@@ -94,19 +94,45 @@ class Change:
         """Columns that identify a row."""
         return list(self.handle.schema.primary_keys) or list(PLACES)
 
+    @property
+    def carried(self) -> list[str]:
+        """Columns of old rows that their new rows are written with: their places, and their ids where they have one."""
+        places = [] if self.keyed else list(PLACES)
+        ids = [OLD_ROW_ID] if self.handle.options.row_tracking else []
+        return [*places, *ids, *self.nanoseconds.values()]
+
+    @property
+    def nanoseconds(self) -> dict[str, str]:
+        """The columns with the whole values of TIMESTAMP(7) to (9) columns, by the name of these.
+
+        A new row has a null there where its value was assigned.
+        """
+        return {f.name: NANOSECONDS + f.name for f in self.handle.schema.fields if is_finer_than_spark(f.type)}
+
     def read(self, session: SparkSession, where: str | None = None, time_zone: str | None = None) -> DataFrame:
         """The rows of the head, with the place of every row where rows have one; `where` is what `Table.scan` takes."""
-        columns = [*self.names, *(() if self.keyed else PLACES)]
+        tracks_rows = self.handle.options.row_tracking
+        places = [] if self.keyed else [*PLACES, ROW_ID] if tracks_rows else list(PLACES)
+        columns = [*self.names, *places, *self.nanoseconds.values()]
         zone = {} if where is None or time_zone is None else {TIME_ZONE.key: time_zone}
         head = {"scan.mode": "latest"}  # whatever start the table's options have
-        return dataframe(scan_of(self.table, columns, where, {**head, **zone}), session)
+        rows = dataframe(scan_of(self.table, columns, where, {**head, **zone}), session)
+        # The source of a merge may have a `_ROW_ID` too.
+        return rows.withColumn(OLD_ROW_ID, F.col(ROW_ID)) if tracks_rows else rows
 
-    def run(self, rows: DataFrame, operation: str) -> WriteResult:
-        """Commit `rows`: the table's columns, the places of the old rows where rows have one, and ACTION."""
+    def run(self, rows: DataFrame, operation: str, changed: Collection[str] = ()) -> WriteResult:
+        """Commit `rows`: the table's columns, `carried` ones and ACTION. `changed` are the columns that UPDATE sets."""
         self._refuse_other_branch(rows)
         if self.keyed:
             return _run_keyed(self.table, self.handle, rows)
         how = {ROW_LEVEL.key: operation, ROW_LEVEL_BASE.key: str(self.base_id)}
+        evolves = self.handle.options.data_evolution
+        if evolves:
+            how[ROW_LEVEL_COLUMNS.key] = json.dumps(sorted(changed))
+            unchanged = [c for n, c in self.nanoseconds.items() if n not in changed]
+            if operation == "UPDATE":
+                unchanged += [n for n in self.names if n not in changed]
+                rows = rows.drop(*unchanged)
         # All rows of a file go to one task; new rows are spread over several.
         fields = [f for f in rows.schema.fields if f.dataType.typeName() not in ("map", "variant")]
         hashed = F.xxhash64(*(F.col(quoted(f.name)) for f in fields))
@@ -117,6 +143,8 @@ class Change:
             placed = marked.repartition(F.col(FILE_PATH))
         else:
             placed = marked.drop(ACTION).repartition(F.coalesce(F.col(FILE_PATH), spread))
+        if evolves:  # changed rows of one file at a time are in the memory of a task
+            placed = placed.sortWithinPartitions(FILE_PATH, ROW_INDEX)
         return save_job(self.handle, placed, {**options_of(self.table, {}), **how})
 
     def _refuse_other_branch(self, rows: DataFrame) -> None:
@@ -206,13 +234,30 @@ def check_assignments(handle: TableHandle, columns: Iterable[str]) -> None:
             feature="update of partition columns beside a fallback branch",
             column=moved[0],
         )
-    fine = [f for f in handle.schema.fields if is_cut_by_spark(f.type)]
-    if fine:
+
+
+def check_precision(handle: TableHandle, columns: Collection[str]) -> None:
+    """Refuse updates of tables with timestamps that would be cut on their way through Spark.
+
+    Whole values of columns that are TIMESTAMP(7) to (9) come from the files (`Change.nanoseconds`); not those inside
+    other values. Rows are distributed by the columns of the key and the partition, as Spark has them. With data
+    evolution only `columns`, which are set, are written.
+
+    Raises:
+        UnsupportedFeatureError: names the column.
+    """
+    for f in handle.schema.fields:
+        identifies = f.name in handle.schema.primary_keys or f.name in handle.schema.partition_keys
+        if handle.options.data_evolution and f.name not in columns:
+            continue
+        if not is_cut_by_spark(f.type) or (is_finer_than_spark(f.type) and not identifies):
+            continue
+        where = "is part of the primary key or the partition" if identifies else "holds them inside other values"
         raise UnsupportedFeatureError(
-            f"column {fine[0].name} of {handle.describe()} is {fine[0].type}, and Spark would cut its values to "
+            f"column {f.name} of {handle.describe()} is {f.type} and {where}, and Spark would cut its timestamps to "
             "microseconds in the rows that change; delete the rows, and write them with Table.write of Arrow data",
-            feature=f"update of tables with {fine[0].type}",
-            column=fine[0].name,
+            feature=f"update of tables with {f.type}",
+            column=f.name,
         )
 
 
@@ -250,7 +295,9 @@ def _run_keyed(table: OpenedTable, handle: TableHandle, rows: DataFrame) -> Writ
     if removing and rows.where(deleted & F.coalesce(*map(_text, removing)).isNull()).limit(1).count():
         raise undeletable(handle)
     for name in cleared_columns(handle):
-        rows = rows.withColumn(name, F.when(~deleted, F.col(quoted(name))))
+        for cleared in (name, NANOSECONDS + name):
+            if cleared in rows.columns:
+                rows = rows.withColumn(cleared, F.when(~deleted, F.col(quoted(cleared))))
     kind = F.lit(None).cast("string")
     field = handle.options.write.rowkind_field
     for action, meaning in _KINDS.items():
@@ -273,8 +320,8 @@ def delete(table: OpenedTable, where: str) -> WriteResult:
 def deletion(table: OpenedTable) -> Change:
     """The change of a delete. Raises UnsupportedFeatureError."""
     change = Change.of(table)
-    if delete_strategy(change.handle) is DeleteStrategy.RETRACTS:
-        check_deletes(change.handle)
+    delete_strategy(change.handle)
+    check_deletes(change.handle)
     return change
 
 
@@ -300,6 +347,7 @@ def updating(table: OpenedTable, values: Mapping[str, str]) -> tuple[Change, dic
     delete_strategy(change.handle)
     new = by_own_names(change.handle, values)
     check_assignments(change.handle, new)
+    check_precision(change.handle, new)
     return change, new
 
 
@@ -310,5 +358,6 @@ def update_found(change: Change, rows: DataFrame, new: Mapping[str, str]) -> Wri
     values = {n: fitted(F.col(c), types[c], fields[n], n) for n, c in new.items()}
     refuse_nulls(change.handle, rows, {n: (F.col(quoted(n)), value) for n, value in values.items()})
     columns = [values[n].alias(n) if n in new else F.col(quoted(n)) for n in change.names]
-    places = [F.col(n) for n in rows.columns if n in PLACES]
-    return change.run(rows.select(*columns, *places, F.lit(UPDATE).alias(ACTION)), "UPDATE")
+    assigned = {c: F.lit(None).cast("bigint").alias(c) for n, c in change.nanoseconds.items() if n in new}
+    carried = [assigned.get(c, F.col(quoted(c))) for c in change.carried]
+    return change.run(rows.select(*columns, *carried, F.lit(UPDATE).alias(ACTION)), "UPDATE", new)

@@ -1,31 +1,36 @@
 """The write of DELETE, UPDATE and MERGE to an append table: one Spark job and one commit.
 
 Each row of the DataFrame names the row of a file that is deleted (`PATH`, `INDEX`; null: none), and, where `KEEPS` is
-true, holds the new row in the other columns. All rows of a file are in one task.
+true, holds the new row in the other columns. `OLD_ROW_ID` is the id of the old row in tables that track rows. All rows
+of a file are in one task. With data evolution they are sorted by `PATH` and `INDEX`, and where `KEEPS` is true hold new
+values of the columns that are set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_spark.engine.read.file_reader import file_url
+from paimon_spark.engine.row_level.job import SplitOutcome
 from paimon_spark.engine.tasks.split import FILE_PATH as PATH
 from paimon_spark.engine.tasks.split import ROW_INDEX as INDEX
 from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.jobs.row_level import KEEPS
+from paimon_spark.jobs.row_level import KEEPS, OLD_ROW_ID
 from paimon_spark.spark.batch_write import check_complete, run_of, sweep_until_quiet, whose_task
 from paimon_spark.spark.worker_errors import errors_in_one_line
 
 if TYPE_CHECKING:
-    from paimon_spark.engine.row_level.job import SplitOutcome
+    from paimon_spark.engine.row_level.changed_rows import ChangedRows
     from paimon_spark.engine.tasks.commit_message import CommitMessage
     from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.jobs.row_level import RowLevelWrite
@@ -51,21 +56,66 @@ class RowLevelWriter(DataSourceArrowWriter):
         """Write the new rows, then delete the old ones. Executor; after an error no file of the task is left."""
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
-        gone: dict[str, list[Any]] = {}
         splits = self._work.deletes.splits
-        messages = self._work.rows.write(_new_rows(iterator, gone), 2 * len(splits) + number, shares_buckets=True)
+        places = {file_url(self._work.handle.store, s, s.files[0]): i for i, s in enumerate(splits)}
+        rows = self._work.changed_rows(number)
         outcomes: list[SplitOutcome] = []
         try:
-            places = {file_url(self._work.handle.store, s, s.files[0]): i for i, s in enumerate(splits)}
-            for path, parts in gone.items():
-                split = self._split(places, path)
-                name = splits[split].files[0].file_name
-                outcomes.append(self._work.deletes.drop(split, {name: _once(parts, path)}))
+            change = self._move_rows if self._work.columns is None else self._change_in_place
+            for outcome in change(iterator, rows, places):
+                outcomes.append(outcome)  # noqa: PERF402 - those that ended are aborted
+            messages = rows.close()
         except BaseException:
             self._work.deletes.abort(outcomes)
-            self._work.rows.abort(messages)
+            rows.abort()
             raise
         return RowLevelMessage(tuple(messages), tuple(outcomes), whose_task(self._work.handle, context))
+
+    def _move_rows(
+        self, batches: Iterator[pa.RecordBatch], rows: ChangedRows, places: Mapping[str, int]
+    ) -> Iterator[SplitOutcome]:
+        """Write the new rows, then delete the old ones."""
+        gone: dict[str, list[Any]] = {}
+        for batch in batches:
+            _gather(batch, gone)
+            _write_new(batch, rows)
+        for path, parts in gone.items():
+            yield self._dropped(self._split(places, path), _once(parts, path))
+
+    def _change_in_place(
+        self, batches: Iterator[pa.RecordBatch], rows: ChangedRows, places: Mapping[str, int]
+    ) -> Iterator[SplitOutcome]:
+        """Write inserted rows, and file by file the changed columns and the places of deleted rows."""
+        done: set[str | None] = set()
+        for path, parts in groupby(_runs(batches), lambda run: run[0]):
+            assert path not in done, "rows must be sorted by file"
+            done.add(path)
+            if path is None:
+                for _, inserted in parts:
+                    names = [n for n in inserted.schema.names if n not in (PATH, INDEX, KEEPS, OLD_ROW_ID)]
+                    rows.write(inserted.select(names))
+            else:
+                yield from self._changed(self._split(places, path), path, [part for _, part in parts])
+
+    def _changed(self, split: int, path: str, parts: list[pa.RecordBatch]) -> Iterator[SplitOutcome]:
+        """Change and delete rows of one range of row ids; rows come in the order of their places."""
+        _once([arrow_numpy.values(part.column(INDEX)) for part in parts], path)
+        kept = [part.filter(part.column(KEEPS)) for part in parts]
+        dropped = [part.filter(pc.invert(part.column(KEEPS))) for part in parts]
+        for changes, found in ((True, kept), (False, dropped)):
+            positions = np.concatenate([arrow_numpy.values(part.column(INDEX)) for part in found])
+            if not len(positions):
+                continue
+            if changes:
+                assert self._work.columns
+                message = self._work.deletes.set_columns(split, self._work.columns, positions, found)
+                yield SplitOutcome(len(positions), (), (message,))
+            else:
+                yield self._dropped(split, positions)
+
+    def _dropped(self, split: int, positions: Any) -> SplitOutcome:
+        name = self._work.deletes.splits[split].files[0].file_name
+        return self._work.deletes.drop(split, {name: positions})
 
     def _split(self, places: Mapping[str, int], path: str) -> int:
         found = places.get(path)
@@ -95,19 +145,33 @@ def row_level_writer(work: RowLevelWrite) -> RowLevelWriter:
     """The writer of `work`, with one file in each split, as rows come by file."""
     from paimon_spark.engine.row_level.files import split_by_file
 
-    splits = tuple(part for split in work.deletes.splits for part in split_by_file(split))
+    splits = tuple(part for split in work.deletes.splits for part in split_by_file(work.handle.store, split))
     return RowLevelWriter(replace(work, deletes=replace(work.deletes, splits=splits)))
 
 
-def _new_rows(batches: Iterator[pa.RecordBatch], gone: dict[str, list[Any]]) -> Iterator[pa.RecordBatch]:
-    """Yield the new rows; collect positions of deleted rows in `gone`, by file."""
+def _write_new(batch: pa.RecordBatch, rows: ChangedRows) -> None:
+    """Write the new rows: those of tables that track rows with the ids of the old ones."""
+    names = [n for n in batch.schema.names if n not in (PATH, INDEX, KEEPS, OLD_ROW_ID)]
+    kept = batch.filter(batch.column(KEEPS))
+    if OLD_ROW_ID not in batch.schema.names:
+        rows.write(kept.select(names))
+        return
+    ids = kept.column(OLD_ROW_ID)
+    rows.write(kept.filter(pc.is_null(ids)).select(names))
+    rows.write(kept.filter(pc.is_valid(ids)).select([*names, OLD_ROW_ID]), keeps_row_ids=True)
+
+
+def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str | None, pa.RecordBatch]]:
+    """Rows that follow each other and are of one file, or new. Each file is met once, as rows are sorted by it."""
     for batch in batches:
-        names = [n for n in batch.schema.names if n not in (PATH, INDEX, KEEPS)]
-        _gather(batch, gone)
-        keeps = batch.column(KEEPS)
-        kept = batch.select(names).filter(keeps)
-        if kept.num_rows:
-            yield kept
+        if not batch.num_rows:
+            continue
+        paths = batch.column(PATH).dictionary_encode()
+        codes = np.where(arrow_numpy.validity(paths), arrow_numpy.values(paths.indices), -1)
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(codes)) + 1, [batch.num_rows]]).tolist()
+        names = [*paths.dictionary.to_pylist(), None]
+        for start, end in pairwise(starts):
+            yield names[int(codes[start])], batch.slice(start, end - start)
 
 
 def _gather(batch: pa.RecordBatch, gone: dict[str, list[Any]]) -> None:

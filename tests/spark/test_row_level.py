@@ -30,6 +30,13 @@ KINDS: dict[str, dict[str, str]] = {
     "vectors": {"partition": "dt", "deletion-vectors.enabled": "true"},
     "keys": {"primary-key": "id", "bucket": "2"},
     "dynamic_keys": {"primary-key": "dt,id", "partition": "dt"},
+    "row_ids": {"partition": "dt", "row-tracking.enabled": "true"},
+    "row_ids_vectors": {"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"},
+    "evolution": {
+        "row-tracking.enabled": "true",
+        "data-evolution.enabled": "true",
+        "deletion-vectors.enabled": "true",
+    },
 }
 
 
@@ -133,6 +140,207 @@ def test_rows_that_are_not_a_table_cannot_be_merged(spark: SparkSession, tmp_pat
     with pytest.raises(InvalidInputError, match="the rows to merge do not fit Spark's types"):
         table.merge(too_fine, "t.id = s.id", when_matched_delete="true")
     assert found(spark, tmp_path / "t") == BEFORE
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k.startswith("row_ids")])
+def test_changed_rows_keep_their_ids(spark: SparkSession, kind: str, tmp_path: Path) -> None:
+    table = made(spark, tmp_path / "t", kind)
+
+    def ids() -> dict[int, tuple[int, int]]:
+        rows = table.scan(columns=["id", "_ROW_ID", "_SEQUENCE_NUMBER"]).to_arrow().to_pylist()
+        assert len({r["_ROW_ID"] for r in rows}) == len(rows)
+        return {r["id"]: (r["_ROW_ID"], r["_SEQUENCE_NUMBER"]) for r in rows}
+
+    before = ids()
+    assert sorted(i for i, _ in before.values()) == list(range(60))
+    table.update("id < 20", {"v": "v + 1000"})
+    expected = {k: (i, 2 if k < 20 else s) for k, (i, s) in before.items()}
+    assert ids() == expected
+    table.update(f"_ROW_ID = {before[30][0]}", {"dt": "'moved'"})
+    expected[30] = (before[30][0], 3)
+    assert ids() == expected
+    # The source has row ids too, as one that was read from the table has.
+    source = table.scan(columns=["id", "_ROW_ID"]).to_spark().where("id < 3")
+    more = spark.createDataFrame([(100, None)], "id LONG, _ROW_ID LONG")
+    table.merge(
+        source.union(more),
+        "t._ROW_ID = s._ROW_ID",
+        when_matched_delete="s.id = 2",
+        when_matched_update={"v": "-1"},
+        when_not_matched_insert={"id": "s.id", "dt": "'p0'", "v": "0"},
+    )
+    del expected[2]
+    assert ids() == {**expected, 0: (before[0][0], 4), 1: (before[1][0], 4), 100: (60, 4)}
+    table.compact(full=True)
+    assert ids() == {**expected, 0: (before[0][0], 4), 1: (before[1][0], 4), 100: (60, 4)}
+
+
+def test_with_data_evolution_only_changed_columns_are_written(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    rows = spark.range(0, 60, numPartitions=3).selectExpr("id", "concat('p', id % 2) dt", "id * 2 v", "'x' w")
+    options = {**KINDS["evolution"], "partition": "dt"}
+    rows.write.format("paimon").mode("append").options(**options).save(str(path))
+    table = paimon_spark.load_table(str(path))
+
+    def now() -> dict[int, tuple[int, int, str]]:
+        read = table.scan(columns=["id", "_ROW_ID", "v", "w"]).to_arrow().to_pylist()
+        assert len(read) == len({r["id"] for r in read})
+        assert spark.read.format("paimon").load(str(path)).count() == len(read)
+        return {r["id"]: (r["_ROW_ID"], r["v"], r["w"]) for r in read}
+
+    def added() -> set[tuple[str, ...] | None]:
+        head = table.snapshots()[-1].id
+        found = spark.read.format("paimon").option("scan.snapshot-id", head).load(f"{path}$files")
+        names = {f.file_path for f in found.select("file_path").collect()}
+        old = spark.read.format("paimon").option("scan.snapshot-id", head - 1).load(f"{path}$files")
+        new = names - {f.file_path for f in old.select("file_path").collect()}
+        return {None if f.write_cols is None else tuple(f.write_cols) for f in found.collect() if f.file_path in new}
+
+    expected = now()
+    table.delete("id in (7, 8)")
+    del expected[7], expected[8]
+    assert now() == expected
+    table.update("id < 20", {"v": "v + 1000"})
+    assert added() == {("v",)}
+    expected = {k: (i, v + 1000 if k < 20 else v, w) for k, (i, v, w) in expected.items()}
+    assert now() == expected
+
+    source = table.scan(columns=["id", "_ROW_ID"]).to_spark().where("id < 4")
+    more = spark.createDataFrame([(100, None), (101, None)], "id LONG, _ROW_ID LONG")
+    table.merge(
+        source.union(more),
+        "t._ROW_ID = s._ROW_ID",
+        when_matched_delete="s.id = 2",
+        when_matched_update={"w": "concat(t.w, s.id)"},
+        when_not_matched_insert={"id": "s.id", "dt": "'p0'", "v": "0", "w": "'new'"},
+    )
+    assert added() == {("w",), None}
+    del expected[2]
+    expected |= {k: (*expected[k][:2], f"x{k}") for k in (0, 1, 3)}
+    found_ids = {now()[k][0] for k in (100, 101)}
+    assert found_ids == {60, 61}
+    expected |= {k: (now()[k][0], 0, "new") for k in (100, 101)}
+    assert now() == expected
+    table.compact(full=True)
+    assert now() == expected
+
+    files = {p for p in path.rglob("*") if p.is_file()}
+    with pytest.raises(UnsupportedFeatureError, match="partition column dt"):
+        table.update("id = 3", {"dt": "'p9'"})
+    with pytest.raises(DataError, match="several rows of the source"):
+        table.merge(source.union(source), "t.id = s.id", when_matched_update={"w": "'y'"})
+    with pytest.raises(PaimonError, match="column v"):
+        table.update("id = 3", {"v": "'text'"})
+    assert {p for p in path.rglob("*") if p.is_file()} == files
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    catalog.sql("CREATE TABLE db.c (id INT, v INT) TBLPROPERTIES ('row-tracking.enabled' = 'true', "
+                "'data-evolution.enabled' = 'true')")  # fmt: skip
+    catalog.sql("INSERT INTO db.c VALUES (1, 1), (2, 2)")
+    catalog.sql("UPDATE db.c SET v = v * 10 WHERE id = 2")
+    with pytest.raises(UnsupportedFeatureError, match="cannot be deleted"):
+        catalog.sql("DELETE FROM db.c WHERE id = 2")
+    with pytest.raises(UnsupportedFeatureError, match="NOT MATCHED BY SOURCE THEN UPDATE"):
+        catalog.sql(
+            "MERGE INTO db.c t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 5 "
+            "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = 0"
+        )
+    catalog.sql("MERGE INTO db.c t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 5")
+    assert sorted(tuple(r.values()) for r in catalog.table("db.c").scan().to_arrow().to_pylist()) == [(1, 5), (2, 20)]
+
+
+FINE: dict[str, dict[str, str]] = {
+    "rewrite": {},
+    "vectors": {"deletion-vectors.enabled": "true"},
+    "row_ids": {"row-tracking.enabled": "true"},
+    "evolution": KINDS["evolution"],
+    "keys": {"primary-key": "id", "bucket": "2"},
+    "keys_sequence": {"primary-key": "id", "bucket": "2", "sequence.field": "t"},
+    "partial_update": {
+        "primary-key": "id",
+        "bucket": "1",
+        "merge-engine": "partial-update",
+        "partial-update.remove-record-on-delete": "true",
+    },
+}
+NANOS = 1_700_000_000_123_456_789
+
+
+@pytest.mark.parametrize("kind", FINE)
+def test_nanoseconds_survive_changes_of_other_columns(spark: SparkSession, kind: str, tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    options = dict(FINE[kind])
+    keys = [options.pop("primary-key")] if "primary-key" in options else []
+    columns = [
+        ("id", pa.int64()), ("t", pa.timestamp("ns")), ("z", pa.timestamp("ns", "UTC")), ("v", pa.string())
+    ]  # fmt: skip
+    table = catalog.create_table("db.t", pa.schema(columns), primary_keys=keys, options=options)
+    rows = {i: (None if i == 3 else NANOS + i, NANOS // 100 * 100 + 100 * i, "a") for i in range(8)}
+    given = [(i, *r) for i, r in rows.items()]
+    arrays = [pa.array([g[n] for g in given], pa.int64()).cast(columns[n][1]) for n in range(3)]
+    table.write(pa.table([*arrays, pa.array(["a"] * 8)], schema=pa.schema(columns)))
+
+    def found() -> dict[int, tuple[int | None, int, str]]:
+        read = table.scan().to_arrow()
+        t, z = (read[n].cast(pa.int64()).to_pylist() for n in ("t", "z"))
+        return {i: r for i, *r in zip(read["id"].to_pylist(), t, z, read["v"].to_pylist(), strict=True)}
+
+    expected = {i: list(r) for i, r in rows.items()}
+    assert found() == expected
+    table.update("id in (1, 3)", {"v": "'new'"})
+    for i in (1, 3):
+        expected[i][2] = "new"
+    assert found() == expected
+    catalog.sql("UPDATE db.t SET v = concat(v, '!') WHERE id = 2", session=spark)
+    expected[2][2] = "a!"
+    assert found() == expected
+    source = spark.createDataFrame([(4, "s"), (5, "x"), (100, "n")], "id LONG, n STRING")
+    stamp = "timestamp_ntz'2024-01-01 00:00:00.000001'"
+    table.merge(
+        source,
+        "t.id = s.id",
+        when_matched_delete="s.n = 'x'",
+        when_matched_update={"v": "s.n"},
+        when_not_matched_insert={"id": "s.id", "t": stamp, "z": "cast(0 as timestamp)", "v": "s.n"},
+        when_not_matched_by_source_delete="t.id = 0",
+    )
+    del expected[0], expected[5]
+    expected[4][2] = "s"
+    expected[100] = [1_704_067_200_000_001_000, 0, "n"]
+    assert found() == expected
+    if "sequence" not in kind:
+        table.update("id = 6", {"t": stamp})
+        expected[6][0] = 1_704_067_200_000_001_000
+        assert found() == expected
+    table.delete("id = 7")
+    del expected[7]
+    table.compact(full=True)
+    assert found() == expected
+
+
+def test_nanoseconds_that_would_be_lost_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    fine = pa.timestamp("ns")
+    rows = pa.table({"id": pa.array([1], pa.int64()), "t": pa.array([NANOS], fine), "v": ["a"]})
+    nested = rows.append_column("n", pa.array([[NANOS]], pa.list_(fine)))
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    keyed = catalog.create_table("db.keyed", rows.schema, primary_keys=["t"], options={"bucket": "2"})
+    inside = catalog.create_table("db.inside", nested.schema)
+    evolves = catalog.create_table("db.evolves", nested.schema, options=KINDS["evolution"])
+    for table, given in ((keyed, rows), (inside, nested), (evolves, nested)):
+        table.write(given)
+    with pytest.raises(UnsupportedFeatureError, match=r"column t of .* is part of the primary key"):
+        keyed.update("id = 1", {"v": "'x'"})
+    source = spark.createDataFrame([(1, "x")], "id LONG, v STRING")
+    with pytest.raises(UnsupportedFeatureError, match=r"column t of .* is part of the primary key"):
+        keyed.merge(source, "t.id = s.id", when_matched_delete="true")
+    with pytest.raises(UnsupportedFeatureError, match=r"column n of .* holds them inside other values"):
+        inside.merge(source, "t.id = s.id", when_matched_update={"v": "s.v"})
+    evolves.merge(source, "t.id = s.id", when_matched_update={"v": "s.v"})
+    for table, v in ((keyed, "a"), (inside, "a"), (evolves, "x")):
+        read = table.scan().to_arrow()
+        assert (read["t"].cast(pa.int64()).to_pylist(), read["v"].to_pylist()) == ([NANOS], [v])
 
 
 def test_a_merge_of_all_columns_is_an_upsert(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_spark.engine.commit.changes import Changes
 from paimon_spark.engine.commit.conflicts import bucket_conflict, file_conflict, find_conflict
@@ -18,6 +19,7 @@ from paimon_spark.engine.commit.entries import Touched, adds, column, numbers, t
 from paimon_spark.engine.commit.index_files import head_index
 from paimon_spark.engine.commit.manifest_merge import cancelled
 from paimon_spark.engine.commit.requests import Check, PlannedOn, SnapshotRequest
+from paimon_spark.engine.commit.row_ids import column_conflict, deleted_ranges, rewrites_rows
 from paimon_spark.errors import CommitConflictError, CorruptFileError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, HASH, IndexManifestEntry
@@ -28,7 +30,7 @@ from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle, read_main_branch
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.live_files import file_ids
-from paimon_spark.metadata.schemas import list_schema_ids, read_schema
+from paimon_spark.metadata.schemas import list_schema_ids, read_schema, schemas_by_id
 from paimon_spark.metadata.snapshots import find_snapshot, get_snapshot
 from paimon_spark.options.commit import LAST_SAFE_SNAPSHOT, CommitOptions
 
@@ -114,6 +116,7 @@ class _Checks:
                 (Check.HASH_INDEX, self._hash_index),
                 (Check.MERGED_ROWS, self._merged_rows),
                 (Check.MOVED_KEYS, self._moved_keys),
+                (Check.COLUMNS, self._columns),
             ):
                 problem = find(planned_on, head) if check in wanted else None
                 if problem is not None:
@@ -224,6 +227,25 @@ class _Checks:
             "to lie in two partitions; only one job at a time can write to such a table"
         )
 
+    def _columns(self, planned_on: PlannedOn, head: Snapshot) -> str | None:
+        """Whether another commit changed columns of the same rows since they were read (data evolution)."""
+        if not self._handle.options.data_evolution:
+            return None
+        deleted = deleted_ranges(self._touched.live(head), self.changes.index)
+        if not rewrites_rows(self.changes.files) and not len(deleted[0]):
+            return None
+        read = planned_on.oldest
+        if self._since is None:
+            return (
+                f"a snapshot after {0 if read is None else read.id}, which its rows were read from, has expired or was "
+                "replaced meanwhile"
+            )
+        theirs = [(s.id, self._touched.delta(s)) for s in self._since if s.commit_kind is not CommitKind.COMPACT]
+        entries = together(self.changes.files, *(e for _, e in theirs))
+        schemas = schemas_by_id(self._handle, pc.unique(entries.column("schema_id")).to_pylist())
+        next_row_id = 0 if read is None else read.next_row_id or 0
+        return column_conflict(schemas, self.changes.files, theirs, deleted, next_row_id)
+
     def _files(self, head: Snapshot, earlier: ComparedFiles | None, discards: bool) -> str | None:
         """Whether the changes contradict the live files of the head."""
         self.compared = compared = self._live(head, earlier)
@@ -239,6 +261,8 @@ class _Checks:
             overwrites=self._request.kind is CommitKind.OVERWRITE,
             checks_vectors=vectors,
             keys_are_ranges=bool(self._handle.schema.primary_keys) and not self._options.pk_clustering_override,
+            next_row_id=head.next_row_id or 0,
+            compacts=self._request.kind is CommitKind.COMPACT,
         )
 
     def _live(self, head: Snapshot, earlier: ComparedFiles | None) -> ComparedFiles:

@@ -33,6 +33,7 @@ from paimon_spark.engine.commit.publish import check_store
 from paimon_spark.engine.commit.requests import (
     BATCH_COMMIT_IDENTIFIER,
     Append,
+    ChangeColumns,
     ChangeRows,
     Compact,
     CompactManifests,
@@ -42,6 +43,7 @@ from paimon_spark.engine.commit.requests import (
     SetStatistics,
     SnapshotRequest,
 )
+from paimon_spark.engine.commit.row_ids import rewrites_rows
 from paimon_spark.engine.commit.statistics import Statistics, encode
 from paimon_spark.engine.scan.fallback import other_partitions
 from paimon_spark.engine.tasks.commit_message import NOTHING, CommitMessage, Increment
@@ -158,7 +160,7 @@ class Committer:
         about = _About(identifier=identifier, watermark=watermark, operation=_known(operation), planned_on=planned_on)
         requests: list[SnapshotRequest] = []
         if data or force_create or self._options.makes_empty_snapshots:
-            kind = ChangeRows if _deletes(data) else Append
+            kind = ChangeRows if _deletes(data) else ChangeColumns if rewrites_rows(data.files) else Append
             requests.append(kind(changes=data, properties={**(properties or {}), **(provenance or {})}, **about))
         if compact:
             requests.append(Compact(changes=compact, properties=properties or {}, **about))

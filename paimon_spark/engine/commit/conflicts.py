@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.commit.entries import I64, adds, codes, column, numbers, present, together, where
+from paimon_spark.engine.commit.entries import I64, adds, codes, column, numbers, together, where
 from paimon_spark.engine.commit.index_files import has_buckets
+from paimon_spark.engine.commit.row_ids import range_conflict
 from paimon_spark.engine.merge.ordering import column_words, sort_rows
-from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, IndexManifestEntry
@@ -41,6 +41,8 @@ def find_conflict(
     overwrites: bool,
     checks_vectors: bool,
     keys_are_ranges: bool,
+    next_row_id: int = 0,
+    compacts: bool = False,
 ) -> str | None:
     """Describe the first conflict of `changes` with `base`; None when there is none.
 
@@ -53,11 +55,9 @@ def find_conflict(
         overwrites: the commit is of kind OVERWRITE, which alone may change the number of buckets.
         checks_vectors: the table has deletion vectors, and the writers chose theirs on a head that may be older.
         keys_are_ranges: files above level 0 are sorted by key, so their key ranges may not overlap.
-
-    Raises:
-        UnsupportedFeatureError: the changes rewrite row ids, which is not checked.
+        next_row_id: of the head.
+        compacts: the commit is of kind COMPACT.
     """
-    _refuse_row_ids(handle, changes)
     return (
         (None if overwrites else bucket_conflict(handle, base, changes))
         or file_conflict(base, changes)
@@ -65,6 +65,7 @@ def find_conflict(
             vector_conflict(base, base_index, changes, index, by_bucket=has_buckets(handle)) if checks_vectors else None
         )
         or (key_conflict(handle.schema.key_type, base, changes) if keys_are_ranges else None)
+        or (range_conflict(base, changes, next_row_id, compacts=compacts) if handle.options.data_evolution else None)
     )
 
 
@@ -227,15 +228,6 @@ def _names_among(files: pa.Table, names: Iterable[str]) -> set[str]:
     wanted = array_of(sorted(names), pa.string())
     found = column(files, "file_name")
     return set(found.filter(pc.is_in(found, value_set=wanted)).to_pylist())
-
-
-def _refuse_row_ids(handle: TableHandle, changes: pa.Table) -> None:
-    if handle.options.data_evolution and (adds(changes) & present(changes, "first_row_id")).any():
-        raise UnsupportedFeatureError(
-            f"{handle.describe()} has data-evolution.enabled, and the commit rewrites rows that have ids; whether that "
-            "contradicts other commits is not checked here, so it is refused. Use Paimon for it",
-            feature="rewriting rows of data-evolution tables",
-        )
 
 
 def _names(files: pa.Table, mask: Bool) -> str:

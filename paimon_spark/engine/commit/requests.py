@@ -35,6 +35,8 @@ class Check(Enum):
     """No other commit assigned keys of the same partitions to dynamic buckets."""
     MERGED_ROWS = auto()
     """No other MERGE or UPDATE added rows that a MERGE did not compare with its own."""
+    COLUMNS = auto()
+    """No other commit changed the same columns of the same rows, or columns of deleted rows (data evolution)."""
     MOVED_KEYS = auto()
     """No key moved to another partition since the writers looked where it is."""
     FILES = auto()
@@ -126,7 +128,17 @@ class ChangeRows(_Fixed):
 
     __slots__ = ()
     kind = CommitKind.OVERWRITE
-    checks = frozenset({Check.HISTORY, Check.HASH_INDEX, Check.MERGED_ROWS, Check.MOVED_KEYS, Check.FILES})
+    checks = frozenset(
+        {Check.HISTORY, Check.HASH_INDEX, Check.MERGED_ROWS, Check.MOVED_KEYS, Check.COLUMNS, Check.FILES}
+    )
+
+
+class ChangeColumns(_Fixed):
+    """New rows, and files with new values of some columns of rows that are there (data evolution)."""
+
+    __slots__ = ()
+    kind = CommitKind.APPEND
+    checks = frozenset({Check.HISTORY, Check.MERGED_ROWS, Check.COLUMNS, Check.FILES})
 
 
 class Compact(_Fixed):

@@ -6,6 +6,7 @@ plan.py          the tasks for a snapshot, or after a write
 task.py          BucketTask, and CompactResult
 keyed.py         compaction of a bucket with keys: its task, and running it
 append.py        compaction of tables without keys: tasks, and running them
+evolved.py       compaction of tables with data evolution: tasks, and running them
 pick.py          universal compaction: which sorted runs, into which level; which files are rewritten or only moved
 bucket_merge.py  merge files of a bucket, with lookup in lower levels; record-level expiry
 """

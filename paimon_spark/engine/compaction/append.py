@@ -35,8 +35,6 @@ Vectors = Mapping[tuple[bytes, int], Sequence[IndexManifestEntry]]
 def check_append(handle: TableHandle) -> None:
     """Refuse tables without keys whose files must not be rewritten here. Raises UnsupportedFeatureError."""
     handle.check_writable()
-    if handle.options.data_evolution:
-        raise _refused(handle, "data-evolution.enabled", "its rows are spread over several files")
     if handle.options.append_compaction.clusters:
         raise _refused(handle, CLUSTERS.key, "its compaction sorts rows, which is not done here")
 

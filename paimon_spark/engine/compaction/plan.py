@@ -23,6 +23,7 @@ from paimon_spark.engine.commit.entries import Touched, column, numbers
 from paimon_spark.engine.commit.entries import where as selected
 from paimon_spark.engine.commit.overwrite import partitions_named
 from paimon_spark.engine.compaction.append import append_tasks
+from paimon_spark.engine.compaction.evolved import evolved_tasks
 from paimon_spark.engine.compaction.keyed import hides_level0, keyed_tasks
 from paimon_spark.engine.compaction.task import Bucket, BucketTask
 from paimon_spark.engine.scan.file_stats import Partitions
@@ -68,7 +69,8 @@ def plan_compaction(
     """
     handle.check_writable()
     entries = entries_of(handle, snapshot, partitions, where, buckets)
-    make = keyed_tasks if handle.schema.primary_keys else append_tasks
+    make = evolved_tasks if handle.options.data_evolution else append_tasks
+    make = keyed_tasks if handle.schema.primary_keys else make
     tasks = make(handle, buckets_of(entries, buckets), vector_files(handle, snapshot), full=full)
     return sorted(tasks, key=lambda t: t.input_bytes, reverse=True)
 

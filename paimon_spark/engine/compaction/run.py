@@ -16,6 +16,7 @@ from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER, PlannedOn
 from paimon_spark.engine.compaction.append import run_append_task
+from paimon_spark.engine.compaction.evolved import run_evolved_task
 from paimon_spark.engine.compaction.keyed import compact_bucket
 from paimon_spark.engine.compaction.plan import BucketIds, plan_compaction
 from paimon_spark.engine.compaction.postponed import move_postponed_rows
@@ -55,7 +56,7 @@ def run_task(
         CorruptFileError, StorageError: a file cannot be read or written; no file of the task is left.
         UnsupportedFeatureError: a file cannot be read.
     """
-    run = run_append_task if task.unit is None else compact_bucket
+    run = compact_bucket if task.unit is not None else run_evolved_task if task.ranges else run_append_task
     message = run(handle, snapshot, task, commit_user, job)
     return message if message.compact else None
 

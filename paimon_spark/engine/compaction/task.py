@@ -41,6 +41,7 @@ class BucketTask:
         files: tables with keys: all live files of the bucket; append tables: those that are rewritten together.
         vectors: index entries with the deletion vectors of `files`. Tables with keys: all of the bucket.
         unit: tables with keys: which of the files go to which level.
+        ranges: tables with data evolution: numbers of the files that become one, for each new file.
     """
 
     partition: bytes
@@ -49,6 +50,7 @@ class BucketTask:
     files: tuple[DataFileMeta, ...]
     vectors: tuple[IndexManifestEntry, ...] = ()
     unit: Unit | None = None
+    ranges: tuple[tuple[int, ...], ...] = ()
 
     @property
     def input_bytes(self) -> int:

@@ -7,7 +7,8 @@ Source: Paimon spec, chapter Data Evolution; Java `operation/DataEvolutionSplitR
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,52 +23,83 @@ from paimon_spark.engine.read.file_reader import (
     kept_rows,
     schema_of,
 )
-from paimon_spark.engine.read.metadata_columns import is_tracking, output_schema, tracking_column
+from paimon_spark.engine.read.metadata_columns import file_column, is_of_file, is_tracking, output_schema
 from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, ReadRequest
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_type, record_batch
-from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.data_file import DEDICATED, DataFileMeta
+from paimon_spark.storage.store import Store
 from paimon_spark.types import TRACKING_FIELDS
-
-_SEPARATE = (".blob", ".vector.")
-"""In the names of files that hold the values of one large column for part of a range."""
 
 
 def read_evolved(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
-    """The rows of a split's row id ranges, deleted ones left out, in order of row id."""
-    deletions = dict(zip((f.file_name for f in split.files), split.deletions, strict=False))
+    """The rows of a split's row id ranges, deleted ones left out, in order of row id.
+
+    `__paimon_file_path` is the oldest file of a row's range, which deletion vectors name, and `__paimon_row_index` the
+    position in the range.
+    """
+    deletions = _deletions(split)
     schema = output_schema(request)
-    for group in _groups(request, split):
-        anchor = min(group, key=lambda f: (f.max_sequence_number, f.file_name))
-        for arrays, count in _group_rows(request, split, group, deletions.get(anchor.file_name)):
+    for group in _groups(request.store, split):
+        for arrays, count in _group_rows(request, split, group, deletions.get(anchor_of(group).file_name)):
             yield record_batch(arrays, schema, count)
 
 
-def _groups(request: ReadRequest, split: DataSplit) -> Iterator[list[DataFileMeta]]:
+def anchor_of(files: Iterable[DataFileMeta]) -> DataFileMeta:
+    """The file of a range of row ids whose deletion vector counts for all: the oldest.
+
+    Source: Java `utils/DataEvolutionUtils.retrieveAnchorFile`.
+    """
+    return min(files, key=lambda f: (f.max_sequence_number, f.file_name))
+
+
+def split_by_range(store: Store, split: DataSplit) -> Iterator[DataSplit]:
+    """The split's ranges of row ids, as splits of one range each whose first file is the anchor.
+
+    Raises CorruptFileError: a file has no row ids, or ranges overlap in part.
+    """
+    deletions = _deletions(split)
+    for group in _groups(store, split):
+        anchor = anchor_of(group)
+        files = (anchor, *(f for f in group if f is not anchor))
+        of_files = tuple(deletions.get(f.file_name) for f in files)
+        yield replace(split, files=files, deletions=of_files if any(of_files) else ())
+
+
+def _deletions(split: DataSplit) -> dict[str, DeletionFile | None]:
+    return dict(zip((f.file_name for f in split.files), split.deletions, strict=False))
+
+
+def _groups(store: Store, split: DataSplit) -> Iterator[list[DataFileMeta]]:
     """The plain files of each range of row ids, newest first."""
     group: list[DataFileMeta] = []
     end = -1
     for file in sorted(split.files, key=lambda f: -1 if f.first_row_id is None else f.first_row_id):
         if file.first_row_id is None:
-            url = file_url(request.store, split, file)
+            url = file_url(store, split, file)
             raise CorruptFileError(f"data file {url} has no row ids, though its table tracks rows", path=url)
-        if any(mark in file.file_name for mark in _SEPARATE):
+        if is_dedicated(file):
             continue
         if group and file.first_row_id >= end:
-            yield _checked(request, split, group)
+            yield _checked(store, split, group)
             group = []
         group.append(file)
         end = max(end, file.first_row_id + file.row_count)
     if group:
-        yield _checked(request, split, group)
+        yield _checked(store, split, group)
 
 
-def _checked(request: ReadRequest, split: DataSplit, group: list[DataFileMeta]) -> list[DataFileMeta]:
+def is_dedicated(file: DataFileMeta) -> bool:
+    """Whether the file holds the values of one large column for part of a range."""
+    return any(mark in file.file_name for mark in DEDICATED)
+
+
+def _checked(store: Store, split: DataSplit, group: list[DataFileMeta]) -> list[DataFileMeta]:
     first = group[0]
     for file in group[1:]:
         if (file.first_row_id, file.row_count) != (first.first_row_id, first.row_count):
-            url = file_url(request.store, split, file)
+            url = file_url(store, split, file)
             raise CorruptFileError(
                 f"data file {url} has {file.row_count} rows from row id {file.first_row_id}, which overlap the "
                 f"{first.row_count} from {first.first_row_id} of {first.file_name}",
@@ -79,7 +111,8 @@ def _checked(request: ReadRequest, split: DataSplit, group: list[DataFileMeta]) 
 def _group_rows(
     request: ReadRequest, split: DataSplit, group: list[DataFileMeta], deletion: DeletionFile | None
 ) -> Iterator[tuple[list[pa.Array], int]]:
-    special = [n for n in request.columns if is_tracking(request, n)]
+    special = [n for n in request.columns if is_of_file(request, n)]
+    anchor = anchor_of(group)
     fields = fields_of(request.schema, [n for n in request.columns if n not in special])
     # For each column the number of the newest file that has it; -1 for none.
     ids = [{f.id for f in fields_in(file, schema_of(request, split, file))} for file in group]
@@ -111,7 +144,9 @@ def _group_rows(
         for f, o in zip(fields, owners, strict=True):
             if o < 0:
                 found[f.name] = pa.nulls(head.row_count, arrow_type(f.type))
-        found.update((name, tracking_column(group[0], name, head)) for name in special)
+        for name in special:
+            of = group[0] if is_tracking(request, name) else anchor
+            found[name] = file_column(request, split, of, name, head)
         arrays, count = [found[n] for n in request.columns], head.row_count
         kept = None if deleted is None else kept_rows(deleted, head.first, count)
         if kept is not None:

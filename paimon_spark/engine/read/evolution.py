@@ -20,7 +20,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from paimon_spark.engine.tasks.split import PARTITION, ReadRequest, SplitMode
+from paimon_spark.engine.tasks.split import NANOSECONDS, PARTITION, ReadRequest, SplitMode
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_type
@@ -269,14 +269,17 @@ def coarse_field(f: DataField, precision: int) -> DataField:
 def reading_schema(request: ReadRequest, mode: SplitMode) -> TableSchema:
     """The schema to decode a split with: timestamps in the requested precision, except where a merge needs all digits.
 
-    They count for what orders or identifies rows, and where rows or nested values are compared.
+    They count for what orders or identifies rows, where rows or nested values are compared, and where nanoseconds are
+    asked for.
     """
     schema, precision = request.schema, request.timestamp_precision
     row_type = coarse_type(schema.row_type, precision)
     if row_type is schema.row_type or mode is SplitMode.DIFF:
         return schema
+    whole = {n.removeprefix(NANOSECONDS) for n in request.columns if n.startswith(NANOSECONDS)}
     if mode in (SplitMode.MERGE, SplitMode.REPLACED):
-        whole = _whole_columns(request)
+        whole |= _whole_columns(request)
+    if whole:
         fields = (f if f.name in whole else coarse_field(f, precision) for f in schema.fields)
         row_type = replace(schema.row_type, fields=tuple(fields))
     assert isinstance(row_type, RowType)

@@ -16,6 +16,7 @@ from paimon_spark.engine.read.file_reader import FileRows, fields_of, file_url, 
 from paimon_spark.engine.tasks.split import (
     BUCKET,
     FILE_PATH,
+    NANOSECONDS,
     PARTITION,
     ROW_INDEX,
     DataSplit,
@@ -26,7 +27,14 @@ from paimon_spark.format.arrays.arrow_numpy import scalar_of
 from paimon_spark.format.arrays.arrow_types import arrow_field, arrow_schema, arrow_type, record_batch
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.deletion_vector import Positions
-from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, TRACKING_FIELDS, RowKind
+from paimon_spark.types import (
+    ROW_ID,
+    ROW_KIND_COLUMN,
+    SEQUENCE_NUMBER,
+    TRACKING_FIELDS,
+    RowKind,
+    is_finer_than_spark,
+)
 
 _TYPES: Final = {FILE_PATH: pa.string(), ROW_INDEX: pa.int64(), BUCKET: pa.int32()}
 
@@ -34,6 +42,13 @@ _TYPES: Final = {FILE_PATH: pa.string(), ROW_INDEX: pa.int64(), BUCKET: pa.int32
 def is_tracking(request: ReadRequest, name: str) -> bool:
     """Whether `name` is a column of row tracking on this table."""
     return request.options.row_tracking and name in (ROW_ID, SEQUENCE_NUMBER)
+
+
+def nanoseconds_of(request: ReadRequest, name: str) -> str | None:
+    """The TIMESTAMP(7) to (9) column whose nanoseconds the column `name` holds; None for other columns."""
+    of = name.removeprefix(NANOSECONDS)
+    is_one = of != name and any(f.name == of and is_finer_than_spark(f.type) for f in request.schema.fields)
+    return of if is_one and name not in request.schema.row_type.names else None
 
 
 def is_of_file(request: ReadRequest, name: str) -> bool:
@@ -57,6 +72,8 @@ def _field(request: ReadRequest, name: str) -> pa.Field:
         return pa.field(name, arrow_type(coarse_type(request.schema.partition_type, request.timestamp_precision)))
     if name in _TYPES:
         return pa.field(name, _TYPES[name])
+    if nanoseconds_of(request, name) is not None:
+        return pa.field(name, pa.int64())
     return arrow_field(coarse_field(request.schema.row_type.field(name), request.timestamp_precision))
 
 

@@ -15,7 +15,13 @@ import pyarrow as pa
 
 from paimon_spark.engine.read.data_evolution import read_evolved
 from paimon_spark.engine.read.evolution import WHOLE, default_values, finishing_cuts, reading_schema
-from paimon_spark.engine.read.metadata_columns import is_of_file, output_schema, split_constant, with_kind
+from paimon_spark.engine.read.metadata_columns import (
+    is_of_file,
+    nanoseconds_of,
+    output_schema,
+    split_constant,
+    with_kind,
+)
 from paimon_spark.engine.read.raw import read_changes, read_raw
 from paimon_spark.engine.tasks.split import BUCKET, PARTITION, DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import DataError
@@ -41,11 +47,12 @@ def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatc
         yield from with_kind(RowKind.INSERT, request, read_split(replace(request, with_row_kind=False), split))
         return
     schema = output_schema(request)
-    extra = sorted(names_of(request.predicate) - set(request.columns))
+    nanoseconds = {c: of for c in request.columns if (of := nanoseconds_of(request, c)) is not None}
+    extra = sorted((names_of(request.predicate) | {*nanoseconds.values()}) - set(request.columns))
     constants = tuple(c for c in (PARTITION, BUCKET) if c in request.columns or c in extra)
     inner = replace(
         request,
-        columns=tuple(c for c in (*request.columns, *extra) if c not in constants),
+        columns=tuple(c for c in (*request.columns, *extra) if c not in constants and c not in nanoseconds),
         schema=reading_schema(request, split.mode),
         timestamp_precision=WHOLE,
     )
@@ -56,6 +63,10 @@ def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatc
             continue
         found = _with_constants(inner, split, batch, constants) if constants else batch
         found = _with_defaults(found, defaults) if defaults else found
+        for name, of in nanoseconds.items():
+            whole = found.column(of)
+            assert whole.type.unit == "ns"
+            found = found.append_column(name, whole.cast(pa.int64()))
         if request.predicate is not None:
             found = found.filter(matches(request.predicate, found))
         if found.num_rows:

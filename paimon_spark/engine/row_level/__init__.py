@@ -4,6 +4,8 @@ plan_rows (driver) → RowLevelJob → run, or drop (a task per split) → Split
 
 job.py       RowLevelJob: plan, tasks and messages; the entry of this package
 strategy.py  how rows of a table are deleted, and tables where they cannot be deleted or updated
+changed_rows.py  ChangedRows: inserted rows, and changed rows with their ids
+columns.py   changed columns as files beside those of their rows (data evolution)
 vectors.py   new deletion vectors, and data files rewritten without their deleted rows
 files.py     the deleted rows of each data file, and the metadata of replaced files
 """

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.engine.commit.entries import Touched
+from paimon_spark.engine.read.data_evolution import split_by_range
 from paimon_spark.engine.read.file_reader import partition_scalars
 from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.tasks.split import ROW_INDEX, DataSplit, ReadRequest
+from paimon_spark.engine.tasks.split import ROW_INDEX, DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import array_of, objects
@@ -26,6 +27,7 @@ from paimon_spark.format.metadata_files.manifest import files_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.predicate.arrow import matches
+from paimon_spark.storage.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,14 @@ class DroppedRows:
         return deletion_vector.decode(self.vector, where, row_count=self.file.row_count)
 
 
-def split_by_file(split: DataSplit) -> Iterator[DataSplit]:
-    """The split's files, as splits of one file each."""
+def split_by_file(store: Store, split: DataSplit) -> Iterator[DataSplit]:
+    """The split's files, as splits of one file each; with data evolution its ranges of row ids, the anchor file first.
+
+    Raises CorruptFileError: the row ids of the files contradict each other.
+    """
+    if split.mode is SplitMode.EVOLVED:
+        yield from split_by_range(store, split)
+        return
     for i, file in enumerate(split.files):
         deletion = split.deletion_of(i)
         yield replace(split, files=(file,), deletions=() if deletion is None else (deletion,))
@@ -86,7 +94,7 @@ def read_dropped(request: ReadRequest, split: DataSplit, dropped: list[DroppedRo
     Batches have the request's columns. Raises as `read_split`.
     """
     asked = replace(request, columns=(*request.columns, ROW_INDEX))
-    for part in split_by_file(split):
+    for part in split_by_file(request.store, split):
         parts = []
         for batch in read_split(asked, part):
             parts.append(arrow_numpy.values(batch.column(batch.num_columns - 1)))
@@ -104,7 +112,7 @@ def whole_files(request: ReadRequest, split: DataSplit) -> list[DroppedRows]:
         mask = matches(request.predicate, record_batch(arrays, pa.schema(fields), 1))
         if not mask[0].as_py():
             return []
-    return [DroppedRows.of(split, f, None) for f in split.files]
+    return [DroppedRows.of(part, part.files[0], None) for part in split_by_file(request.store, split)]
 
 
 _Identity: TypeAlias = tuple[bytes, int, str]

@@ -7,7 +7,7 @@ In a table that reads two branches, a DELETE that would need to change rows of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,15 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.row_level.files import DroppedRows, find_dropped, read_dropped, whole_files, with_whole_metas
+from paimon_spark.engine.row_level.columns import check_indexed_columns, write_columns
+from paimon_spark.engine.row_level.files import (
+    DroppedRows,
+    find_dropped,
+    read_dropped,
+    split_by_file,
+    whole_files,
+    with_whole_metas,
+)
 from paimon_spark.engine.row_level.strategy import (
     DeleteStrategy,
     check_deletes,
@@ -32,7 +40,7 @@ from paimon_spark.engine.scan.fallback import other_branch, other_partitions
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
+from paimon_spark.engine.tasks.split import ROW_INDEX, DataSplit, ReadRequest
 from paimon_spark.engine.write.dynamic_buckets import combine
 from paimon_spark.engine.write.request import WriteRequest, check_file_schemas
 from paimon_spark.engine.write.table_writer import TableWriter
@@ -48,7 +56,7 @@ from paimon_spark.options.core import MergeEngine
 from paimon_spark.options.write import ROWKIND_FIELD
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import Predicate, names_of
-from paimon_spark.types import VALUE_KIND, RowKind
+from paimon_spark.types import ROW_ID, VALUE_KIND, RowKind
 
 Change = Callable[[pa.RecordBatch], pa.RecordBatch]
 """Rows as they are, all columns of the table in canonical types → the rows that take their places, in that order."""
@@ -110,8 +118,13 @@ class RowLevelJob:
         if change is None:
             dropped = whole_files(self.read, split) if self.whole else find_dropped(self.read, split)
             return self._gone(request, split, dropped, ())
+        if self.handle.options.data_evolution:
+            return self._run_evolved(request, split, change)
         dropped = []
-        messages = _written(request, (change(b) for b in read_dropped(self.read, split, dropped)))
+        tracks_rows = self.handle.options.row_tracking
+        read = replace(self.read, columns=(*self.read.columns, ROW_ID)) if tracks_rows else self.read
+        rows = (_changed(b, change, tracks_rows) for b in read_dropped(read, split, dropped))
+        messages = _written(request, rows, keeps_row_ids=tracks_rows)
         try:
             return self._gone(request, split, dropped, messages)
         except BaseException:
@@ -142,6 +155,12 @@ class RowLevelJob:
         dropped = [DroppedRows.of(split, f, positions[f.file_name]) for f in split.files if f.file_name in positions]
         return self._gone(self._request(number), split, dropped, ())
 
+    def set_columns(
+        self, number: int, columns: Collection[str], positions: Positions, values: Iterable[pa.RecordBatch]
+    ) -> CommitMessage:
+        """Change columns of rows of split `number`, which is one range of row ids. As `write_columns`."""
+        return write_columns(self._request(number), self.read, self.splits[number], columns, positions, values)
+
     def finish(self, outcomes: Sequence[SplitOutcome]) -> list[CommitMessage]:
         """The messages to commit, of all tasks; none when no row was meant. Driver, once.
 
@@ -149,6 +168,7 @@ class RowLevelJob:
 
         Raises:
             CorruptFileError, StorageError: vectors cannot be read, or not be written.
+            UnsupportedFeatureError: a changed column has a global index, which would keep the old values.
         """
         messages = [m for o in outcomes for m in o.messages]
         if self.base is None:
@@ -159,6 +179,7 @@ class RowLevelJob:
             dropped = [d for o in outcomes for d in o.dropped]
             marked = deletion_changes(self.handle, self.base, dropped, messages)
             try:
+                check_indexed_columns(self.handle, self.base, messages)
                 return with_whole_metas(self.handle, self.base, [*messages, *marked])
             except BaseException:
                 self._committer().abort(marked)
@@ -198,6 +219,30 @@ class RowLevelJob:
         losing = {d.file.file_name: d.positions for d in dropped}
         second = replace(request, writer_number=request.writer_number + 1)
         return SplitOutcome(rows, (), (*messages, rewrite_split(second, self.read, split, losing)))
+
+    def _run_evolved(self, request: WriteRequest, split: DataSplit, change: Change) -> SplitOutcome:
+        """Change the columns of rows, range by range of row ids."""
+        rows, messages = 0, []
+        asked = replace(self.read, columns=(*self.read.columns, ROW_INDEX))
+        try:
+            for part in split_by_file(self.handle.store, split):
+                parts = []
+                for batch in read_split(asked, part):
+                    before = batch.select(range(batch.num_columns - 1))
+                    changed = change(before)
+                    columns = {n for n in before.schema.names if not changed.column(n).equals(before.column(n))}
+                    parts.append((arrow_numpy.values(batch.column(batch.num_columns - 1)), changed, columns))
+                columns = set().union(*(c for _, _, c in parts))
+                check_set(self.handle, columns)
+                if columns:
+                    positions = np.concatenate([p for p, _, _ in parts])
+                    values = [batch for _, batch, _ in parts]
+                    messages.append(write_columns(request, self.read, part, columns, positions, values))
+                    rows += len(positions)
+        except BaseException:
+            self._committer().abort(messages)
+            raise
+        return SplitOutcome(rows, (), tuple(messages))
 
     def _run_keyed(self, request: WriteRequest, split: DataSplit, change: Change | None) -> SplitOutcome:
         rows = 0
@@ -239,7 +284,7 @@ def plan_rows(
     strategy = delete_strategy(handle)
     if updates:
         check_updates(handle)
-    elif strategy is DeleteStrategy.RETRACTS:
+    else:
         check_deletes(handle)
     base = latest_snapshot(handle) if base_id is None else get_snapshot(handle, base_id) if base_id else None
     beside = other_partitions(handle, base)
@@ -259,12 +304,22 @@ def plan_rows(
     )
 
 
-def _written(request: WriteRequest, batches: Iterator[pa.RecordBatch]) -> list[CommitMessage]:
+def _changed(batch: pa.RecordBatch, change: Change, tracks_rows: bool) -> pa.RecordBatch:
+    """The changed rows; with `tracks_rows` the last column, `_ROW_ID`, stays as it is."""
+    if not tracks_rows:
+        return change(batch)
+    place = batch.num_columns - 1
+    return change(batch.select(range(place))).append_column(ROW_ID, batch.column(place))
+
+
+def _written(
+    request: WriteRequest, batches: Iterator[pa.RecordBatch], *, keeps_row_ids: bool = False
+) -> list[CommitMessage]:
     """Write rows; without rows there is no message."""
     first = next(batches, None)
     if first is None:
         return []
-    with TableWriter(request, first.schema) as writer:
+    with TableWriter(request, first.schema, keeps_row_ids=keeps_row_ids) as writer:
         writer.write(first)
         for batch in batches:
             writer.write(batch)

@@ -26,7 +26,7 @@ class DeleteStrategy(str, Enum):
     """How rows are deleted.
 
     RETRACTS: tables with keys: rows of kind -D are written, and merged like any others.
-    VECTORS: the data files stay, deletion vectors mark the rows.
+    VECTORS: the data files stay, deletion vectors mark the rows. So in all tables with data evolution.
     REWRITE: the data files are rewritten without the rows.
     """
 
@@ -38,22 +38,29 @@ class DeleteStrategy(str, Enum):
 def delete_strategy(handle: TableHandle) -> DeleteStrategy:
     """How rows of the table are deleted. Raises UnsupportedFeatureError: they cannot be."""
     handle.check_writable()
-    if handle.options.data_evolution:
-        raise _refused(handle, "data-evolution.enabled", "its rows are spread over several files; use Java Paimon")
     if handle.schema.primary_keys:
         return DeleteStrategy.RETRACTS
-    if handle.options.deletion_vectors:
+    if handle.options.deletion_vectors or handle.options.data_evolution:
         return DeleteStrategy.VECTORS
     return DeleteStrategy.REWRITE
 
 
 def check_deletes(handle: TableHandle) -> None:
-    """Refuse a table with keys on which rows of kind -D do not delete.
+    """Refuse a table with keys on which rows of kind -D do not delete, and data evolution without deletion vectors.
 
     Raises:
         UnsupportedFeatureError: says what to set.
     """
     options = handle.options
+    if options.data_evolution and not options.deletion_vectors:
+        raise UnsupportedFeatureError(
+            f"rows of {handle.describe()} cannot be deleted: it has data-evolution.enabled, and only deletion vectors "
+            "mark rows whose columns lie in several files; create the table with deletion-vectors.enabled = true",
+            feature="delete with data-evolution.enabled and without deletion vectors",
+            table=handle.name,
+        )
+    if not handle.schema.primary_keys:
+        return
     if options.ignore_delete:
         raise _refused(handle, "ignore-delete", "it skips rows of kind -D; set ignore-delete=false first")
     engine, merge = options.merge_engine, options.merge
@@ -72,8 +79,6 @@ def check_updates(handle: TableHandle) -> None:
     Raises:
         UnsupportedFeatureError: names what stands in the way.
     """
-    if handle.options.row_tracking:
-        raise _refused(handle, "row-tracking.enabled", "a changed row would get a new row id; use Java Paimon")
     if not handle.schema.primary_keys:
         return
     engine = handle.options.merge_engine
@@ -103,17 +108,24 @@ def check_updates(handle: TableHandle) -> None:
 
 
 def check_set(handle: TableHandle, columns: Iterable[str]) -> None:
-    """Refuse to set key columns, and columns with which a row may lose against the old one.
+    """Refuse to set key columns, columns with which a row may lose against the old one, and such that move its place.
 
     Raises:
         InvalidInputError: a column of the primary key is set.
-        UnsupportedFeatureError: a sequence field is set.
+        UnsupportedFeatureError: a sequence field is set, or a partition column with data evolution.
     """
     for name in columns:
         if name in handle.schema.primary_keys:
             raise InvalidInputError(
                 f"column {name} is part of the primary key of {handle.describe()}, so it cannot be updated; delete the "
                 "rows and write them with their new keys",
+                column=name,
+            )
+        if handle.options.data_evolution and name in handle.schema.partition_keys:
+            raise UnsupportedFeatureError(
+                f"partition column {name} of {handle.describe()} cannot be updated: with data-evolution.enabled a row "
+                "keeps its place and its row id; delete the rows and write them to the other partition",
+                feature="update of partition columns with data-evolution.enabled",
                 column=name,
             )
         if handle.schema.primary_keys and name in handle.options.sequence_fields:

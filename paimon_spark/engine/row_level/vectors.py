@@ -47,8 +47,9 @@ def deletion_changes(
 ) -> list[CommitMessage]:
     """Messages that mark rows as deleted: new vectors united with those there were.
 
-    A file that loses its last row is deleted itself, and its vector goes. So do the vectors of the files that
-    `rewritten` deletes. After an error no new index file is left.
+    A file that loses its last row is deleted itself, and its vector goes; with data evolution it stays, as its range of
+    row ids may have more files. The vectors of the files that `rewritten` deletes go. After an error no new index file
+    is left.
 
     `dropped` may have several entries for one file.
 
@@ -94,7 +95,9 @@ def _changes(
         positions = rows.positions
         if positions is not None:
             positions = united(known[name], positions) if name in known else positions
-        if positions is None or len(positions) == rows.file.row_count:
+        if handle.options.data_evolution:
+            positions = np.arange(rows.file.row_count, dtype=np.int64) if positions is None else positions
+        elif positions is None or len(positions) == rows.file.row_count:
             deleted.append(rows.file)
             positions = None
         changes[name] = positions

@@ -166,9 +166,9 @@ def read_request(handle: TableHandle, query: ScanQuery, schemas: Mapping[int, Ta
 
 
 def check_metadata_columns(handle: TableHandle, query: ScanQuery, splits: Iterable[DataSplit]) -> None:
-    """Refuse the columns on a row's place if rows are combined from several files. Raises UnsupportedFeatureError."""
+    """Refuse the columns on a row's place if rows are merged from several files. Raises UnsupportedFeatureError."""
     asked = [c for c in query.columns or () if c in (FILE_PATH, ROW_INDEX)]
-    if asked and any(s.mode is not SplitMode.RAW for s in splits):
+    if asked and any(s.mode not in (SplitMode.RAW, SplitMode.EVOLVED) for s in splits):
         raise UnsupportedFeatureError(
             f"{asked[0]} of {handle.describe()}: rows that are merged from several files have no single file and "
             "position; compact the table fully, or leave the column out",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, METADATA_COLUMNS, PARTITION, ROW_INDEX
+from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, METADATA_COLUMNS, NANOSECONDS, PARTITION, ROW_INDEX
 from paimon_spark.errors import ColumnNotFoundError, InvalidOptionError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.descriptor import did_you_mean
@@ -21,10 +21,12 @@ from paimon_spark.types import (
     STRING,
     DataField,
     RowType,
+    is_finer_than_spark,
 )
 
 _FIRST_METADATA_ID: Final = 2147483547
 """Ids of metadata columns go down from here, as in Paimon's `PaimonMetadataColumn`; they are never stored."""
+_NANOSECONDS: Final = 1000
 
 
 def output_type(
@@ -81,6 +83,8 @@ def _extra_fields(schema: TableSchema, tracks_rows: bool) -> list[DataField]:
     """Columns that are read only if they are named."""
     types = {FILE_PATH: STRING, ROW_INDEX: BIGINT, PARTITION: schema.partition_type, BUCKET: INT}
     fields = [DataField(_FIRST_METADATA_ID - i, name, types[name]) for i, name in enumerate(METADATA_COLUMNS)]
+    fine = [f for f in schema.fields if is_finer_than_spark(f.type)]
+    fields += [DataField(_FIRST_METADATA_ID - _NANOSECONDS - f.id, NANOSECONDS + f.name, BIGINT) for f in fine]
     if tracks_rows:
         fields.append(DataField(ROW_ID_FIELD_ID, ROW_ID, BIGINT))
         fields.append(DataField(SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, BIGINT))

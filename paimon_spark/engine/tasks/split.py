@@ -104,6 +104,11 @@ ROW_INDEX: Final = "__paimon_row_index"
 PARTITION: Final = "__paimon_partition"
 BUCKET: Final = "__paimon_bucket"
 METADATA_COLUMNS: Final = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET)
+NANOSECONDS: Final = "__paimon_nanoseconds_"
+"""Begins the name of a column with the whole value of a TIMESTAMP(7) to (9) column, as nanoseconds since 1970.
+
+Row-level changes carry values through Spark in it, whose timestamps have microseconds.
+"""
 
 
 @dataclass(frozen=True, slots=True)

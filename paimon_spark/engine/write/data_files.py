@@ -70,17 +70,36 @@ _CHECK_ROWS: Final = 100_000
 class DataFiles:
     """Makes writers of the data files of one bucket; all of their names share one id and one counter."""
 
-    def __init__(self, request: WriteRequest, partition: bytes, bucket: int, *, keeps_row_ids: bool = False) -> None:
-        """With `keeps_row_ids` batches end with `_ROW_ID` and `_SEQUENCE_NUMBER` of existing rows.
+    def __init__(
+        self,
+        request: WriteRequest,
+        partition: bytes,
+        bucket: int,
+        *,
+        keeps_row_ids: bool = False,
+        columns: Sequence[str] | None = None,
+        in_one_file: bool = False,
+    ) -> None:
+        """Prepare writers.
 
-        Raises UnsupportedFeatureError and InvalidOptionError.
+        Args:
+            request: what is written.
+            partition: BinaryRow bytes.
+            bucket: bucket number.
+            keeps_row_ids: batches end with `_ROW_ID` and `_SEQUENCE_NUMBER` of existing rows, null if changed.
+            columns: the files hold only these columns, in the order of the table (data evolution).
+            in_one_file: a writer makes one file however large, as for one range of row ids (data evolution).
+
+        Raises:
+            UnsupportedFeatureError, InvalidOptionError: such files cannot be written.
         """
         handle = request.handle
         schema = handle.schema
         self.store = handle.store
         self.options = _file_options(request, bucket)
         self.target_bytes = self.options.target_bytes(bool(schema.primary_keys))
-        self.layout = FileLayout.of(schema, self.options, keeps_row_ids=keeps_row_ids)
+        self.layout = FileLayout.of(schema, self.options, keeps_row_ids=keeps_row_ids, columns=columns)
+        self.in_one_file = in_one_file
         self._layout_of_table = handle.layout
         self.directory = request.directories.bucket_path(partition, bucket)
         self.tracks_rows = handle.options.row_tracking
@@ -92,7 +111,8 @@ class DataFiles:
         self, level: int = 0, source: FileSource = FileSource.APPEND, first_sequence_number: int = 0
     ) -> RollingWriter:
         """A writer of data files. `first_sequence_number` is that of the first row, in tables without keys only."""
-        most_rows = self.options.target_file_rows if source is FileSource.APPEND else None
+        rolls = source is FileSource.APPEND and not self.in_one_file
+        most_rows = self.options.target_file_rows if rolls else None
         return RollingWriter(self, self.options.data(level), level, source, first_sequence_number, most_rows)
 
     def changelog(self, level: int = 0) -> RollingWriter:
@@ -163,7 +183,7 @@ class RollingWriter:
                 rows = min(rows, self._most_rows - file.row_count)
             file.write(batch.slice(start, rows))
             start += rows
-            if file.row_count == self._most_rows or file.estimated_bytes >= self._files.target_bytes:
+            if file.row_count == self._most_rows or self._is_full(file):
                 self._finish(file)
 
     def flush(self) -> None:
@@ -184,6 +204,9 @@ class RollingWriter:
         with suppress(StorageError):
             self._files.store.delete_many(self._paths)
         self._current, self._done, self._paths = None, [], []
+
+    def _is_full(self, file: DataFileWriter) -> bool:
+        return not self._files.in_one_file and file.estimated_bytes >= self._files.target_bytes
 
     def _open(self) -> DataFileWriter:
         name = self._files.new_name(self._kind)
@@ -207,6 +230,8 @@ class FileLayout:
     Attributes:
         key_numbers: columns of the key inside a bucket, in key order; empty without a primary key.
         fields: columns of a file: with keys first `_KEY_*` (not in thin mode), `_SEQUENCE_NUMBER`, `_VALUE_KIND`.
+        write_columns: names of the columns of a file, where they are not the table's: a part of them, or followed by
+            `_ROW_ID` and `_SEQUENCE_NUMBER`.
         keeps_row_ids: existing rows; the last columns of a file are `_ROW_ID` and `_SEQUENCE_NUMBER`.
     """
 
@@ -215,14 +240,21 @@ class FileLayout:
     key_numbers: tuple[int, ...]
     fields: tuple[DataField, ...]
     options: DataFileOptions
+    write_columns: tuple[str, ...] | None = None
     keeps_row_ids: bool = False
 
     @staticmethod
-    def of(schema: TableSchema, options: DataFileOptions, *, keeps_row_ids: bool = False) -> FileLayout:
+    def of(
+        schema: TableSchema,
+        options: DataFileOptions,
+        *,
+        keeps_row_ids: bool = False,
+        columns: Sequence[str] | None = None,
+    ) -> FileLayout:
         """Raises UnsupportedFeatureError: a column of a type that cannot be written."""
         names = [f.name for f in schema.fields]
         keys = tuple(names.index(k) for k in schema.trimmed_primary_keys)
-        fields = schema.fields
+        table_fields = fields = tuple(f for f in schema.fields if columns is None or f.name in columns)
         if schema.primary_keys:
             key_fields = (schema.fields[i] for i in keys)
             repeated = tuple(replace(f, id=f.id + KEY_ID_START, name=KEY_PREFIX + f.name) for f in key_fields)
@@ -235,7 +267,9 @@ class FileLayout:
         if keeps_row_ids:
             fields = (*fields, *TRACKING_FIELDS)
         arrow_schema(fields)
-        return FileLayout(schema.id, schema.fields, keys, fields, options, keeps_row_ids)
+        is_partial = keeps_row_ids or len(fields) < len(schema.fields)
+        written = tuple(f.name for f in fields) if is_partial else None
+        return FileLayout(schema.id, table_fields, keys, fields, options, written, keeps_row_ids)
 
     @property
     def has_keys(self) -> bool:
@@ -290,7 +324,9 @@ class DataFileWriter:
         )
         self.row_count = 0
         self._first_key = self._last_key = binary_row.EMPTY
-        self._min_sequence = self._max_sequence = 0
+        self._min_sequence: int | None = None
+        self._max_sequence = 0
+        self._has_unnumbered = False
         self._delete_count = 0
 
     @property
@@ -337,10 +373,9 @@ class DataFileWriter:
         layout = self._layout
         stats = self._stats.result()
         value_stats, columns = self._value_stats(stats)
-        write_columns = tuple(f.name for f in layout.fields) if layout.keeps_row_ids else None
-        if write_columns is not None and columns is None:
+        if layout.write_columns is not None and columns is None:
             columns = tuple(f.name for f in layout.table_fields)
-        if not layout.has_keys and write_columns is None:
+        if not layout.has_keys and not layout.keeps_row_ids:
             self._min_sequence = first_sequence_number
             self._max_sequence = first_sequence_number + self.row_count - 1
         return DataFileMeta(
@@ -351,22 +386,30 @@ class DataFileWriter:
             max_key=self._last_key,
             key_stats=self._key_stats(stats),
             value_stats=value_stats,
-            min_sequence_number=self._min_sequence,
-            max_sequence_number=self._max_sequence,
+            min_sequence_number=self._min_sequence or 0,
+            max_sequence_number=0 if self._has_unnumbered else self._max_sequence,
             schema_id=layout.schema_id,
             level=level,
             creation_time_ms=wall_clock_ms(),
             delete_row_count=self._delete_count,
             file_source=int(source),
             value_stats_cols=columns,
-            write_cols=write_columns,
+            write_cols=layout.write_columns,
         )
 
     def _add_sequences(self, sequences: pa.Array) -> None:
+        """Add the sequence numbers of rows; nulls become that of the snapshot, for which 0 stands in the metadata.
+
+        Source: Java `io/RowDataFileSequenceNumberTracker`.
+        """
+        self._has_unnumbered |= bool(sequences.null_count)
+        if sequences.null_count == len(sequences):
+            return
         ends = pc.min_max(sequences)
         low, high = ends["min"].as_py(), ends["max"].as_py()
-        self._min_sequence = low if not self.row_count else min(low, self._min_sequence)
-        self._max_sequence = high if not self.row_count else max(high, self._max_sequence)
+        is_first = self._min_sequence is None
+        self._max_sequence = high if is_first else max(high, self._max_sequence)
+        self._min_sequence = low if self._min_sequence is None else min(low, self._min_sequence)
 
     def _add_keys(self, keys: Sequence[pa.Array], rows: int) -> None:
         fields = self._layout.key_fields

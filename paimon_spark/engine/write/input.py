@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.engine.tasks.split import NANOSECONDS
 from paimon_spark.errors import DataError, SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import array_of
@@ -25,7 +26,7 @@ from paimon_spark.format.casts.nested_assignment import column_assignment
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.write import WriteOptions
-from paimon_spark.types import ROW_KIND_COLUMN, STRING, VALUE_KIND, CharType, DataField, RowKind
+from paimon_spark.types import ROW_KIND_COLUMN, STRING, VALUE_KIND, CharType, DataField, RowKind, is_finer_than_spark
 
 _SYMBOLS: Final = tuple(k.symbol for k in RowKind)
 _KIND_FIELD: Final = pa.field(VALUE_KIND, pa.int8(), nullable=False)
@@ -59,7 +60,8 @@ class InputMapper:
         self._keyed = bool(schema.primary_keys)
         self._options = options
         places = _places(schema, source, where)
-        self._columns = [_Column(f, places.get(f.name), source, schema, where) for f in schema.fields]
+        fine = _fine_places(schema, source)
+        self._columns = [_Column(f, places.get(f.name), source, schema, where, fine.get(f.name)) for f in schema.fields]
         self._padded = [
             (i, f.type.length) for i, f in enumerate(schema.fields) if f.name in padded and isinstance(f.type, CharType)
         ]
@@ -115,9 +117,18 @@ class InputMapper:
 
 
 class _Column:
-    """One column of the table: its source column, and the conversion."""
+    """One column of the table: its source column, and the conversion; `fine` is that of its nanoseconds."""
 
-    def __init__(self, field: DataField, place: int | None, source: pa.Schema, schema: TableSchema, where: str) -> None:
+    def __init__(
+        self,
+        field: DataField,
+        place: int | None,
+        source: pa.Schema,
+        schema: TableSchema,
+        where: str,
+        fine: int | None = None,
+    ) -> None:
+        self._fine = fine
         self._field = field
         self._arrow = arrow_field(field)
         self._place = place
@@ -139,6 +150,8 @@ class _Column:
             return self._absent(batch.num_rows)
         assert self._assign is not None
         array = self._assign(batch.column(self._place))
+        if self._fine is not None:  # a value that was not assigned, as Spark carried it along
+            array = pc.coalesce(batch.column(self._fine).cast(pa.int64()).cast(self._arrow.type), array)
         if array.null_count == 0:
             return array
         if self._key or not self._field.type.nullable:
@@ -176,6 +189,12 @@ def _example(array: pa.Array, at: int) -> str:
     return shown(array, at)
 
 
+def _fine_places(schema: TableSchema, source: pa.Schema) -> dict[str, int]:
+    """The positions of the columns with nanoseconds of TIMESTAMP(7) to (9) columns, by the name of these."""
+    names = {NANOSECONDS + f.name: f.name for f in schema.fields if is_finer_than_spark(f.type)}
+    return {names[n]: i for i, n in enumerate(source.names) if n in names and n not in schema.row_type.names}
+
+
 def _places(schema: TableSchema, source: pa.Schema, where: str) -> dict[str, int]:
     """The position of each table column in the source: by exact name, else in any case if unambiguous."""
     names = schema.row_type.names
@@ -183,9 +202,10 @@ def _places(schema: TableSchema, source: pa.Schema, where: str) -> dict[str, int
     for name in names:
         by_lower.setdefault(name.lower(), []).append(name)
     out: dict[str, int] = {}
+    fine = {*_fine_places(schema, source).values()}
     given: str
     for i, given in enumerate(source.names):
-        if given == VALUE_KIND and given not in names:
+        if (given == VALUE_KIND and given not in names) or i in fine:
             continue
         alike = by_lower.get(given.lower(), [])
         found: str | None = given if given in names else alike[0] if len(alike) == 1 else None

@@ -5,6 +5,7 @@ Source: Java `table/sink/TableWriteImpl`, `table/BucketMode`, `append/AppendOnly
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import TracebackType
 from typing import Final
 
@@ -18,9 +19,11 @@ from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.router import BucketWriter, Router
 from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import NO_SEQUENCE, BucketStates
+from paimon_spark.types import TRACKING_FIELDS
 
 SHARED_STRIDE: Final = 1 << 32
 """Distance between the sequence numbers of writers that share a bucket; no writer writes so many rows into one."""
@@ -34,17 +37,21 @@ class TableWriter:
     Args:
         request: what to write, and the snapshot it continues.
         source: the schema of the batches: columns of the table by name, in any order, and perhaps `_VALUE_KIND`.
+        keeps_row_ids: the rows are changed ones of a table that tracks rows; the last column is `_ROW_ID`.
 
     Raises:
         SchemaMismatchError: rows of that schema cannot become rows of the table.
         UnsupportedFeatureError: the table's buckets cannot be written here.
     """
 
-    def __init__(self, request: WriteRequest, source: pa.Schema) -> None:
+    def __init__(self, request: WriteRequest, source: pa.Schema, *, keeps_row_ids: bool = False) -> None:
         handle = request.handle
         options = handle.options.write
         self._request = request
         self._keyed = bool(handle.schema.primary_keys)
+        self._keeps_row_ids = keeps_row_ids
+        if keeps_row_ids:  # a changed row stays a row, whatever a column of row kinds holds
+            options, source = replace(options, rowkind_field=None), source.remove(len(source) - 1)
         self._mapper = InputMapper(handle.schema, source, options, handle.describe(), request.padded)
         self._states = BucketStates(handle, None if request.ignores_existing else request.base)
         partitions = PartitionNumbers(handle.schema.partition_type)
@@ -59,7 +66,11 @@ class TableWriter:
             CommitConflictError: a partition has another number of buckets than the table.
             StorageError: a file cannot be written.
         """
-        rows = self._mapper.apply(batch)
+        if not self._keeps_row_ids:
+            rows = self._mapper.apply(batch)
+        else:
+            ids = batch.column(batch.num_columns - 1)
+            rows = _with_row_ids(self._mapper.apply(batch.select(range(batch.num_columns - 1))), ids)
         if rows.num_rows:
             self._router.write(rows)
 
@@ -84,13 +95,20 @@ class TableWriter:
             # Without buckets every writer counts from 0.
             largest = NO_SEQUENCE if unaware else self._states.of(partition).max_sequence(bucket)
             first = first_sequence_number(self._request, largest)
-            return DirectWriter(DataFiles(self._request, partition, bucket).data(first_sequence_number=first))
+            files = DataFiles(self._request, partition, bucket, keeps_row_ids=self._keeps_row_ids)
+            return DirectWriter(files.data(first_sequence_number=first))
         # Tables without keys need none of the merge engines.
         from paimon_spark.engine.write.merge_tree import MergeTreeWriter, PostponedWriter
 
         if bucket == POSTPONE_BUCKET:
             return PostponedWriter(self._request, partition, bucket)
         return MergeTreeWriter(self._request, partition, bucket, self._states.of(partition).max_sequence(bucket))
+
+
+def _with_row_ids(rows: pa.RecordBatch, ids: pa.Array) -> pa.RecordBatch:
+    """Changed rows with their ids, and without sequence numbers: they get that of their snapshot."""
+    schema = pa.schema([*rows.schema, *arrow_schema(TRACKING_FIELDS)])
+    return record_batch([*rows.columns, ids, pa.nulls(rows.num_rows, pa.int64())], schema, rows.num_rows)
 
 
 def first_sequence_number(request: WriteRequest, max_sequence: int) -> int:

@@ -28,6 +28,9 @@ from paimon_spark.format.binary_row import Value, encode
 from paimon_spark.options.data_files import StatsKind, StatsMode
 from paimon_spark.types import DataField, DataType, TimestampType
 
+DEDICATED: Final = (".blob", ".vector.")
+"""In the names of files that hold the values of one large column for part of a range of row ids (data evolution)."""
+
 
 class FileSource(IntEnum):
     """Which kind of commit wrote the file."""

@@ -86,6 +86,8 @@ public final class PaimonDriver {
                 return Rewrites.compact(call);
             case "deleteRows":
                 return Rewrites.deleteRows(call);
+            case "updateRows":
+                return Rewrites.updateRows(call);
             case "catalog":
                 return Catalogs.call(call);
             case "variant":

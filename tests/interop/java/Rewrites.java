@@ -12,8 +12,10 @@ import org.apache.paimon.Snapshot;
 import org.apache.paimon.append.AppendCompactCoordinator;
 import org.apache.paimon.append.AppendCompactTask;
 import org.apache.paimon.append.dataevolution.DataEvolutionCompactCoordinator;
+import org.apache.paimon.append.dataevolution.DataEvolutionCompactDeletionVectorRewriter;
 import org.apache.paimon.append.dataevolution.DataEvolutionCompactTask;
 import org.apache.paimon.data.BinaryRow;
+import org.apache.paimon.data.GenericRow;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.deletionvectors.Bitmap64DeletionVector;
 import org.apache.paimon.deletionvectors.BitmapDeletionVector;
@@ -29,6 +31,7 @@ import org.apache.paimon.manifest.FileKind;
 import org.apache.paimon.manifest.IndexManifestEntry;
 import org.apache.paimon.manifest.ManifestEntry;
 import org.apache.paimon.operation.BaseAppendFileStoreWrite;
+import org.apache.paimon.operation.DataEvolutionSplitRead;
 import org.apache.paimon.postpone.BucketFiles;
 import org.apache.paimon.reader.RecordReaderIterator;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
@@ -42,8 +45,11 @@ import org.apache.paimon.table.sink.CommitMessageImpl;
 import org.apache.paimon.table.sink.TableCommitImpl;
 import org.apache.paimon.table.sink.TableWriteImpl;
 import org.apache.paimon.table.source.DataSplit;
+import org.apache.paimon.table.source.InnerTableRead;
 import org.apache.paimon.table.source.Split;
 import org.apache.paimon.types.DataType;
+import org.apache.paimon.types.RowType;
+import org.apache.paimon.utils.RecordWriter;
 
 /** Commits that rewrite what is there: compaction of each kind of table, deletes by deletion vectors. */
 final class Rewrites {
@@ -115,7 +121,91 @@ final class Rewrites {
         for (DataEvolutionCompactTask task : coordinator.plan()) {
             messages.add(task.doCompact(table, user));
         }
+        messages.addAll(
+                new DataEvolutionCompactDeletionVectorRewriter(table, snapshot).rewriteDeletionVectors(messages));
         return messages;
+    }
+
+    /**
+     * Set columns of the rows whose `column` has one of `values`, as Spark's UPDATE does: files are rewritten with the
+     * ids of their rows, or with data evolution get a file beside them with the columns that are `set`.
+     */
+    static ObjectNode updateRows(JsonNode call) throws Exception {
+        FileStoreTable table = Tables.open(call);
+        boolean evolves = table.coreOptions().dataEvolutionEnabled();
+        List<CommitMessage> messages = new ArrayList<>();
+        for (Split one : table.newSnapshotReader().read().splits()) {
+            DataSplit split = (DataSplit) one;
+            List<List<DataFileMeta>> groups = new ArrayList<>();
+            if (evolves) {
+                groups.addAll(DataEvolutionSplitRead.mergeRangesAndSort(split.dataFiles()));
+            } else {
+                split.dataFiles().forEach(file -> groups.add(Collections.singletonList(file)));
+            }
+            for (List<DataFileMeta> group : groups) {
+                List<DataFileMeta> made = updated(table, split, group, call, evolves);
+                if (!made.isEmpty()) {
+                    List<DataFileMeta> gone = evolves ? new ArrayList<>() : new ArrayList<>(group);
+                    messages.add(new CommitMessageImpl(
+                            split.partition().copy(), 0, split.totalBuckets(),
+                            new DataIncrement(made, gone, new ArrayList<>()), CompactIncrement.emptyIncrement()));
+                }
+            }
+        }
+        try (TableCommitImpl commit = table.newCommit(call.path("user").asText("java-update"))) {
+            commit.commit(Long.MAX_VALUE, messages);
+        }
+        return Values.JSON.createObjectNode().put("ok", true).put("files", messages.size());
+    }
+
+    private static List<DataFileMeta> updated(
+            FileStoreTable table, DataSplit split, List<DataFileMeta> group, JsonNode call, boolean evolves)
+            throws Exception {
+        JsonNode set = call.get("set");
+        RowType read = SpecialFields.rowTypeWithRowTracking(table.rowType());
+        List<String> names = new ArrayList<>();
+        set.fieldNames().forEachRemaining(names::add);
+        RowType written = evolves
+                ? table.rowType().project(names)
+                : SpecialFields.rowTypeWithRowTracking(table.rowType(), false, true);
+        int chosen = read.getFieldIndex(call.get("column").asText());
+        Set<JsonNode> wanted = new HashSet<>();
+        call.get("values").forEach(value ->
+                wanted.add(Values.toJson(Values.fromJson(value, read.getTypeAt(chosen)), read.getTypeAt(chosen))));
+        DataSplit part = DataSplit.builder().withSnapshot(split.snapshotId()).withPartition(split.partition())
+                .withBucket(split.bucket()).withBucketPath(split.bucketPath()).withTotalBuckets(split.totalBuckets())
+                .withDataFiles(new ArrayList<>(group)).rawConvertible(!evolves).build();
+        BaseAppendFileStoreWrite write = (BaseAppendFileStoreWrite) table.store().newWrite("java-update");
+        write.withWriteType(written);
+        RecordWriter<InternalRow> writer = write.createWriter(split.partition(), 0);
+        long changed = 0;
+        try (RecordReaderIterator<InternalRow> rows = new RecordReaderIterator<>(
+                ((InnerTableRead) table.newRead()).withReadType(read).createReader(part))) {
+            while (rows.hasNext()) {
+                InternalRow row = rows.next();
+                boolean hit = wanted.contains(Values.toJson(
+                        InternalRow.createFieldGetter(read.getTypeAt(chosen), chosen).getFieldOrNull(row),
+                        read.getTypeAt(chosen)));
+                changed += hit ? 1 : 0;
+                GenericRow out = new GenericRow(written.getFieldCount());
+                for (int i = 0; i < written.getFieldCount(); i++) {
+                    String name = written.getFieldNames().get(i);
+                    int place = read.getFieldIndex(name);
+                    Object value = hit && set.has(name)
+                            ? Values.fromJson(set.get(name), written.getTypeAt(i))
+                            : InternalRow.createFieldGetter(read.getTypeAt(place), place).getFieldOrNull(row);
+                    out.setField(i, hit && name.equals(SpecialFields.SEQUENCE_NUMBER.name()) ? null : value);
+                }
+                writer.write(out);
+            }
+        }
+        List<DataFileMeta> made = new ArrayList<>();
+        for (DataFileMeta file : writer.prepareCommit(false).newFilesIncrement().newFiles()) {
+            made.add(evolves ? file.assignFirstRowId(group.get(0).nonNullFirstRowId()) : file);
+        }
+        writer.close();
+        write.close();
+        return changed == 0 ? Collections.emptyList() : made;
     }
 
     /** Move the files of the postpone bucket into `bucketCount` real buckets, as the dedicated compaction job does. */

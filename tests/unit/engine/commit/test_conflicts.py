@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.errors import CommitConflictError, InvalidInputError, UnsupportedFeatureError
+from paimon_spark.errors import CommitConflictError, InvalidInputError
 from paimon_spark.format.metadata_files.index_manifest import (
     DELETION_VECTORS,
     HASH,
@@ -325,9 +325,42 @@ def test_a_newer_schema_is_no_conflict_and_is_the_snapshots(root: str) -> None:
     assert get_snapshot(table, 1).schema_id == 1
 
 
-def test_rewriting_row_ids_is_refused(root: str) -> None:
+def test_columns_of_rows_belong_to_the_row_ids_of_one_file(root: str) -> None:
     table = table_of(root, row_tracking__enabled="true", data_evolution__enabled="true")
-    committer(table).commit([message(table, a_file("a"))])
-    old = files(table)["a"]
-    with pytest.raises(UnsupportedFeatureError, match="data-evolution"):
-        committer(table).commit([message(table, a_file("b", first_row_id=0), deleted=[old])])
+    committer(table).commit([message(table, a_file("a"), a_file("b"))])
+    some = {"write_cols": ("v",), "max_sequence_number": 0}
+    committer(table).commit([message(table, a_file("c", first_row_id=10, **some))], planned_on=on(table, 1))
+    assert files(table)["c"].max_sequence_number == 2
+    for first, rows in ((0, 5), (5, 10), (0, 20)):
+        late = message(table, a_file("d", first_row_id=first, rows=rows, **some))
+        conflict(table, late, match="holds columns of rows whose files another commit", planned_on=on(table, 2))
+    new = message(table, a_file("e", first_row_id=20, **some))  # of rows that no other file has
+    committer(table).commit([new], planned_on=on(table, 2))
+    old = files(table)
+    gone = compaction(table, [old["a"], old["b"], old["c"]], [a_file("f", first_row_id=0, rows=31)])
+    conflict(table, gone, match="holds columns of rows whose files another commit")
+    part = compaction(table, [old["a"]], [a_file("f", first_row_id=0, rows=20)])
+    conflict(table, part, match=r"row ids of . and . would overlap in part")
+    done = compaction(table, [old["a"], old["b"], old["c"]], [a_file("f", first_row_id=0, rows=20)])
+    committer(table).commit([done])
+    assert set(files(table)) == {"e", "f"}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "clash"),
+    [(("v",), ("v",), True), (("v",), ("k",), False), (None, ("k",), True), (("k", "v"), ("v",), True)],
+)
+def test_two_commits_do_not_change_one_column_of_the_same_rows(
+    theirs: tuple[str, ...] | None, ours: tuple[str, ...], clash: bool, root: str
+) -> None:
+    table = table_of(root, row_tracking__enabled="true", data_evolution__enabled="true")
+    committer(table).commit([message(table, a_file("a"), a_file("b"))])
+    first = message(table, a_file("c", first_row_id=0, write_cols=theirs))
+    committer(table).commit([first], planned_on=on(table, 1))
+    late = message(table, a_file("d", first_row_id=0, write_cols=ours))
+    if clash:
+        conflict(table, late, match=f"snapshot 2 changed column {ours[0]} in the same files", planned_on=on(table, 1))
+    else:
+        committer(table).commit([late], planned_on=on(table, 1))
+    other = message(table, a_file("e", first_row_id=10, write_cols=ours))
+    committer(table).commit([other], planned_on=on(table, 1))

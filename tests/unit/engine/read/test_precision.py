@@ -14,7 +14,7 @@ import pytest
 
 from paimon_spark.engine.read.metadata_columns import output_schema
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.tasks.split import PARTITION, DataSplit, ReadRequest, SplitMode
+from paimon_spark.engine.tasks.split import NANOSECONDS, PARTITION, DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_types import arrow_type
@@ -197,3 +197,18 @@ def test_differences_see_all_digits(tmp_path: Path) -> None:
     )
     assert found["k"].to_pylist() == [8]
     assert found["t"].cast("int64").to_pylist() == [1]
+
+
+@pytest.mark.parametrize("mode", [SplitMode.RAW, SplitMode.EVOLVED])
+def test_nanoseconds_beside_microseconds(tmp_path: Path, mode: SplitMode) -> None:
+    ticks = [1999, -1, None]
+    columns = {"t": pa.array(ticks, pa.timestamp("ns")), "u": pa.array(ticks, pa.timestamp("ns"))}
+    file = write(tmp_path / "f.parquet", pa.table(columns))._replace(first_row_id=0)
+    table = schema({"t": TS9, "u": TS9})
+    found = read(tmp_path, [file], table, ["u", NANOSECONDS + "t", "t"], mode=mode)
+    assert found[NANOSECONDS + "t"].to_pylist() == ticks
+    for name in ("t", "u"):
+        assert found.schema.field(name).type == pa.timestamp("us")
+        assert found[name].cast("int64").to_pylist() == [1, -1, None]
+    alone = read(tmp_path, [file], table, [NANOSECONDS + "u"], mode=mode)
+    assert alone.to_pydict() == {NANOSECONDS + "u": ticks}

@@ -40,6 +40,7 @@ from tests.harness.writing import a_table, files_below, written
 
 Row = tuple[Any, ...]
 VECTORS = {"deletion-vectors.enabled": "true"}
+EVOLUTION = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 BUCKETS = {"bucket": "2", "bucket-key": "k"}
 TINY = {"source.split.target-size": "1 b", "source.split.open-file-cost": "1 b"}
 KINDS: dict[str, dict[str, Any]] = {
@@ -51,6 +52,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "vectors_small_files": {"options": {**VECTORS, **TINY, "deletion-vector.index-file.target-size": "1 b"}},
     "vectors_partitioned": {"partition_keys": ["p"], "options": VECTORS},
     "vectors_buckets": {"options": {**VECTORS, **BUCKETS}},
+    "row_ids": {"partition_keys": ["p"], "options": {"row-tracking.enabled": "true", **TINY}},
+    "row_ids_vectors": {"options": {"row-tracking.enabled": "true", **VECTORS}},
+    "evolution": {"options": {**EVOLUTION, **VECTORS}},
+    "evolution_partitioned": {"partition_keys": ["p"], "options": {**EVOLUTION, **VECTORS, **TINY}},
     "keys": {"primary_keys": ["k"], "options": {"bucket": "2"}},
     "keys_partitioned": {"primary_keys": ["p", "k"], "partition_keys": ["p"], "options": {"bucket": "1", **TINY}},
     "keys_dynamic": {"primary_keys": ["k"]},
@@ -445,7 +450,9 @@ def test_a_value_that_does_not_fit_leaves_no_file() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["rewrite", "vectors", "rewrite_buckets", "vectors_buckets", "vectors_small_files"])
+@pytest.mark.parametrize(
+    "kind", ["rewrite", "vectors", "rewrite_buckets", "vectors_buckets", "vectors_small_files", "row_ids", "evolution"]
+)
 @pytest.mark.parametrize("updates", [False, True])
 def test_a_store_that_fails_leaves_no_file(kind: str, updates: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     handle = table_of(kind, **TINY)
@@ -491,8 +498,6 @@ def fail_at(patch: pytest.MonkeyPatch, store: Any, nth: int) -> list[str]:
         ({"merge-engine": "aggregation", "bucket": "1"}, ["k"], False, "remove-record-on-delete=true"),
         ({"merge-engine": "aggregation", "bucket": "1"}, ["k"], True, "merge-engine aggregation does not put"),
         ({"ignore-delete": "true", "bucket": "1"}, ["k"], False, "ignore-delete=false"),
-        ({"row-tracking.enabled": "true"}, [], True, "new row id"),
-        ({"row-tracking.enabled": "true", **VECTORS}, [], True, "new row id"),
     ],
 )
 def test_tables_whose_rows_would_not_go_are_refused(
@@ -531,6 +536,39 @@ def test_rows_keep_their_ids_when_others_go(options: dict[str, str], file_format
         handle, latest_snapshot(handle), ScanQuery(predicate=parse_predicate("k = 100", handle.schema.row_type))
     )
     assert plan.row_count == 0
+
+
+@pytest.mark.parametrize("options", [{}, VECTORS, {"metadata.stats-dense-store": "false"}])
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_changed_rows_keep_their_ids_and_get_the_number_of_the_snapshot(
+    options: dict[str, str], file_format: str
+) -> None:
+    options = {**options, "row-tracking.enabled": "true", "file.format": file_format}
+    handle = a_table({"p": "INT", "k": "BIGINT", "v": "STRING"}, partition_keys=["p"], options=options)
+
+    def found() -> dict[int, tuple[int, str, int, int]]:
+        query = ScanQuery(("k", "p", "v", "_ROW_ID", "_SEQUENCE_NUMBER"))
+        plan = plan_batch(handle, latest_snapshot(handle), query)
+        rows = [r for s in plan.splits for b in read_split(plan.requests[s.branch], s) for r in b.to_pylist()]
+        return {r["k"]: tuple(r.values())[1:] for r in rows}
+
+    for first in (0, 3):
+        append(handle, [(0, k, "a") for k in range(first, first + 3)])
+    update(handle, "k = 1 OR k = 3", set_v("new"))
+    expected = {0: (0, "a", 0, 1), 1: (0, "new", 1, 3), 2: (0, "a", 2, 1)}
+    expected |= {3: (0, "new", 3, 3), 4: (0, "a", 4, 2), 5: (0, "a", 5, 2)}
+    assert found() == expected
+
+    def move(rows: pa.RecordBatch) -> pa.RecordBatch:
+        return rows.set_column(0, "p", pa.array([1] * rows.num_rows, pa.int32()))
+
+    update(handle, "k = 1 OR k = 2", move)
+    expected |= {1: (1, "new", 1, 4), 2: (1, "a", 2, 4)}
+    assert found() == expected
+    append(handle, [(0, 6, "a")])
+    delete(handle, "k = 1")
+    del expected[1]
+    assert found() == {**expected, 6: (0, "a", 6, 5)}
 
 
 def test_a_null_cannot_be_written_over_a_value_of_partial_update() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
@@ -13,17 +14,20 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import paimon_spark
+from paimon_spark.engine.compaction.run import compact_branch
 from paimon_spark.engine.row_level.job import in_process, plan_rows
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.jobs import row_level
 from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.metadata.definition.from_arrow import row_type
-from paimon_spark.options.write_request import ROW_LEVEL_BASE, WriteMode
+from paimon_spark.options.write_request import ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS, WriteMode
 from paimon_spark.predicate.parse import parse_predicate
+from paimon_spark.spark.row_level_write import row_level_writer
 
 Rows: TypeAlias = "Counter[tuple[int, str]]"
 Effect: TypeAlias = Callable[[Rows, dict[int, Rows]], Rows]
@@ -34,6 +38,13 @@ KINDS = {
     "rewrite": {},
     "vectors": {"deletion-vectors.enabled": "true"},
     "vectors_of_buckets": {"bucket": "2", "bucket-key": "id", "deletion-vectors.enabled": "true"},
+    "row_ids": {"row-tracking.enabled": "true"},
+    "row_ids_vectors": {"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"},
+    "evolution": {
+        "row-tracking.enabled": "true",
+        "data-evolution.enabled": "true",
+        "deletion-vectors.enabled": "true",
+    },
 }
 PLACE = ["id", "v", "__paimon_file_path", "__paimon_row_index"]
 IDS, STEPS, THREADS = 600, 9, 3
@@ -48,6 +59,7 @@ class Race:
     """One table, those who change it, and what each snapshot did."""
 
     path: str
+    kind: str
     effects: dict[int, Effect] = field(default_factory=dict)
     errors: list[BaseException] = field(default_factory=list)
 
@@ -59,6 +71,9 @@ class Race:
     def run(self, seed: int) -> None:
         chance = random.Random(seed)
         actions = [self.append, self.append, self.delete, self.update, self.update, self.overwrite]
+        if self.tracks_rows:
+            actions = [self.append, self.append, self.delete, *3 * [self.update_in_place], self.compact]
+            actions += [self.overwrite] if chance.random() < 0.3 else []
         try:
             for step in range(STEPS):
                 try:
@@ -67,6 +82,10 @@ class Race:
                     continue
         except BaseException as e:  # noqa: BLE001 - shown by the test
             self.errors.append(e)
+
+    @property
+    def tracks_rows(self) -> bool:
+        return "row-tracking.enabled" in KINDS[self.kind]
 
     def landed(self, result: WriteResult, effect: Effect) -> None:
         if result.snapshot_id is not None:
@@ -121,6 +140,51 @@ class Race:
 
         self.landed(result, changed)
 
+    def update_in_place(self, chance: random.Random, tag: str) -> None:
+        """An UPDATE of `v` as the tasks of Spark run it: rows come with their places and their ids."""
+        low = chance.randrange(IDS)
+        table = paimon_spark.load_table(self.path)
+        base = table.snapshots()[-1].id
+        read = (
+            table.scan(columns=[*PLACE, "_ROW_ID"])
+            .to_arrow()
+            .sort_by([(PLACE[2], "ascending"), (PLACE[3], "ascending")])
+        )
+        old = read.filter((pc.field("id") >= low) & (pc.field("id") < low + 200)).combine_chunks()
+        if not old.num_rows:
+            return
+        time.sleep(0.1 * chance.random())
+        sets = {ROW_LEVEL_COLUMNS.key: json.dumps(["v"])} if self.kind == "evolution" else {}
+        options = {"path": self.path, ROW_LEVEL_BASE.key: str(base), **sets}
+        work = row_level.plan_path_row_level(options, rows_of([1], "").schema, "UPDATE")
+        new = old.set_column(1, "v", pa.array([tag] * old.num_rows, pa.string())).rename_columns(
+            [*old.column_names[:-1], row_level.OLD_ROW_ID]
+        )
+        rows = new.append_column(row_level.KEEPS, pa.array([True] * old.num_rows))
+        message = row_level_writer(work).write(iter(rows.to_batches()))
+        result = work.commit(message.messages, message.outcomes)
+        gone = counted(old)
+
+        def changed(before: Rows, _: dict[int, Rows]) -> Rows:
+            # With data evolution rows that were deleted meanwhile stay deleted.
+            assert self.kind == "evolution" or gone <= before
+            still = gone & before
+            return before - still + Counter({(i, tag): n for i, n in _by_id(still).items()})
+
+        self.landed(result, changed)
+
+    def compact(self, chance: random.Random, _: str) -> None:
+        result = compact_branch(paimon_spark.load_table(self.path).handle, full=True)
+        for snapshot_id in result.snapshot_ids:
+            self.effects[snapshot_id] = lambda before, _: before
+
+
+def _by_id(rows: Rows) -> Counter[int]:
+    out: Counter[int] = Counter()
+    for (i, _), n in rows.items():
+        out[i] += n
+    return out
+
 
 def _file(row: dict[str, Any]) -> str:
     return str(row["__paimon_file_path"]).rpartition("/")[2]
@@ -132,7 +196,7 @@ def counted(rows: pa.Table) -> Rows:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_snapshot_is_what_its_commit_makes_of_the_one_before(kind: str, tmp_path: Path) -> None:
-    race = Race(str(tmp_path / "t"))
+    race = Race(str(tmp_path / "t"), kind)
     first = rows_of(list(range(0, IDS, 20)), "first")
     race.save(first, WriteMode.APPEND, **KINDS[kind], **PATIENCE)
     threads = [threading.Thread(target=race.run, args=(seed,)) for seed in range(THREADS)]
@@ -143,8 +207,15 @@ def test_every_snapshot_is_what_its_commit_makes_of_the_one_before(kind: str, tm
     assert not race.errors
     table = paimon_spark.load_table(race.path)
     known = {1: counted(first)}
+    ids: dict[int, int] = {}
     for snapshot in table.snapshots()[1:]:
         known[snapshot.id] = race.effects[snapshot.id](known[snapshot.id - 1], known)
         assert counted(table.scan(columns=["id", "v"], version=snapshot.id).to_arrow()) == known[snapshot.id]
+        if race.tracks_rows:  # updates change v alone, so a row id always has the same id
+            found = table.scan(columns=["_ROW_ID", "id"], version=snapshot.id).to_arrow()
+            now = dict(zip(found["_ROW_ID"].to_pylist(), found["id"].to_pylist(), strict=True))
+            assert len(now) == found.num_rows
+            ids = {**now, **ids}
+            assert now.items() <= ids.items()
     assert len(known) > STEPS
     assert not list(tmp_path.rglob(".*.tmp"))

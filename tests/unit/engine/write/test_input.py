@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_spark.engine.tasks.split import NANOSECONDS
 from paimon_spark.engine.write.input import InputMapper, check_input
 from paimon_spark.errors import DataError, PaimonError, SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
@@ -46,6 +47,18 @@ def test_columns_match_by_name_in_any_order() -> None:
     handle = a_table({"a": "INT", "B": "STRING"})
     out = mapped(handle, pa.record_batch({"b": ["x"], "a": pa.array([1], pa.int32())}))
     assert out.to_pylist() == [{"a": 1, "B": "x"}]
+
+
+def test_nanoseconds_take_the_place_of_values_that_spark_cut() -> None:
+    handle = a_table({"t": "TIMESTAMP(9)", "v": "TIMESTAMP(6)"})
+    cut = pa.array([1, 2, None, None], pa.timestamp("us"))
+    whole = pa.array([1999, None, None, 5], pa.int64())
+    out = mapped(handle, pa.record_batch([cut, cut, whole], ["t", "v", f"{NANOSECONDS}t"]))
+    assert out.schema.names == ["t", "v"]
+    assert out.column(0).cast(pa.int64()).to_pylist() == [1999, 2000, None, 5]
+    assert out.column(1).cast(pa.int64()).to_pylist() == [1, 2, None, None]
+    with pytest.raises(SchemaMismatchError, match="no column"):  # whose values Spark does not cut
+        mapper(handle, pa.schema([("v", pa.timestamp("us")), (f"{NANOSECONDS}v", pa.int64())]))
 
 
 def test_an_exact_name_wins_and_an_ambiguous_one_is_refused() -> None:
