@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -231,6 +231,8 @@ class Operation:
         rows: result → rows of the procedure.
         is_own: whether Paimon has no such procedure.
         instead: for a procedure or command that is refused: what to do instead.
+        as_paimon: values of arguments that are not given, where the procedure and the actions of other engines differ
+            from the command.
         command: `noun verb`, or a single word; empty for a procedure alone.
         actions: other names of the command, besides that of the procedure: actions of other engines.
         is_action: whether the command exists for other engines' users only; listed after the others.
@@ -249,11 +251,18 @@ class Operation:
     rows: Callable[[Request, Any], Rows] = lambda request, result: [(True,)]
     is_own: bool = False
     instead: str = ""
+    as_paimon: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
     actions: tuple[str, ...] = ()
     is_action: bool = False
     show: Callable[[Request, Any], Answer | None] | None = None
     question: Callable[[Request], str | None] | None = None
+
+    def for_paimon(self) -> Operation:
+        """The operation as the procedure and the actions of other engines have it."""
+        changed = self.as_paimon
+        arguments = tuple(replace(a, default=changed[a.name]) if a.name in changed else a for a in self.arguments)
+        return replace(self, arguments=arguments, as_paimon={})
 
     @property
     def noun(self) -> str:
