@@ -79,7 +79,7 @@ def correct(spark: SparkSession, warehouse: str) -> None:
     spark.read.format("paimon").load(f"{table}$branches").select("name", "tag_name", "tagged_snapshot_id").show()
     spark.read.format("paimon").load(f"{table}$tags").select("tag_name", "snapshot_id", "branches").show(truncate=False)
 
-    published = orders.merge_branch("fix")
+    published = orders.merge_branch("fix", if_main_moved="replace")  # main has the faulty commits
     print(f"Published. Snapshots {list(published.discarded_snapshots)} of main are kept in {published.backup_branch}")
     show(spark, warehouse, "main")
 

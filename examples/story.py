@@ -97,17 +97,17 @@ def story(spark: SparkSession, folder: str) -> None:
     print("7. Publish the branches as main; main's own snapshots are kept in backup branches")
     kept = {}
     for table in ("sales", "revenue"):
-        published = catalog.table(f"shop.{table}").merge_branch("fix")
+        published = catalog.table(f"shop.{table}").merge_branch("fix", if_main_moved="replace")
         kept[table] = str(published.backup_branch)
         print(f"   shop.{table}: main's snapshots {list(published.discarded_snapshots)} are kept in {kept[table]}")
     show(catalog)
 
     print("8. Undo by publishing the backup branches, then publish the correction again")
     for table, backup in kept.items():
-        catalog.table(f"shop.{table}").merge_branch(backup)
+        catalog.table(f"shop.{table}").merge_branch(backup, if_main_moved="replace")
     show(catalog)
     for table in kept:
-        catalog.table(f"shop.{table}").merge_branch("fix")
+        catalog.table(f"shop.{table}").merge_branch("fix", if_main_moved="replace")
     show(catalog)
     command_line("log", "--graph", "shop.revenue", "--warehouse", catalog.warehouse)
     print(f"   Wrong with the tables: {[f for t in kept for f in catalog.table(f'shop.{t}').doctor()] or 'nothing'}")

@@ -81,7 +81,7 @@ def correct(spark: SparkSession, folder: str) -> None:
     fixed, now = read(spark, folder, "fix"), read(spark, folder, "main")
     fixed.exceptAll(now).orderBy("id").show()
 
-    published = amounts.merge_branch("fix")
+    published = amounts.merge_branch("fix", if_main_moved="replace")  # main has the faulty commits
     print(f"Published. What main had since is kept in {published.backup_branch}")
 
     print("The correction becomes production: it continues on main with the same checkpoint")

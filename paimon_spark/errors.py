@@ -143,6 +143,12 @@ class SchemaMismatchError(InvalidInputError):
     kind = "schema-mismatch"
 
 
+class BranchDivergedError(PaimonError):
+    """Main has commits that the branch lacks, so the branch was not merged; choose what becomes of them."""
+
+    kind = "branch-diverged"
+
+
 class UnsupportedFeatureError(PaimonError):
     """The table or the request needs something this package would get wrong, so it refuses.
 

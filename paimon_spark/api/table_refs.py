@@ -256,9 +256,16 @@ class TableRefs(OpenedTable):
         return rollback_to_as_latest(at_head(self), version)
 
     def create_branch(
-        self, name: str, *, tag: str | None = None, snapshot_id: int | None = None, ignore_if_exists: bool = False
+        self,
+        name: str,
+        *,
+        tag: str | None = None,
+        snapshot_id: int | None = None,
+        version: str | int | None = None,
+        empty: bool = False,
+        ignore_if_exists: bool = False,
     ) -> Branch:
-        """Create a branch from a tag or snapshot of this branch, or an empty one with its schemas.
+        """Create a branch from the head of this branch, from a tag, snapshot or version, or an empty one.
 
         No data is read or copied. A guard tag keeps the base from expiry, also by other engines.
 
@@ -266,17 +273,28 @@ class TableRefs(OpenedTable):
             name: not blank, not a number, without dots and slashes, and not a keyword of versions.
             tag: the tag to start from.
             snapshot_id: the snapshot to start from; it may have expired when a tag keeps it.
+            version: the version to start from, of any branch, as in `at`: `fix.v1`, `fix`, `3`.
+            empty: start without rows, with the columns and options of this branch.
             ignore_if_exists: leave an existing branch as it is.
 
         Raises:
-            InvalidInputError: the name is invalid, or tag and snapshot differ.
+            InvalidInputError: the name is invalid, or more than one start is given.
             BranchAlreadyExistsError: there is such a branch, or what another engine left of one.
             TagNotFoundError, SnapshotNotFoundError, SnapshotExpiredError: there is no such tag or snapshot.
+            VersionNotFoundError: there is no such version.
             OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.branches import create_branch
 
-        return create_branch(at_head(self), name, tag=tag, snapshot_id=snapshot_id, ignore_if_exists=ignore_if_exists)
+        return create_branch(
+            at_head(self),
+            name,
+            tag=tag,
+            snapshot_id=snapshot_id,
+            version=version,
+            empty=empty,
+            ignore_if_exists=ignore_if_exists,
+        )
 
     def rename_branch(self, old: str, new: str) -> None:
         """Rename a branch of the table. Jobs on the old name fail with BranchNotFoundError.
@@ -324,11 +342,18 @@ class TableRefs(OpenedTable):
         return append_branch(at_head(self), source, target)
 
     def merge_branch(
-        self, name: str, *, snapshot: int | str | None = None, backup: bool = True, dry_run: bool = False
+        self,
+        name: str,
+        *,
+        snapshot: int | str | None = None,
+        if_main_moved: Literal["refuse", "replace"] = "refuse",
+        backup: bool = True,
+        dry_run: bool = False,
     ) -> MergeResult:
-        """Publish a branch as main: its snapshots, tags and schemas after the fork replace main's.
+        """Publish a branch as main: its snapshots, tags and schemas after the fork become main's.
 
-        Unless `backup` is False, what main has after the fork is kept as a branch, which the result names. Readers see
+        Refused when main has commits after the fork other than compactions, unless `if_main_moved` is `replace`. Then
+        what main has after the fork is kept as a branch, which the result names, unless `backup` is False. Readers see
         main before or after the merge; concurrent commits to main fail with a conflict, or are kept. The branch stays,
         independent, and may be merged again. Consumers of main stay as they are.
 
@@ -338,11 +363,13 @@ class TableRefs(OpenedTable):
         Args:
             name: the branch.
             snapshot: a snapshot id, tag or version of the branch: publish up to that.
+            if_main_moved: when main has commits of its own: `refuse`, or `replace` them by the branch.
             backup: keep what main loses as a branch. Without it, files that nothing else needs are deleted.
             dry_run: only return what would move, be discarded and be deleted.
 
         Raises:
             BranchNotFoundError: there is no such branch.
+            BranchDivergedError: main has commits of its own, and `if_main_moved` is `refuse`; nothing was changed.
             InvalidInputError: the branch is empty, or main itself; this is not main; the snapshot is not one of the
                 branch after the fork.
             OperationInProgressError: another process is changing tags or branches.
@@ -350,16 +377,20 @@ class TableRefs(OpenedTable):
         """
         from paimon_spark.versioning.merge import merge_branch
 
-        return merge_branch(at_head(self), name, snapshot=snapshot, backup=backup, dry_run=dry_run)
+        handle = at_head(self)
+        return merge_branch(
+            handle, name, snapshot=snapshot, if_main_moved=if_main_moved, backup=backup, dry_run=dry_run
+        )
 
     def fast_forward(
         self, name: str, *, snapshot: int | str | None = None, backup: bool = True, dry_run: bool = False
     ) -> MergeResult:
         """Make main equal to a branch, as Paimon's fast-forward does, even when that takes main back.
 
-        Differs from `merge_branch` where main has every commit of the branch and more: main goes back to the branch's
-        head, and what it had after that is kept as a branch, unless `backup` is False. Main also gets the branch's
-        tags from before the fork, where their names are free.
+        Differs from `merge_branch` where main has commits of its own: it always replaces them. Where main has every
+        commit of the branch and more, main goes back to the branch's head. What main had after that is kept as a
+        branch, unless `backup` is False. Main also gets the branch's tags from before the fork, where their names are
+        free.
 
         Args:
             name: the branch.

@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from paimon_spark.errors import (
     AlreadyExistsError,
+    BranchDivergedError,
     CommitConflictError,
     CommitRetriesExhaustedError,
     HistoryChangedError,
@@ -69,6 +70,7 @@ def exit_code(error: BaseException) -> Exit:
         case (
             InvalidInputError()
             | AlreadyExistsError()
+            | BranchDivergedError()
             | UnsupportedFeatureError()
             | LineageError()
             | NotConfirmedError()
@@ -103,6 +105,8 @@ def _kind(error: BaseException) -> str:
 _IN_A_SHELL = (
     ("ignore_if_exists=True", "--if-not-exists"),
     ("cascade=True", "--cascade"),
+    ("if_main_moved='replace'", "--if-main-moved replace"),
+    ("append_branch", "`paimon-spark branch append`"),
     ("catalog.create_database(name)", "`paimon-spark database create NAME`"),
     ("doctor(repair=True)", "`doctor --repair`"),
     ("replace_tag moves it, delete_tag deletes it", "`tag replace` moves it, `tag delete` deletes it"),

@@ -52,7 +52,7 @@ def choose(words: Sequence[str], commands: Iterable[Operation]) -> Chosen:
         UnsupportedFeatureError: it is an action of other engines that cannot be done here.
     """
     known = list(commands)
-    names = {name: c for c in known for name in (c.command, *c.aliases)}
+    names = {c.command: c for c in known} | {alias: c.for_paimon() for c in known for alias in c.aliases}
     nouns = {c.noun for c in known if c.verb}
     place = _next_word(words, 0)
     if place is None:

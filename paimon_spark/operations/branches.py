@@ -41,9 +41,11 @@ def _create(a: Request) -> Branch:
     ignore = str(a["ignoreIfExists"] or "false").strip().lower()
     if ignore not in ("true", "false"):
         raise InvalidInputError(f"{a.caller} takes ignoreIfExists as true or false, found {ignore!r}")
-    return a.table().create_branch(
-        a["branch"], tag=a["tag"], snapshot_id=a["snapshot"], ignore_if_exists=ignore == "true"
-    )
+    starts = {"tag": a["tag"], "snapshot_id": a["snapshot"], "version": a["version"]}
+    empty = a["empty"]
+    if empty is None:  # as Paimon has it
+        empty = all(start is None for start in starts.values())
+    return a.table().create_branch(a["branch"], **starts, empty=empty, ignore_if_exists=ignore == "true")
 
 
 def _show_created(a: Request, made: Branch) -> Answer:
@@ -96,7 +98,13 @@ def _merge(a: Request) -> MergeResult | Appended:
     if (a["branch"] is None) != _is_append(a):
         raise UsageError(f"{a.caller} needs one of --name, PIP-14's merge, and --source-branch, Paimon's")
     if not _is_append(a):
-        return a.table().merge_branch(a["branch"], snapshot=a["version"], backup=_keeps_backup(a), dry_run=a.dry_run)
+        return a.table().merge_branch(
+            a["branch"],
+            snapshot=a["version"],
+            if_main_moved=a["if_main_moved"],
+            backup=_keeps_backup(a),
+            dry_run=a.dry_run,
+        )
     if a.dry_run:
         raise UsageError(f"{a.caller} --source-branch deletes nothing and has no dry run; leave --dry-run out")
     return _append(a)
@@ -166,6 +174,13 @@ _BACKUP = (
     Argument("backup", "keep what main loses as a branch", Type.BOOLEAN, default=True, style=Style.CALL, is_own=True),
     command_flag("no_backup", "do not keep what main loses as a branch; its files are deleted at once"),
 )
+_IF_MAIN_MOVED = Argument(
+    "if_main_moved",
+    "when main has commits of its own other than compactions: refuse, or replace them by the branch",
+    default="refuse",
+    is_own=True,
+    metavar="refuse|replace",
+)
 _TARGET = Argument(
     "target_branch", "branch to add them to", default="main", option="to", spellings=("--target-branch",)
 )
@@ -173,11 +188,11 @@ _TARGET = Argument(
 OPERATIONS = (
     Operation("list the branches of a table", lambda a: a.table().branches(), command="branch list", show=_show_list),
     Operation(
-        "create a branch from a tag, from a snapshot, or empty",
+        "create a branch from the head, from a tag, snapshot or version, or empty",
         _create,
         (
             _BRANCH,
-            Argument("tag", "tag to start from", otherwise="an empty branch", spellings=("--tag-name",)),
+            Argument("tag", "tag to start from", spellings=("--tag-name",)),
             Argument(
                 "ignoreIfExists",
                 "leave an existing branch as it is",
@@ -189,10 +204,14 @@ OPERATIONS = (
             Argument(
                 "snapshot", "id of the snapshot to start from", Type.BIGINT, is_own=True, spellings=("--snapshot-id",)
             ),
+            Argument("version", "version of any branch to start from, such as fix.v1", is_own=True),
+            command_flag("empty", "start without rows, with the columns and options of the table"),
         ),
         Effect.WRITE,
-        details="No data is read or copied.",
+        details="No data is read or copied. The procedure and the action create-branch start empty unless told where "
+        "to start, as in Paimon; `branch create` starts from the head.",
         procedure="create_branch",
+        as_paimon={"empty": None},
         command="branch create",
         show=_show_created,
     ),
@@ -240,13 +259,16 @@ OPERATIONS = (
             Argument("branch", "name of the branch", required=True, style=Style.CALL),
             replace(_BRANCH, required=False, style=Style.COMMAND),
             _VERSION,
+            _IF_MAIN_MOVED,
             *_BACKUP,
             Argument("source_branch", "as Paimon's action: add the new files of this branch", style=Style.COMMAND),
             Argument("target_branch", "branch to add them to", default="main", style=Style.COMMAND),
         ),
         Effect.DELETE,
-        details="Nothing happens when main has every commit of the branch already.",
+        details="Nothing happens when main has every commit of the branch already. When main has commits of its own, "
+        "the procedure and the action merge-branch replace them, as PIP-14 proposes; `branch merge` refuses.",
         procedure="merge_branch",
+        as_paimon={"if_main_moved": "replace"},
         result="result BOOLEAN, published_snapshot_id BIGINT, discarded_snapshots INT, backup_branch STRING, "
         "already_merged BOOLEAN",
         rows=lambda a, done: [

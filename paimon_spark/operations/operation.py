@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -231,6 +231,8 @@ class Operation:
         rows: result → rows of the procedure.
         is_own: whether Paimon has no such procedure.
         instead: for a procedure or command that is refused: what to do instead.
+        as_paimon: values of arguments that are not given, where the procedure and the actions of other engines differ
+            from the command.
         command: `noun verb`, or a single word; empty for a procedure alone.
         actions: actions of other engines that are this command, besides the name of the procedure.
         synonyms: other names of the command that no other engine has.
@@ -250,12 +252,19 @@ class Operation:
     rows: Callable[[Request, Any], Rows] = lambda request, result: [(True,)]
     is_own: bool = False
     instead: str = ""
+    as_paimon: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
     actions: tuple[str, ...] = ()
     synonyms: tuple[str, ...] = ()
     is_action: bool = False
     show: Callable[[Request, Any], Answer | None] | None = None
     question: Callable[[Request], str | None] | None = None
+
+    def for_paimon(self) -> Operation:
+        """The operation as the procedure and the actions of other engines have it."""
+        changed = self.as_paimon
+        arguments = tuple(replace(a, default=changed[a.name]) if a.name in changed else a for a in self.arguments)
+        return replace(self, arguments=arguments, as_paimon={})
 
     @property
     def noun(self) -> str:

@@ -18,6 +18,7 @@ _CALL: Final = (
     *_BOTH,
     ("or ignore_if_exists=True", "or ignoreIfExists => 'true'"),
     ("backup=True", "backup => true"),
+    ("if_main_moved='replace'", "if_main_moved => 'replace'"),
     ("but snapshot_id is", "but snapshot is"),
 )
 _STATEMENT: Final = (
@@ -27,6 +28,7 @@ _STATEMENT: Final = (
     ("or ignore_if_exists=True", "or use CREATE BRANCH IF NOT EXISTS"),
     ("or give cascade=True", "or use DROP DATABASE … CASCADE"),
     ("replace_tag moves it, delete_tag deletes it", "CREATE OR REPLACE TAG moves it, DELETE TAG deletes it"),
+    ("Pass if_main_moved='replace' to replace them by the branch", "Use CALL sys.merge_branch to replace them"),
     ("; leave partitions and where out", ""),
 )
 

@@ -213,7 +213,7 @@ def _bind(
         if any(p is parameter for p, _ in given):
             raise wrong(f"is given {parameter.name} twice")
         given.append((parameter, value))
-    values = form.defaults
+    values = form.for_paimon().defaults
     for p, value in given:
         converted = None if value is None else _converted(p.type, value)
         if value is not None and converted is None:

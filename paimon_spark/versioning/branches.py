@@ -37,7 +37,7 @@ from paimon_spark.metadata.branches import (
     recorded_forks,
     same_snapshot,
 )
-from paimon_spark.metadata.handle import TableHandle, branch_names
+from paimon_spark.metadata.handle import TableHandle, branch_names, current, open_branch
 from paimon_spark.metadata.journal.change import (
     Delete,
     DeleteTree,
@@ -49,9 +49,10 @@ from paimon_spark.metadata.journal.change import (
     relative_path,
 )
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, Layout
+from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import latest_schema, list_schema_ids
-from paimon_spark.metadata.snapshots import find_snapshot
+from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.metadata.tags import (
     find_tag,
     get_tag,
@@ -60,6 +61,7 @@ from paimon_spark.metadata.tags import (
     list_tags,
     tag_names,
 )
+from paimon_spark.metadata.version import text_version
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.versioning.branch_state import publish_schemas, snapshot_of_tag, withdraw_schemas
 from paimon_spark.versioning.names import check_branch_name
@@ -75,20 +77,27 @@ def create_branch(
     *,
     tag: str | None = None,
     snapshot_id: int | None = None,
+    version: str | int | None = None,
+    empty: bool = False,
     ignore_if_exists: bool = False,
     clock_ms: Callable[[], int] = now_ms,
 ) -> Branch:
-    """Create a branch from a tag or snapshot of the handle's branch, or an empty one with its schemas.
+    """Create a branch from the head, a tag or a snapshot of the handle's branch, a version of any, or an empty one.
+
+    An empty one has the schemas of the handle's branch; so has one from the head of a branch without snapshots.
 
     Writes a fixed number of small files besides schemas; reads no data and no manifest. When another engine expires
     the snapshot at the same time, the branch is deleted again.
     """
+    _check_one_start(handle, name, tag=tag, snapshot_id=snapshot_id, version=version, empty=empty)
     made: list[_Creation] = []
+    if version is not None and not (ignore_if_exists and _is_branch(handle, name)):
+        handle, tag, snapshot_id = _start_of_version(handle, version)
 
     def plan(branch: TableHandle) -> TableChange | None:
         if ignore_if_exists and _is_branch(branch, name):
             return None
-        made.append(plan_create(branch, name, tag=tag, snapshot_id=snapshot_id, created_ms=clock_ms()))
+        made.append(plan_create(branch, name, tag=tag, snapshot_id=snapshot_id, empty=empty, created_ms=clock_ms()))
         return made[0].change
 
     change_branch(handle, "create-branch", plan)
@@ -137,12 +146,18 @@ class _Creation:
 
 
 def plan_create(
-    handle: TableHandle, name: str, *, tag: str | None = None, snapshot_id: int | None = None, created_ms: int
+    handle: TableHandle,
+    name: str,
+    *,
+    tag: str | None = None,
+    snapshot_id: int | None = None,
+    empty: bool = False,
+    created_ms: int,
 ) -> _Creation:
     """The change of `create_branch` on the current table. Raises as it."""
     check_branch_name(name, table=handle.describe(), tag_names=_all_tag_names(handle))
     _check_free(handle, name)
-    source = _source(handle, tag, snapshot_id)
+    source = None if empty else _source(handle, tag, snapshot_id)
     layout = handle.layout.with_branch(name)
     schemas = _schemas(handle, None if source is None else source.snapshot.schema_id)
     guards = Guards({}, (), ()) if source is None else plan_guards(handle, name, source.snapshot)
@@ -255,11 +270,32 @@ def _is_branch(handle: TableHandle, name: object) -> bool:
     return isinstance(name, str) and not name.startswith(".") and branch_exists(handle, name)
 
 
+def _check_one_start(handle: TableHandle, name: str, **starts: object) -> None:
+    given = [key for key, value in starts.items() if value is not None and value is not False]
+    if len(given) > 1 and given != ["tag", "snapshot_id"]:
+        raise InvalidInputError(
+            f"branch {name!r} of table {handle.name} is given {' and '.join(given)} to start from; give one of them",
+            table=handle.name,
+            branch=name,
+        )
+
+
+def _start_of_version(handle: TableHandle, version: str | int) -> tuple[TableHandle, str | None, int | None]:
+    """The branch of a version, with its tag or the id of its snapshot; neither when the branch has no snapshot."""
+    handle = current(handle)
+    found = resolve(handle, text_version(str(version)))
+    start = open_branch(handle, found.handle.branch)
+    if found.tag is not None:
+        return start, found.tag, None
+    return start, None, None if found.snapshot is None else found.snapshot.id
+
+
 def _source(handle: TableHandle, tag: str | None, snapshot_id: int | None) -> _Source | None:
     if tag is not None:
         return _tag_source(handle, tag, snapshot_id)
     if snapshot_id is None:
-        return None
+        head = latest_snapshot(handle)
+        return None if head is None else _Source(head, None, alive=True)
     if isinstance(snapshot_id, bool) or not isinstance(snapshot_id, int):
         raise InvalidInputError(
             f"snapshot_id = {snapshot_id!r} of {handle.describe()} is not a number; give a tag as tag=",

@@ -1,7 +1,8 @@
 """merge_branch and fast_forward: replace main's history by a branch's, with a backup.
 
 They differ where main already has every commit of the branch: a merge does nothing, so that it can be repeated while
-main continues; a fast-forward takes main back to the branch.
+main continues; a fast-forward takes main back to the branch. And where main has commits of its own: a merge is refused
+unless it is told to replace them; a fast-forward replaces them.
 
 Readers see main before or after, never a mix: the new main is first written to a directory below `branch/` whose name
 starts with `.merge-`; then MAIN-BRANCH, which every open of the table reads, names that directory; then main's own
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from paimon_spark.display import ShownAsFacts
+from paimon_spark.errors import BranchDivergedError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import Fork
@@ -57,6 +59,8 @@ from paimon_spark.versioning.publish import (
 _LOG = logging.getLogger(__name__)
 
 KIND = "merge-branch"
+REFUSE, REPLACE = "refuse", "replace"
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,7 @@ def merge_branch(
     name: str,
     *,
     snapshot: int | str | None = None,
+    if_main_moved: str = REFUSE,
     backup: bool = True,
     dry_run: bool = False,
     takes_back: bool = False,
@@ -101,6 +106,9 @@ def merge_branch(
     wait_ms: int = 60_000,
 ) -> MergeResult:
     """Make a branch's history main's: its snapshots, tags and schemas after the fork.
+
+    When main has commits after the fork other than compactions, `if_main_moved` decides: `refuse` raises
+    BranchDivergedError, `replace` goes on. It is looked at under the lock, and has no effect on a fast-forward.
 
     What main has after the fork is kept as a branch `main-backup-<time>`, unless `backup` is False. The branch stays,
     forked from main at its published snapshot. Nothing happens when main already has every commit of the branch, unless
@@ -110,6 +118,7 @@ def merge_branch(
     Source: Java `utils/FileSystemBranchManager.fastForward`, which keeps no backup.
     """
     verb = "the fast-forward" if takes_back else "the merge"
+    _check_choice(if_main_moved)
     publication: Publication | None = None
 
     def plan() -> TableChange | None:
@@ -119,6 +128,8 @@ def merge_branch(
         )
         if publication.changes_nothing:
             return None
+        if not takes_back and if_main_moved == REFUSE:
+            _check_not_moved(publication)
         return merge_change(with_sink_logs(publication), uuid.uuid4().hex[:12])
 
     removed = change_table(handle, KIND, plan, dry_run=dry_run, wait_ms=wait_ms)
@@ -131,6 +142,37 @@ def merge_branch(
     result = _result(publication, removed, _late(publication))
     _LOG.info("main of table %s has the history of branch %r: %s", handle.name, name, result)
     return result
+
+
+def _check_choice(if_main_moved: object) -> None:
+    if if_main_moved == "rebase":
+        raise UnsupportedFeatureError(
+            "if_main_moved='rebase' is not supported yet; if_main_moved='replace' keeps main's commits as a backup "
+            "branch, and append_branch adds the branch's new files to main (append tables only)",
+            feature="rebase of a branch",
+        )
+    if if_main_moved not in (REFUSE, REPLACE):
+        raise InvalidInputError(f"if_main_moved={if_main_moved!r}: expected 'refuse' or 'replace'")
+
+
+def _check_not_moved(plan: Publication) -> None:
+    """Check that main has no commits of its own. Raises BranchDivergedError."""
+    found = plan.commits_of_main
+    if not found:
+        return
+    shown = ", ".join(map(str, found[:_MOST_NAMED])) + (", …" if len(found) > _MOST_NAMED else "")
+    since = f"after snapshot {plan.new_main.fork_id}, where it left main" if plan.new_main.fork_id else "at all"
+    kept = "deletes them" if plan.late is None else "keeps them as a backup branch"
+    raise BranchDivergedError(
+        f"branch {plan.source.name!r} of table {plan.handle.name} was not merged: main has commits that it does not "
+        f"have, {since} (snapshots {shown}). Pass if_main_moved='replace' to replace them by the branch, which {kept}; "
+        "or add the branch's new files to main with append_branch (append tables only); or create a branch from "
+        "main's head and correct the data there",
+        table=plan.handle.name,
+        branch=plan.source.name,
+        fork_snapshot_id=plan.new_main.fork_id or None,
+        snapshot_ids=found,
+    )
 
 
 def merge_change(plan: Publication, staging_id: str) -> TableChange:

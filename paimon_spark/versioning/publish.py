@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.branches import BACKUP_PREFIX, Fork, ancestry, encode_fork, fork_of, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
 from paimon_spark.metadata.journal.change import Delete, IfSnapshots, Put, Root, RootKind, Step
@@ -77,6 +77,17 @@ class Publication:
     def head(self) -> Ref:
         """The snapshot that becomes main's head."""
         return self.new_main.state.snapshots[self.source.head]
+
+    @property
+    def commits_of_main(self) -> tuple[int, ...]:
+        """Ids of main's commits after the fork, without compactions.
+
+        Where these have expired, the first id after the fork stands for them: it may have been any commit.
+        """
+        later = {i: ref.snapshot for i, ref in self.main.snapshots.items() if i > self.new_main.fork_id}
+        found = sorted(i for i, s in later.items() if s.commit_kind is not CommitKind.COMPACT)
+        first = self.new_main.fork_id + 1
+        return tuple(found or ([first] if later and first not in later else []))
 
     @property
     def changes_nothing(self) -> bool:

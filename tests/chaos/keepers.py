@@ -239,7 +239,7 @@ def _acts(scene: Scene, chance: random.Random, own: str) -> list[Callable[[], An
         some_branch().create_savepoint()
 
     def publish() -> None:
-        scene.open().merge_branch("fix")
+        scene.open().merge_branch("fix", if_main_moved="replace")
 
     acts: list[Callable[[], Any]] = [tag, untag, branch, unbranch, expire, compact, savepoint]
     return [*acts, publish] if scene.merges else acts

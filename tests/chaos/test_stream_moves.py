@@ -68,7 +68,7 @@ def source_rolled_back_to_head(pair: Pair) -> None:
 
 
 def source_merged(pair: Pair) -> None:
-    pair.table("src").merge_branch("fix")
+    pair.table("src").merge_branch("fix", if_main_moved="replace")
 
 
 def source_replaced(pair: Pair) -> None:
@@ -90,7 +90,7 @@ def source_renamed(pair: Pair) -> None:
 
 
 def source_published(pair: Pair) -> None:
-    pair.table("src").merge_branch("fix")
+    pair.table("src").merge_branch("fix", if_main_moved="replace")
 
 
 def sink_rolled_back(pair: Pair) -> None:
@@ -113,7 +113,7 @@ def sink_rolled_back_and_written(pair: Pair) -> None:
 def sink_merged(pair: Pair) -> None:
     if pair.to_branch != "out":
         pair.table("dst", "out").write(rows((FOREIGN, "others")))
-    pair.table("dst").merge_branch("out")
+    pair.table("dst").merge_branch("out", if_main_moved="replace")
 
 
 def sink_replaced(pair: Pair) -> None:

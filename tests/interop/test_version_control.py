@@ -87,7 +87,7 @@ def test_what_java_expires_on_main_our_branches_and_savepoints_keep(
     write(table.branch("from_tag"), [[1, "fixed"], [9, "branch"]])
     table.branch("from_tag").create_tag("done")
     table.branch("from_tag").create_branch("nested", tag="done")
-    table.create_branch("empty")
+    table.create_branch("empty", empty=True)
     replaced(table, [[7, "x"]])
     replaced(table, [[8, "y"]])
     before = everything(table)
@@ -175,7 +175,7 @@ def test_what_java_expires_on_our_branch_takes_what_only_the_branch_keeps(
     branch.delete_savepoint(savepoint.id)
     assert not [f for f in table.doctor() if f.kind == "missing-files"]
     assert missing_files(table.handle) == []
-    table.merge_branch("b")
+    table.merge_branch("b", if_main_moved="replace")
     assert by_java(java, table) == before["b"]
 
 
@@ -232,7 +232,7 @@ def test_java_reads_and_extends_merged_main(
     write(fix, [[3, "right"]])
     fix.alter(add={"n": "INT"})
     fix.create_tag("checked")
-    result = table.merge_branch("fix")
+    result = table.merge_branch("fix", if_main_moved="replace")
     assert result.backup_branch is not None
     table = paimon_spark.load_table(path)
     want = [{"k": 1, "n": None, "v": "a"}, {"k": 2, "n": None, "v": "b"}, {"k": 3, "n": None, "v": "right"}]

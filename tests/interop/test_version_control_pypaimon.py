@@ -100,7 +100,7 @@ def test_every_version_of_every_branch_reads_alike(
     savepoint = table.create_savepoint()
     table.create_branch("fix", tag="v1")
     table.create_branch("late", snapshot_id=savepoint.id)
-    table.create_branch("blank")
+    table.create_branch("blank", empty=True)
     fix = table.branch("fix")
     write(fix, [[1, "fixed"], [9, "branch"]])
     fix.create_tag("done", time_retained=None)
@@ -157,7 +157,7 @@ def test_pypaimon_reads_and_extends_merged_main(
     py.call("write", path=path, branch="fix", rows=[[4, "py"]])
     fix.alter(add={"n": "INT"})
     fix.create_tag("checked")
-    result = table.merge_branch("fix")
+    result = table.merge_branch("fix", if_main_moved="replace")
     assert result.backup_branch is not None
     table = paimon_spark.load_table(path)
     merged = agree(table, py, java)
@@ -171,7 +171,7 @@ def test_pypaimon_reads_and_extends_merged_main(
     py.call("write", path=path, branch="other", rows=[[8, "py"]])
     extended = agree(table, py, java)
     assert (5, "py", 5) in extended["latest"] and (5, "py", 5) not in extended["branch=fix"]
-    table.merge_branch("fix", backup=False)
+    table.merge_branch("fix", backup=False, if_main_moved="replace")
     again = agree(table, py, java)
     assert (6, "py", 6) in again["latest"] and (5, "py", 5) not in again["latest"]
     for name in ("branch=other", f"branch={result.backup_branch}", "branch=fix"):
@@ -229,7 +229,7 @@ def test_where_pypaimon_rolls_back_our_branches_stay(
     java.call("expireSnapshots", path=path, retain=1)
     java.call("removeOrphans", path=path)
     assert agree(table, py, java)["branch=fix"] == before["branch=fix"]
-    table.merge_branch("fix")
+    table.merge_branch("fix", if_main_moved="replace")
     assert agree(table, py, java)["latest"] == before["branch=fix"]
 
 
@@ -296,7 +296,7 @@ def test_branches_of_pypaimon(
     assert kinds_of(table) == {("stale-guard", "main")}
     table.doctor(repair=True)
     assert kinds_of(table) == set()
-    table.merge_branch("theirs")
+    table.merge_branch("theirs", if_main_moved="replace")
     table.remove_orphan_files(older_than=now())
     assert agree(table, py, java)["latest"] == [(1, "a"), (3, "ours")]
 
@@ -341,7 +341,7 @@ def test_pypaimons_fast_forward_onto_another_schema_of_the_same_id(
     py.call("fastForward", path=path, name="dev")
     assert rows(table) == [(1, "a", None), (2, "dev", None)]
     assert kinds_of(table) == {("other-schema", "dev")}
-    result = table.merge_branch("dev")
+    result = table.merge_branch("dev", if_main_moved="replace")
     assert result.discarded_schemas == (1,) and result.backup_branch is not None
     got = agree(paimon_spark.load_table(path), py, java)
     assert got["latest"] == got["branch=dev"] == [(1, "a", None), (2, "dev", 5)]
@@ -397,7 +397,7 @@ def test_a_merge_mends_pypaimons_broken_fast_forward(
     write(table, [[4, "main"]])
     py.call("fastForward", path=path, name="dev")
     assert ("spliced-history", "main") in kinds_of(table)
-    result = table.merge_branch("dev")
+    result = table.merge_branch("dev", if_main_moved="replace")
     after = agree(table, py, java)
     assert after["latest"] == after["branch=dev"] == [(1, "a"), (2, "dev")]
     assert result.backup_branch is not None
@@ -448,7 +448,7 @@ def test_pypaimons_fast_forward_of_an_expired_main_leaves_a_hole(
     assert "stale-hint" in found
     table.doctor(repair=True)
     assert len(agree(table, py, java)["latest"]) == 5
-    table.merge_branch("dev")
+    table.merge_branch("dev", if_main_moved="replace")
     assert agree(table, py, java)["latest"] == [(1, "a"), (2, "dev")]
     assert kinds_of(table) == set()
 

@@ -167,7 +167,7 @@ def test_java_reads_a_table_beside_a_fallback_branch_as_our_deletes_left_it(
     fields = [["k", "BIGINT NOT NULL"], ["p", "STRING NOT NULL"]]
     java.call("createTable", path=path, fields=fields, pk=keys, partition=["p"], tableOptions=options, comment="")
     java.call("write", path=path, rows=[[1, "x"], [2, "x"], [3, "m"]])
-    paimon_spark.load_table(path).create_branch("b")
+    paimon_spark.load_table(path).create_branch("b", empty=True)
     table = paimon_spark.load_table(path)
     java.call("write", path=path, branch="b", rows=[[10, "x"], [20, "y"], [21, "y"]])
     table.alter(set_options={"scan.fallback-branch": "b"})

@@ -456,7 +456,7 @@ def test_a_change_reaches_no_row_of_a_fallback_branch_and_reveals_none(
     options = {**BESIDE_FALLBACK[kind]}
     keys = [k for k in options.pop("primary-key", "").split(",") if k]
     table = catalog.create_table("db.t", "id INT, dt STRING", primary_keys=keys, partition_keys=["dt"], options=options)
-    table.create_branch("b")
+    table.create_branch("b", empty=True)
     table.alter(set_options={"scan.fallback-branch": "b"})
     table = catalog.table("db.t")
 

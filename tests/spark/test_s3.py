@@ -39,7 +39,7 @@ def test_a_table_is_corrected_on_a_branch(spark: SparkSession, s3_options: dict[
     assert {tuple(r) for r in fixed.collect()} == {(1, "a"), (2, "b"), (3, "c")}
     assert catalog.sql("SELECT v FROM shop.t WHERE id = 3").collect() == [("wrong",)]
 
-    catalog.table("shop.t").merge_branch("fix")
+    catalog.table("shop.t").merge_branch("fix", if_main_moved="replace")
     (
         spark.readStream.format("paimon").options(**s3_options).load(table)
         .writeStream.format("paimon").options(**s3_options)

@@ -191,7 +191,7 @@ def test_a_table_like_another_has_its_columns_keys_options_and_comment(catalog: 
     assert {k: made[k] for k in ("fields", "primaryKeys", "partitionKeys", "comment")} == {
         k: source[k] for k in ("fields", "primaryKeys", "partitionKeys", "comment")
     }
-    catalog.table("default.s").create_branch("fix")
+    catalog.table("default.s").create_branch("fix", empty=True)
     run(catalog, "ALTER TABLE `s$branch_fix` ADD COLUMN extra STRING", "CREATE TABLE f LIKE `s$branch_fix`")
     assert [f[1] for f in shape(catalog, "default.f")] == ["id", "name", "t", "pt", "extra"]
     assert [f[1] for f in shape(catalog, "default.s")] == ["id", "name", "t", "pt"]
@@ -300,7 +300,7 @@ def test_tables_get_other_names(catalog: Catalog) -> None:
     assert (catalog.list_tables("db"), catalog.list_tables("other")) == ([], ["y"])
     refused(catalog, "ALTER TABLE other.y RENAME TO spark_catalog.db.t", InvalidInputError, "another catalog")
     refused(catalog, "ALTER TABLE other.y RENAME TO dbb.t", DatabaseNotFoundError, "did you mean")
-    catalog.table("other.y").create_branch("b")
+    catalog.table("other.y").create_branch("b", empty=True)
     refused(catalog, "ALTER TABLE other.y$branch_b RENAME TO z", UnsupportedFeatureError, "sys.rename_branch")
     refused(catalog, "DROP TABLE other.y$branch_b", UnsupportedFeatureError, "CALL sys.delete_branch('other.y', 'b')")
     refused(catalog, "DROP TABLE other.y$files", InvalidOptionError, "system table")

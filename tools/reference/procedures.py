@@ -36,7 +36,11 @@ def _procedure(name: str, forms: Iterable[Operation]) -> str:
     for number, form in enumerate(forms):
         own = " *Own.*" if form.is_own and not number else ""
         said = f"With other arguments: {form.sentence}" if number else f"{form.sentence}{own}"
-        parts += [f"{said} {form.details}".strip(), _parameters(form.parameters), f"Returns {code(form.result)}."]
+        parts += [
+            f"{said} {form.details}".strip(),
+            _parameters(form.for_paimon().parameters),
+            f"Returns {code(form.result)}.",
+        ]
     return "\n\n".join(part for part in parts if part)
 
 

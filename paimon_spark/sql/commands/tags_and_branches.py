@@ -84,8 +84,14 @@ def create_branch(_: Session, table: Table, statement: CreateBranch) -> None:
         )
     if exists and statement.if_not_exists:
         return
-    start, tag, snapshot_id = _start(table, statement)
-    start.create_branch(branch, tag=tag, snapshot_id=snapshot_id, ignore_if_exists=statement.if_not_exists)
+    start = statement.version
+    table.create_branch(
+        branch,
+        tag=statement.tag,
+        snapshot_id=start if isinstance(start, int) else None,
+        version=start if isinstance(start, str) else None,
+        ignore_if_exists=statement.if_not_exists,
+    )
 
 
 @_on_opened_table
@@ -106,24 +112,14 @@ def rename_ref(_: Session, table: Table, statement: RenameRef) -> None:
 
 @_on_opened_table
 def publish_branch(session: Session, table: Table, statement: PublishBranch) -> Result:
-    """Make the history of main that of the branch; a backup keeps what main loses. Raises as `Table.merge_branch`."""
+    """Make the history of main that of the branch; a backup keeps what main loses.
+
+    Raises as `Table.fast_forward` and `Table.merge_branch`.
+    """
     done = (table.fast_forward if statement.takes_back else table.merge_branch)(statement.branch)
     row = (done.published_snapshot_id, list(done.discarded_snapshots), done.backup_branch, done.already_merged)
     columns = "published_snapshot_id BIGINT, discarded_snapshots ARRAY<BIGINT>, backup_branch STRING"
     return session.rows(f"{columns}, already_merged BOOLEAN", [row])
-
-
-def _start(table: Table, statement: CreateBranch) -> tuple[Table, str | None, int | None]:
-    """The branch that a new one starts from, with tag or snapshot id; neither when it has no snapshot."""
-    if statement.tag is not None:
-        return table, statement.tag, None
-    if isinstance(statement.version, int):
-        return table, None, statement.version
-    found = _resolved(table, statement.version)
-    start = table if found.handle.branch == table.branch_name else table.branch(found.handle.branch)
-    if found.tag is not None:
-        return start, found.tag, None
-    return start, None, None if found.snapshot is None else found.snapshot.id
 
 
 def _snapshot_id(table: Table, version: int | str | None) -> int | None:

@@ -107,7 +107,7 @@ def test_lists_are_tables_and_still_lists(table: Table) -> None:
 
 
 def test_results_show_what_they_did(table: Table) -> None:
-    assert "MergeResult" in shown(table.merge_branch("fix", dry_run=True))
+    assert "MergeResult" in shown(table.merge_branch("fix", dry_run=True, if_main_moved="replace"))
     for result in (
         table.diff("fix"),
         table.diff("main"),

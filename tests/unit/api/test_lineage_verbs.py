@@ -70,7 +70,7 @@ def proposal(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
         source = {"db.t2": barrier + 2, "db.t3": barrier + 2, "db.t4": barrier + 1}
         record(catalog, "ETL 2", barrier, source, "db.t6", barrier + 2)
     catalog.table("db.t5").create_tag("good", snapshot_id=3)
-    catalog.table("db.t1").create_branch("fix")
+    catalog.table("db.t1").create_branch("fix", empty=True)
     return catalog
 
 

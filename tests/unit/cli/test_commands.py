@@ -186,6 +186,30 @@ def test_a_branch_lives_as_the_proposals_actions_say(cli: CommandLine) -> None:
     assert "main means branch fix" in cli.done("status", "db.orders").out
 
 
+def test_branch_merge_refuses_what_the_action_replaces(cli: CommandLine) -> None:
+    cli.done("branch", "create", "db.orders", "dev")
+    cli.done("snapshot", "list", "db.orders")
+    before = cli.done("log", "db.orders", "--json").json
+    refused = cli("branch", "merge", "db.orders", "fix", "--yes")
+    assert refused.code == 2
+    assert "was not merged: main has commits that it does not have" in refused.err
+    assert "Pass --if-main-moved replace" in refused.err and "`paimon-spark branch append`" in refused.err
+    assert cli("branch", "merge", "db.orders", "fix", "--yes", "--json").error["kind"] == "branch-diverged"
+    assert "rebase" in cli("branch", "merge", "db.orders", "fix", "--if-main-moved", "rebase", "--yes").err
+    assert cli.done("log", "db.orders", "--json").json == before
+    merged = cli.done("branch", "merge", "db.orders", "fix", "--if-main-moved", "replace", "--yes", "--json").json
+    assert merged["discarded_snapshots"] == [3]
+
+
+def test_branch_create_starts_from_the_head_and_the_action_empty(cli: CommandLine) -> None:
+    assert cli.done("branch", "create", "db.orders", "dev").out == "branch dev of db.orders from snapshot 3\n"
+    assert cli.done("branch", "create", "db.orders", "of-fix", "--version", "fix").out.endswith("from snapshot 3\n")
+    assert cli.done("branch", "create", "db.orders", "bare", "--empty").out == "branch bare of db.orders, empty\n"
+    named = ("--table", "db.orders", "--name")
+    assert cli.done("create-branch", *named, "a").out == "branch a of db.orders, empty\n"
+    assert cli.done("create_branch", *named, "b", "--version", "v1").out == "branch b of db.orders from tag v1\n"
+
+
 def test_merge_branch_with_a_source_branch_is_paimons_which_appends(cli: CommandLine) -> None:
     done = cli.done(
         "merge_branch", "--database", "db", "--table", "orders", "--source_branch", "fix", "--yes", "--json"

@@ -225,7 +225,7 @@ def test_a_reader_that_goes_away_is_no_error(cli: CommandLine) -> None:
     "words",
     [
         "branch delete db.orders fix",
-        "branch merge db.orders fix",
+        "branch merge db.orders fix --if-main-moved replace",
         "branch replace-main db.orders fix",
         "tag delete db.orders v1",
         "tag replace db.orders v1",

@@ -75,7 +75,7 @@ def test_commands_work_on_a_warehouse_in_s3(cli: OnS3) -> None:
     assert [b["name"] for b in cli.done("branch", "list", "db.orders", "--json").json] == ["fix", "more"]
     cli.done("tag", "delete", "db.orders", "v2", "--yes")
     assert [t["name"] for t in cli.done("tag", "list", "db.orders", "--json").json] == ["v1"]
-    assert "fix" in cli.done("branch", "merge", "db.orders", "fix", "--yes").out
+    assert "fix" in cli.done("branch", "merge", "db.orders", "fix", "--if-main-moved", "replace", "--yes").out
     assert sorted(r["id"] for r in cli.done("show", "db.orders", "--json").json) == [1, 2, 3, 6]
 
     would = cli.done("snapshot", "expire", "db.orders", "--retain-max", "1", "--retain-min", "1", "--dry-run")

@@ -38,7 +38,7 @@ def two_branches(folder: Path, keys: Sequence[str], options: dict[str, str], whi
     table = catalog.create_table(
         "db.t", "dt STRING, k INT", primary_keys=keys, partition_keys=["dt"], options={"bucket": "-1", **options}
     )
-    table.create_branch("b")
+    table.create_branch("b", empty=True)
     table.alter(set_options={f"scan.{which}-branch": "b"})
     table = paimon_spark.load_table(table.location)
     table.branch("b").write(rows(("x", 10), ("y", 20), ("y", 21)))
@@ -146,7 +146,7 @@ def test_a_table_without_partitions_is_read_from_one_branch_as_a_whole(tmp_path:
     catalog = paimon_spark.load_catalog(str(tmp_path))
     catalog.create_database("db")
     table = catalog.create_table("db.t", "dt STRING, k INT")
-    table.create_branch("b")
+    table.create_branch("b", empty=True)
     table.alter(set_options={"scan.fallback-branch": "b"})
     table = paimon_spark.load_table(table.location)
     table.branch("b").write(rows(("x", 10)))

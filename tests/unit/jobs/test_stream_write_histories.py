@@ -106,7 +106,7 @@ def test_a_merge_that_takes_mains_batches_away_stops_the_query(tmp_path: Path) -
     table(path).create_branch("b", snapshot_id=2)
     table(path, "b").write(rows_of(50))
     batches(path, range(2, 4))
-    table(path).merge_branch("b")
+    table(path).merge_branch("b", if_main_moved="replace")
     with pytest.raises(
         BatchesLostError, match=r"batches 2 to 3 .* are not .* where batch 2 began \(the file offsets/1 "
     ):
@@ -137,7 +137,7 @@ def test_rows_written_before_a_merge_are_committed_only_where_they_fit(kind: str
     table(path).write(rows_of(1, text="main"))
     sink = plan(path)
     rows = write(sink, 1, rows_of(1, text="stream"))
-    table(path).merge_branch("b", backup=False)
+    table(path).merge_branch("b", backup=False, if_main_moved="replace")
     if kind == "unaware":
         sink.commit(rows, 1)
     else:
@@ -155,7 +155,7 @@ def test_rows_that_go_on_from_an_empty_branch_do_not_count_as_older_than_what_ca
     catalog = paimon_spark.load_catalog(str(tmp_path))
     catalog.create_table("db.t", ROWS.schema, primary_keys=["id"], options={"bucket": "1"})
     path = tmp_path / "db.db" / "t"
-    table(path).create_branch("b")
+    table(path).create_branch("b", empty=True)
     sink = plan(path)
     rows = write(sink, 0, rows_of(1, text="stream"))
     for _ in range(3):
@@ -220,7 +220,7 @@ def test_empty_batches_are_known_to_a_main_that_takes_over_the_branch_they_went_
     batch(path, 4, rows_of(4))
     # What main noted of a later batch stays, and tells that the batch is gone.
     table(path, "b").write(rows_of(50))
-    table(path).merge_branch("b")
+    table(path).merge_branch("b", if_main_moved="replace")
     with pytest.raises(BatchesLostError, match="batch 4 "):
         batch(path, 5, rows_of(5))
     assert ids(path) == [0, 1, 2, 50]
@@ -233,7 +233,7 @@ def test_what_a_query_noted_on_main_goes_to_the_backup_of_a_merge_too(tmp_path: 
     table(path).create_branch("b", snapshot_id=1)
     table(path, "b").write(rows_of(50))
     batch(path, 2, ROWS.slice(0, 0))
-    backup = table(path).merge_branch("b").backup_branch
+    backup = table(path).merge_branch("b", if_main_moved="replace").backup_branch
     assert backup is not None
     batch(path, 3, rows_of(3), branch=backup)
     assert (ids(path, backup), ids(path)) == ([0, 1, 3], [0, 50])
@@ -256,7 +256,7 @@ def test_notes_that_cannot_be_understood_stop_no_merge(garbage: bytes, tmp_path:
 def test_a_renamed_branch_takes_along_what_the_query_noted(tmp_path: Path) -> None:
     path = tmp_path / "t"
     batch(path, 0, rows_of(1))
-    table(path).create_branch("b")
+    table(path).create_branch("b", empty=True)
     for number in range(2):
         batch(path, number, ROWS.slice(0, 0), branch="b")
     sink = plan(path, branch="b")
@@ -300,7 +300,7 @@ def test_the_note_of_a_query_disturbs_no_verb_on_branches(tmp_path: Path) -> Non
     main.rename_branch("b", "c")
     assert [b.name for b in main.branches() if not b.is_main] == ["c"]
     assert main.doctor() == []
-    main.merge_branch("c")
+    main.merge_branch("c", if_main_moved="replace")
     assert main.doctor() == []
     table(path).delete_branch("c")
     assert left_over(path) == []
@@ -313,7 +313,7 @@ def test_a_query_with_the_same_checkpoint_on_another_branch_is_told_what_is_miss
     batches(path, range(2))
     table(path).create_branch("early", snapshot_id=1)
     table(path).create_branch("late", snapshot_id=2)
-    table(path).create_branch("empty")
+    table(path).create_branch("empty", empty=True)
     assert not batch(path, 2, rows_of(2), branch="late").was_committed
     for branch in ("early", "empty"):
         with pytest.raises(BatchesLostError, match="has no log there"):

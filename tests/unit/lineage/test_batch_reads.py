@@ -91,7 +91,7 @@ def test_a_branch_is_noted_under_its_name(table: Table) -> None:
 
 
 def test_two_branches_read_as_one_table_are_both_noted(table: Table) -> None:
-    table.create_branch("other")
+    table.create_branch("other", empty=True)
     paimon_spark.load_table(f"{table.location}$branch_other").write(rows(9, "b"))
     assert table.scan(**JOB, **{"scan.fallback-branch": "other"}).to_arrow().num_rows == 4
     assert sorted((n.ref.table, n.last) for n in noted(table)) == [("t", 3), ("t$branch_other", 1)]

@@ -437,7 +437,7 @@ def test_checkpoints_are_found_below_the_directory_of_the_session(world: World, 
 def test_branches_are_tables_of_their_own(world: World) -> None:
     world.switch_on()
     world.make("dst")
-    world.table("dst").create_branch("fix")
+    world.table("dst").create_branch("fix", empty=True)
     world.log(0, StreamOffset(world.path("a"), "fix", 4, "m4"))
     write(world.sink({"branch": "fix"}), 0)
     assert world.recorded(SINK_SNAPSHOT) == [(QUERY, 0, "db", "dst$branch_fix", 1)]

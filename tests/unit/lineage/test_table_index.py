@@ -384,7 +384,7 @@ def test_refs_are_the_branches_of_all_tables_but_those_of_lineage(index: TableIn
     for name in ("`a b`.`it's`", "db.t", "db.empty"):
         catalog.create_table(name, ROWS.schema)
     catalog.table("db.t").write(ROWS)
-    catalog.table("db.t").create_branch("fix")
+    catalog.table("db.t").create_branch("fix", empty=True)
     root = tmp_path / "wh"
     (root / "db.db" / "t" / "branch" / "branch-.work" / "schema").mkdir(parents=True)
     (root / "db.db" / "t" / "branch" / "branch-.work" / "schema" / "schema-0").write_text("{}")
@@ -418,7 +418,7 @@ def test_a_branch_that_main_means_is_listed_once(index: TableIndex, tmp_path: Pa
     catalog.create_database("db")
     table = catalog.create_table("db.t", ROWS.schema)
     for branch in ("fix", "other"):
-        table.create_branch(branch)
+        table.create_branch(branch, empty=True)
     (tmp_path / "wh" / "db.db" / "t" / "MAIN-BRANCH").write_text(named)
     refs = ["t", *(f"t$branch_{b}" for b in ("fix", "other") if b != named)]
     assert sorted(index.refs()) == [TableRef("db", name) for name in refs]

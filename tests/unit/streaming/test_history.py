@@ -186,7 +186,7 @@ def test_a_history_that_was_thrown_away_is_an_error_too() -> None:
     history = History()
     with_a_branch(history)
     start = after(history, 5)
-    table_of(history).merge_branch("dev", backup=False)
+    table_of(history).merge_branch("dev", backup=False, if_main_moved="replace")
     with pytest.raises(HistoryChangedError, match="no branch keeps it"):
         source_of(history).next(start)
 
@@ -224,7 +224,7 @@ def test_a_merge_in_the_middle_of_a_trigger_is_not_read_by_halves() -> None:
         found = find(path)
         if path.endswith("snapshot-6") and not merged:
             merged.append(True)
-            table.merge_branch("dev")
+            table.merge_branch("dev", if_main_moved="replace")
         return found
 
     handle = source.handle
@@ -267,7 +267,7 @@ class _Stepped:
 @pytest.mark.parametrize(
     ("verb", "later"),
     [
-        (lambda handle: merge_branch(handle, "dev"), ["f7"]),
+        (lambda handle: merge_branch(handle, "dev", if_main_moved="replace"), ["f7"]),
         (lambda handle: replace_main(handle, "dev"), ["f7"]),
         (lambda handle: rollback_to(handle, 3), []),
         (lambda handle: rollback_to(handle, 5), ["f4", "f5"]),

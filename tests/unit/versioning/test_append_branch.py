@@ -100,7 +100,7 @@ def test_files_outlive_their_branch(table: Table) -> None:
 
 def test_branches_that_share_nothing_are_appended_whole(tmp_path: Path) -> None:
     table = a_table(tmp_path)
-    table.create_branch("blank")
+    table.create_branch("blank", empty=True)
     table.branch("blank").write(rows(5))
     table.write(rows(1))
     table.append_branch("blank")
@@ -157,7 +157,7 @@ def test_branches_that_are_not_there(table: Table) -> None:
 
 def test_empty_branches(tmp_path: Path) -> None:
     table = a_table(tmp_path)
-    table.create_branch("blank")
+    table.create_branch("blank", empty=True)
     refused(table, InvalidInputError, "branch 'blank' of table db.t has no snapshot; there is nothing to", "blank")
     table.branch("blank").write(rows(1))
     refused(table, InvalidInputError, "table db.t has no snapshot; use fast_forward, or write to it first", "blank")

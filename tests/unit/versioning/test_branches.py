@@ -138,7 +138,7 @@ def test_a_branch_of_a_snapshot(case: Case) -> None:
 def test_an_empty_branch(case: Case) -> None:
     case.commit()
     case.alter()
-    made = create_branch(case.main, "blank")
+    made = create_branch(case.main, "blank", empty=True)
     assert case.files("blank") == {"FORK", "schema/schema-0", "schema/schema-1"}
     assert made.fork is not None and (made.fork.snapshot_id, made.fork.guards) == (None, {})
     assert tag_names(case.main) == []
@@ -152,7 +152,7 @@ def test_an_empty_branch(case: Case) -> None:
 
 
 def test_a_table_without_snapshots_has_branches_too(case: Case) -> None:
-    create_branch(case.main, "blank")
+    create_branch(case.main, "blank", empty=True)
     assert list_branch_names(case.main) == ["blank"]
     with pytest.raises(SnapshotNotFoundError, match="has no snapshot 1: it has no snapshot"):
         create_branch(case.main, "fix", snapshot_id=1)
@@ -494,7 +494,7 @@ def test_a_branch_of_a_deleted_branch_stays_whole_and_is_one_of_its_parent(case:
     case.commit("a")
     create_branch(case.on("a"), "b", snapshot_id=2)
     create_branch(case.on("a"), "old", snapshot_id=1)
-    create_branch(case.on("a"), "blank")
+    create_branch(case.on("a"), "blank", empty=True)
     case.commit("b")
     case.commit("a", replace_all=True)
     removed = delete_branch(case.main, "a")
@@ -518,7 +518,7 @@ def test_a_reader_of_a_deleted_branch_is_told(case: Case) -> None:
     with pytest.raises(BranchNotFoundError, match="table t has no branch 'fix'"):
         table.scan()
     with pytest.raises(BranchNotFoundError, match="table t has no branch 'fix'"):
-        create_branch(table.handle, "new")
+        create_branch(table.handle, "new", empty=True)
 
 
 # Renaming.
@@ -550,7 +550,7 @@ def test_a_renamed_branch_keeps_everything(case: Case) -> None:
 
 
 def test_an_empty_branch_is_renamed(case: Case) -> None:
-    create_branch(case.main, "blank")
+    create_branch(case.main, "blank", empty=True)
     rename_branch(case.main, "blank", "new")
     assert case.files("new") == {"FORK", "schema/schema-0"}
     case.store.delete(fork_path(case.on("new")))

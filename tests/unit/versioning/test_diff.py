@@ -88,7 +88,7 @@ def test_a_diff_is_the_difference_of_the_live_files_in_any_history(tmp_path: Pat
             branch.create_tag(f"t{step}")
             versions.append(f"{name}.t{step}")
         elif act == "branch" and head:
-            branch.create_branch(f"b{step}")
+            branch.create_branch(f"b{step}", empty=True)
             branches.append(f"b{step}")
             versions.append(f"b{step}")
         elif act == "alter":
@@ -139,7 +139,7 @@ def test_after_a_merge_main_is_the_branch_and_the_backup_is_what_main_was(tmp_pa
     table.create_branch("fix", snapshot_id=1)
     add(table, range(3, 8))
     add(table.branch("fix"), range(2))
-    backup = table.merge_branch("fix").backup_branch
+    backup = table.merge_branch("fix", if_main_moved="replace").backup_branch
     assert backup is not None and check(table, "fix", "main").is_same
     found = check(table, backup, "main")
     assert (found.rows_added, found.rows_removed, found.ahead, found.behind) == (2, 5, 1, 1)
@@ -176,7 +176,7 @@ def test_an_expired_snapshot_that_a_tag_keeps_is_compared(tmp_path: Path) -> Non
 
 def test_a_branch_without_snapshots_has_nothing(tmp_path: Path) -> None:
     table = append_table(tmp_path)
-    table.create_branch("bare")
+    table.create_branch("bare", empty=True)
     assert check(table, "bare", "main").is_same
     add(table, range(3))
     found = check(table, "bare", "main")

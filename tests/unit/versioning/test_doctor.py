@@ -55,8 +55,8 @@ def test_a_table_in_order_has_no_findings(table: Table) -> None:
     table.create_branch("fix", tag="good")
     put(table.branch("fix"), k3="c")
     table.branch("fix").create_branch("deep", snapshot_id=2)
-    table.create_branch("fresh")
-    table.merge_branch("fix")
+    table.create_branch("fresh", empty=True)
+    table.merge_branch("fix", if_main_moved="replace")
     put(table, k5="e")
     assert table.doctor() == []
     assert table.doctor(repair=True) == []
@@ -173,7 +173,7 @@ def test_merging_again_mends_snapshots_copied_over_others(table: Table) -> None:
     put(table, k3="main")
     shutil.copy(root(table) / "branch/branch-fix/snapshot/snapshot-2", root(table) / "snapshot/snapshot-2")
     assert ("spliced-history", "main") in kinds(table.doctor())
-    result = table.merge_branch("fix")
+    result = table.merge_branch("fix", if_main_moved="replace")
     assert result.discarded_snapshots == (3,) and result.backup_branch is not None
     assert rows(table) == {1: "a", 9: "fix"}
     assert rows(table.branch(result.backup_branch)) == {1: "a", 2: "b", 3: "main"}

@@ -54,7 +54,7 @@ VERBS = {
 }
 OF_BRANCHES = {
     "create_branch": Verb(lambda t: t.branch("fix").create_branch("new", tag="checked")),
-    "create_branch, empty": Verb(lambda t: t.branch("fix").create_branch("new")),
+    "create_branch, empty": Verb(lambda t: t.branch("fix").create_branch("new", empty=True)),
     "rename_branch": Verb(lambda t: t.rename_branch("fix", "xif"), moved=("fix", "xif")),
     "rename_branch, empty": Verb(lambda t: t.rename_branch("empty", "e"), moved=("empty", "e")),
     "delete_branch": Verb(lambda t: t.delete_branch("fix")),
@@ -94,7 +94,7 @@ def the_table(tmp_path_factory: pytest.TempPathFactory) -> Files:
     table.branch("fix").compact(full=True)
     table.branch("fix").create_tag("checked")
     table.branch("fix").create_branch("child", tag="checked")
-    table.branch("fix").create_branch("empty")
+    table.branch("fix").create_branch("empty", empty=True)
     return files_of(Path(table.handle.layout.root))
 
 

@@ -50,7 +50,7 @@ def test_without_backup_what_main_loses_is_gone(table: Table) -> None:
 def test_a_branch_that_was_merged_before_takes_main_back_too(table: Table) -> None:
     fix = table.branch("fix")
     put(fix, k9="fix")
-    table.merge_branch("fix")
+    table.merge_branch("fix", if_main_moved="replace")
     put(table, k10="main")
     assert table.merge_branch("fix").already_merged and rows(table)[10] == "main"
     result = table.fast_forward("fix")
@@ -97,7 +97,7 @@ def test_main_gets_the_branchs_tags_of_the_fork_and_before(table: Table) -> None
 @pytest.mark.parametrize("version", [2, "v2"])
 def test_exactly_an_older_snapshot_of_the_branch(table: Table, version: int | str) -> None:
     put(table.branch("fix"), k9="fix")
-    table.merge_branch("fix")
+    table.merge_branch("fix", if_main_moved="replace")
     with pytest.raises(InvalidInputError, match=r"not newer than 2, where the branch left main; .* or fast_forward"):
         table.merge_branch("fix", snapshot=version)
     result = table.fast_forward("fix", snapshot=version)
@@ -128,7 +128,7 @@ def test_branches_that_left_main_later_stay_whole(table: Table) -> None:
 
 def test_what_java_refuses_is_refused(table: Table) -> None:
     """An empty branch, main itself, no such branch, and a call on the branch: as `FileSystemBranchManager`."""
-    table.create_branch("empty")
+    table.create_branch("empty", empty=True)
     state = (ids(table), tags(table))
     for name, error, words in (
         ("empty", InvalidInputError, "the fast-forward of branch 'empty' of table db.t is refused: it has no snapshot"),
@@ -150,5 +150,5 @@ def test_a_merge_of_what_main_has_says_so(table: Table) -> None:
     assert "already merged" in result._repr_html_()
     assert rows(table) == {1: "a", 2: "b", 3: "c", 4: "d", 5: "more"}
     put(table.branch("fix"), k9="fix")
-    done = table.merge_branch("fix")
+    done = table.merge_branch("fix", if_main_moved="replace")
     assert not done.already_merged and "already merged" not in done._repr_html_()

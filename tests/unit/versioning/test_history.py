@@ -35,7 +35,7 @@ def test_shared_commits_stand_once_and_names_point_at_them(tmp_path: Path) -> No
     add(table, range(3))
     table.create_tag("v1")
     table.create_branch("fix", tag="v1")
-    table.create_branch("bare")
+    table.create_branch("bare", empty=True)
     add(table, range(2))
     table.create_savepoint()
     add(table.branch("fix"), range(4))
@@ -96,7 +96,7 @@ def test_after_a_merge_main_holds_the_branch_and_the_backup_parts_where_main_was
     table.create_branch("fix", snapshot_id=1)
     add(table, range(8))
     add(table.branch("fix"), range(2))
-    backup = table.merge_branch("fix").backup_branch
+    backup = table.merge_branch("fix", if_main_moved="replace").backup_branch
     assert backup is not None
     assert shape(table.history()) == {
         "main.2": ("main.1", ("main", "fix")),

@@ -73,7 +73,7 @@ def test_nothing_is_lost_whenever_it_commits(
                 real(*given)  # type: ignore[arg-type]
 
             monkeypatch.setattr(intents, "run_step", run)
-            result = table.merge_branch("fix")
+            result = table.merge_branch("fix", if_main_moved="replace")
             monkeypatch.setattr(intents, "run_step", real)
             if not foreign.done:
                 break
@@ -107,7 +107,7 @@ def test_without_a_backup_it_goes_too(tmp_path: Path, monkeypatch: pytest.Monkey
         real(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(intents, "run_step", run)
-    assert table.merge_branch("fix", backup=False).backup_branch is None
+    assert table.merge_branch("fix", backup=False, if_main_moved="replace").backup_branch is None
     assert rows(paimon_spark.load_table(table.location)) == {1: "a", 3: "fix"}
 
 
@@ -205,7 +205,7 @@ def test_commits_to_the_former_and_the_new_main_are_all_on_a_branch(
         check(f"expired after step {at}")
         put(paimon_spark.load_table(table.location).branch("fix"), k200="fix")
         written.add(200)
-        paimon_spark.load_table(table.location).merge_branch("fix")
+        paimon_spark.load_table(table.location).merge_branch("fix", if_main_moved="replace")
         check(f"merged again after step {at}")
 
 
@@ -233,7 +233,7 @@ def test_a_commit_verified_after_a_merge_that_left_a_gap_is_kept_or_fails(
         real(*step)
 
     monkeypatch.setattr(intents, "run_step", run)
-    table.merge_branch("fix", backup=backup)
+    table.merge_branch("fix", backup=backup, if_main_moved="replace")
     opened = paimon_spark.load_table(table.location)
     if backup:
         assert verified(*given[0])

@@ -40,7 +40,7 @@ def test_main_takes_the_branch_and_keeps_what_it_loses(table: Table) -> None:
     put(fix, k2="right")
     create_tag(fix.handle, "checked")
     before, wrong = rows(fix), rows(table)
-    result = table.merge_branch("fix")
+    result = table.merge_branch("fix", if_main_moved="replace")
     assert (result.branch, result.fork_snapshot_id, result.published_snapshot_id) == ("fix", 1, 2)
     assert (result.moved_snapshots, result.moved_tags) == ((2,), ("checked",))
     assert (result.discarded_snapshots, result.discarded_tags) == ((2, 3), ("bad",))
@@ -56,7 +56,7 @@ def test_without_backup_what_nothing_needs_goes_at_once(table: Table) -> None:
     put(table, k2="wrong")
     create_tag(table.handle, "bad")
     put(table.branch("fix"), k2="right")
-    result = table.merge_branch("fix", backup=False)
+    result = table.merge_branch("fix", backup=False, if_main_moved="replace")
     assert result.backup_branch is None and result.discarded_snapshots == (2,) and result.removed.data_files == 1
     assert [b.name for b in table.branches()] == ["fix"] and tags(table) == ["good"]
     assert rows(table) == {1: "a", 2: "right"}
@@ -87,7 +87,7 @@ def test_twice(table: Table) -> None:
     assert fork is not None and (fork.parent, fork.snapshot_id) == ("main", 2)
     put(table, k3="main")
     put(fix, k4="fix")
-    result = table.merge_branch("fix")
+    result = table.merge_branch("fix", if_main_moved="replace")
     assert result.fork_snapshot_id == 2 and result.discarded_snapshots == (3,) and result.moved_snapshots == (3,)
     assert rows(table) == {1: "a", 2: "right", 4: "fix"} and ids(table) == [1, 2, 3]
     again = table.merge_branch("fix")
@@ -154,7 +154,7 @@ def test_early_snapshots_of_the_branch_have_expired(table: Table) -> None:
     for n in range(2, 5):
         put(fix, **{f"k{n}": "right"})
     fix.expire_snapshots(retain_max=2, retain_min=2, older_than=datetime.now(timezone.utc))
-    result = table.merge_branch("fix")
+    result = table.merge_branch("fix", if_main_moved="replace")
     assert ids(table) == [3, 4] and tags(table) == ["good"], "no hole; tags up to the fork stay"
     assert result.discarded_snapshots == (1, 2)
     assert rows(table.at("good")) == {1: "a"}
@@ -168,7 +168,7 @@ def test_main_has_expired_beyond_the_fork(table: Table) -> None:
     table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(timezone.utc))
     assert ids(table) == [4]
     put(table.branch("fix"), k2="right")
-    result = table.merge_branch("fix")
+    result = table.merge_branch("fix", if_main_moved="replace")
     assert ids(table) == [1, 2] and result.discarded_snapshots == (4,) and result.fork_snapshot_id == 1
     backup = table.branch(str(result.backup_branch))
     assert ids(backup) == [4] and rows(backup) == {1: "a", 2: "wrong", 3: "wrong", 4: "wrong"}
@@ -176,9 +176,9 @@ def test_main_has_expired_beyond_the_fork(table: Table) -> None:
 
 
 def test_an_empty_branch_written_to_shares_nothing(table: Table) -> None:
-    table.create_branch("fresh")
+    table.create_branch("fresh", empty=True)
     put(table.branch("fresh"), k9="new")
-    result = table.merge_branch("fresh")
+    result = table.merge_branch("fresh", if_main_moved="replace")
     assert result.fork_snapshot_id is None and result.discarded_snapshots == (1,) and result.discarded_tags == ("good",)
     assert rows(table) == {9: "new"} and tags(table) == []
     backup = table.branch(str(result.backup_branch))
@@ -190,7 +190,7 @@ def test_an_empty_branch_written_to_shares_nothing(table: Table) -> None:
 
 def test_into_an_empty_main(tmp_path: Path) -> None:
     table = new_table(tmp_path)
-    table.create_branch("fresh")
+    table.create_branch("fresh", empty=True)
     put(table.branch("fresh"), k9="new")
     result = table.merge_branch("fresh")
     assert result.backup_branch is None and rows(table) == {9: "new"}
@@ -206,12 +206,12 @@ def test_a_branch_of_a_branch_brings_the_history_between(table: Table) -> None:
     deep = table.branch("deep")
     put(deep, k4="deep")
     put(fix, k5="fix alone")
-    result = table.merge_branch("deep")
+    result = table.merge_branch("deep", if_main_moved="replace")
     assert result.fork_snapshot_id == 1 and result.moved_snapshots == (2, 3, 4)
     assert ids(table) == [1, 2, 3, 4] and rows(table) == rows(deep) == {1: "a", 2: "fix", 3: "fix", 4: "deep"}
     assert rows(table.at(2)) == {1: "a", 2: "fix"}
     in_order(table)
-    result = table.merge_branch("fix")
+    result = table.merge_branch("fix", if_main_moved="replace")
     assert result.fork_snapshot_id == 3 and result.discarded_snapshots == (4,)
     assert rows(table) == {1: "a", 2: "fix", 3: "fix", 5: "fix alone"}
     in_order(table)
@@ -222,7 +222,7 @@ def test_guards_of_other_branches_go_back_with_main(table: Table) -> None:
     table.create_branch("late", snapshot_id=2)
     put(table.branch("late"), k7="late")
     put(table.branch("fix"), k2="right")
-    result = table.merge_branch("fix")
+    result = table.merge_branch("fix", if_main_moved="replace")
     guards = {t.name: t.snapshot for t in table.tags() if t.name.startswith("branch-guard-")}
     assert set(guards) == {guard_name(n) for n in ("fix", "late", str(result.backup_branch))}
     assert guards[guard_name("fix")].id == 2 and guards[guard_name("late")].id == 1
@@ -230,7 +230,7 @@ def test_guards_of_other_branches_go_back_with_main(table: Table) -> None:
     assert fork is not None and (fork.parent, fork.snapshot_id) == (result.backup_branch, 2)
     on_backup = {t.name: t.snapshot.id for t in table.branch(str(result.backup_branch)).tags()}
     assert on_backup[guard_name("late")] == 2
-    late = table.merge_branch("late")
+    late = table.merge_branch("late", if_main_moved="replace")
     assert late.fork_snapshot_id == 1 and rows(table) == {1: "a", 2: "wrong", 7: "late"} and ids(table) == [1, 2, 3]
     in_order(table)
     for branch in [b.name for b in table.branches()]:
@@ -263,7 +263,7 @@ def test_a_tag_that_the_branch_moved_is_the_branchs(table: Table) -> None:
 
 
 def test_refusals(table: Table) -> None:
-    table.create_branch("empty")
+    table.create_branch("empty", empty=True)
     put(table, k2="more")
     put(table.branch("fix"), k3="fix")
     state = (ids(table), tags(table), [b.name for b in table.branches()])
@@ -297,7 +297,7 @@ def test_a_branch_whose_base_nobody_knows_is_published_with_a_backup_only(table:
         files.rm(f"{root}/{path}")
     with pytest.raises(InvalidInputError, match=r"where it left main is unknown.* backup=True"):
         table.merge_branch("fix", backup=False)
-    result = table.merge_branch("fix")
+    result = table.merge_branch("fix", if_main_moved="replace")
     assert result.fork_snapshot_id is None and result.discarded_snapshots == (1, 2)
     assert rows(table) == {1: "a", 3: "fix", 4: "fix"} and ids(table) == [3]
 
@@ -323,7 +323,7 @@ def test_what_another_engine_commits_meanwhile_goes_to_the_backup(
         real(handle, step)
 
     monkeypatch.setattr(change, "run_step", landed)
-    result = table.merge_branch("fix")
+    result = table.merge_branch("fix", if_main_moved="replace")
     backup = table.branch(str(result.backup_branch))
     assert ids(table) == [1, 2] and rows(table) == {1: "a", 5: "right"}
     assert ids(backup) == [1, 2, 3] and rows(backup) == {1: "a", 2: "wrong", 3: "late"}
@@ -344,7 +344,7 @@ def test_a_branch_rolled_back_to_before_it_was_merged(table: Table) -> None:
     assert {t.name: t.snapshot.id for t in table.tags()}[guard_name("fix")] == 2
     in_order(table)
     put(fix, k6="x")
-    result = table.merge_branch("fix")
+    result = table.merge_branch("fix", if_main_moved="replace")
     assert result.fork_snapshot_id == 2 and result.discarded_snapshots == (3, 4)
     assert rows(table) == {1: "a", 2: "b", 6: "x"}
     assert rows(table.branch(str(result.backup_branch))) == {1: "a", 2: "b", 3: "c", 4: "main"}
@@ -365,7 +365,7 @@ def test_main_takes_the_history_of_a_branch_of_a_branch(table: Table, verb: str)
     assert {t.name: t.snapshot.id for t in opened.tags()}[guard_name("fix")] == 2
     assert opened.doctor() == []
     put(opened, k4="main")
-    result = opened.merge_branch("fix")
+    result = opened.merge_branch("fix", if_main_moved="replace")
     assert result.fork_snapshot_id == 2 and rows(opened) == {1: "a", 2: "fix", 3: "more"}
     assert rows(opened.branch(str(result.backup_branch))) == {1: "a", 2: "fix", 4: "main"}
     assert paimon_spark.load_table(table.location).doctor() == []
@@ -381,9 +381,10 @@ def test_a_dry_run_tells_what_the_merge_does(table: Table, verb: str, backup: bo
     put(fix, k2="right")
     create_tag(fix.handle, "checked")
     before = files(table)
-    told = getattr(table, verb)("fix", backup=backup, dry_run=True)
+    more = {"if_main_moved": "replace"} if verb == "merge_branch" else {}
+    told = getattr(table, verb)("fix", backup=backup, dry_run=True, **more)
     assert files(table) == before
-    done = getattr(table, verb)("fix", backup=backup)
+    done = getattr(table, verb)("fix", backup=backup, **more)
     assert (told.backup_branch is None) == (done.backup_branch is None) == (not backup)
     assert replace(told, backup_branch=None) == replace(done, backup_branch=None)
     assert told.discarded_snapshots == (2,) and told.removed.data_files == (0 if backup else 1)

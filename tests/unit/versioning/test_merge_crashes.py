@@ -69,8 +69,8 @@ def check_one_of_both(table: Table) -> bool:
 
 
 VERBS: dict[str, Callable[[Table], Any]] = {
-    "merge": lambda t: t.merge_branch("fix"),
-    "merge without backup": lambda t: t.merge_branch("fix", backup=False),
+    "merge": lambda t: t.merge_branch("fix", if_main_moved="replace"),
+    "merge without backup": lambda t: t.merge_branch("fix", backup=False, if_main_moved="replace"),
     "replace": lambda t: t.replace_main("fix"),
     "replace without backup": lambda t: t.replace_main("fix", backup=False),
 }
@@ -115,7 +115,7 @@ def finish(table: Table, verb: str) -> None:
     if not check_one_of_both(table):
         VERBS[verb](opened)
     elif verb == "merge":
-        result = opened.merge_branch("fix")
+        result = opened.merge_branch("fix", if_main_moved="replace")
         assert result.moved_snapshots == ()
         backups = [b.name for b in opened.branches() if b.name.startswith("main-backup")]
         assert len(backups) == 1 and rows(opened.branch(backups[0])) == OLD
@@ -229,7 +229,7 @@ def test_a_commit_that_lands_in_the_middle_is_turned_away(tmp_path: Path) -> Non
     options = parse_batch_write_options({}, WriteMode.APPEND)
     job = plan_write(place_of(table, options), options, WriteMode.APPEND, data.schema)
     messages = job.write(data.to_batches())
-    table.merge_branch("fix")
+    table.merge_branch("fix", if_main_moved="replace")
     with pytest.raises(CommitConflictError):
         job.commit(messages)
     job.abort(messages)

@@ -58,11 +58,11 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     t.create_branch("fix", tag="v1")
     t.branch("fix").write(rows(50))
     t.branch("fix").create_tag("f1")
-    t.create_branch("empty")
+    t.create_branch("empty", empty=True)
     t.create_branch("same", snapshot_id=5)
     catalog.create_table("db.app", SCHEMA)
     app = catalog.table("db.app")
-    app.create_branch("b")
+    app.create_branch("b", empty=True)
     return catalog
 
 
@@ -146,7 +146,7 @@ BRANCH_NAMES = [
 @pytest.mark.parametrize("verb", ["create_branch", "rename_branch"])
 def test_no_branch_is_called_so(t: Table, verb: str, name: Any, why: str) -> None:
     with pytest.raises(InvalidInputError, match=r"cannot be the name of a branch of table db\.t: ") as caught:
-        t.create_branch(name) if verb == "create_branch" else t.rename_branch("fix", name)
+        t.create_branch(name, empty=True) if verb == "create_branch" else t.rename_branch("fix", name)
     assert why in str(caught.value)
 
 
@@ -314,7 +314,7 @@ CASES: list[tuple[str, Ask, type[PaimonError], str]] = [
     # branches
     (
         "there",
-        lambda t: t.create_branch("fix"),
+        lambda t: t.create_branch("fix", empty=True),
         BranchAlreadyExistsError,
         "table db.t already has a branch 'fix'; use",
     ),
@@ -546,8 +546,8 @@ def test_a_branch_that_a_tag_would_hide_is_refused(tmp_path: Path) -> None:
     t = catalog.table("db.t")
     t.write(rows(1))
     t.create_tag("fix.v1")
-    t.create_branch("other")
-    for ask in (lambda: t.create_branch("fix"), lambda: t.rename_branch("other", "fix")):
+    t.create_branch("other", empty=True)
+    for ask in (lambda: t.create_branch("fix", empty=True), lambda: t.rename_branch("other", "fix")):
         with pytest.raises(
             InvalidInputError, match=r"'fix\.v1' is a tag, which would then be version 'v1' on the bran"
         ):

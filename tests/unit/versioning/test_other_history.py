@@ -27,7 +27,7 @@ def begun(table: Table, values: Mapping[int, str]) -> tuple[WriteJob, list[Commi
 
 
 def merged(table: Table) -> None:
-    table.merge_branch("fix")
+    table.merge_branch("fix", if_main_moved="replace")
 
 
 def rolled_back(table: Table) -> None:
@@ -71,7 +71,7 @@ def test_appended_rows_come_after_any_others(tmp_path: Path) -> None:
     put(table, k2="main")
     put(table.branch("fix"), k3="fix")
     job, messages = begun(table, {9: "late"})
-    table.merge_branch("fix")
+    table.merge_branch("fix", if_main_moved="replace")
     job.commit(messages)
     assert rows(table) == {1: "a", 3: "fix", 9: "late"}
 
@@ -116,7 +116,7 @@ def test_older_schemas_are_of_the_history_that_is_read(tmp_path: Path, monkeypat
 
     def plan_batch(*given: Any, **named: Any) -> planning.Plan:
         monkeypatch.setattr(planning, "plan_batch", real)
-        table.merge_branch("fix")
+        table.merge_branch("fix", if_main_moved="replace")
         return real(*given, **named)
 
     monkeypatch.setattr(planning, "plan_batch", plan_batch)
@@ -143,7 +143,7 @@ def test_buckets_are_compared_where_a_merge_replaced_the_snapshot_that_an_append
     fix.write(pa.table({"k": pa.array([5], pa.int64()), "v": ["fix"]}), mode="overwrite")
     for n in range(1 + more):
         put(fix, **{f"k{6 + n}": "fix"})
-    table.merge_branch("fix")
+    table.merge_branch("fix", if_main_moved="replace")
     before = rows(catalog.table("db.t"))
     with pytest.raises(CommitConflictError, match="has 4 buckets and the commit brings files for 2"):
         job.commit(messages)

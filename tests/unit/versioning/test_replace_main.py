@@ -117,7 +117,7 @@ def test_again_and_merging_into_it(table: Table) -> None:
     main = reopened(table)
     put(main.branch("other"), k9="other")
     put(main, k4="fix")
-    merged = main.merge_branch("other")
+    merged = main.merge_branch("other", if_main_moved="replace")
     assert merged.fork_snapshot_id == 2 and merged.discarded_snapshots == (3, 4)
     main = reopened(table)
     assert (Path(main.handle.layout.root) / "MAIN-BRANCH").read_text() == "fix"
@@ -156,7 +156,7 @@ def test_children_of_the_former_main_and_of_the_branch(table: Table) -> None:
 
 
 def test_refusals(table: Table) -> None:
-    table.create_branch("empty")
+    table.create_branch("empty", empty=True)
     before = ids(table)
     with pytest.raises(InvalidInputError, match=r"replacing main of branch 'empty' .* no snapshot"):
         table.replace_main("empty")

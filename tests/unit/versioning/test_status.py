@@ -32,7 +32,7 @@ def test_status_counts_files_refs_branches_and_consumers(tmp_path: Path) -> None
     table.create_tag("v1")
     table.create_savepoint()
     table.create_branch("fix", tag="v1")
-    table.create_branch("bare")
+    table.create_branch("bare", empty=True)
     add(table, range(5))
     fix = table.branch("fix")
     add(fix, range(1))

@@ -137,7 +137,7 @@ def test_a_compaction_is_compared_with_the_history_that_a_merge_gave_main_meanwh
     for name in ("b", "c"):
         committer(fix).commit([message(fix, a_file(name))])
     committer(table).commit([message(table, a_file("of-main"))])
-    slow = meddled(table, lambda: merge_branch(table, "fix"))
+    slow = meddled(table, lambda: merge_branch(table, "fix", if_main_moved="replace"))
     with pytest.raises(CommitConflictError, match="replaces old, which another commit deleted"):
         committer(slow).commit([compaction(table, [old], [a_file("of-slow")])])
     assert set(files(table)) == {"of-fix", "b", "c"}

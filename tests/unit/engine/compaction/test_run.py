@@ -269,7 +269,7 @@ def test_a_compaction_whose_snapshot_expires_every_time_says_so(made: Made) -> N
 
 
 def test_main_that_came_to_mean_another_branch_is_compacted_there(made: Made) -> None:
-    made.table.create_branch("b")
+    made.table.create_branch("b", empty=True)
     branch = made.table.branch("b")
     branch.write(rows(range(4), "b"))
     branch.write(rows(range(4), "b"))
@@ -279,7 +279,7 @@ def test_main_that_came_to_mean_another_branch_is_compacted_there(made: Made) ->
 
 
 def test_a_branch_that_was_deleted_is_not_there(made: Made) -> None:
-    made.table.create_branch("b")
+    made.table.create_branch("b", empty=True)
     handle = made.table.branch("b").handle
     made.table.delete_branch("b")
     with pytest.raises(BranchNotFoundError, match="'b'"):

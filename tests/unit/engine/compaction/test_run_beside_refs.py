@@ -88,11 +88,11 @@ def beside(others: Callable[[], object], *, first: bool) -> Runner:
 
 
 def merged(table: Table) -> None:
-    table.merge_branch("fix", backup=False)
+    table.merge_branch("fix", backup=False, if_main_moved="replace")
 
 
 def merged_and_kept(table: Table) -> None:
-    table.merge_branch("fix")
+    table.merge_branch("fix", if_main_moved="replace")
 
 
 def rolled_back(table: Table) -> None:
@@ -145,7 +145,7 @@ def test_a_branch_deleted_under_its_compaction_stays_away(table: Table) -> None:
     assert table.branches() == []
     assert rows(table) == expected
     in_order(table)
-    table.create_branch("fix")
+    table.create_branch("fix", empty=True)
 
 
 def test_a_compaction_after_a_write_is_left_when_the_branch_goes(
@@ -157,7 +157,7 @@ def test_a_compaction_after_a_write_is_left_when_the_branch_goes(
     create_table(LocalStore(), path, row_type(COLUMNS), ("k",), options=options)
     main = paimon_spark.load_table(path)
     main.write(data(range(3), "a"))
-    main.create_branch("fix")
+    main.create_branch("fix", empty=True)
     fix = main.branch("fix")
     asked = parse_batch_write_options({}, WriteMode.APPEND)
     job = plan_write(place_of(fix, asked), asked, WriteMode.APPEND, COLUMNS)
