@@ -48,7 +48,7 @@ ACTIONS: Final = {
 OPERATIONS = (
     _refused(
         "rewrite files of data-evolution tables without their deleted rows",
-        "use CALL sys.compact(table => …, compact_strategy => 'full'), which rewrites files with deleted rows",
+        "row ids are not changed here, so the deleted rows stay in their files; use Java Paimon",
         "materialize_deletion_vectors",
         "table* STRING; partitions STRING; options STRING; where STRING",
         "result BOOLEAN NOT NULL",

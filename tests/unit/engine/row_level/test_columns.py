@@ -23,7 +23,7 @@ from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
-from paimon_spark.errors import CommitConflictError, UnsupportedFeatureError
+from paimon_spark.errors import CommitConflictError, StorageError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, GlobalIndexMeta, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import files_of
@@ -415,3 +415,57 @@ def test_rows_and_ids_are_those_of_a_dictionary(steps: list[tuple[str, Any]], pa
             case "compact":
                 compact_branch(handle, full=argument)
         assert latest_snapshot(handle) is None or rows_of(handle) == model
+
+
+def test_rows_of_a_partition_are_marked_without_being_read() -> None:
+    handle = table_of(partitioned=True)
+    append(handle, *range(6))
+    delete(handle, "k = 1")
+    update(handle, "k < 3", v="new")
+    before = {f.file_name for f in files(handle)}
+    delete(handle, "p = 1")
+    assert {f.file_name for f in files(handle)} == before
+    assert {k: v for k, (_, v, _) in rows_of(handle).items()} == {0: "new", 2: "new", 4: "a"}
+
+
+@pytest.mark.parametrize("what", ["update", "delete", "compact"])
+def test_a_store_that_fails_leaves_no_file(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = table_of(partitioned=True)
+    for first in (0, 6):
+        append(handle, *range(first, first + 6))
+    delete(handle, "k = 1 OR k = 8")
+    update(handle, "k < 4", v="new")
+    before, rows = set(files_below(handle)), rows_of(handle)
+    actions: dict[str, Callable[[], object]] = {
+        "update": lambda: in_process(job_of(handle, None, updates=True), setting(v="x", w=1)),
+        "delete": lambda: in_process(job_of(handle, "k > 2", updates=False)),
+        "compact": lambda: compact_branch(handle, full=True),
+    }
+    failures = 0
+    for nth in range(1, 30):
+        with monkeypatch.context() as patch:
+            fail_at(patch, type(handle.store), nth)
+            try:
+                actions[what]()
+            except StorageError:
+                failures += 1
+                assert set(files_below(handle)) == before
+                continue
+        break
+    assert failures > 1
+    assert rows_of(handle) == rows
+
+
+def fail_at(patch: pytest.MonkeyPatch, store: Any, nth: int) -> None:
+    """Make the nth write of a file fail."""
+    calls: list[str] = []
+    for name in ("write", "open_output"):
+        original = getattr(store, name)
+
+        def failing(self: Any, path: str, *rest: Any, original: Any = original) -> Any:
+            calls.append(path)
+            if len(calls) == nth:
+                raise StorageError(f"{path}: no space")
+            return original(self, path, *rest)
+
+        patch.setattr(store, name, failing)

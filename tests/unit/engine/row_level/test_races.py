@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -219,3 +220,5 @@ def test_every_snapshot_is_what_its_commit_makes_of_the_one_before(kind: str, tm
             assert now.items() <= ids.items()
     assert len(known) > STEPS
     assert not list(tmp_path.rglob(".*.tmp"))
+    time.sleep(0.05)
+    assert not table.remove_orphan_files(datetime.now(timezone.utc), dry_run=True).paths
