@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import Any, Final, TypeVar
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from paimon_spark import errors
 from paimon_spark.errors import PaimonError
+from paimon_spark.spark.schema import arrow_schema
 from paimon_spark.spark.source import PaimonDataSource, PaimonPyDataSource
 from paimon_spark.types import quoted
 
@@ -87,6 +89,25 @@ def find_sources_here(spark: SparkSession) -> None:
 def is_classic(spark: Any) -> bool:
     """Whether a session has a JVM in this process's reach, so that it is not one of Spark Connect."""
     return isinstance(spark, SparkSession)
+
+
+def local_dataframe(spark: SparkSession, schema: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """A few rows as a DataFrame; `schema` is DDL text.
+
+    A classic session makes a DataFrame of Python rows by a job with Python workers, of Arrow data without a job.
+    """
+    if not is_classic(spark):
+        return spark.createDataFrame(rows, schema)
+    # Private to Spark, but Spark Connect makes its DataFrames by it.
+    from pyspark.sql.conversion import LocalDataToArrowConversion
+
+    parsed = StructType.fromDDL(schema)
+    assert isinstance(parsed, StructType)
+    if rows:
+        table = LocalDataToArrowConversion.convert(rows, parsed, False)
+    else:
+        table = arrow_schema(parsed).empty_table()
+    return spark.createDataFrame(table, parsed)
 
 
 def session_or_new(session: SparkSession | None = None) -> SparkSession:

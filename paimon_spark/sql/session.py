@@ -26,7 +26,7 @@ from paimon_spark.options.scan import (
 from paimon_spark.options.scan import OPTIONS as READ_OPTIONS
 from paimon_spark.options.write_request import OPTIONS as WRITE_OPTIONS
 from paimon_spark.options.write_request import canonical_write
-from paimon_spark.spark.session import is_classic, session_or_new, temporary_views, without_view_names
+from paimon_spark.spark.session import is_classic, local_dataframe, session_or_new, temporary_views, without_view_names
 from paimon_spark.sql.names import CATALOG, DEFAULT_DATABASE, TableName
 from paimon_spark.sql.tokens import tokenize
 from paimon_spark.storage.urls import open_store
@@ -222,11 +222,11 @@ class Session:
 
     def rows(self, schema: str, rows: Iterable[Sequence[Any]] = ()) -> DataFrame:
         """Rows as a DataFrame; `schema` is DDL text."""
-        return self.spark.createDataFrame([tuple(r) for r in rows], schema)
+        return local_dataframe(self.spark, schema, [tuple(r) for r in rows])
 
     def nothing(self) -> DataFrame:
         """The result of statements without one: no rows and no columns."""
-        return self.spark.createDataFrame([], "")
+        return self.rows("nothing INT").select()
 
 
 def _is_table_key(key: str) -> bool:

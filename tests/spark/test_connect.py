@@ -234,6 +234,71 @@ def test_queries_of_the_catalog_run_through_connect(server: ConnectServer, tmp_p
     server.run(QUERIES, tmp_path)
 
 
+STATEMENTS = """
+def run(spark, home):
+    import pyarrow as pa
+    from pyspark.errors import AnalysisException
+    from pyspark.sql.connect.session import SparkSession
+
+    catalog = paimon_spark.load_catalog(home)
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", "id BIGINT NOT NULL, v STRING", primary_keys=["id"], options={"bucket": 1})
+    table.write(pa.table({"id": [1, 2], "v": ["a", "b"]}))
+    table.create_tag("v1")
+    table.create_branch("fix", tag="v1")
+    table.create_savepoint()
+
+    def rows(text, args=None):
+        return sorted(map(tuple, catalog.sql(text, args, spark).collect()))
+
+    table.merge(pa.table({"id": [2, 3], "v": ["m", "n"]}), "t.id = s.id", when_matched_update="*",
+                when_not_matched_insert="*")
+    assert rows("SELECT * FROM db.t") == [(1, "a"), (2, "m"), (3, "n")]
+    assert rows("SELECT id FROM db.t /*+ OPTIONS('scan.tag-name' = 'v1') */ x") == [(1,), (2,)]
+    assert rows("SELECT id FROM IDENTIFIER(:t || '$branch_fix')", {"t": "db.t"}) == [(1,), (2,)]
+    assert rows("SELECT id FROM IDENTIFIER(?) WHERE id > ?", ["db.t", 2]) == [(3,)]
+    assert rows("EXECUTE IMMEDIATE 'SELECT v FROM db.t WHERE id = ?' USING 3") == [("n",)]
+    assert len(rows("SELECT * FROM db.t#savepoints")) == 1
+    catalog.sql("COMMENT ON COLUMN db.t.v IS 'text'", session=spark)
+    assert rows("DESCRIBE db.t v")[-1] == ("data_type", "string") and ("comment", "text") in rows("DESCRIBE db.t v")
+    found = catalog.sql("DESCRIBE HISTORY db.t", session=spark).collect()
+    assert [r.version for r in found] == sorted((s.id for s in table.snapshots()), reverse=True)
+    assert ("paimon", ["sys"], "sys", "compact") in rows("SHOW PROCEDURES")
+    catalog.sql("USE db", session=spark)
+    assert rows("SELECT current_catalog(), current_database(), max(id) FROM t") == [("paimon", "db", 3)]
+    catalog.sql("USE paimon", session=spark)
+
+    plan = rows("EXPLAIN EXTENDED SELECT * FROM db.t a JOIN db.t b ON a.id = b.id")[0][0]
+    assert "SubqueryAlias a" in plan and "_pyspark" not in plan, plan
+    for text, said in {
+        "SELECT vv FROM db.t": "[`v`, `id`]",
+        "SELECT a.idd FROM db.t a JOIN db.t b ON a.id = b.id": "[`a`.`id`, `a`.`v`]",
+        "DELETE FROM db.t WHERE vv = 1": "[`v`, `id`]",
+    }.items():
+        texts, sql = [], SparkSession.sql
+        SparkSession.sql = lambda self, text, *given, **more: (texts.append(text), sql(self, text, *given, **more))[1]
+        try:
+            catalog.sql(text, session=spark)
+        except AnalysisException as e:
+            shown = str(e)
+        else:
+            raise AssertionError(text)
+        finally:
+            SparkSession.sql = sql
+        assert said in shown and shown.endswith("; in: " + text) and "\\n" not in shown, shown
+        assert e_condition(shown) == "UNRESOLVED_COLUMN.WITH_SUGGESTION", shown
+        assert len(texts) == 1, texts
+
+
+def e_condition(text):
+    return text[1 : text.index("]")]
+"""
+
+
+def test_statements_of_other_engines_run_through_connect(server: ConnectServer, tmp_path: Path) -> None:
+    server.run(STATEMENTS, tmp_path)
+
+
 CHANGES = """
 def run(spark, home):
     catalog = paimon_spark.load_catalog(home)

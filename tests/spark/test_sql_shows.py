@@ -235,3 +235,18 @@ def test_what_is_not_there_is_said_with_the_nearest_name(catalog: Catalog, spark
     catalog.create_table("db.plain", "a INT")
     with pytest.raises(InvalidInputError, match="is not partitioned"):
         catalog.sql("SHOW PARTITIONS db.plain", session=spark)
+
+
+def test_rows_of_statements_need_no_job(catalog: Catalog, spark: SparkSession) -> None:
+    tracker = spark.sparkContext.statusTracker()
+    spark.sparkContext.setJobGroup("shows", "statements that only show")
+    try:
+        found = catalog.sql("SHOW TABLES IN db", session=spark)
+        assert [tuple(r) for r in found.collect()] == [("db", "t", False)]
+        assert found.schema.simpleString() == "struct<namespace:string,tableName:string,isTemporary:boolean>"
+        assert not any(field.nullable for field in found.schema)
+        nothing = catalog.sql("COMMENT ON TABLE db.t IS 'x'", session=spark)
+        assert (nothing.columns, nothing.collect()) == ([], [])
+        assert list(tracker.getJobIdsForGroup("shows")) == []
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
