@@ -86,6 +86,14 @@ CLEAN_EMPTY_DIRECTORIES: Final = Option(
 )
 
 
+BACKUP_TIME_RETAINED: Final[Option[int | None]] = Option(
+    "branch.backup.time-retained",
+    duration_ms,
+    None,
+    "Age at which expiry of snapshots deletes backup branches that nothing needs; unset is never.",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
     """How many snapshots or changelogs are kept, and how long.
@@ -118,6 +126,7 @@ class ExpiryOptions:
         "consumer.changelog-only", boolean, False, "Consumers hold changelogs, but not snapshots."
     )
     clean_empty_directories: bool = field_of(CLEAN_EMPTY_DIRECTORIES)
+    backup_time_retained_ms: int | None = field_of(BACKUP_TIME_RETAINED)
     mark_done_action: str = option(
         "partition.mark-done-action",
         string,
