@@ -86,6 +86,8 @@ CLEAN_EMPTY_DIRECTORIES: Final = Option(
 )
 
 
+TAG_TO_PARTITION: Final = "metastore.tag-to-partition"
+"""Paimon's option that makes tags partitions of a Hive metastore, which is never written here."""
 BACKUP_TIME_RETAINED: Final[Option[int | None]] = Option(
     "branch.backup.time-retained",
     duration_ms,

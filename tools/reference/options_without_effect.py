@@ -33,7 +33,7 @@ REASONS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Changes of data-evolution tables, which are refused here": ("data-evolution.*", "write.data-evolution.*"),
     "Callbacks after commits, of which a write warns": ("visibility-callback.*",),
-    "Catalogs with a metastore, of which there is none here": ("metastore.*",),
+    "A Hive metastore, which a warehouse of files lacks, in Java Paimon as here; a warning says so": ("metastore.*",),
     "Flink jobs: their sources, sinks, lookup joins and listeners": (
         "sink.*", "source.*", "continuous.discovery-interval", "scan.bounded", "scan.infer-parallelism*",
         "scan.parallelism", "scan.split-enumerator.*", "scan.watermark.*", "scan.max-*", "scan.dedicated-*",

@@ -21,6 +21,7 @@ from paimon_spark.options.data_files import FILE_FORMAT_PER_LEVEL, TARGET_FILE_R
 from paimon_spark.options.descriptor import COLUMN_PREFIX, Option, boolean, did_you_mean, names, string
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
 from paimon_spark.options.lineage import OF_ONE_USE
+from paimon_spark.options.retention import TAG_TO_PARTITION
 from paimon_spark.options.stream_read import READ_OVERWRITE
 from paimon_spark.options.table import TableOptions
 from paimon_spark.types import (
@@ -71,6 +72,21 @@ def warn_of_unknown(keys: Iterable[str], table: str) -> None:
     for key in sorted(keys):
         if not is_table_option(key):
             _LOG.warning("%s: %s is not a Paimon option%s; stored anyway", table, key, did_you_mean(key, TABLE_OPTIONS))
+
+
+def warn_without_effect(options: Mapping[str, str], table: str) -> None:
+    """Log options that are stored for other engines, and cause nothing in a warehouse without a metastore.
+
+    Source: Java `AbstractFileStore.createTagCallbacks`, which passes over them without one.
+    """
+    for key in (TAG_TO_PARTITION, f"{TAG_TO_PARTITION}.preview"):
+        if options.get(key, "none").strip() not in ("", "none"):
+            _LOG.warning(
+                "%s: option %s has no effect: it makes tags partitions of a Hive metastore, and a warehouse of files "
+                "has none; stored anyway",
+                table,
+                key,
+            )
 
 
 def check_storable(key: str) -> None:
