@@ -85,7 +85,9 @@ class TableMaintenance(OpenedTable):
         """Expire old snapshots of the branch, and delete the files that nothing else of the table needs.
 
         Defaults are the table's options (`snapshot.num-retained.max`, `snapshot.num-retained.min`,
-        `snapshot.time-retained`). The head is always kept, and what consumers have yet to read.
+        `snapshot.time-retained`). The head is always kept, and what consumers have yet to read. On main, backup
+        branches older than option `branch.backup.time-retained` are deleted too, unless they have consumers, were
+        written to, or other branches were created from them. A dry run counts the files of each backup alone.
 
         Args:
             retain_max: at most this many snapshots are kept, however young.
@@ -104,9 +106,12 @@ class TableMaintenance(OpenedTable):
         """
         from paimon_spark.jobs.maintain import limits_of
         from paimon_spark.maintenance.expiry import expire_snapshots
+        from paimon_spark.versioning.backups import both, expire_backups
 
         limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
-        return expire_snapshots(reopen_at_head(self), limits, dry_run=dry_run)
+        handle = reopen_at_head(self)
+        expired = expire_snapshots(handle, limits, dry_run=dry_run)
+        return both(expired, expire_backups(handle, dry_run=dry_run))
 
     def expire_changelogs(
         self,

@@ -82,6 +82,7 @@ def after_commit(
         ("expiring consumers: see clear_consumers()", work.expire_consumers),
         ("expiring snapshots: see expire_snapshots()", work.expire_snapshots),
         ("expiring changelogs: see expire_changelogs()", work.expire_changelogs),
+        ("deleting old backup branches: see expire_snapshots()", work.expire_backups),
     ):
         _guarded(work, what, run)
 
@@ -145,6 +146,14 @@ class _Maintenance:
             return
         if may_expire_changelogs(self.handle, self.head_id, self._clock.clock_ms):
             expire_changelogs(self.handle, wait_ms=0, clock_ms=self._clock.clock_ms)
+
+    def expire_backups(self) -> None:
+        if self.handle.options.expiry.backup_time_retained_ms is None:
+            return
+        from paimon_spark.versioning.backups import expire_backups, may_expire_backups
+
+        if may_expire_backups(self.handle, self._clock.clock_ms):
+            expire_backups(self.handle, wait_ms=0, clock_ms=self._clock.clock_ms)
 
     def _now(self) -> datetime:
         """The local wall clock, in which times of tags are stored."""

@@ -223,6 +223,7 @@ _PARSERS: Final[Mapping[str, Callable[[str], object]]] = MappingProxyType(
         **dict.fromkeys(("file.format.per.level", "file.compression.per.level"), per_level(string)),
         **dict.fromkeys(("metadata.stats-mode", "changelog-file.stats-mode"), stats_mode),
         "metadata.stats-mode.per.level": per_level(stats_mode),
+        "branch.backup.time-retained": duration_ms,
         "savepoint.create-interval": whole_days,
         "savepoint.create-time": time_of_day_ms,
     }

@@ -97,6 +97,16 @@ CLEAN_EMPTY_DIRECTORIES: Final = Option(
 )
 
 
+TAG_TO_PARTITION: Final = "metastore.tag-to-partition"
+"""Paimon's option that makes tags partitions of a Hive metastore, which is never written here."""
+BACKUP_TIME_RETAINED: Final[Option[int | None]] = Option(
+    "branch.backup.time-retained",
+    duration_ms,
+    None,
+    "Age at which the expiry of snapshots deletes unneeded backup branches; never if unset.",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
     """How many snapshots or changelogs are kept, and how long.
@@ -129,6 +139,7 @@ class ExpiryOptions:
         "consumer.changelog-only", boolean, False, "Consumers prevent the expiry of changelogs, but not of snapshots."
     )
     clean_empty_directories: bool = field_of(CLEAN_EMPTY_DIRECTORIES)
+    backup_time_retained_ms: int | None = field_of(BACKUP_TIME_RETAINED)
     mark_done_action: str = option(
         "partition.mark-done-action",
         string,

@@ -8,6 +8,7 @@ tags.py           create, replace, rename, delete and expire tags
 auto_tags.py      create tags on schedule
 savepoints.py     compact a branch fully and tag the result
 branches.py       create, rename and delete branches
+backups.py        list backup branches, and delete old ones
 tag_steps.py      steps for tags, guard tags and forks
 branch_state.py   BranchState: the refs in one branch's directory, and steps that write them
 rollback.py       go back to a version, by deleting what is later or by a new snapshot

@@ -32,7 +32,7 @@ from paimon_spark.metadata.tags import (
     savepoint_id_of,
 )
 from paimon_spark.options.descriptor import duration_ms
-from paimon_spark.options.retention import TagCreation, TagOptions
+from paimon_spark.options.retention import TAG_TO_PARTITION, TagCreation, TagOptions
 from paimon_spark.versioning.names import check_tag_name
 from paimon_spark.versioning.tag_steps import (
     check_not_expired,
@@ -282,6 +282,12 @@ def _mention_callbacks(handle: TableHandle) -> None:
             "option tag.callbacks of %s names Java classes, which are not called for tags created here: %s",
             handle.describe(),
             callbacks,
+        )
+    if handle.options.raw.get(TAG_TO_PARTITION, "").strip():
+        _LOG.warning(
+            "option %s of %s: tags created here are not added to a Hive metastore as partitions",
+            TAG_TO_PARTITION,
+            handle.describe(),
         )
 
 

@@ -35,7 +35,7 @@ REASONS: Final[dict[str, tuple[str, ...]]] = {
         "data-evolution.*", "write.data-evolution.*",
     ),
     "Callbacks after commits; a write warns": ("visibility-callback.*",),
-    "Catalogs with a metastore, which are not supported": ("metastore.*",),
+    "A Hive metastore, which a warehouse of files does not have; a warning says so": ("metastore.*",),
     "Flink sources, sinks, lookup joins and listeners": (
         "sink.*", "source.*", "continuous.discovery-interval", "scan.bounded", "scan.infer-parallelism*",
         "scan.parallelism", "scan.split-enumerator.*", "scan.watermark.*", "scan.max-*", "scan.dedicated-*",

@@ -25,7 +25,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files.table_schema import CURRENT_VERSION, TableSchema
 from paimon_spark.metadata.definition import column_changes as edit
 from paimon_spark.metadata.definition.create import with_keys_of_options
-from paimon_spark.metadata.definition.option_rules import check_storable, warn_of_unknown
+from paimon_spark.metadata.definition.option_rules import check_storable, warn_of_unknown, warn_without_effect
 from paimon_spark.metadata.definition.schema_changes import (
     DropPrimaryKey,
     RemoveOption,
@@ -84,6 +84,7 @@ def alter_table(handle: TableHandle, changes: Changes, *, clock_ms: Callable[[],
         except FileAlreadyThereError:
             continue
         warn_of_unknown(changed.options.keys() - schema.options.keys(), name)
+        warn_without_effect(dict(changed.options.items() - schema.options.items()), name)
         return changed
     raise CommitRetriesExhaustedError(
         f"the schema of {name} could not be changed: others changed it first, {_TRIES} times; try again later",

@@ -12,7 +12,7 @@ from itertools import count
 from paimon_spark.errors import FileAlreadyThereError, InvalidInputError, TableAlreadyExistsError
 from paimon_spark.format.casts.evolution import check_default
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.metadata.definition.option_rules import check_storable, warn_of_unknown
+from paimon_spark.metadata.definition.option_rules import check_storable, warn_of_unknown, warn_without_effect
 from paimon_spark.metadata.definition.validate import check_case, check_keys_exist, validate
 from paimon_spark.metadata.features import check_readable
 from paimon_spark.metadata.handle import is_table
@@ -81,6 +81,7 @@ def check_new(schema: TableSchema, table: str = "the table") -> None:
     validate(schema, table)
     check_readable(schema, schema.options, table)
     warn_of_unknown(schema.options, table)
+    warn_without_effect(schema.options, table)
 
 
 def new_schema(

@@ -30,6 +30,7 @@ from paimon_spark.options.descriptor import (
 )
 from paimon_spark.options.known import TABLE_OPTION_PREFIXES, TABLE_OPTIONS, is_storage_option
 from paimon_spark.options.lineage import OF_ONE_USE
+from paimon_spark.options.retention import TAG_TO_PARTITION
 from paimon_spark.options.stream_read import READ_OVERWRITE
 from paimon_spark.options.table import TableOptions
 from paimon_spark.types import (
@@ -90,6 +91,21 @@ def misspelt_definition(key: str) -> str | None:
     if key in TABLE_OPTIONS or is_storage_option(key):
         return None
     return next((known for known in sorted(_DEFINITION) if is_one_edit_away(key, known)), None)
+
+
+def warn_without_effect(options: Mapping[str, str], table: str) -> None:
+    """Log options that are stored for other engines, and cause nothing in a warehouse without a metastore.
+
+    Source: Java `AbstractFileStore.createTagCallbacks`, which passes over them without one.
+    """
+    for key in (TAG_TO_PARTITION, f"{TAG_TO_PARTITION}.preview"):
+        if options.get(key, "none").strip() not in ("", "none"):
+            _LOG.warning(
+                "%s: option %s has no effect: it makes tags partitions of a Hive metastore, and a warehouse of files "
+                "has none; stored anyway",
+                table,
+                key,
+            )
 
 
 def check_storable(key: str) -> None:

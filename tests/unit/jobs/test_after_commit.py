@@ -121,7 +121,7 @@ def test_everything_happens_once_in_javas_order(tmp_path: Path, monkeypatch: pyt
     table.write(rows("a"))
     assert order == [
         "batch_tag", "tags", "expire_tags", "savepoint", "expire_partitions", "expire_consumers", "expire_snapshots",
-        "expire_changelogs",
+        "expire_changelogs", "expire_backups",
     ]  # fmt: skip
 
 

@@ -110,6 +110,13 @@ class TestCreate:
             create_tag(history.on(), "v1")
         assert "names Java classes, which are not called for tags created here: com.example.Told" in caplog.text
 
+    def test_tags_are_no_partitions_of_a_metastore_and_that_is_said(self, caplog: pytest.LogCaptureFixture) -> None:
+        history = History(metastore__tag_to_partition="dt")
+        history.commit()
+        with caplog.at_level(logging.WARNING):
+            create_tag(history.on(), "v1")
+        assert "tags created here are not added to a Hive metastore" in caplog.text
+
     def test_costs_the_same_whatever_the_size_and_reads_no_manifest(self) -> None:
         calls = []
         for count in (10, 1_000):

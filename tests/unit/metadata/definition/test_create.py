@@ -185,6 +185,21 @@ def test_a_misspelt_option_that_another_engine_stored_is_read_and_removed(tmp_pa
     assert table.alter(unset_options=["primary-keys"]).schema.options == {"tool.color": "red"}
 
 
+def test_tags_as_partitions_of_a_metastore_are_kept_and_warned_about(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, root = open_store(str(tmp_path / "t"))
+    key = "metastore.tag-to-partition"
+    with caplog.at_level(logging.WARNING):
+        schema = create_table(store, root, row_type("k INT"), options={key: "dt", f"{key}.preview": "process-time"})
+    assert schema.options == {key: "dt", f"{key}.preview": "process-time"}
+    assert f"option {key} has no effect: it makes tags partitions of a Hive metastore" in caplog.text
+    assert f"option {key}.preview has no effect" in caplog.text
+    caplog.clear()
+    create_table(store, f"{root}2", row_type("k INT"), options={f"{key}.preview": "none", "file.format": "orc"})
+    assert caplog.text == ""
+
+
 def test_options_nobody_knows_are_kept_and_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store, root = open_store(str(tmp_path / "t"))
     with caplog.at_level(logging.WARNING):

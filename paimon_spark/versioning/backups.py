@@ -1,0 +1,98 @@
+"""Backup branches, which keep what main lost: list them, and delete old ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from paimon_spark.errors import InvalidInputError
+from paimon_spark.maintenance.change import change_branch
+from paimon_spark.maintenance.consumers import consumer_names
+from paimon_spark.maintenance.removal import Removed
+from paimon_spark.metadata.branches import BACKUP_PREFIX, Fork, is_main, list_branch_names, read_fork, recorded_forks
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import TableChange
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.versioning.branches import plan_delete
+
+
+class Backup(NamedTuple):
+    """A backup branch.
+
+    Attributes:
+        created_ms: when main lost what it keeps, epoch milliseconds.
+    """
+
+    name: str
+    created_ms: int
+    fork: Fork
+
+
+def list_backups(handle: TableHandle) -> list[Backup]:
+    """The backup branches, oldest first. Those renamed by users are ordinary branches."""
+    found = []
+    for name in list_branch_names(handle):
+        fork = read_fork(handle.on_branch_directory(name)) if name.startswith(BACKUP_PREFIX) else None
+        if fork is not None and fork.created_ms is not None:
+            found.append(Backup(name, fork.created_ms, fork))
+    return sorted(found, key=lambda backup: (backup.created_ms, backup.name))
+
+
+def may_expire_backups(handle: TableHandle, clock_ms: Callable[[], int] = now_ms) -> bool:
+    """Whether `expire_backups` may find something. Without option `branch.backup.time-retained` nothing is read."""
+    return bool(_old(handle, clock_ms()))
+
+
+def expire_backups(
+    handle: TableHandle, *, dry_run: bool = False, wait_ms: int = 60_000, clock_ms: Callable[[], int] = now_ms
+) -> Removed:
+    """Delete backup branches older than option `branch.backup.time-retained` of main, unless something needs them.
+
+    A backup is needed while it has consumers, was written to, has branches created from it, or is read beside another
+    branch.
+    """
+    now = clock_ms()
+    done = Removed()
+    for backup in _old(handle, now):
+
+        def plan(current: TableHandle, name: str = backup.name) -> TableChange | None:
+            return _deletion(current, name) if any(b.name == name for b in _old(current, now)) else None
+
+        done = both(done, change_branch(handle, "delete-branch", plan, dry_run=dry_run, wait_ms=wait_ms))
+    return done
+
+
+def _old(handle: TableHandle, now_ms: int) -> list[Backup]:
+    """The backups that are old enough and not needed. Raises CorruptFileError."""
+    retained_ms = handle.options.expiry.backup_time_retained_ms
+    if retained_ms is None or not is_main(handle):
+        return []
+    old = [b for b in list_backups(handle) if now_ms - b.created_ms > retained_ms]
+    parents = {fork.parent for _, fork in recorded_forks(handle)} if old else set()
+    return [b for b in old if b.name not in parents and not _is_used(handle.on_branch_directory(b.name), b)]
+
+
+def _is_used(on_branch: TableHandle, backup: Backup) -> bool:
+    """Whether the backup is main, has consumers, or was written to."""
+    head = latest_snapshot(on_branch)
+    was_written = head is not None and head.time_ms > backup.created_ms
+    return was_written or is_main(on_branch) or bool(consumer_names(on_branch))
+
+
+def _deletion(handle: TableHandle, name: str) -> TableChange | None:
+    """The deletion of a backup; None when another branch is read beside it."""
+    try:
+        return plan_delete(handle, name)
+    except InvalidInputError:
+        return None
+
+
+def both(first: Removed, second: Removed) -> Removed:
+    """What two operations removed together."""
+    return Removed(*(_sum(getattr(first, f.name), getattr(second, f.name)) for f in fields(Removed)))
+
+
+def _sum(first: Any, second: Any) -> Any:
+    return second or first if first is None or isinstance(first, str) else first + second

@@ -1,0 +1,103 @@
+"""Backup branches go when they are old and nothing needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from paimon_spark.api.table import Table
+from paimon_spark.jobs import after_commit as maintenance
+from paimon_spark.maintenance.consumers import Consumer, write_consumer
+from paimon_spark.metadata.retry import Clock
+from paimon_spark.versioning.backups import expire_backups, list_backups
+from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Main lost a commit by a merge, which a backup keeps."""
+    table = new_table(tmp_path, **{"branch.backup.time-retained": "1 h"})
+    put(table, k1="base")
+    table.create_branch("fix", snapshot_id=1)
+    put(table.branch("fix"), k1="fixed")
+    put(table, k2="lost")
+    table.create_tag("t")
+    assert table.merge_branch("fix").backup_branch is not None
+    return table
+
+
+def backup_of(table: Table) -> str:
+    return list_backups(table.handle)[0].name
+
+
+def later(table: Table, by_ms: int) -> Callable[[], int]:
+    created = list_backups(table.handle)[0].created_ms
+    return lambda: created + by_ms
+
+
+def test_a_backup_goes_when_it_is_old_with_the_files_that_only_it_needed(table: Table) -> None:
+    assert not expire_backups(table.handle, clock_ms=later(table, HOUR_MS)).snapshots
+    clock = later(table, HOUR_MS + 1)
+    name, before = backup_of(table), files(table)
+    would = expire_backups(table.handle, dry_run=True, clock_ms=clock)
+    assert files(table) == before
+    gone = expire_backups(table.handle, clock_ms=clock)
+    assert gone == would
+    assert (gone.snapshots, gone.data_files) == ((f"{name}.1", f"{name}.2"), 1)
+    assert f"{name}.t" in gone.tags
+    assert [b.name for b in table.branches()] == ["fix"]
+    assert rows(table) == {1: "fixed"}
+    in_order(table)
+
+
+@pytest.mark.parametrize("needed_by", ["consumer", "write", "branch", "option", "other name", "main", "no option"])
+def test_a_backup_that_something_needs_stays(table: Table, needed_by: str) -> None:
+    name, clock = backup_of(table), later(table, 100 * HOUR_MS)
+    match needed_by:
+        case "consumer":
+            write_consumer(table.branch(name).handle, Consumer("c", 2))
+        case "write":
+            put(table.branch(name), k3="more")
+        case "branch":
+            table.branch(name).create_branch("child", snapshot_id=2)
+        case "option":
+            table.alter(set_options={"scan.fallback-branch": name})
+        case "other name":
+            table.rename_branch(name, "kept")
+        case "main":
+            table.replace_main(name)
+        case "no option":
+            table.alter(unset_options=["branch.backup.time-retained"])
+    branches = {b.name for b in table.branches()}
+    assert expire_backups(table.branch("main").handle, clock_ms=clock).snapshots == ()
+    assert {b.name for b in table.branches()} == branches
+    in_order(table)
+
+
+def test_backups_are_those_of_main_alone(table: Table) -> None:
+    assert expire_backups(table.branch("fix").handle, clock_ms=later(table, 100 * HOUR_MS)).snapshots == ()
+    assert len(table.branches()) == 2
+
+
+def test_expiry_and_the_maintenance_after_a_commit_delete_old_backups(table: Table) -> None:
+    name = backup_of(table)
+    kept = table.expire_snapshots(retain_max=1)
+    assert name in [b.name for b in table.branches()]
+    assert f"{name}.2" not in kept.snapshots
+    maintenance.after_commit(table.handle, [2], clock=Clock(clock_ms=later(table, 2 * HOUR_MS)))
+    assert [b.name for b in table.branches()] == ["fix"]
+    assert ids(table) == [2]
+    in_order(table)
+
+
+def test_expire_snapshots_tells_which_backups_went(table: Table) -> None:
+    name = backup_of(table)
+    table.alter(set_options={"branch.backup.time-retained": "0 ms"})
+    gone = table.expire_snapshots(retain_max=1)
+    assert set(gone.snapshots) == {"1", f"{name}.1", f"{name}.2"}
+    assert gone.data_files >= 1
+    in_order(table)
