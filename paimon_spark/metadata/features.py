@@ -109,11 +109,6 @@ REFUSALS: Final[tuple[Refusal, ...]] = (
         _merges_by_snapshot_order,
         "rows of one key would be merged in the wrong order; read it with Java Paimon",
     ),
-    _if_on(
-        "postpone.merge-on-read",
-        "rows that wait in bucket-postpone would be left out; set the option to false to read the rows "
-        "that have been compacted",
-    ),
     _if_given(
         "scan.bucket", "Java reads one bucket of it only; remove the option, and give option where to choose rows"
     ),
@@ -173,7 +168,7 @@ WRITE_REFUSALS: Final[tuple[Refusal, ...]] = (
 )
 """What stands against writing besides `REFUSALS`. What data files are asked for is refused where they are opened."""
 
-_READ_ONLY_MATTERS: Final = frozenset(("postpone.merge-on-read", "sequence.snapshot-ordering", "scan.bucket"))
+_READ_ONLY_MATTERS: Final = frozenset(("sequence.snapshot-ordering", "scan.bucket"))
 """Rows of `REFUSALS` that say how a table is read, not what its files are."""
 
 WITHOUT_SIDE_EFFECTS: Final = (

@@ -18,7 +18,6 @@ REFUSED = {
     "scan.fallback-delta-branch": ["b"],
     "pk-clustering-override": ["TRUE"],
     "sequence.snapshot-ordering": ["true"],
-    "postpone.merge-on-read": ["true"],
     "scan.bucket": ["0"],
     "query-auth.enabled": ["true"],
 }
