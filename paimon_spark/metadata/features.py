@@ -24,6 +24,7 @@ from paimon_spark.options.core import (
     IGNORE_DELETE,
     MERGE_ENGINE,
     MERGE_ON_READ,
+    PRIMARY_KEY_NULLABLE,
     SEQUENCE_ORDER,
 )
 from paimon_spark.options.descriptor import Option, boolean
@@ -109,11 +110,6 @@ REFUSALS: Final[tuple[Refusal, ...]] = (
         _merges_by_snapshot_order,
         "rows of one key would be merged in the wrong order; read it with Java Paimon",
     ),
-    _if_on(
-        "postpone.merge-on-read",
-        "rows that wait in bucket-postpone would be left out; set the option to false to read the rows "
-        "that have been compacted",
-    ),
     _if_given(
         "scan.bucket", "Java reads one bucket of it only; remove the option, and give option where to choose rows"
     ),
@@ -156,7 +152,12 @@ WRITE_REFUSALS: Final[tuple[Refusal, ...]] = (
         lambda schema, options: SEQUENCE_INIT.get(options) is SequenceInit.SNAPSHOT,
         "sequence numbers continue from a property of snapshots that is not kept here; write it with Java Paimon",
     ),
-    _if_on("primary-key.nullable", "keys with nulls are not written here; write it with Java Paimon", keyed=True),
+    Refusal(
+        PRIMARY_KEY_NULLABLE.key,
+        lambda schema, options: PRIMARY_KEY_NULLABLE.get(options) and _crosses_partitions(schema, BUCKET.get(options)),
+        "its primary key lacks a partition column, and keys with nulls are not found again in other partitions; make a "
+        "table whose primary key has all partition columns",
+    ),
     _if_given(
         "metadata.iceberg.storage",
         "each commit has to write Iceberg metadata too, which is not done here; write it with Java Paimon",
@@ -173,7 +174,7 @@ WRITE_REFUSALS: Final[tuple[Refusal, ...]] = (
 )
 """What stands against writing besides `REFUSALS`. What data files are asked for is refused where they are opened."""
 
-_READ_ONLY_MATTERS: Final = frozenset(("postpone.merge-on-read", "sequence.snapshot-ordering", "scan.bucket"))
+_READ_ONLY_MATTERS: Final = frozenset(("sequence.snapshot-ordering", "scan.bucket"))
 """Rows of `REFUSALS` that say how a table is read, not what its files are."""
 
 WITHOUT_SIDE_EFFECTS: Final = (

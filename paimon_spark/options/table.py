@@ -148,7 +148,7 @@ class TableOptions:
     dynamic_bucket = _group(parse_dynamic_bucket_options)
     """How new keys find a bucket."""
     postponed_bucket = _group(partial(parse_group, PostponedBucketOptions))
-    """How many buckets postponed rows get."""
+    """How postponed rows are read, and how many buckets they get."""
     data_files = _group(parse_data_file_options)
     """Formats, sizes and statistics of new data files."""
     external_paths = _group(EXTERNAL_PATHS.get)

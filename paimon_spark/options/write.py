@@ -168,7 +168,7 @@ def parse_dynamic_bucket_options(raw: Mapping[str, str]) -> DynamicBucketOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostponedBucketOptions:
-    """How many buckets a partition gets whose rows waited for them."""
+    """How rows that wait for buckets are read, and how many buckets their partition gets."""
 
     default_buckets: int = option(
         "postpone.default-bucket-num",
@@ -181,6 +181,9 @@ class PostponedBucketOptions:
         at_least_one(integer),
         None,
         "Target number of rows of a bucket of such a partition.",
+    )
+    merge_on_read: bool = option(
+        "postpone.merge-on-read", boolean, False, "Batch reads merge waiting rows with those of the buckets."
     )
 
     def buckets_of_new_partition(self, row_count: int) -> int:

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 
 from paimon_spark.engine.scan.changes import Content
 from paimon_spark.engine.scan.plan import Plan
+from paimon_spark.engine.scan.postponed import merges_postponed, unmerged
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import (
@@ -359,7 +360,10 @@ def check_stream(handle: TableHandle, asked: StreamReadOptions) -> None:
     Raises:
         InvalidOptionError: overwrites cannot be read as requested.
         InvalidInputError: the name of the consumer is not allowed.
+        UnsupportedFeatureError: rows that wait in a postponed bucket would have to be merged.
     """
+    if merges_postponed(handle):
+        raise unmerged(handle, "a stream")
     keyed, producer = bool(handle.schema.primary_keys), handle.options.changelog_producer
     if asked.read_overwrite and not keyed:
         raise _refuse(

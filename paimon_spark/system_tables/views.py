@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.scan.incremental import mode_of, plan_incremental
 from paimon_spark.engine.scan.plan import Plan, plan_batch
+from paimon_spark.engine.scan.postponed import merges_postponed
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
@@ -145,6 +146,9 @@ def plan_view(
         InvalidOptionError: the view has no changes between versions.
         Others as `plan_batch` and `plan_incremental`.
     """
+    # As in Java, system tables show what is in buckets, whatever `postpone.merge-on-read` says.
+    handle = _without_waiting_rows(handle)
+    found = None if found is None else replace(found, handle=_without_waiting_rows(found.handle))
     pushed, rest = _split_predicate(view, predicate, frozenset(handle.schema.row_type.names))
     full = view_type(view, handle)
     needed = [f.name for f in full if f.name in {*names, *names_of(rest)}]
@@ -181,6 +185,12 @@ def plan_view(
         shows_changes,
     )
     return plan, reading
+
+
+def _without_waiting_rows(handle: TableHandle) -> TableHandle:
+    if not merges_postponed(handle):
+        return handle
+    return replace(handle, options=handle.options.changed({"postpone.merge-on-read": None}))
 
 
 def _split_predicate(

@@ -12,6 +12,7 @@ The calls, by `op` (every one takes `path`; `branch` and dynamic `options` where
     expirePartitions -> partitions, as procedures tell them; removeOrphans(olderThan, dryRun?) -> removed, bytes
     truncate compactManifests analyze(records) consumer(name, next) sleep(ms)
     read(columns?, where?, rowTracking?, kinds?, system?) -> rows, schema, schemaId
+    read(postponed=True, where?) -> rows, merged with those that wait in the postpone bucket
     versions -> label -> read, of every head, snapshot and tag; changes(from) -> snapshot id -> rows with _KIND
     stream(restore?, schemaId?, plans?, notify?) -> plans of {snapshot, first, watermark, rows with _KIND}, next, ended
     uncommitted(user, identifiers) -> the identifiers that Java's committer of this user would commit anew

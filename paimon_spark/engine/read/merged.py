@@ -55,8 +55,8 @@ def read_merged(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBat
         InvalidOptionError: options of the merge engine contradict each other.
         UnsupportedFeatureError: the engine needs something this package does not know.
     """
-    merge = _SplitMerge(request, split, request.columns, request.with_row_kind, False)
-    return _finished(request, split, merge.batches())
+    merge = SplitMerge(request, split, request.columns, request.with_row_kind, False)
+    return finished(request, split, merge.batches())
 
 
 def read_diff(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
@@ -65,10 +65,10 @@ def read_diff(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch
     Rows that came or changed are the rows after. With `request.with_row_kind` rows that went come too, as -D.
     Rows are compared in all columns. Batches and errors are those of `read_merged`.
     """
-    return _finished(request, split, _diff(request, split))
+    return finished(request, split, _diff(request, split))
 
 
-def _finished(request: ReadRequest, split: DataSplit, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def finished(request: ReadRequest, split: DataSplit, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Batches in the output schema; data errors name the table and bucket."""
     schema = output_schema(request)
     try:
@@ -89,10 +89,10 @@ def _finished(request: ReadRequest, split: DataSplit, batches: Iterator[pa.Recor
 def _diff(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
     keep_deletes = request.with_row_kind
     everything = request.schema.row_type.names
-    key_only = replace(request, predicate=_key_predicate(request))
+    key_only = replace(request, predicate=key_predicate(request))
     states = [
-        _marked(_SplitMerge(key_only, state, everything, keep_deletes, True).batches(), AGE, age)
-        for state, age in ((_earlier(split), BEFORE), (split, AFTER))
+        _marked(SplitMerge(key_only, state, everything, keep_deletes, True).batches(), AGE, age)
+        for state, age in ((earlier(split), BEFORE), (split, AFTER))
     ]
     plan = MergePlan(
         function=Difference(everything),
@@ -107,12 +107,12 @@ def _diff(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
         yield batch if keep_deletes else _adds_only(batch)
 
 
-def _earlier(split: DataSplit) -> DataSplit:
+def earlier(split: DataSplit) -> DataSplit:
     """The split of the files before."""
     return replace(split, files=split.before_files, deletions=split.before_deletions)
 
 
-def _key_predicate(request: ReadRequest) -> Predicate | None:
+def key_predicate(request: ReadRequest) -> Predicate | None:
     """The part of the predicate on key columns only."""
     keys = frozenset(request.schema.trimmed_primary_keys)
     return conjunction([p for p in conjuncts(request.predicate) if names_of(p) and names_of(p) <= keys])
@@ -140,9 +140,22 @@ def _kept(batch: pa.RecordBatch, mask: npt.NDArray[np.bool_]) -> pa.RecordBatch:
     return batch.filter(arrow_numpy.boolean_array(mask))
 
 
+def merge_plan(request: ReadRequest, columns: Sequence[str], *, keep_deletes: bool) -> MergePlan:
+    """How the table merges rows of one key into `columns`. Raises InvalidOptionError, UnsupportedFeatureError."""
+    options = request.options
+    return MergePlan(
+        function=create_merge_function(request.schema, options),
+        key=request.schema.trimmed_primary_keys,
+        sequence=tuple(SequenceField(n, options.sequence_descending) for n in options.sequence_fields),
+        output=tuple(columns),
+        keep_deletes=keep_deletes,
+        batch_rows=request.batch_rows,
+    )
+
+
 @dataclass(frozen=True, slots=True)
-class _SplitMerge:
-    """One merge of the files of a split."""
+class SplitMerge:
+    """One merge of the files of a split; with `by_key` its batches are sorted by key."""
 
     request: ReadRequest
     split: DataSplit
@@ -201,14 +214,7 @@ class _SplitMerge:
         request, files = self.request, self.split.files
         options = request.options
         section, runs_in_order = oldest_first(section, files)
-        plan = MergePlan(
-            function=create_merge_function(request.schema, options),
-            key=request.schema.trimmed_primary_keys,
-            sequence=tuple(SequenceField(n, options.sequence_descending) for n in options.sequence_fields),
-            output=tuple(self.columns),
-            keep_deletes=self.keep_deletes,
-            batch_rows=request.batch_rows,
-        )
+        plan = merge_plan(request, self.columns, keep_deletes=self.keep_deletes)
         levels = (
             options.need_lookup
             and options.merge_engine is not MergeEngine.FIRST_ROW
@@ -216,7 +222,7 @@ class _SplitMerge:
         )
         picks_rows = options.merge_engine in (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW)
         rows = sum(files[f].row_count for f in section.files)
-        work = _SectionMerge(self, section, plan, _key_predicate(request), runs_in_order, levels)
+        work = _SectionMerge(self, section, plan, key_predicate(request), runs_in_order, levels)
         wide = any(isinstance(f.type, (CharType, BinaryType)) for f in request.schema.key_type)
         if picks_rows and not self.by_key and rows <= (_MASK_ROWS_TEXT if wide else _MASK_ROWS):
             return work.masked()
@@ -233,7 +239,7 @@ class _SectionMerge:
         levels: of a key's rows above level 0 only that of the smallest level counts.
     """
 
-    merge: _SplitMerge
+    merge: SplitMerge
     section: Section
     plan: MergePlan
     key_predicate: Predicate | None
@@ -356,7 +362,7 @@ def read_replaced(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordB
     """
     plain = replace(request, with_row_kind=False)
     if request.with_row_kind:
-        yield from with_kind(RowKind.DELETE, request, _rows(plain, _earlier(split)))
+        yield from with_kind(RowKind.DELETE, request, _rows(plain, earlier(split)))
     if split.bucket < 0 or not request.with_row_kind:
         yield from _rows(request, split)
     else:

@@ -290,7 +290,7 @@ def plan_rows(
     beside = other_partitions(handle, base)
     covered = frozenset() if beside is None else beside.covered
     plan = plan_branch(handle, base, ScanQuery(predicate=predicate), partitions_of_other=covered)
-    newest = max((f.schema_id for s in plan.splits for f in s.files), default=0)
+    newest = max((f.schema_id for s in plan.splits for f in (*s.files, *s.before_files)), default=0)
     check_file_schemas(handle, newest, "its rows were read")
     by_partition = names_of(predicate) <= set(handle.schema.partition_keys)
     return RowLevelJob(

@@ -46,7 +46,7 @@ def plan_incremental(between: ResolvedRange, query: ScanQuery, asked: Incrementa
         UnsupportedFeatureError, CorruptFileError, ColumnNotFoundError: as `plan.plan_batch`.
     """
     handle = between.handle
-    check_query(handle, query)
+    check_query(handle, query, changes=True)
     if between.is_empty or between.end is None:
         part = branch_plan(handle, query, (), {}, PlanReport())
     elif (mode := mode_of(handle, between, asked)) is IncrementalMode.DIFF:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.engine.scan.postponed import merges_postponed, unmerged, with_postponed_rows
 from paimon_spark.engine.scan.prune import (
     Filters,
     Selection,
@@ -66,17 +67,26 @@ def plan_branch(
 ) -> BranchPlan:
     """The splits that answer `query` from one snapshot. Raises as `plan.plan_batch`."""
     check_query(handle, query)
+    merges = merges_postponed(handle) and not query.max_level_only
+    if merges and query.created_since_ms is not None:
+        raise unmerged(handle, "a read of files by their creation time")
     if snapshot is None:
         return BranchPlan((), read_request(handle, query, {}), PlanReport())
     with named_in_errors(handle, snapshot):
         filters = filters_of(handle, query)
+        if merges:
+            filters = replace(filters, real_buckets_only=False, lowest_level=0)
         table, report = read_entries(handle, data_manifests(handle, snapshot), filters)
         schemas, tally = schemas_of(handle, table), Tally()
         selection = select(handle, table, filters, schemas, tally, partitions_of_other=partitions_of_other)
+        if merges and (values(selection.entries.column("bucket")) < 0).any():
+            filters = replace(filters, rest=None)  # a row that does not match may hide one that does
         codes = np.unique(selection.partitions.codes).tolist()
         partitions = frozenset(selection.partitions.row_bytes[c] for c in codes)
         selection, units = state_units(handle, selection, filters, schemas, tally)
         splits = make_splits(handle, selection, units, deletions_of(handle, snapshot), snapshot.id)
+        if merges:
+            splits = with_postponed_rows(handle, splits, filters.bucket)
         splits = _within_limit(splits, query, tally, keys=bool(handle.schema.primary_keys))
         return branch_plan(handle, query, splits, schemas, tally.added_to(report), partitions)
 
@@ -124,8 +134,14 @@ def output_of(handle: TableHandle, query: ScanQuery) -> RowType:
     )
 
 
-def check_query(handle: TableHandle, query: ScanQuery) -> None:
-    """Refuse what this table cannot be asked for. Raises UnsupportedFeatureError, ColumnNotFoundError."""
+def check_query(handle: TableHandle, query: ScanQuery, *, changes: bool = False) -> None:
+    """Refuse what this table, or its changes, cannot be asked for.
+
+    Raises:
+        UnsupportedFeatureError, ColumnNotFoundError
+    """
+    if changes and merges_postponed(handle):
+        raise unmerged(handle, "a stream or an incremental read")
     known = frozenset(handle.schema.row_type.names)
     named = {f.name for f in output_of(handle, query)} | names_of(query.predicate)
     handle.check_readable(sorted(named & known))

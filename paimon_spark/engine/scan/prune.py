@@ -155,7 +155,10 @@ def select(
     selection = Selection(entries, partitions).keep(kept)
     if filters.keys is not None and len(selection):
         stats = FileStats(selection.entries, handle.schema, schemas, selection.partitions)
-        selection = _skip(selection, stats.may_match(filters.keys, keys_only=True), Reason.KEY_RANGE, tally)
+        # The first and last keys of a file of the postponed bucket, which is not sorted, are no bounds.
+        unsorted = values(selection.entries.column("bucket")) < 0
+        wanted = unsorted | stats.may_match(filters.keys, keys_only=True)
+        selection = _skip(selection, wanted, Reason.KEY_RANGE, tally)
     return selection
 
 

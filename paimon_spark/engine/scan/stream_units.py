@@ -136,7 +136,7 @@ def plan_units(handle: TableHandle, snapshot: Snapshot, content: Content, query:
         SnapshotExpiredError: the snapshot before is needed, and has expired.
         CorruptFileError: metadata cannot be decoded.
     """
-    check_query(handle, query)
+    check_query(handle, query, changes=True)
     filters = stream_filters(handle, query, content)
     with named_in_errors(handle, snapshot):
         return _units(handle, [(snapshot, content)], query, filters)
@@ -148,7 +148,7 @@ def plan_whole(handle: TableHandle, wanted: Sequence[tuple[Snapshot, Content]], 
     Neighbouring DELTA and CHANGELOG contents are planned together, with as many calls to the store for a thousand
     snapshots as for one, where it fetches many files at a time.
     """
-    check_query(handle, query)
+    check_query(handle, query, changes=True)
     splits: list[DataSplit] = []
     schemas: dict[int, TableSchema] = {}
     report = PlanReport()

@@ -42,6 +42,8 @@ class SplitMode(str, Enum):
     DIFF: `before_files` and `files` are each merged; rows that differ come out, with kinds.
     EVOLVED: files of one row id range, each with some columns of the rows (data evolution).
     REPLACED: `before_files` and `files` are each merged; all rows of the former come as -D, then all of the latter.
+    POSTPONED: `files` are those of a partition's postponed bucket; their rows that belong to `bucket` are merged with
+        the rows of `before_files`, after which they were written.
     """
 
     RAW = "raw"
@@ -50,6 +52,7 @@ class SplitMode(str, Enum):
     DIFF = "diff"
     EVOLVED = "evolved"
     REPLACED = "replaced"
+    POSTPONED = "postponed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class DataSplit:
         bucket_path: directory of the files in the table's store, but for those of `elsewhere`.
         files: in the order they must be read (RAW, CHANGES: oldest first).
         deletions: deletion vector per file of `files`, None where it has none; empty when no file has any.
-        before_files, before_deletions: the older state, for DIFF and REPLACED only.
+        before_files, before_deletions: the older state, for DIFF, REPLACED and POSTPONED only.
         total_buckets: buckets that the partition had when the files were written; 0 when it does not matter.
         elsewhere: name and directory of the files that another directory of the partition holds.
     """

@@ -2,11 +2,17 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
+import org.apache.paimon.KeyValue;
+import org.apache.paimon.KeyValueSerializer;
 import org.apache.paimon.Snapshot;
+import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.InternalRow;
+import org.apache.paimon.data.serializer.InternalRowSerializer;
 import org.apache.paimon.index.IndexFileMeta;
 import org.apache.paimon.io.DataFileMeta;
 import org.apache.paimon.manifest.IndexManifestEntry;
@@ -22,6 +28,9 @@ import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.SpecialFields;
 import org.apache.paimon.table.Table;
 import org.apache.paimon.table.source.DataSplit;
+import org.apache.paimon.table.source.PostponeMergePlan;
+import org.apache.paimon.table.source.PostponeMergeRead;
+import org.apache.paimon.table.source.PostponeMergeReadBuilder;
 import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.Split;
 import org.apache.paimon.table.source.StreamTableScan;
@@ -33,6 +42,7 @@ import org.apache.paimon.tag.Tag;
 import org.apache.paimon.types.DataField;
 import org.apache.paimon.types.DataType;
 import org.apache.paimon.types.RowType;
+import org.apache.paimon.utils.IteratorRecordReader;
 import org.apache.paimon.utils.Pair;
 
 /** What Java sees: rows of a version, of every version, changes, references, files. */
@@ -42,11 +52,15 @@ final class Reads {
 
     /**
      * Rows of one version. `options` choose it; `columns` project; `where` filters exactly; `rowTracking` adds _ROW_ID
-     * and _SEQUENCE_NUMBER; `kinds` adds _KIND to every row; `system` names a system table to read instead.
+     * and _SEQUENCE_NUMBER; `kinds` adds _KIND to every row; `system` names a system table to read instead;
+     * `postponed` merges the rows that wait in the postpone bucket.
      */
     static ObjectNode read(JsonNode call) throws Exception {
         if (call.hasNonNull("branchTag")) {
             return readTagOfBranch(call);
+        }
+        if (call.path("postponed").asBoolean(false)) {
+            return readPostponed(call);
         }
         Table table = Tables.open(call);
         if (call.hasNonNull("system")) {
@@ -99,6 +113,62 @@ final class Reads {
         reply.set("schema", describe(table.rowType()));
         TableRead read = table.newReadBuilder().newRead().withIOManager(Tables.spillArea());
         drain(read, splits, table.rowType(), false, reply.putArray("rows"));
+        return reply;
+    }
+
+    /** Rows with those that wait in the postpone bucket (`postpone.merge-on-read`), routed as Spark and Flink do. */
+    private static ObjectNode readPostponed(JsonNode call) throws Exception {
+        FileStoreTable table = Tables.open(call);
+        ObjectNode reply = Values.JSON.createObjectNode();
+        ArrayNode rows = reply.putArray("rows");
+        PostponeMergeReadBuilder builder =
+                PostponeMergeReadBuilder.createSnapshotBound(table, null).orElseThrow(IllegalStateException::new);
+        if (call.hasNonNull("where")) {
+            builder.withFilter(predicate(call.get("where"), table.rowType()));
+        }
+        builder.withDefaultBucketNum(call.path("buckets").asInt(2));
+        PostponeMergePlan plan = builder.plan();
+        Map<Pair<BinaryRow, Integer>, DataSplit> placed = new LinkedHashMap<>();
+        for (DataSplit split : plan.realSplits()) {
+            if (placed.put(Pair.of(split.partition(), split.bucket()), split) != null) {
+                throw new IllegalStateException("a bucket has several splits: raise source.split.target-size");
+            }
+        }
+        KeyValueSerializer serializer = new KeyValueSerializer(plan.keyType(), plan.mergeReadType());
+        InternalRowSerializer copier = new InternalRowSerializer(
+                KeyValue.schema(plan.keyType(), plan.mergeReadType()));
+        Map<Pair<BinaryRow, Integer>, List<InternalRow>> waiting = new LinkedHashMap<>();
+        // Java leaves open which of two writers comes first; this package takes the older file first.
+        List<DataSplit> late = new ArrayList<>(plan.postponeSplits());
+        late.sort((a, b) -> Long.compare(
+                a.dataFiles().get(0).creationTimeEpochMillis(), b.dataFiles().get(0).creationTimeEpochMillis()));
+        for (DataSplit split : late) {
+            PostponeMergeRead read = builder.newRead().withIOManager(Tables.spillArea());
+            try (RecordReaderIterator<KeyValue> iterator =
+                    new RecordReaderIterator<>(read.createPostponeReader(split))) {
+                while (iterator.hasNext()) {
+                    KeyValue record = iterator.next();
+                    int bucket = plan.bucketRouter().bucket(split.partition(), record.key());
+                    waiting.computeIfAbsent(Pair.of(split.partition(), bucket), p -> new ArrayList<>())
+                            .add(copier.copy(serializer.toRow(record)));
+                }
+            }
+        }
+        Set<Pair<BinaryRow, Integer>> places = new LinkedHashSet<>(placed.keySet());
+        places.addAll(waiting.keySet());
+        for (Pair<BinaryRow, Integer> place : places) {
+            List<KeyValue> routed = new ArrayList<>();
+            for (InternalRow row : waiting.getOrDefault(place, Collections.emptyList())) {
+                routed.add(new KeyValueSerializer(plan.keyType(), plan.mergeReadType()).fromRow(row));
+            }
+            PostponeMergeRead read = builder.newRead().withIOManager(Tables.spillArea());
+            try (RecordReaderIterator<InternalRow> iterator = new RecordReaderIterator<>(read.createBucketMergeReader(
+                    placed.get(place), new IteratorRecordReader<>(routed.iterator())))) {
+                while (iterator.hasNext()) {
+                    rows.add(Values.rowToJson(iterator.next(), table.rowType()));
+                }
+            }
+        }
         return reply;
     }
 
