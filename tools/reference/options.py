@@ -116,7 +116,7 @@ def options_page() -> str:
         keys.difference_update(taken)
         return taken
 
-    lineage_options = take(o.key for o in lineage.OPTIONS)
+    lineage_options = take((*lineage.OF_CATALOG, *(o.key for o in lineage.OPTIONS)))
     reads = take(o.key for o in scan.OPTIONS)
     internal = take((write_request.CLUSTERED.key, write_request.ROW_LEVEL.key, write_request.ROW_LEVEL_BASE.key))
     writes = take(o.key for o in write_request.OPTIONS)
@@ -144,7 +144,8 @@ def options_page() -> str:
         _described(writes),
         "## Streaming writes",
         _described(sinks),
-        "## Lineage and listeners\n\nOf a job or of `load_catalog`; a table never stores them.",
+        "## Lineage and listeners\n\nOf a job or of `load_catalog`; a table never stores them. "
+        f"{codes(lineage.OF_CATALOG)} are of `load_catalog` and the configuration file alone.",
         _described(lineage_options),
         "## Tables: commits, snapshots, manifests",
         _described(commits),
