@@ -15,7 +15,7 @@ from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.file_system_catalog import FileSystemCatalog
 from paimon_spark.options.descriptor import unknown_option
 from paimon_spark.options.known import is_storage_option
-from paimon_spark.options.lineage import OF_ONE_USE, check_job_options
+from paimon_spark.options.lineage import OF_CATALOG, OF_ONE_USE, check_job_options, parse_catalog_lineage
 from paimon_spark.options.location import (
     TABLE_DEFAULT,
     configured,
@@ -38,7 +38,8 @@ class Catalog:
 
     Attributes:
         warehouse: path or URL.
-        options: how to reach its file system, as text; `table-default.<option>` is for the tables it makes.
+        options: how to reach its file system, as text; `table-default.<option>` is for the tables it makes;
+            `table-lineage` and `data-lineage` are what the warehouse is to record.
     """
 
     warehouse: str
@@ -71,8 +72,10 @@ class Catalog:
         Raises:
             DatabaseAlreadyExistsError: there is one, unless `ignore_if_exists`.
             InvalidOptionError: the name is invalid.
+            StorageError, CommitError: `table-lineage` is asked for, and the lineage tables cannot be written.
         """
         self._files.create_database(name, ignore_if_exists)
+        _apply_lineage(self)  # the warehouse may be new
 
     def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
         """Remove a database, with all its tables when `cascade`.
@@ -225,10 +228,14 @@ def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalo
     Args:
         warehouse: path or URL; default is `PAIMON_WAREHOUSE`, else that of the configuration file.
         options: how to reach the file system: `**{"fs.key": "…"}`; options of the tables that the catalog makes:
-            `**{"table-default.file.format": "orc"}`; and those of a job, for all its tables: `**{"lineage.job": "j"}`.
+            `**{"table-default.file.format": "orc"}`; those of a job, for all its tables: `**{"lineage.job": "j"}`;
+            and what the warehouse records: `**{"table-lineage": "true", "data-lineage": "true"}` switch lineage on as
+            `catalog.lineage.enable(table=…, data=…)` does, if the warehouse exists; else the first database does it.
 
     Raises:
-        InvalidOptionError: no warehouse is given, or an option is not known.
+        InvalidOptionError: no warehouse is given, an option is not known, or lineage is false here and on in the
+            warehouse.
+        StorageError, CommitError: lineage cannot be switched on.
     """
     defaults = configured()
     where = warehouse or defaults.pop("warehouse", None)
@@ -236,11 +243,22 @@ def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalo
         raise InvalidOptionError("no warehouse is given; pass warehouse=… or set PAIMON_WAREHOUSE", option="warehouse")
     given = as_text(options)
     for key in given:
-        if not is_storage_option(key) and not key.startswith(TABLE_DEFAULT) and key not in OF_ONE_USE:
-            raise unknown_option(key, ["warehouse", *OF_ONE_USE], "catalog")
+        if not is_storage_option(key) and not key.startswith(TABLE_DEFAULT) and key not in (*OF_ONE_USE, *OF_CATALOG):
+            raise unknown_option(key, ["warehouse", *OF_ONE_USE, *OF_CATALOG], "catalog")
     check_job_options(given)
     defaults.pop("warehouse", None)
-    return Catalog(where, {**defaults, **given})
+    catalog = Catalog(where, {**defaults, **given})
+    _apply_lineage(catalog)
+    return catalog
+
+
+def _apply_lineage(catalog: Catalog) -> None:
+    """Switch lineage on where the options of a catalog ask for it. Raises as `load_catalog`."""
+    asked = parse_catalog_lineage(catalog.options)
+    if asked.is_given:
+        from paimon_spark.api.lineage_verbs import apply_catalog_options
+
+        apply_catalog_options(catalog.lineage, asked)
 
 
 def matching_tables(

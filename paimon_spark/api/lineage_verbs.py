@@ -20,7 +20,7 @@ from paimon_spark.api.lineage_question import (
     startup_snapshots,
     warehouse_of,
 )
-from paimon_spark.errors import InvalidInputError, StorageError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, StorageError
 from paimon_spark.lineage.graph import Direction, load, newest_of
 from paimon_spark.lineage.job_registry import find_owner
 from paimon_spark.lineage.maintenance import Rebuilt, Synced, forget_job, nothing_to_rebuild, rebuild, sync
@@ -32,13 +32,14 @@ from paimon_spark.lineage.table_index import TableIndex, open_index
 from paimon_spark.lineage.tables import enable, read_settings, write_settings
 from paimon_spark.lineage.unified_version import start_snapshots, unified_version
 from paimon_spark.metadata.version import Moment, moment_ms
-from paimon_spark.options.lineage import JOB
+from paimon_spark.options.lineage import DATA_LINEAGE, JOB, TABLE_LINEAGE
 
 if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient
     from openlineage.client.event_v2 import RunEvent
 
     from paimon_spark.api.catalog import Catalog
+    from paimon_spark.options.lineage import CatalogLineage
 
 _FROM_SNAPSHOT_FULL: Final = {"scan.mode": "from-snapshot-full"}
 _SNAPSHOT_ID: Final = "scan.snapshot-id"
@@ -393,3 +394,28 @@ class Lineage:
             return replace(found, unrecorded=question.unrecorded_after(node, found.snapshot))
         nodes = {t.node: t.snapshot for t in found.tables} | ({} if node is None else {node: found.snapshot})
         return replace(found, unrecorded=question.unrecorded_in(nodes))
+
+
+def apply_catalog_options(lineage: Lineage, asked: CatalogLineage) -> None:
+    """Switch on what the options of a catalog ask for. Costs one small read where it is on already.
+
+    What is not asked for stays as it is. Nothing is made where there is no warehouse yet.
+
+    Raises:
+        InvalidOptionError: an option is false, and lineage is on in the warehouse: only `disable` ends it, for all.
+        Others as `Lineage.enable`.
+    """
+    index = open_index(warehouse_of(lineage.catalog))
+    now = read_settings(index)
+    for option, wanted, is_on in ((TABLE_LINEAGE, asked.table, now.table), (DATA_LINEAGE, asked.data, now.data)):
+        if wanted is False and is_on:
+            raise InvalidOptionError(
+                f"catalog option {option.key} = false, but it is true in warehouse {index.warehouse.url} (table "
+                "paimon.catalog_options); leave the option out, or switch lineage off for all jobs with "
+                "catalog.lineage.disable()",
+                option=option.key,
+                warehouse=index.warehouse.url,
+            )
+    is_missing = (asked.is_on and not now.table) or (asked.data and not now.data)
+    if is_missing and index.warehouse.exists():
+        lineage.enable(data=bool(asked.data or now.data))

@@ -21,8 +21,8 @@ from paimon_spark.errors import InvalidOptionError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.lineage.provenance import Provenance, TableRef
 from paimon_spark.lineage.warehouse import Warehouse
-from paimon_spark.options.descriptor import Option, boolean
-from paimon_spark.options.lineage import FLUSH_INTERVAL, JOB
+from paimon_spark.options.descriptor import Option
+from paimon_spark.options.lineage import DATA_LINEAGE, FLUSH_INTERVAL, JOB, TABLE_LINEAGE
 from paimon_spark.predicate.ast import literal_text
 
 _LOG = logging.getLogger(__name__)
@@ -178,12 +178,6 @@ def newest_barrier(index: Index, table: Definition, where: str) -> int:
     return -1 if found is None else int(found)
 
 
-TABLE_LINEAGE: Final = Option(
-    "table-lineage", boolean, False, "Record which jobs read and write which tables of the warehouse."
-)
-DATA_LINEAGE: Final = Option(
-    "data-lineage", boolean, False, "Record which snapshots were made from which; implies table-lineage."
-)
 LINEAGE_IS_OFF: Final = (
     f"option {JOB.key} has no effect, as lineage is off in the warehouse; catalog.lineage.enable() switches it on"
 )
@@ -272,7 +266,7 @@ def records_data(index: Index) -> bool:
     return settings.data or not settings.table
 
 
-def _value(option: Option[bool] | Option[int], rows: Mapping[str, str], where: str) -> bool | int | None:
+def _value(option: Option[bool | None] | Option[int], rows: Mapping[str, str], where: str) -> bool | int | None:
     """The value of a row; None, with a warning, when it is invalid."""
     try:
         return option.get(rows)

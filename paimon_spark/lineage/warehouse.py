@@ -51,6 +51,10 @@ class Warehouse:
         """A key that is unique in this process."""
         return self.store.identity, self.root
 
+    def exists(self) -> bool:
+        """Whether its directory is there, or a file below it."""
+        return self.store.exists(self.root)
+
     def table_root(self, database: str, table: str) -> str:
         """The directory of a table."""
         return f"{self.root}/{database}{DATABASE_SUFFIX}/{table}"

@@ -1,7 +1,7 @@
-"""Options of a job: the name it is recorded under in lineage, and its commit listeners.
+"""Options of a job: the name it is recorded under in lineage, and its commit listeners; what a catalog records.
 
-They are never stored in a table: a stored option would name code that every reader of the table runs, or record the
-work of others under one job. They are read from `TableHandle.overrides` alone.
+Options of a job are never stored in a table: a stored option would name code that every reader of the table runs, or
+record the work of others under one job. They are read from `TableHandle.overrides` alone.
 """
 
 from __future__ import annotations
@@ -46,6 +46,14 @@ LISTENERS: Option[tuple[str, ...]] = Option(
     (),
     "Classes that are called after each completed commit, as module:Class, separated by commas.",
 )
+TABLE_LINEAGE: Option[bool | None] = Option(
+    "table-lineage", boolean, None, "Record which jobs read and write which tables of the warehouse."
+)
+DATA_LINEAGE: Option[bool | None] = Option(
+    "data-lineage", boolean, None, "Record which snapshots were made from which; implies table-lineage."
+)
+OF_CATALOG: Final = (TABLE_LINEAGE.key, DATA_LINEAGE.key)
+"""Keys of options of a catalog, which no table has."""
 _MOST_BARRIER: Final = 2**62
 OPTIONS: Final = (JOB, BARRIER, FLUSH_INTERVAL, NO_SOURCES, UNKNOWN_SOURCES, LISTENERS)
 OF_ONE_USE: Final = tuple(o.key for o in OPTIONS)
@@ -66,6 +74,42 @@ class LineageOptions:
     flush_interval_ms: int | None = None
     no_sources: bool = False
     unknown_sources: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogLineage:
+    """What a catalog asks its warehouse to record; None where an option is not given."""
+
+    table: bool | None = None
+    data: bool | None = None
+
+    @property
+    def is_given(self) -> bool:
+        return self != _NOTHING_ASKED
+
+    @property
+    def is_on(self) -> bool:
+        """Whether recording is asked for."""
+        return bool(self.table or self.data)
+
+
+_NOTHING_ASKED: Final = CatalogLineage()
+
+
+def parse_catalog_lineage(options: Mapping[str, str]) -> CatalogLineage:
+    """Parse `table-lineage` and `data-lineage` among the options of a catalog.
+
+    Raises:
+        InvalidOptionError: neither true nor false, or data lineage without table lineage.
+    """
+    asked = CatalogLineage(TABLE_LINEAGE.get(options), DATA_LINEAGE.get(options))
+    if asked.data and asked.table is False:
+        raise InvalidOptionError(
+            f"catalog option {DATA_LINEAGE.key} = true needs {TABLE_LINEAGE.key}, which is false; set both to true, or "
+            "leave one out",
+            options=OF_CATALOG,
+        )
+    return asked
 
 
 def check_job_options(overrides: Mapping[str, str]) -> None:

@@ -1,8 +1,9 @@
 """Locations of tables: paths, names in a warehouse, `$` suffixes, and configured defaults.
 
 Defaults come from `PAIMON_WAREHOUSE` and a TOML file, `~/.config/paimon-spark/config.toml` or the one that
-`PAIMON_CONFIG` names: `warehouse = "s3://lake/wh"` and file system options: `"fs.key" = "…"`, or `[s3]` with
-`endpoint = "…"`.
+`PAIMON_CONFIG` names: `warehouse = "s3://lake/wh"`, file system options: `"fs.key" = "…"`, or `[s3]` with
+`endpoint = "…"`, and what catalogs record: `table-lineage = true`. `PAIMON_TABLE_LINEAGE` and `PAIMON_DATA_LINEAGE`
+go before the file.
 
 Source: Java `catalog/Identifier` for names with `$`; `CatalogUtils` for the layout of a warehouse.
 """
@@ -19,6 +20,7 @@ from typing import Any, Final
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.options.descriptor import unknown_option
 from paimon_spark.options.known import is_storage_option
+from paimon_spark.options.lineage import DATA_LINEAGE, OF_CATALOG, TABLE_LINEAGE
 
 DATABASE_SUFFIX: Final = ".db"
 MAIN: Final = "main"
@@ -169,16 +171,26 @@ def table_defaults(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def without_table_defaults(options: Mapping[str, str]) -> dict[str, str]:
-    """Options for tables that exist already."""
-    return {k: v for k, v in options.items() if not k.startswith(TABLE_DEFAULT)}
+    """Options for tables that exist already, of those of a catalog."""
+    return {k: v for k, v in options.items() if not k.startswith(TABLE_DEFAULT) and k not in OF_CATALOG}
 
 
 WAREHOUSE_VARIABLE: Final = "PAIMON_WAREHOUSE"
 CONFIG_VARIABLE: Final = "PAIMON_CONFIG"
+_VARIABLES: Final = {
+    "warehouse": WAREHOUSE_VARIABLE,
+    TABLE_LINEAGE.key: "PAIMON_TABLE_LINEAGE",
+    DATA_LINEAGE.key: "PAIMON_DATA_LINEAGE",
+}
+"""Environment variables that go before the configuration file, by key."""
 
 
 def configured(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """`warehouse` and file system options of environment and configuration file. Raises InvalidOptionError."""
+    """`warehouse`, file system and lineage options of environment and configuration file.
+
+    Raises:
+        InvalidOptionError: the file cannot be read, or has an unknown option.
+    """
     variables = os.environ if environ is None else environ
     named = variables.get(CONFIG_VARIABLE)
     path = named or os.path.join(
@@ -187,8 +199,7 @@ def configured(environ: Mapping[str, str] | None = None) -> dict[str, str]:
         "config.toml",
     )
     out = dict(_from_file(path, _changed_ns(path, bool(named))))
-    if variables.get(WAREHOUSE_VARIABLE):
-        out["warehouse"] = variables[WAREHOUSE_VARIABLE]
+    out.update({key: variables[name] for key, name in _VARIABLES.items() if variables.get(name)})
     return out
 
 
@@ -214,9 +225,10 @@ def _from_file(path: str, changed_ns: int) -> Mapping[str, str]:
         raise InvalidOptionError(f"the configuration file {path} cannot be read: {e}", path=path) from e
     options = _flat(tree, path)
     for key in options:
-        if key != "warehouse" and not is_storage_option(key):
-            error = unknown_option(key, ["warehouse", "fs", "s3"], "configuration")
-            raise InvalidOptionError(f"{error} in {path}; known are warehouse, fs.* and s3.*", option=key, path=path)
+        if key != "warehouse" and key not in OF_CATALOG and not is_storage_option(key):
+            error = unknown_option(key, ["warehouse", *OF_CATALOG, "fs", "s3"], "configuration")
+            known = f"known are warehouse, {', '.join(OF_CATALOG)}, fs.* and s3.*"
+            raise InvalidOptionError(f"{error} in {path}; {known}", option=key, path=path)
     return options
 
 

@@ -119,7 +119,7 @@ def options_page() -> str:
         keys.difference_update(taken)
         return taken
 
-    lineage_options = take(o.key for o in lineage.OPTIONS)
+    lineage_options = take((*lineage.OF_CATALOG, *(o.key for o in lineage.OPTIONS)))
     reads = take(o.key for o in scan.OPTIONS)
     internal = take((write_request.CLUSTERED.key, write_request.ROW_LEVEL.key, write_request.ROW_LEVEL_BASE.key))
     writes = take(o.key for o in write_request.OPTIONS)
@@ -147,7 +147,8 @@ def options_page() -> str:
         _described(writes),
         "## Streaming writes",
         _described(sinks),
-        "## Lineage and listeners\n\nFor a job or for `load_catalog`; they are not stored in tables.",
+        "## Lineage and listeners\n\nFor a job or for `load_catalog`; they are not stored in tables. "
+        f"{codes(lineage.OF_CATALOG)} can only be given to `load_catalog` and in the configuration file.",
         _described(lineage_options),
         "## Tables: commits, snapshots, manifests",
         _described(commits),

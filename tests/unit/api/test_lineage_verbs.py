@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,81 @@ def test_a_warehouse_that_cannot_be_written_is_not_enabled_and_the_error_names_i
     ):
         lineage.enable()
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+# Options of the catalog
+
+
+def recorded(folder: Path) -> tuple[bool, bool]:
+    status = paimon_spark.load_catalog(str(folder)).lineage.status()
+    return status.table, status.data
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"table-lineage": "true"}, (True, False)),
+        ({"table-lineage": True, "data-lineage": False}, (True, False)),
+        ({"data-lineage": "true"}, (True, True)),
+        ({"table-lineage": "true", "data-lineage": "true"}, (True, True)),
+        ({"table-lineage": "false"}, (False, False)),
+    ],
+)
+def test_options_of_the_catalog_switch_lineage_on_as_the_proposal_has_them(
+    tmp_path: Path, options: Mapping[str, Any], expected: tuple[bool, bool]
+) -> None:
+    make(tmp_path)
+    catalog = paimon_spark.load_catalog(str(tmp_path), **options)
+    assert recorded(tmp_path) == expected
+    assert catalog.create_table("db.t", "id INT").handle.overrides == {}
+    assert not {"table-lineage", "data-lineage"} & set(catalog.table("db.t").handle.schema.options)
+    assert ("paimon" in catalog.list_databases()) is expected[0]
+
+
+def test_options_of_the_catalog_that_are_in_force_already_write_nothing(tmp_path: Path) -> None:
+    make(tmp_path).lineage.enable()
+    for options in ({"table-lineage": "true"}, {"data-lineage": "true"}, {"table-lineage": "true"}):
+        catalog = paimon_spark.load_catalog(str(tmp_path), **options)
+    assert recorded(tmp_path) == (True, True)  # what is not asked for stays
+    assert [s.id for s in catalog.table("paimon.catalog_options").snapshots()] == [1]
+
+
+@pytest.mark.parametrize("option", ["table-lineage", "data-lineage"])
+def test_an_option_of_the_catalog_does_not_switch_lineage_off_for_all_jobs(tmp_path: Path, option: str) -> None:
+    make(tmp_path).lineage.enable()
+    with pytest.raises(InvalidOptionError, match=rf"{option} = false, but it is true in warehouse .*lineage\.disable"):
+        paimon_spark.load_catalog(str(tmp_path), **{option: "false"})
+    assert recorded(tmp_path) == (True, True)
+
+
+def test_data_lineage_without_table_lineage_contradicts_itself(tmp_path: Path) -> None:
+    make(tmp_path)
+    with pytest.raises(InvalidOptionError, match="data-lineage = true needs table-lineage, which is false"):
+        paimon_spark.load_catalog(str(tmp_path), **{"table-lineage": "false", "data-lineage": "true"})
+    with pytest.raises(InvalidOptionError, match="did you mean 'table-lineage'"):
+        paimon_spark.load_catalog(str(tmp_path), **{"table-linage": "true"})
+    assert recorded(tmp_path) == (False, False)
+
+
+def test_lineage_of_a_new_warehouse_begins_with_its_first_database(tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path / "new"), **{"table-lineage": "true", "data-lineage": "true"})
+    assert list(tmp_path.iterdir()) == []  # a misspelt path makes nothing
+    pickle.loads(pickle.dumps(catalog)).create_database("db")
+    assert recorded(tmp_path / "new") == (True, True)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="TOML needs Python 3.11")
+def test_lineage_is_switched_on_by_the_configuration_file_and_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = make(tmp_path / "wh", "a")
+    file = tmp_path / "config.toml"
+    file.write_text("table-lineage = true\n")
+    monkeypatch.setenv("PAIMON_CONFIG", str(file))
+    assert paimon_spark.load_table(catalog.table("db.a").location).snapshots() == []  # an option of no table
+    assert recorded(tmp_path / "wh") == (True, False)
+    monkeypatch.setenv("PAIMON_DATA_LINEAGE", "true")
+    assert recorded(tmp_path / "wh") == (True, True)
 
 
 def test_where_lineage_was_switched_off_what_was_recorded_still_answers(catalog: Catalog) -> None:
