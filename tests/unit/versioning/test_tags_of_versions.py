@@ -65,7 +65,7 @@ def test_a_tag_moves_to_any_version(table: Table) -> None:
     put(table.branch("fix"), k3="more")
     moved = table.replace_tag("checked", version="fix.3")
     assert (moved.branch, moved.snapshot.id) == ("fix", 3)
-    with pytest.raises(TagNotFoundError, match="branch 'fix' of table db.t has no tag 'new'"):
+    with pytest.raises(TagNotFoundError, match=r"branch 'fix' of table db\.t has no tag 'new'"):
         table.replace_tag("new", version="fix.3")
     in_order(table)
 
