@@ -31,16 +31,20 @@ class TableRefs(OpenedTable):
         name: str,
         *,
         snapshot_id: int | None = None,
+        version: str | int | None = None,
         time_retained: str | timedelta | None = None,
         ignore_if_exists: bool = False,
     ) -> TagInfo:
-        """Tag the head of the branch, or one of its snapshots. A tag keeps its files through expiry.
+        """Tag the head of the branch, one of its snapshots, or a version of any branch.
 
-        No data is read or copied. A snapshot that expired is taken from another tag of it.
+        A tag keeps its files through expiry. No data is read or copied. A snapshot that expired is taken from another
+        tag of it. A tag is on a branch that has its snapshot: with a version of another branch that this one does not
+        have, it is on that branch, and is read as `fix.<name>`; the result says so.
 
         Args:
             name: not blank, not a number, without slashes, and not the text of another version.
             snapshot_id: what to tag; None means the head.
+            version: what to tag, as in `at`: `v1`, `fix`, `fix.3`, `fix.v1`.
             time_retained: retention, as text such as `7 d` or a timedelta. None is option
                 `tag.default-time-retained`, which is for ever when it is not set.
             ignore_if_exists: leave an existing tag as it is, and return it.
@@ -48,14 +52,19 @@ class TableRefs(OpenedTable):
         Raises:
             InvalidInputError: the name or the time is refused, or the table was opened at a version.
             TagAlreadyExistsError: there is such a tag.
-            SnapshotNotFoundError, SnapshotExpiredError: there is no such snapshot.
+            SnapshotNotFoundError, SnapshotExpiredError, VersionNotFoundError: there is no such snapshot or version.
             OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.tags import create_tag
 
         handle = at_head(self)
         return create_tag(
-            handle, name, snapshot_id=snapshot_id, time_retained=time_retained, ignore_if_exists=ignore_if_exists
+            handle,
+            name,
+            snapshot_id=snapshot_id,
+            version=version,
+            time_retained=time_retained,
+            ignore_if_exists=ignore_if_exists,
         )
 
     @overload
@@ -64,6 +73,7 @@ class TableRefs(OpenedTable):
         name: str,
         *,
         snapshot_id: int | None = None,
+        version: str | int | None = None,
         time_retained: str | timedelta | None = None,
         dry_run: Literal[False] = False,
     ) -> TagInfo: ...
@@ -74,6 +84,7 @@ class TableRefs(OpenedTable):
         name: str,
         *,
         snapshot_id: int | None = None,
+        version: str | int | None = None,
         time_retained: str | timedelta | None = None,
         dry_run: Literal[True],
     ) -> Removed: ...
@@ -83,14 +94,16 @@ class TableRefs(OpenedTable):
         name: str,
         *,
         snapshot_id: int | None = None,
+        version: str | int | None = None,
         time_retained: str | timedelta | None = None,
         dry_run: bool = False,
     ) -> TagInfo | Removed:
-        """Move a tag to the head, or to another snapshot, and delete files that only the old one needed.
+        """Move a tag to the head, another snapshot or a version, and delete files that only the old one needed.
 
         Args:
-            name: of the tag.
+            name: of the tag. With a version, it is a tag of the branch that `create_tag` would create it on.
             snapshot_id: what to tag; None means the head.
+            version: what to tag, as in `create_tag`.
             time_retained: as in `create_tag`, but None is for ever, as in Paimon.
             dry_run: only return what would be deleted, instead of the tag.
 
@@ -103,7 +116,9 @@ class TableRefs(OpenedTable):
         from paimon_spark.versioning.tags import replace_tag
 
         handle = at_head(self)
-        return replace_tag(handle, name, snapshot_id=snapshot_id, time_retained=time_retained, dry_run=dry_run)
+        return replace_tag(
+            handle, name, snapshot_id=snapshot_id, version=version, time_retained=time_retained, dry_run=dry_run
+        )
 
     def rename_tag(self, old: str, new: str) -> TagInfo:
         """Rename a tag.

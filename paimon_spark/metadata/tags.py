@@ -37,6 +37,7 @@ class TagInfo(ShownAsFacts):
         is_savepoint: it is named as savepoints are.
         guards: the branch whose base it keeps; None for every other tag.
         branches: names of the branches that were created from it.
+        branch: the branch that has it, where another one was asked to tag a version of that branch; else None.
     """
 
     name: str
@@ -46,6 +47,7 @@ class TagInfo(ShownAsFacts):
     is_savepoint: bool = False
     guards: str | None = None
     branches: tuple[str, ...] = ()
+    branch: str | None = None
 
 
 def tag_names(handle: TableHandle) -> list[str]:

@@ -40,12 +40,17 @@ def _row(tag: TagInfo) -> tuple[object, ...]:
 
 def _create(a: Request) -> TagInfo:
     return a.table().create_tag(
-        a["tag"], snapshot_id=a["snapshot"], time_retained=a["time_retained"], ignore_if_exists=a["if_not_exists"]
+        a["tag"],
+        snapshot_id=a["snapshot"],
+        version=a["version"],
+        time_retained=a["time_retained"],
+        ignore_if_exists=a["if_not_exists"],
     )
 
 
 def _show_tag(a: Request, tag: TagInfo) -> Answer:
-    return lines(f"tag {safe(tag.name)} of {safe(a.table().name)} is snapshot {tag.snapshot.id}", tag)
+    on = "" if tag.branch is None else f"branch {safe(tag.branch)} of "
+    return lines(f"tag {safe(tag.name)} of {on}{safe(a.table().name)} is snapshot {tag.snapshot.id}", tag)
 
 
 def _create_from_timestamp(a: Request) -> Rows:
@@ -78,7 +83,8 @@ def _tag_first(a: Request, snapshots: Sequence[Snapshot], which: str) -> Rows:
 
 
 def _replace(a: Request) -> TagInfo | Removed:
-    table, chosen = a.table(), {"snapshot_id": a["snapshot"], "time_retained": a["time_retained"]}
+    table = a.table()
+    chosen = {"snapshot_id": a["snapshot"], "version": a["version"], "time_retained": a["time_retained"]}
     return table.replace_tag(a["tag"], **chosen, dry_run=True) if a.dry_run else table.replace_tag(a["tag"], **chosen)
 
 
@@ -129,6 +135,9 @@ _SNAPSHOT = Argument(
     "snapshot", "id of the snapshot to tag", Type.BIGINT, otherwise="the head", spellings=("--snapshot-id",)
 )
 _RETAINED = Argument("time_retained", "how long the tag lives, such as `7 d`", otherwise="as the table's options say")
+_VERSION = Argument(
+    "version", "version of any branch to tag, such as fix.v1; the tag is on a branch that has it", is_own=True
+)
 _FIRST = "tagName STRING, snapshot BIGINT, commit_time BIGINT, watermark STRING"
 
 OPERATIONS = (
@@ -140,12 +149,13 @@ OPERATIONS = (
         show=_show_list,
     ),
     Operation(
-        "tag the head of the branch, or a snapshot",
+        "tag the head of the branch, a snapshot, or a version of any branch",
         _create,
         (
             _TAG,
             _SNAPSHOT,
             _RETAINED,
+            _VERSION,
             command_flag("if_not_exists", "leave an existing tag as it is", "--ignore-if-exists"),
         ),
         Effect.WRITE,
@@ -154,9 +164,14 @@ OPERATIONS = (
         show=_show_tag,
     ),
     Operation(
-        "move a tag to the head, or to another snapshot",
+        "move a tag to the head, another snapshot, or a version",
         _replace,
-        (_TAG, _SNAPSHOT, Argument("time_retained", "how long the tag lives, such as `7 d`", otherwise="for ever")),
+        (
+            _TAG,
+            _SNAPSHOT,
+            Argument("time_retained", "how long the tag lives, such as `7 d`", otherwise="for ever"),
+            _VERSION,
+        ),
         Effect.DELETE,
         procedure="replace_tag",
         command="tag replace",

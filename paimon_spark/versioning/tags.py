@@ -18,10 +18,11 @@ from paimon_spark.errors import InvalidInputError, TagAlreadyExistsError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.change import change_branch, preview
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.branches import logical_name, recorded_forks, tag_info
-from paimon_spark.metadata.handle import TableHandle, branch_names
+from paimon_spark.metadata.branches import logical_name, recorded_forks, same_snapshot, tag_info
+from paimon_spark.metadata.handle import TableHandle, branch_names, current, open_branch
 from paimon_spark.metadata.journal.change import Step, TableChange
 from paimon_spark.metadata.layout import TAG_PREFIX
+from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.tags import (
     TagInfo,
     auto_tag_time,
@@ -31,6 +32,7 @@ from paimon_spark.metadata.tags import (
     list_tags,
     savepoint_id_of,
 )
+from paimon_spark.metadata.version import text_version
 from paimon_spark.options.descriptor import duration_ms
 from paimon_spark.options.retention import TAG_TO_PARTITION, TagCreation, TagOptions
 from paimon_spark.versioning.names import check_tag_name
@@ -40,6 +42,7 @@ from paimon_spark.versioning.tag_steps import (
     delete_steps,
     delete_tags_change,
     existing_guarded_branch,
+    find_known_snapshot,
     local_time,
     new_tag,
     put_fork,
@@ -59,11 +62,18 @@ def create_tag(
     name: str,
     *,
     snapshot_id: int | None = None,
+    version: str | int | None = None,
     time_retained: str | timedelta | None = None,
     ignore_if_exists: bool = False,
     clock: Callable[[], datetime] = datetime.now,
 ) -> TagInfo:
-    """Tag the head, or a snapshot of the branch; an expired snapshot is taken from another tag of it."""
+    """Tag the head, a snapshot of the branch, or a version of any branch.
+
+    An expired snapshot is taken from another tag of it. A tag is on a branch that has its snapshot: on the handle's if
+    it does, else on that of the version. For a tag among those of another history, Java Paimon would delete files that
+    its neighbours need.
+    """
+    asked, (handle, chosen) = handle.branch, _place(handle, name, snapshot_id, version)
     given_s = _retained_s(handle, time_retained)
     found: list[Tag] = []
     made: list[Tag] = []
@@ -77,7 +87,7 @@ def create_tag(
                 raise _exists(branch, name)
             found.append(old)
             return None
-        snapshot = tag_source(branch, snapshot_id)
+        snapshot = chosen or tag_source(branch, snapshot_id)
         _check_auto_name(branch, options, name, snapshot)
         retained_s = options.default_time_retained_s if given_s is None else given_s
         made.append(new_tag(name, snapshot, retained_s, clock()))
@@ -86,10 +96,10 @@ def create_tag(
 
     change_branch(handle, "create-tag", plan)
     if found:
-        return tag_info(found[-1])
+        return _made(handle, found[-1], asked)
     check_not_expired(handle, made[-1])
     _mention_callbacks(handle)
-    return tag_info(made[-1])
+    return _made(handle, made[-1], asked)
 
 
 def replace_tag(
@@ -97,18 +107,23 @@ def replace_tag(
     name: str,
     *,
     snapshot_id: int | None = None,
+    version: str | int | None = None,
     time_retained: str | timedelta | None = None,
     dry_run: bool = False,
     clock: Callable[[], datetime] = datetime.now,
 ) -> TagInfo | Removed:
-    """Move a tag to the head, or to another snapshot, and delete files that only the old one needed."""
+    """Move a tag to the head, a snapshot or a version, and delete files that only the old one needed.
+
+    The tag is one of the branch that `create_tag` would create it on.
+    """
+    asked, (handle, chosen) = handle.branch, _place(handle, name, snapshot_id, version)
     retained_s = _retained_s(handle, time_retained)
     made: list[Tag] = []
 
     def plan(branch: TableHandle) -> TableChange:
         old = get_tag(branch, name)
         _check_may_move(branch, name, "replaced")
-        snapshot = tag_source(branch, snapshot_id)
+        snapshot = chosen or tag_source(branch, snapshot_id)
         _check_auto_name(branch, branch.options.tags, name, snapshot, besides=name)
         made.append(new_tag(name, snapshot, retained_s, clock()))
         label = f"replacement of tag {name!r} on branch {branch.branch!r}"
@@ -120,7 +135,34 @@ def replace_tag(
         return removed
     check_not_expired(handle, made[-1])
     _mention_callbacks(handle)
-    return tag_info(made[-1])
+    return _made(handle, made[-1], asked)
+
+
+def _place(
+    handle: TableHandle, name: str, snapshot_id: int | None, version: str | int | None
+) -> tuple[TableHandle, Snapshot | None]:
+    """The branch that a tag of a version belongs to, and the version's snapshot; None where no version is given."""
+    if version is None:
+        return handle, None
+    if snapshot_id is not None:
+        raise InvalidInputError(
+            f"tag {name!r} of {handle.describe()} is given snapshot_id and version; give one of them",
+            **handle.context,
+            tag=name,
+        )
+    handle = current(handle)
+    found = resolve(handle, text_version(str(version)))
+    if found.snapshot is None or found.handle.branch == handle.branch:
+        return open_branch(handle, found.handle.branch), found.snapshot
+    own = find_known_snapshot(handle, found.snapshot.id)
+    is_own = own is not None and same_snapshot(own, found.snapshot)
+    return handle if is_own else open_branch(handle, found.handle.branch), found.snapshot
+
+
+def _made(handle: TableHandle, tag: Tag, asked: str) -> TagInfo:
+    """The tag, with its branch where that is not the one asked."""
+    info = tag_info(tag)
+    return info if handle.branch == asked else replace(info, branch=handle.branch)
 
 
 def rename_tag(handle: TableHandle, old: str, new: str) -> TagInfo:

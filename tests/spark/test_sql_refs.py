@@ -12,6 +12,7 @@ import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import (
     BranchAlreadyExistsError,
+    BranchDivergedError,
     BranchNotFoundError,
     InvalidInputError,
     PaimonError,
@@ -70,6 +71,19 @@ def test_tags_are_made_moved_renamed_and_deleted(catalog: Catalog, spark: SparkS
     assert tags()["lasting"] == (1, day)
 
 
+def test_a_tag_of_any_version_is_on_a_branch_that_has_it(catalog: Catalog, spark: SparkSession) -> None:
+    table = catalog.table("db.t")
+    table.create_branch("fix", snapshot_id=1)
+    table.branch("fix").write(pa.table({"k": pa.array([9], pa.int32()), "v": ["9"]}))
+    catalog.sql("ALTER TABLE db.t CREATE TAG shared AS OF VERSION 'fix.1'", session=spark)
+    catalog.sql("ALTER TABLE db.t CREATE TAG good AS OF VERSION 'fix.2'", session=spark)
+    catalog.sql("ALTER TABLE db.t CREATE OR REPLACE TAG good AS OF VERSION 'fix'", session=spark)
+    assert [t.name for t in table.tags() if t.guards is None] == ["shared"]
+    assert [t.name for t in table.branch("fix").tags() if t.guards is None] == ["good"]
+    found = catalog.sql("SELECT k FROM db.t VERSION AS OF 'fix.good' ORDER BY k", session=spark)
+    assert [row.k for row in found.collect()] == [1, 9]
+
+
 def test_branches_begin_with_the_head_a_tag_a_snapshot_or_any_version(catalog: Catalog, spark: SparkSession) -> None:
     def sql(text: str) -> list[list[Any]]:
         return [list(row) for row in catalog.sql(text, session=spark).collect()]
@@ -126,13 +140,15 @@ def test_what_cannot_be_is_refused_by_name_and_nothing_changes(catalog: Catalog,
     table = catalog.table("db.t")
     table.create_tag("v1", snapshot_id=1)
     table.create_branch("fix", tag="v1")
+    table.branch("fix").write(pa.table({"k": pa.array([9], pa.int32()), "v": ["9"]}))
     before = (table.tags(), [b.name for b in table.branches()])
     wrong: list[tuple[str, type[PaimonError], str]] = [
         ("ALTER TABLE db.t CREATE TAG v1", TagAlreadyExistsError, "already has a tag 'v1'"),
         ("ALTER TABLE db.t CREATE TAG v2 AS OF VERSION 9", SnapshotNotFoundError, "9"),
         ("ALTER TABLE db.t CREATE TAG v2 AS OF VERSION -1", PaimonError, "-1"),
         ("ALTER TABLE db.t CREATE TAG v2 AS OF VERSION 'v'", VersionNotFoundError, "Did you mean 'v1'"),
-        ("ALTER TABLE db.t CREATE TAG v2 AS OF VERSION 'fix.v1'", InvalidInputError, "ALTER TABLE db.t.branch_fix"),
+        ("ALTER TABLE db.t CREATE TAG v2 AS OF VERSION 'fix.v9'", VersionNotFoundError, "fix"),
+        ("ALTER TABLE db.t MERGE BRANCH fix", BranchDivergedError, "snapshots 2, 3.*Use CALL sys.merge_branch to"),
         ("ALTER TABLE db.t CREATE TAG v2 RETAIN 0 DAYS", InvalidInputError, "must be positive"),
         ("ALTER TABLE db.t CREATE TAG `7`", InvalidInputError, "a number means a snapshot id"),
         ("ALTER TABLE db.t CREATE TAG `savepoint-1`", InvalidInputError, "create_savepoint"),

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.errors import BranchNotFoundError, InvalidInputError, TagNotFoundError, UnsupportedFeatureError
-from paimon_spark.jobs.branch_access import reopen_at_head
-from paimon_spark.metadata.resolve import Resolved, resolve
-from paimon_spark.metadata.version import text_version
+from paimon_spark.errors import BranchNotFoundError, TagNotFoundError, UnsupportedFeatureError
 from paimon_spark.sql.commands.target import on_table
 from paimon_spark.sql.grammar.tags_and_branches import (
     CreateBranch,
@@ -39,20 +36,17 @@ def _on_opened_table(command: Callable[[Session, Table, Any], Result]) -> Callab
 
 @_on_opened_table
 def create_tag(_: Session, table: Table, statement: CreateTag) -> None:
-    """Tag a version of the branch. Raises as `Table.create_tag` and `Table.replace_tag`."""
-    snapshot_id = _snapshot_id(table, statement.version)
+    """Tag a version of any branch. Raises as `Table.create_tag` and `Table.replace_tag`."""
+    chosen = _chosen(statement.version)
     if statement.replace:
         try:
-            table.replace_tag(statement.tag, snapshot_id=snapshot_id, time_retained=statement.retained)
+            table.replace_tag(statement.tag, time_retained=statement.retained, **chosen)
         except TagNotFoundError:
             pass
         else:
             return
     table.create_tag(
-        statement.tag,
-        snapshot_id=snapshot_id,
-        time_retained=statement.retained,
-        ignore_if_exists=statement.if_not_exists,
+        statement.tag, time_retained=statement.retained, ignore_if_exists=statement.if_not_exists, **chosen
     )
 
 
@@ -84,13 +78,8 @@ def create_branch(_: Session, table: Table, statement: CreateBranch) -> None:
         )
     if exists and statement.if_not_exists:
         return
-    start = statement.version
     table.create_branch(
-        branch,
-        tag=statement.tag,
-        snapshot_id=start if isinstance(start, int) else None,
-        version=start if isinstance(start, str) else None,
-        ignore_if_exists=statement.if_not_exists,
+        branch, tag=statement.tag, ignore_if_exists=statement.if_not_exists, **_chosen(statement.version)
     )
 
 
@@ -122,24 +111,9 @@ def publish_branch(session: Session, table: Table, statement: PublishBranch) -> 
     return session.rows(f"{columns}, already_merged BOOLEAN", [row])
 
 
-def _snapshot_id(table: Table, version: int | str | None) -> int | None:
-    """The snapshot of the table's branch that a version means; None means the head."""
-    if not isinstance(version, str):
-        return version
-    found = _resolved(table, version)
-    if found.handle.branch != table.branch_name:
-        raise InvalidInputError(
-            f"version {version!r} is on branch {found.handle.branch!r}, and tags of {table.handle.describe()} are of "
-            f"its own snapshots; tag it there: ALTER TABLE {table.name}$branch_{found.handle.branch} CREATE TAG …",
-            table=table.name,
-            branch=table.branch_name,
-            version=version,
-        )
-    return None if found.snapshot is None else found.snapshot.id
-
-
-def _resolved(table: Table, version: str | None) -> Resolved:
-    return resolve(reopen_at_head(table), None if version is None else text_version(version))
+def _chosen(version: int | str | None) -> dict[str, Any]:
+    """The argument of `Table.create_tag` for a snapshot id, or the text of a version."""
+    return {"snapshot_id": version} if isinstance(version, int) else {"version": version}
 
 
 def _refuse_retention(table: Table, statement: CreateBranch) -> None:

@@ -25,7 +25,7 @@ _UNITS: Final = {"DAYS": "days", "HOURS": "hours", "MINUTES": "minutes"}
 class CreateTag(TableStatement):
     """CREATE TAG, CREATE OR REPLACE TAG and REPLACE TAG.
 
-    The version is a snapshot id, or the text of a version of the branch; None is the head. `replace` moves an existing
+    The version is a snapshot id, or the text of a version of any branch; None is the head. `replace` moves an existing
     tag; a missing one is created, by REPLACE TAG too, as in Paimon.
     """
 

@@ -210,6 +210,17 @@ def test_branch_create_starts_from_the_head_and_the_action_empty(cli: CommandLin
     assert cli.done("create_branch", *named, "b", "--version", "v1").out == "branch b of db.orders from tag v1\n"
 
 
+def test_tags_are_of_any_version(cli: CommandLine) -> None:
+    cli.done("branch", "create", "db.orders", "dev")
+    made = cli.done("tag", "create", "db.orders", "good", "--version", "fix")
+    assert made.out == "tag good of branch fix of db.orders is snapshot 3\n"
+    assert cli.done("tag", "create", "db.orders", "head", "--version", "main").out.startswith(
+        "tag head of db.orders is"
+    )
+    moved = cli.done("tag", "replace", "db.orders", "head", "--version", "v1", "--yes")
+    assert moved.out.startswith("tag head of db.orders is snapshot ")
+
+
 def test_merge_branch_with_a_source_branch_is_paimons_which_appends(cli: CommandLine) -> None:
     done = cli.done(
         "merge_branch", "--database", "db", "--table", "orders", "--source_branch", "fix", "--yes", "--json"
