@@ -37,7 +37,7 @@ from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.write_request import ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS, WriteMode, canonical_write
-from paimon_spark.predicate.ast import names_of
+from paimon_spark.predicate.ast import has_expressions, names_of
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.spark_port import active_spark_jobs
 from paimon_spark.types import DataType, is_finer_than_spark, types_in
@@ -173,7 +173,7 @@ def delete_partitions(table: OpenedTable, overwritten: Overwritten, operation: s
 def partitions_where(table: OpenedTable, where: str, time_zone: str | None) -> ChosenPartitions | None:
     """The partitions of a table for whose rows `where` is true.
 
-    None when `where` names other columns, or is not a condition that `Table.scan` takes.
+    None when `where` names other columns, or is not a comparison with literals: Spark evaluates it by row then.
     """
     handle = table.handle
     try:
@@ -181,7 +181,7 @@ def partitions_where(table: OpenedTable, where: str, time_zone: str | None) -> C
     except PaimonError:
         return None
     names = names_of(predicate)
-    if not names or not names <= set(handle.schema.partition_keys):
+    if has_expressions(predicate) or not names or not names <= set(handle.schema.partition_keys):
         return None
 
     def choose(entries: pa.Table) -> list[bytes]:

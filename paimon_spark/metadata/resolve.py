@@ -44,6 +44,7 @@ from paimon_spark.metadata.tags import (
     get_tag,
     list_tags,
     listed,
+    near_tags,
     savepoint_tag,
     tag_names,
     tag_of_snapshot,
@@ -56,7 +57,6 @@ from paimon_spark.metadata.version import (
     text_version,
     typed_version,
 )
-from paimon_spark.options.descriptor import nearest
 from paimon_spark.options.scan import INCREMENTAL_KEYS
 
 _RACES: Final = 5
@@ -115,7 +115,7 @@ def _resolve(handle: TableHandle, version: VersionSpec | None) -> Resolved:
         case VersionKind.TEXT:
             return _text(handle, str(version.value), str(version.value))
         case VersionKind.TAG:
-            return _tagged(handle, get_tag(handle, str(version.value)))
+            return _tagged(handle, _tag(handle, str(version.value)))
     number = int(version.value)
     match version.kind:
         case VersionKind.SNAPSHOT:
@@ -148,7 +148,7 @@ def _text(handle: TableHandle, text: str, asked: str) -> Resolved:
         return _text(open_branch(handle, parts[0]), parts[1], asked)
     number = id_of(text)
     if number is not None:
-        return _snapshot(handle, number)
+        return _snapshot(handle, number, text)
     if branch_exists(handle, text):
         return _head(open_branch(handle, text))
     raise _no_such_version(handle, text, asked)
@@ -170,15 +170,29 @@ def _tagged(handle: TableHandle, tag: Tag) -> Resolved:
     return _travelled(handle, tag.snapshot, f"tag {tag.name!r}", tag.name)
 
 
-def _snapshot(handle: TableHandle, snapshot_id: int) -> Resolved:
+def _tag(handle: TableHandle, name: str) -> Tag:
+    try:
+        return get_tag(handle, name)
+    except TagNotFoundError as e:
+        raise TagNotFoundError(f"{e.message}; {_range(handle)}", **e.context) from None
+
+
+def _range(handle: TableHandle) -> str:
+    return f"on branch {handle.branch!r} {alive_range(handle)}"
+
+
+def _snapshot(handle: TableHandle, snapshot_id: int, text: str | None = None) -> Resolved:
+    """The snapshot with this id; `text` is the version that was found to be an id, and no tag."""
     snapshot = find_snapshot(handle, snapshot_id)
     if snapshot is not None:
         return _travelled(handle, snapshot, f"snapshot {snapshot_id}")
     error = snapshot_missing(handle, snapshot_id)
     tag = tag_of_snapshot(handle, snapshot_id)
-    if tag is None:
-        raise error
-    raise type(error)(f"{error.message}; tag {tag.name!r} still holds this snapshot", **error.context)
+    held = "" if tag is None else f"; tag {tag.name!r} still holds this snapshot"
+    tried = f"snapshot {snapshot_id}" if text is None else f"a tag {text!r}, snapshot {snapshot_id}"
+    close = [] if text is None else near_tags(text, tag_names(handle))
+    offered = f". Did you mean tag {' or '.join(map(repr, close))}?" if close else ""
+    raise type(error)(f"{error.message}{held}. Tried on branch {handle.branch!r}: {tried}{offered}", **error.context)
 
 
 def _tag_id(handle: TableHandle, snapshot_id: int) -> Resolved:
@@ -186,7 +200,7 @@ def _tag_id(handle: TableHandle, snapshot_id: int) -> Resolved:
     if tag is None:
         known = [f"{t.name} (id {t.snapshot.id})" for t in list_tags(handle)]
         raise TagNotFoundError(
-            f"{handle.describe()} has no tag of snapshot {snapshot_id}; {listed('tags', known)}",
+            f"{handle.describe()} has no tag of snapshot {snapshot_id}; {listed('tags', known)}; {_range(handle)}",
             **handle.context,
             snapshot_id=snapshot_id,
         )
@@ -200,7 +214,8 @@ def _watermark(handle: TableHandle, watermark: int) -> Resolved:
         have = None if latest is None else latest.watermark
         raise SnapshotNotFoundError(
             f"{handle.describe()} has no snapshot with a watermark at or after {watermark}; "
-            + (f"its latest watermark is {have}" if have is not None else "its latest snapshot has no watermark"),
+            + (f"its latest watermark is {have}" if have is not None else "its latest snapshot has no watermark")
+            + f"; {_range(handle)}",
             **handle.context,
             watermark=watermark,
         )
@@ -251,7 +266,7 @@ def _no_such_version(handle: TableHandle, text: str, asked: str) -> VersionNotFo
     names = [*tags, MAIN, *branches]
     if parts:
         names += [f"{branch}.{parts[1]}" for branch in (MAIN, *branches)]
-    close = nearest(text, names)
+    close = near_tags(text, names)
     whole = "" if text == asked else f" (asked: {asked!r})"
     return VersionNotFoundError(
         f"{handle.describe()} has no version {text!r}{whole}. Tried: {', '.join(tried)}. "

@@ -10,6 +10,7 @@ Source: Java `utils/TagManager`, `tag/TagPeriodHandler`; PIP-4 for savepoints, k
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -20,7 +21,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag, decode_ta
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX, is_ref_name
 from paimon_spark.metadata.small_files import find_decoded, find_many
-from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.options.descriptor import nearest
 from paimon_spark.options.retention import TagOptions, TagPeriod, TagPeriodFormatter
 
 _SHOWN = 20
@@ -78,12 +79,33 @@ def get_tag(handle: TableHandle, name: str) -> Tag:
     tag = find_tag(handle, name)
     if tag is None:
         names = tag_names(handle)
+        close = near_tags(str(name), names)
+        offered = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
         raise TagNotFoundError(
-            f"{handle.describe()} has no tag {name!r}{did_you_mean(str(name), names)}; {listed('tags', names)}",
+            f"{handle.describe()} has no tag {name!r}{offered}; {listed('tags', names)}",
             **handle.context,
             tag=name,
         )
     return tag
+
+
+def near_tags(name: str, names: Iterable[str]) -> list[str]:
+    """Up to three of `names` that are similar to `name`, those that are one edit away first."""
+    known = list(names)
+    edited = [n for n in known if _is_one_edit_away(name, n)]
+    return [*edited, *(n for n in nearest(name, known) if n not in edited)][:3]
+
+
+def _is_one_edit_away(a: str, b: str) -> bool:
+    """Whether one character is added, left out or replaced, or two neighbours are swapped."""
+    short, long = sorted((a, b), key=len)
+    if len(short) < len(long):
+        return any(long[:i] + long[i + 1 :] == short for i in range(len(long)))
+    differ = [i for i, (x, y) in enumerate(zip(a, b, strict=len(a) == len(b))) if x != y]
+    if len(differ) == 2 and differ[1] == differ[0] + 1:
+        i, j = differ
+        return a[i] == b[j] and a[j] == b[i]
+    return len(differ) == 1
 
 
 def list_tags(handle: TableHandle) -> list[Tag]:

@@ -7,31 +7,31 @@ its microseconds, rounded down, because that is what Spark sees of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import reduce
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import ColumnNotFoundError, InvalidInputError
+from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.arrays.arrow_numpy import (
     array_of,
     boolean_array,
     fixed_array,
     microseconds,
-    one_chunk,
     scalar_of,
+    take_indices,
     validity,
     values,
 )
 from paimon_spark.predicate.ast import (
     And,
-    Column,
     Compare,
+    Computed,
     Constant,
+    Function,
     In,
     IsNotNull,
     IsNull,
@@ -43,8 +43,8 @@ from paimon_spark.predicate.ast import (
     Predicate,
     Text,
     TextOp,
-    like_shape,
 )
+from paimon_spark.predicate.evaluate import Batch, can_fail, column_of, evaluate, scattered, text_matches
 
 _KERNELS: Final = {
     Op.EQ: "equal",
@@ -54,9 +54,15 @@ _KERNELS: Final = {
     Op.GT: "greater",
     Op.GE: "greater_equal",
 }
+_TEXT_FUNCTIONS: Final = {
+    TextOp.STARTS_WITH: Function.STARTS_WITH,
+    TextOp.ENDS_WITH: Function.ENDS_WITH,
+    TextOp.CONTAINS: Function.CONTAINS,
+    TextOp.LIKE: Function.LIKE,
+}
 
 
-def matches(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
+def matches(predicate: Predicate, batch: Batch) -> pa.BooleanArray:
     """True for the rows that are kept: those for which the predicate is true, not null. Holds no nulls.
 
     Raises:
@@ -102,30 +108,12 @@ def one_of(array: pa.Array, literals: Sequence[Literal]) -> pa.BooleanArray:
     return boolean_array(found, validity(array))
 
 
-def text_matches(op: TextOp, array: pa.Array, pattern: str) -> pa.BooleanArray:
-    """Text matching for each value, null for null."""
-    match op:
-        case TextOp.STARTS_WITH:
-            return pc.starts_with(array, pattern=pattern)
-        case TextOp.ENDS_WITH:
-            return pc.ends_with(array, pattern=pattern)
-        case TextOp.CONTAINS:
-            return pc.match_substring(array, pattern=pattern)
-        case TextOp.LIKE:
-            shape = like_shape(pattern)
-            if shape.exact:
-                return pc.equal(array, scalar_of(shape.prefix, array.type))
-            return pc.match_substring_regex(array, pattern=shape.regex)
-
-
-def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
+def _evaluate(predicate: Predicate, batch: Batch) -> pa.BooleanArray:
     match predicate:
         case And(children):
-            masks = [_evaluate(c, batch) for c in children]
-            return reduce(pc.and_kleene, masks) if masks else _constant(True, batch.num_rows)
+            return _joined(children, batch, pc.and_kleene, True)
         case Or(children):
-            masks = [_evaluate(c, batch) for c in children]
-            return reduce(pc.or_kleene, masks) if masks else _constant(False, batch.num_rows)
+            return _joined(children, batch, pc.or_kleene, False)
         case Not(child):
             return pc.invert(_evaluate(child, batch))
         case Constant(value):
@@ -143,26 +131,41 @@ def _evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.Bool
         case IsNotNull(column):
             return pc.is_valid(column_of(batch, column))
         case Text(op, column, pattern):
-            return text_matches(op, column_of(batch, column), pattern)
+            return text_matches(_TEXT_FUNCTIONS[op], column_of(batch, column), pattern)
+        case Computed(expression):
+            return evaluate(expression, batch)
+
+
+def _joined(
+    children: Sequence[Predicate], batch: Batch, join: Callable[[pa.Array, pa.Array], pa.Array], neutral: bool
+) -> pa.BooleanArray:
+    """AND or OR of conditions; what is decided for a row is not evaluated for it when that could fail."""
+    found = _constant(neutral, batch.num_rows)
+    for child in children:
+        is_open = ~validity(found) | (values(found) == neutral)
+        if _can_fail(child) and batch.num_columns and not is_open.all():
+            mask = _evaluate(child, batch.take(take_indices(np.flatnonzero(is_open))))
+            found = join(found, scattered(mask, is_open))
+        else:
+            found = join(found, _evaluate(child, batch))
+    return found
+
+
+def _can_fail(predicate: Predicate) -> bool:
+    match predicate:
+        case And(children) | Or(children):
+            return any(_can_fail(child) for child in children)
+        case Not(child):
+            return _can_fail(child)
+        case Computed(expression):
+            return can_fail(expression)
+    return False
 
 
 def _constant(value: bool | None, length: int) -> pa.BooleanArray:
     if value is None:
         return pa.nulls(length, pa.bool_())
     return boolean_array(np.full(length, value, np.bool_))
-
-
-def column_of(batch: pa.RecordBatch | pa.Table, column: Column) -> pa.Array:
-    """The values of a column or nested field; null where a row around it is null. Raises ColumnNotFoundError."""
-    index = batch.schema.get_field_index(column.path[0])
-    if index < 0:
-        raise ColumnNotFoundError(
-            f"column {column} of the condition is not among {batch.schema.names}", column=str(column)
-        )
-    array = one_chunk(batch.column(index))
-    for name in column.path[1:]:
-        array = pc.struct_field(array, name)
-    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
 
 
 def _compare_floats(op: Op, array: pa.Array, literal: float) -> pa.BooleanArray:

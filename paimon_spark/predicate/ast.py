@@ -1,24 +1,23 @@
-"""The tree of a predicate, its SQL text, and LIKE patterns.
+"""The tree of a predicate, and its SQL text.
 
 Predicates are three-valued like SQL: a row is kept only where the tree is true, not where it is null. Comparisons are
 those of Spark: NaN equals NaN and is larger than any number, -0.0 equals 0.0, text and binary compare by unsigned
-bytes, nulls never compare. In LIKE patterns `%` is any text, `_` any character; a backslash escapes them and itself.
+bytes, nulls never compare.
 
-Source: Spark `StringUtils.escapeLikeRegex`.
+Conditions between a column and literals have nodes of their own, by which files are skipped. All others are `Computed`:
+an expression with its casts written out, as Spark's ANSI mode would insert them.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, tzinfo
 from decimal import Decimal
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
-from paimon_spark.errors import PredicateSyntaxError
-from paimon_spark.types import DataType, quoted
+from paimon_spark.types import BinaryType, CharType, DataType, TimestampType, quoted
 
 Literal: TypeAlias = bool | int | float | Decimal | str | bytes | date | datetime
 """A non-null value of a column's type: TIMESTAMP naive datetime, local-zoned one UTC-aware, TIME int milliseconds."""
@@ -58,6 +57,76 @@ class Column:
 
     def __str__(self) -> str:
         return ".".join(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A literal in an expression; None is null."""
+
+    value: Literal | None
+    type: DataType
+
+
+class Function(str, Enum):
+    """What computes a value from others; the value is its SQL."""
+
+    ADD = "+"
+    SUBTRACT = "-"
+    MULTIPLY = "*"
+    DIVIDE = "/"
+    REMAINDER = "%"
+    NEGATE = "negative"
+    ABS = "abs"
+    CAST = "cast"
+    COALESCE = "coalesce"
+    LOWER = "lower"
+    UPPER = "upper"
+    SUBSTRING = "substring"
+    LENGTH = "length"
+    YEAR = "year"
+    MONTH = "month"
+    DAY = "day"
+    DATE_TRUNC = "date_trunc"
+    EQ = "="
+    NE = "<>"
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    NULL_SAFE_EQ = "<=>"
+    IN = "in"
+    IS_NULL = "is null"
+    LIKE = "like"
+    RLIKE = "rlike"
+    STARTS_WITH = "startswith"
+    ENDS_WITH = "endswith"
+    CONTAINS = "contains"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of expressions, as Spark evaluates it in ANSI mode.
+
+    Attributes:
+        args: of the types that the function takes; what Spark casts implicitly is cast here.
+        type: of the result.
+        zone: time zone of a cast or a truncation that depends on one.
+    """
+
+    function: Function
+    args: tuple[Expression, ...]
+    type: DataType
+    zone: tzinfo | None = None
+
+
+Expression: TypeAlias = Column | Value | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A condition that is evaluated on rows and on partitions: an expression of type BOOLEAN."""
+
+    expression: Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +206,7 @@ class Constant:
     value: bool | None
 
 
-Predicate: TypeAlias = Compare | NullSafeEqual | In | IsNull | IsNotNull | Text | And | Or | Not | Constant
+Predicate: TypeAlias = Compare | NullSafeEqual | In | IsNull | IsNotNull | Text | Computed | And | Or | Not | Constant
 
 
 def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
@@ -166,8 +235,30 @@ def columns_of(predicate: Predicate | None) -> Iterator[Column]:
             yield from columns_of(child)
         case Compare() | NullSafeEqual() | In() | IsNull() | IsNotNull() | Text():
             yield predicate.column
+        case Computed(expression):
+            yield from columns_in(expression)
         case _:
             return
+
+
+def columns_in(expression: Expression) -> Iterator[Column]:
+    """Every column reference in an expression, repeats included."""
+    match expression:
+        case Column():
+            yield expression
+        case Call(_, args):
+            for arg in args:
+                yield from columns_in(arg)
+
+
+def has_expressions(predicate: Predicate) -> bool:
+    """Whether a part of the tree is computed: evaluated in ANSI mode, which a session of Spark may have turned off."""
+    match predicate:
+        case And(children) | Or(children):
+            return any(has_expressions(child) for child in children)
+        case Not(child):
+            return has_expressions(child)
+    return isinstance(predicate, Computed)
 
 
 def names_of(predicate: Predicate | None) -> frozenset[str]:
@@ -223,6 +314,66 @@ def _sql(predicate: Predicate, is_exact: bool) -> str:
             return f"{op.value.replace(' ', '')}({name(column)}, {literal_text(pattern)})"
         case Text(op, column, pattern):
             return f"{name(column)} {op.value.upper()} {literal_text(pattern)}"
+        case Computed(expression):
+            text = _expression_sql(expression, is_exact)
+            return text if is_exact or not text.startswith("(") else text[1:-1]
+
+
+_INFIX: Final = frozenset(
+    (
+        *(Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.DIVIDE, Function.REMAINDER),
+        *(Function.EQ, Function.NE, Function.LT, Function.LE, Function.GT, Function.GE, Function.NULL_SAFE_EQ),
+        *(Function.LIKE, Function.RLIKE),
+    )
+)
+
+
+def _expression_sql(expression: Expression, is_exact: bool) -> str:
+    """An expression as SQL; what is not a column, a literal or a function call is in parentheses."""
+    match expression:
+        case Column():
+            return _quoted(expression) if is_exact else str(expression)
+        case Value(value, value_type) if value is not None:
+            return _typed_value(value, value_type) if is_exact else literal_text(value)
+        case Value():
+            return "NULL"
+    parts = [_expression_sql(arg, is_exact) for arg in expression.args]
+    match expression.function:
+        case Function.CAST:
+            return f"CAST({parts[0]} AS {type_text(expression.type)})"
+        case Function.NEGATE:
+            return f"(-({parts[0]}))"
+        case Function.IN:
+            most = len(parts) if is_exact else _MAX_SHOWN + 1
+            more = [f"… {len(parts) - most} more"] if len(parts) > most else []
+            return f"({parts[0]} IN ({', '.join(parts[1:most] + more)}))"
+        case Function.IS_NULL:
+            return f"({parts[0]} IS NULL)"
+        case function if function in _INFIX:
+            return f"({parts[0]} {function.value.upper()} {parts[1]})"
+    return f"{expression.function.value}({', '.join(parts)})"
+
+
+def type_text(t: DataType) -> str:
+    """A type as Spark writes it in a cast."""
+    match t:
+        case CharType():
+            return "STRING"
+        case BinaryType():
+            return "BINARY"
+        case TimestampType():
+            return "TIMESTAMP" if t.local_zone else "TIMESTAMP_NTZ"
+    return str(t.with_nullable(True))
+
+
+def _typed_value(value: Literal, value_type: DataType) -> str:
+    """A literal that is read back with the same type."""
+    match value:
+        case float():
+            return f"CAST('{value!r}' AS {type_text(value_type)})"
+        case Decimal():
+            return f"CAST('{value:f}' AS {type_text(value_type)})"
+    return _typed(value)
 
 
 def _quoted(column: Column) -> str:
@@ -255,64 +406,3 @@ def literal_text(literal: Literal) -> str:
         case Decimal():
             return f"{literal:f}"
     return str(literal)
-
-
-class LikeShape(NamedTuple):
-    """A pattern taken apart.
-
-    Attributes:
-        prefix: literal text before the first wildcard.
-        exact: whether there is no wildcard at all.
-        regex: the whole pattern as an anchored regular expression (RE2).
-    """
-
-    prefix: str
-    exact: bool
-    regex: str
-
-
-def like_pattern(pattern: str, escape: str = "\\") -> str:
-    """`pattern` checked, and with a backslash as its escape character whatever it was.
-
-    Raises PredicateSyntaxError: the escape character ends the pattern or stands before an ordinary character.
-    """
-    out: list[str] = []
-    chars = iter(pattern)
-    for c in chars:
-        if c == escape:
-            following = next(chars, None)
-            if following is None or following not in ("%", "_", escape):
-                raise PredicateSyntaxError(
-                    f"the LIKE pattern {pattern!r} is wrong: {escape!r} must stand before %, _ or {escape!r}"
-                )
-            out.append(_literal(following))
-        else:
-            out.append(c if c in "%_" else _literal(c))
-    return "".join(out)
-
-
-def like_shape(pattern: str) -> LikeShape:
-    """A pattern, as `like_pattern` gives it, taken apart."""
-    prefix: list[str] = []
-    regex: list[str] = []
-    exact = True
-    chars = iter(pattern)
-    for c in chars:
-        if c in "%_":
-            exact = False
-            regex.append(".*" if c == "%" else ".")
-            continue
-        text = next(chars, c) if c == "\\" else c
-        regex.append(re_escape(text))
-        if exact:
-            prefix.append(text)
-    return LikeShape("".join(prefix), exact, rf"(?s)\A(?:{''.join(regex)})\z")
-
-
-def re_escape(text: str) -> str:
-    """`text` as a regular expression that RE2 takes literally."""
-    return re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", text)
-
-
-def _literal(c: str) -> str:
-    return "\\" + c if c in "%_\\" else c

@@ -33,6 +33,7 @@ from paimon_spark.predicate.ast import (
     Predicate,
 )
 from paimon_spark.types import (
+    BIGINT,
     INTEGER_BITS,
     INTEGER_NAMES,
     AtomicType,
@@ -49,10 +50,16 @@ _DOUBLE_INTEGERS: Final = 2**53
 _FLOAT_DIGITS: Final = 9
 """With so many digits, and not with fewer, every FLOAT has a text of its own."""
 _DOUBLE_DIGITS: Final = 15
-_DATE: Final = re.compile(r"^\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?\s*$", re.DOTALL)
+_DAY: Final = timedelta(days=1)
+BLANKS: Final = "".join(map(chr, range(0x21)))
+"""What Spark takes off text before it reads a value from it, but for control characters that nobody writes."""
+_WHOLE: Final = re.compile(r"[+-]?\d+", re.ASCII)
+_REAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|nan|[+-]?inf(?:inity)?", re.ASCII | re.IGNORECASE)
+_DATE: Final = re.compile(r"^\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?\s*$", re.DOTALL | re.ASCII)
 _TIMESTAMP: Final = re.compile(
     r"^\s*(?P<y>\d{4})(?:-(?P<mo>\d{1,2})(?:-(?P<d>\d{1,2}))?)?"
-    r"(?:[T ]\s*(?P<h>\d{1,2}):(?P<mi>\d{1,2})(?::(?P<s>\d{1,2})(?:\.(?P<f>\d{0,9}))?)?\s*(?P<z>\S+)?)?\s*$"
+    r"(?:[T ]\s*(?P<h>\d{1,2}):(?P<mi>\d{1,2})(?::(?P<s>\d{1,2})(?:\.(?P<f>\d{0,9}))?)?\s*(?P<z>\S+)?)?\s*$",
+    re.ASCII,
 )
 _OFFSET: Final = re.compile(r"^(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?$")
 
@@ -138,6 +145,8 @@ def one_of(column: Column, values: Iterable[Literal | None], zone: tzinfo | None
     """`column IN (values…)`. Raises as `compare` does."""
     literals: list[Literal] = []
     has_null = False
+    values = list(values)
+    _check_alike(column, values)
     for value in values:
         match compare(Op.EQ, column, value, zone):
             case Compare(_, _, literal):
@@ -147,6 +156,17 @@ def one_of(column: Column, values: Iterable[Literal | None], zone: tzinfo | None
     if has_null and not literals:
         return Constant(None)
     return In(column, tuple(literals), has_null)
+
+
+def _check_alike(column: Column, values: Iterable[Literal | None]) -> None:
+    """Refuse lists for which Spark casts the column: to DOUBLE for all because of one, or to instants."""
+    kinds = {type(v) for v in values if v is not None}
+    is_inexact = isinstance(column.type, DecimalType) or column.type.with_nullable(True) == BIGINT
+    zoned = {v.tzinfo is not None for v in values if isinstance(v, datetime)}
+    if (float in kinds and len(kinds) > 1 and is_inexact) or len(zoned) > 1:
+        raise PredicateSyntaxError(
+            f"column {column} is {_plain(column.type)}, and the list of IN mixes types; write literals of that type"
+        )
 
 
 def zone_of(name: str | None) -> tzinfo | None:
@@ -261,12 +281,10 @@ def _number(column: Column, value: Literal) -> int | float | Decimal:
         return value
     if isinstance(value, str):
         integral = isinstance(column.type, AtomicType) and column.type.name in INTEGER_NAMES
-        try:
-            return int(value.strip()) if integral else float(value.strip())
-        except ValueError as e:
-            raise PredicateSyntaxError(
-                f"column {column} is {_plain(column.type)}, and {value!r} is not such a number"
-            ) from e
+        text = value.strip(BLANKS)
+        if (_WHOLE if integral else _REAL).fullmatch(text) is None:
+            raise PredicateSyntaxError(f"column {column} is {_plain(column.type)}, and {value!r} is not such a number")
+        return int(text) if integral else float(text)
     raise _cannot(column, value)
 
 
@@ -340,7 +358,7 @@ def _decimal_as_double(op: Op, column: Column, dtype: DecimalType, number: float
 def _boolean(column: Column, value: Literal) -> bool:
     if isinstance(value, bool):
         return value
-    if isinstance(value, str) and (word := value.strip().lower()) in TRUE_WORDS | FALSE_WORDS:
+    if isinstance(value, str) and (word := value.strip(BLANKS).lower()) in TRUE_WORDS | FALSE_WORDS:
         return word in TRUE_WORDS
     raise _cannot(column, value)
 
@@ -349,7 +367,7 @@ def _date(op: Op, column: Column, value: Literal, zone: tzinfo | None) -> Predic
     if isinstance(value, str):
         return Compare(op, column, parse_date(value))
     if isinstance(value, datetime):
-        wall = value if value.tzinfo is None else to_wall_clock(value, zone)
+        wall = value if value.tzinfo is None else _steady(column, to_wall_clock(value, zone), zone)
         floor = wall.date()
         return _on_grid(op, column, floor, wall == datetime(floor.year, floor.month, floor.day))
     if isinstance(value, date):
@@ -362,11 +380,31 @@ def _instant(column: Column, dtype: TimestampType, value: Literal, zone: tzinfo 
         return parse_timestamp(value, zone, dtype.local_zone)
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)
+        value = _steady(column, value, zone) if dtype.local_zone else value
     if not isinstance(value, datetime):
         raise _cannot(column, value)
     if dtype.local_zone:
         return to_instant(value, zone) if value.tzinfo is None else value.astimezone(timezone.utc)
-    return value if value.tzinfo is None else to_wall_clock(value, zone)
+    return value if value.tzinfo is None else _steady(column, to_wall_clock(value, zone), zone)
+
+
+def _steady(column: Column, wall: datetime, zone: tzinfo | None) -> datetime:
+    """`wall`, of a zone that does not change its offset near it: there wall clocks compare as instants do."""
+    around = wall - _DAY, wall, wall + _DAY
+    try:
+        offsets = {(w if zone is None else w.replace(tzinfo=zone)).astimezone(timezone.utc) - _utc(w) for w in around}
+    except (OverflowError, ValueError):
+        offsets = set()
+    if len(offsets) != 1:
+        raise PredicateSyntaxError(
+            f"column {column} is {_plain(column.type)}, and the session's time zone changes its offset near {wall}; "
+            "write a literal of the column's type"
+        )
+    return wall
+
+
+def _utc(wall: datetime) -> datetime:
+    return wall.replace(tzinfo=timezone.utc)
 
 
 def _plain(t: DataType) -> str:

@@ -1,7 +1,7 @@
 """Parse SQL conditions in Spark's dialect, as text or as sqlglot's trees, into predicates.
 
-A comparison has a column on one side and a literal on the other; everything else (arithmetic, functions, two columns)
-is refused by name, never approximated.
+A comparison of a column with literals becomes a node that files can be skipped by; what has arithmetic, functions or
+columns on both sides is computed. Everything else is refused by name and position, never approximated.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from datetime import tzinfo
-from decimal import Decimal, InvalidOperation
-from typing import Any, Final, TypeAlias
+from itertools import pairwise
+from typing import Any, Final
 
-import numpy as np
 import sqlglot
 from sqlglot import exp
 
@@ -21,9 +20,13 @@ from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate import literals
 from paimon_spark.predicate.ast import (
     And,
+    Call,
     Column,
     Compare,
+    Computed,
     Constant,
+    Expression,
+    Function,
     IsNotNull,
     IsNull,
     Literal,
@@ -33,22 +36,22 @@ from paimon_spark.predicate.ast import (
     Predicate,
     Text,
     TextOp,
-    like_pattern,
+    Value,
 )
-from paimon_spark.types import BOOLEAN, INTEGER_BITS, CharType, RowType
+from paimon_spark.predicate.coercion import literal_of
+from paimon_spark.predicate.terms import Node, Terms, is_column, unwrapped
+from paimon_spark.types import BOOLEAN, RowType
 
-Node: TypeAlias = Any
-"""A node of sqlglot's tree; releases of sqlglot differ in what they call its class."""
-
-_COMPARISONS: Final[dict[type, tuple[Op, Op]]] = {
-    # expression: operator, operator with the two sides swapped
-    exp.EQ: (Op.EQ, Op.EQ),
-    exp.NEQ: (Op.NE, Op.NE),
-    exp.LT: (Op.LT, Op.GT),
-    exp.LTE: (Op.LE, Op.GE),
-    exp.GT: (Op.GT, Op.LT),
-    exp.GTE: (Op.GE, Op.LE),
+_COMPARISONS: Final[dict[type, Op]] = {
+    exp.EQ: Op.EQ,
+    exp.NEQ: Op.NE,
+    exp.LT: Op.LT,
+    exp.LTE: Op.LE,
+    exp.GT: Op.GT,
+    exp.GTE: Op.GE,
 }
+_OPS: Final = {Function(op.value): op for op in Op}
+_SWAPPED: Final = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 _OPERATORS: Final[dict[Op, Callable[[Any, Any], bool]]] = {
     Op.EQ: operator.eq,
     Op.NE: operator.ne,
@@ -62,11 +65,6 @@ _TEXT_FUNCTIONS: Final = {
     "endswith": TextOp.ENDS_WITH,
     "contains": TextOp.CONTAINS,
 }
-_NUMBER_TYPES: Final = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"))
-_ALLOWED: Final = (
-    "use comparisons of a column with a literal (=, <>, <, <=, >, >=, <=>, IN, BETWEEN, LIKE, IS NULL), "
-    "joined by AND, OR, NOT"
-)
 
 
 def parse_predicate(text: str, row_type: RowType, time_zone: str | None = None) -> Predicate:
@@ -86,7 +84,7 @@ def parse_predicate(text: str, row_type: RowType, time_zone: str | None = None) 
     """
     try:
         # sqlglot logs what it falls back to; refuse instead.
-        statements = sqlglot.parse(text, dialect="spark", error_level=sqlglot.ErrorLevel.RAISE)
+        statements = sqlglot.parse(_with_escaped_quotes(text), dialect="spark", error_level=sqlglot.ErrorLevel.RAISE)
     except sqlglot.errors.SqlglotError as e:
         raise PredicateSyntaxError(f"cannot parse the condition {text!r}: {_first_line(e)}", text=text) from e
     except RecursionError as e:
@@ -94,6 +92,24 @@ def parse_predicate(text: str, row_type: RowType, time_zone: str | None = None) 
     if len(statements) != 1 or statements[0] is None:
         raise PredicateSyntaxError(f"expected one condition, found {text!r}", text=text)
     return build_predicate(statements[0], row_type, time_zone, text)
+
+
+def _with_escaped_quotes(text: str) -> str:
+    """The text with a backslash before quotes inside of literals, which in Spark may also be doubled."""
+    if "''" not in text and '""' not in text:
+        return text
+    tokens = sqlglot.tokenize(text, read="spark")
+    for one, following in pairwise(tokens):
+        quote = text[following.start]
+        if one.end + 1 != following.start or quote not in "'\"" or text[one.end] != quote:
+            continue
+        if text[one.start] != quote:  # r'…', in which a backslash is one
+            raise PredicateSyntaxError(
+                f"cannot parse the condition {text!r}: a quote is doubled in a raw literal at position {one.end + 1}",
+                text=text,
+            )
+        text = f"{text[: one.end]}\\{quote}{text[following.start + 1 :]}"
+    return text
 
 
 def build_predicate(tree: Node, row_type: RowType, time_zone: str | None = None, text: str | None = None) -> Predicate:
@@ -109,7 +125,7 @@ def build_predicate(tree: Node, row_type: RowType, time_zone: str | None = None,
     """
     shown = tree.sql("spark") if text is None else text
     try:
-        return _Builder(shown, row_type, literals.zone_of(time_zone)).predicate(tree)
+        return _Builder(shown, row_type, literals.zone_of(time_zone), text is not None).predicate(tree)
     except RecursionError as e:
         raise PredicateSyntaxError("the condition is nested too deeply", text=shown[:200]) from e
 
@@ -151,10 +167,11 @@ def _no_column(path: tuple[str, ...], part: str, inside: RowType, found: int) ->
 class _Builder:
     """Translates one sqlglot tree."""
 
-    def __init__(self, text: str, row_type: RowType, zone: tzinfo | None) -> None:
+    def __init__(self, text: str, row_type: RowType, zone: tzinfo | None, has_positions: bool) -> None:
         self.text = text
         self.row_type = row_type
         self.zone = zone
+        self.terms = Terms(text, self.column, zone, has_positions=has_positions)
 
     def predicate(self, e: Node) -> Predicate:
         found = self._positive(e)
@@ -171,7 +188,7 @@ class _Builder:
             case exp.Not():
                 inner = e.this
                 if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null) and not _is_negated(inner):
-                    return IsNotNull(self.column(inner.this))
+                    return self._is_not_null(inner)
                 return Not(self.predicate(inner))
             case exp.Boolean():
                 return Constant(bool(e.this))
@@ -186,99 +203,124 @@ class _Builder:
             case exp.Between():
                 return self._between(e)
             case exp.NullSafeEQ() | exp.NullSafeNEQ():
-                column, value, _ = self._sides(e)
-                equal = literals.null_safe_equal(column, value, self.zone)
+                equal = self._null_safe_equal(e)
                 return equal if isinstance(e, exp.NullSafeEQ) else Not(equal)
             case exp.Like() | exp.Escape():
-                return self._like(e)
+                return self._text(e, TextOp.LIKE, (e.this if isinstance(e, exp.Escape) else e).this)
             case exp.StartsWith() | exp.EndsWith() | exp.Contains() | exp.Anonymous():
                 return self._function(e)
         if type(e) in _COMPARISONS:
-            return self._comparison(e)
-        raise self._unsupported(e)
+            self.terms.check_operands(e)
+            return self._compared(_COMPARISONS[type(e)], e, e.this, e.expression)
+        return self._condition(self.terms.condition(e))
 
-    def _comparison(self, e: Node) -> Predicate:
-        left, right = _unwrap(e.this), _unwrap(e.expression)
-        if not _is_column(left) and not _is_column(right):
-            return self._constant_comparison(e, left, right)
-        column, value, swapped = self._sides(e)
-        return literals.compare(_COMPARISONS[type(e)][swapped], column, value, self.zone)
+    def _compared(self, op: Op, e: Node, left: Node, right: Node) -> Predicate:
+        left, right = unwrapped(left), unwrapped(right)
+        column, value, found = (left, right, op) if is_column(left) else (right, left, _SWAPPED[op])
+        if not is_column(column) or is_column(value):
+            constant = self._constant_comparison(op, left, right)
+            return constant or self._condition(self.terms.comparison(Function(op.value), e, left, right))
+        return self._simple(
+            lambda: literals.compare(found, self.column(column), self.literal(value), self.zone),
+            lambda: self.terms.comparison(Function(op.value), e, left, right),
+        )
 
-    def _constant_comparison(self, e: Node, left: Node, right: Node) -> Predicate:
+    def _simple(self, simple: Callable[[], Predicate], computed: Callable[[], Expression]) -> Predicate:
+        """A condition between a column and literals, computed where the literals do not lie on the column's grid."""
+        try:
+            return simple()
+        except PredicateSyntaxError as e:
+            try:
+                return self._condition(computed())
+            except PredicateSyntaxError:
+                raise e from None
+
+    def _constant_comparison(self, op: Op, left: Node, right: Node) -> Constant | None:
         """`1 = 1` and its like, which programs put together."""
+        if not isinstance(left, exp.Literal) or not isinstance(right, exp.Literal):
+            return None
         a, b = self.literal(left), self.literal(right)
-        if a is None or b is None:
-            return Constant(None)
         if type(a) is not type(b) or not isinstance(a, int | str):
-            raise self._unsupported(e)
-        return Constant(_OPERATORS[_COMPARISONS[type(e)][0]](a, b))
+            return None
+        return Constant(_OPERATORS[op](a, b))
 
-    def _sides(self, e: Node) -> tuple[Column, Literal | None, bool]:
-        """Column, literal, and whether the literal came first."""
-        left, right = _unwrap(e.this), _unwrap(e.expression)
-        if _is_column(left) and _is_column(right):
-            raise PredicateSyntaxError(
-                f"{e.sql('spark')!r} compares two columns in {self.text!r}; {_ALLOWED}", text=self.text
-            )
-        if _is_column(left):
-            return self.column(left), self.literal(right), False
-        if _is_column(right):
-            return self.column(right), self.literal(left), True
-        raise self._unsupported(left if not isinstance(left, exp.Literal) else e)
+    def _null_safe_equal(self, e: Node) -> Predicate:
+        self.terms.check_operands(e)
+        left, right = unwrapped(e.this), unwrapped(e.expression)
+        column, value = (left, right) if is_column(left) else (right, left)
+
+        def computed() -> Expression:
+            return self.terms.comparison(Function.NULL_SAFE_EQ, e, left, right)
+
+        if not is_column(column) or is_column(value):
+            return self._condition(computed())
+        return self._simple(
+            lambda: literals.null_safe_equal(self.column(column), self.literal(value), self.zone), computed
+        )
 
     def _is(self, e: exp.Is) -> Predicate:
         match e.expression:
-            case exp.Null():
+            case exp.Null() if is_column(unwrapped(e.this)):
                 return IsNull(self.column(e.this))
-            case exp.Boolean() as wanted:
+            case exp.Null():
+                return self._condition(self.terms.condition(e))
+            case exp.Boolean() as wanted if is_column(unwrapped(e.this)):
                 return literals.null_safe_equal(self._boolean_column(e.this), bool(wanted.this))
-        raise self._unsupported(e)
+        raise self.terms.unsupported(e)
+
+    def _is_not_null(self, e: exp.Is) -> Predicate:
+        return IsNotNull(self.column(e.this)) if is_column(unwrapped(e.this)) else Not(self._is(e))
 
     def _in(self, e: exp.In) -> Predicate:
         if e.args.get("query") is not None or e.args.get("unnest") is not None or not e.expressions:
-            raise self._unsupported(e)
-        values = [self.literal(_unwrap(v)) for v in e.expressions]
-        return literals.one_of(self.column(e.this), values, self.zone)
+            raise self.terms.unsupported(e)
+        if not is_column(unwrapped(e.this)):
+            return self._condition(self.terms.condition(e))
+        return self._simple(
+            lambda: literals.one_of(self.column(e.this), [self.literal(v) for v in e.expressions], self.zone),
+            lambda: self.terms.condition(e),
+        )
 
     def _between(self, e: exp.Between) -> Predicate:
         if e.args.get("symmetric"):
-            raise self._unsupported(e)
-        column = self.column(e.this)
-        low, high = self.literal(_unwrap(e.args["low"])), self.literal(_unwrap(e.args["high"]))
-        not_below = literals.compare(Op.GE, column, low, self.zone)
-        return And((not_below, literals.compare(Op.LE, column, high, self.zone)))
-
-    def _like(self, e: exp.Like | exp.Escape) -> Predicate:
-        like, escape = e, "\\"
-        if isinstance(e, exp.Escape):
-            like, mark = e.this, self.literal(e.expression)
-            if not isinstance(like, exp.Like) or not isinstance(mark, str) or len(mark) != 1:
-                raise self._unsupported(e)
-            escape = mark
-        return self._text(e, TextOp.LIKE, like.this, like.expression, escape)
+            raise self.terms.unsupported(e)
+        low, high = e.args["low"], e.args["high"]
+        return And((self._compared(Op.GE, e, e.this, low), self._compared(Op.LE, e, e.this, high)))
 
     def _function(self, e: Node) -> Predicate:
         name = (str(e.this) if isinstance(e, exp.Anonymous) else e.key).lower()
         args = e.expressions if isinstance(e, exp.Anonymous) else [e.this, e.expression]
         if name in ("isnull", "isnotnull") and len(args) == 1:
-            column = self.column(args[0])
-            return IsNull(column) if name == "isnull" else IsNotNull(column)
+            inner = exp.Is(this=args[0], expression=exp.Null())
+            return self._is(inner) if name == "isnull" else self._is_not_null(inner)
         if name not in _TEXT_FUNCTIONS or len(args) != 2:
-            raise self._unsupported(e)
-        return self._text(e, _TEXT_FUNCTIONS[name], args[0], args[1])
+            return self._condition(self.terms.condition(e))
+        return self._text(e, _TEXT_FUNCTIONS[name], args[0])
 
-    def _text(self, e: Node, op: TextOp, subject: Node, pattern_node: Node, escape: str = "\\") -> Predicate:
-        column, pattern = self._text_column(subject), self.literal(_unwrap(pattern_node))
-        if pattern is None:
-            return Constant(None)
-        if not isinstance(pattern, str):
-            raise self._unsupported(e)
-        return Text(op, column, like_pattern(pattern, escape) if op is TextOp.LIKE else pattern)
+    def _text(self, e: Node, op: TextOp, subject: Node) -> Predicate:
+        """A match of text: of a column it has a node of its own."""
+        found = self.terms.condition(e)
+        match found:
+            case Call(_, (Column() as column, Value(str() as pattern))) if is_column(unwrapped(subject)):
+                return Text(op, column, pattern)
+        return self._condition(found)
+
+    def _condition(self, expression: Expression) -> Predicate:
+        """The predicate of an expression, one that files can be skipped by where that says the same."""
+        match expression:
+            case Value(None | True | False as value):
+                return Constant(value)
+            case Call(function, (Column() as column, Value(value))) if function in _OPS and value is not None:
+                return literals.compare(_OPS[function], column, value, self.zone)
+            case Call(function, (Value(value), Column() as column)) if function in _OPS and value is not None:
+                return literals.compare(_SWAPPED[_OPS[function]], column, value, self.zone)
+        return Computed(expression)
 
     def column(self, e: Node) -> Column:
-        e = _unwrap(e)
-        if not _is_column(e):
-            raise self._unsupported(e)
+        """The column that a node names."""
+        e = unwrapped(e)
+        if not is_column(e):
+            raise self.terms.unsupported(e)
         return resolve_column(_path(e), self.row_type)
 
     def _boolean_column(self, e: Node) -> Column:
@@ -290,106 +332,12 @@ class _Builder:
             )
         return column
 
-    def _text_column(self, e: Node) -> Column:
-        column = self.column(e)
-        if not isinstance(column.type, CharType):
-            raise PredicateSyntaxError(
-                f"column {column} is {column.type}; text matching in {self.text!r} needs a text column",
-                text=self.text,
-            )
-        return column
-
     def literal(self, e: Node) -> Literal | None:
         """The value of a literal expression; None for NULL."""
-        match e:
-            case exp.Null():
-                return None
-            case exp.Boolean():
-                return bool(e.this)
-            case exp.Literal() if e.is_string:
-                return str(e.this)
-            case exp.Literal():
-                return self._number(str(e.this))
-            case exp.RawString() | exp.National():
-                return str(e.this)
-            case exp.Neg():
-                value = self.literal(_unwrap(e.this))
-                if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
-                    return -value
-            case exp.HexString():
-                digits = str(e.this)
-                try:
-                    return bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
-                except ValueError as error:
-                    raise PredicateSyntaxError(f"X'{digits}' is not hexadecimal", text=self.text) from error
-            case exp.Cast():
-                return self._typed(e)
-            case exp.Concat() if e.expressions:
-                parts = [self.literal(part) for part in e.expressions]
-                if all(isinstance(part, str) for part in parts):
-                    return "".join(str(part) for part in parts)
-        raise self._unsupported(e)
-
-    def _number(self, digits: str) -> int | float | Decimal:
-        try:
-            if "e" in digits.lower():
-                return float(digits)
-            return Decimal(digits) if "." in digits else int(digits)
-        except (ValueError, InvalidOperation) as e:
-            raise PredicateSyntaxError(f"{digits!r} is not a number in {self.text!r}", text=self.text) from e
-
-    def _typed(self, e: exp.Cast) -> Literal | None:
-        """`DATE '…'`, `TIMESTAMP '…'`, `1.5D` and casts of literals to those types."""
-        value, to = self.literal(_unwrap(e.this)), e.to.this.name
-        if value is None:
-            return None
-        if to == "DATE" and isinstance(value, str):
-            return literals.parse_date(value)
-        if to in ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ") and isinstance(value, str):
-            return literals.parse_timestamp(value, self.zone, local_zone=True)
-        if to in ("TIMESTAMPNTZ", "DATETIME") and isinstance(value, str):
-            return literals.parse_timestamp(value, self.zone, local_zone=False)
-        if to in _NUMBER_TYPES:
-            return self._typed_number(e, value, to)
-        if to in ("TEXT", "VARCHAR") and isinstance(value, str) and not e.to.expressions:
-            return value
-        if to == "BOOLEAN" and isinstance(value, bool):
-            return value
-        raise self._unsupported(e)
-
-    def _typed_number(self, e: exp.Cast, value: Literal, to: str) -> Literal:
-        convert: Callable[[str], int | float | Decimal]
-        if to == "FLOAT":
-            with np.errstate(over="ignore"):
-                return float(np.float32(float(str(value))))
-        convert = float if to == "DOUBLE" else Decimal if to == "DECIMAL" else int
-        if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
-            raise self._unsupported(e)
-        try:
-            number = convert(str(value))
-        except (ValueError, InvalidOperation) as error:
-            raise self._unsupported(e) from error
-        bits = INTEGER_BITS.get(to)
-        if isinstance(number, int) and bits and not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
-            raise PredicateSyntaxError(f"{number} is out of range for {to} in {self.text!r}", text=self.text)
-        if isinstance(number, Decimal) and not _fits(number, e.to):
-            raise self._unsupported(e)
-        return number
-
-    def _unsupported(self, e: Node) -> PredicateSyntaxError:
-        return PredicateSyntaxError(
-            f"{e.sql('spark')!r} is not supported in the condition {self.text!r}; {_ALLOWED}", text=self.text
-        )
-
-
-def _fits(number: Decimal, to: exp.DataType) -> bool:
-    """Whether a cast to this DECIMAL would leave the number as it is."""
-    sizes = [int(p.this.this) for p in to.expressions]
-    precision, scale = [*sizes, 0][:2] if sizes else (10, 0)
-    if not number.is_finite():
-        return False
-    exponent = number.as_tuple().exponent
-    return isinstance(exponent, int) and -exponent <= scale and number.adjusted() < precision - scale
+        found = literal_of(self.terms.expression(e))
+        if found is None:
+            raise self.terms.unsupported(e)
+        return found.value
 
 
 def _is_negated(e: Node) -> bool:
@@ -397,23 +345,11 @@ def _is_negated(e: Node) -> bool:
     return bool((e.this if isinstance(e, exp.Escape) else e).args.get("negate"))
 
 
-def _is_column(e: Node) -> bool:
-    if isinstance(e, exp.Dot):
-        return _is_column(e.this) and isinstance(e.expression, exp.Identifier)
-    return isinstance(e, exp.Column) and isinstance(e.this, exp.Identifier)
-
-
 def _path(e: Node) -> tuple[str, ...]:
     if isinstance(e, exp.Dot):
         return (*_path(e.this), e.expression.name)
     assert isinstance(e, exp.Column)
     return tuple(part.name for part in e.parts)
-
-
-def _unwrap(e: Node) -> Node:
-    while isinstance(e, exp.Paren):
-        e = e.this
-    return e
 
 
 def _first_line(e: Exception) -> str:

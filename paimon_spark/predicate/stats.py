@@ -24,6 +24,7 @@ from paimon_spark.predicate.ast import (
     And,
     Column,
     Compare,
+    Computed,
     Constant,
     In,
     IsNotNull,
@@ -36,8 +37,8 @@ from paimon_spark.predicate.ast import (
     Predicate,
     Text,
     TextOp,
-    like_shape,
 )
+from paimon_spark.predicate.patterns import like_shape
 from paimon_spark.types import AtomicType
 
 _MAX_LITERALS: Final = 100
@@ -111,6 +112,8 @@ class _StatsEvaluator:
                 return self._is_null(column, not wanted)
             case Text(op, column, pattern):
                 return self._text(op, column, pattern) if wanted else self._has_values(column)
+            case Computed():
+                return self._all(True)
 
     def _all(self, value: bool) -> Bool:
         return np.full(len(self.rows), value, np.bool_)

@@ -15,6 +15,7 @@ from paimon_spark.engine.row_level.strategy import delete_strategy
 from paimon_spark.errors import PaimonError, SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.jobs.row_level import delete_partitions, is_cut_by_spark, partitions_where
 from paimon_spark.metadata.handle import current
+from paimon_spark.predicate.ast import has_expressions
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.spark import merge as job
 from paimon_spark.spark.row_level import Change, delete_found, deletion, update_found, updating
@@ -111,12 +112,12 @@ def _qualifiers(target: Target, statement: Delete | Update) -> list[Sequence[str
 
 
 def _scan_condition(target: Target, where: str) -> str | None:
-    """The condition if a scan can skip files by it, else None."""
+    """The condition if a scan can skip files by it and certainly means what Spark does, else None."""
     try:
-        parse_predicate(where, target.table.row_type, target.session.time_zone)
+        predicate = parse_predicate(where, target.table.row_type, target.session.time_zone)
     except PaimonError:
         return None
-    return where
+    return None if has_expressions(predicate) else where
 
 
 @on_target

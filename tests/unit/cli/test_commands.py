@@ -284,6 +284,14 @@ def test_partitions_are_listed_dropped_and_expire(cli: CommandLine) -> None:
     assert cli.done("mark-partition-done", "--table", "db.orders", "--partition", "dt=2024-01-01").code == 0
 
 
+def test_conditions_may_have_functions(cli: CommandLine) -> None:
+    shown = cli.done("show", "db.orders", "--where", "id % 2 = 1 AND year(dt) = 2024", "--json").json
+    assert sorted(row["id"] for row in shown) == [1, 3, 5]
+    refused = cli("show", "db.orders", "--where", "round(id) = 1")
+    assert refused.code == 2
+    assert "'ROUND(id)' at position 1 is not supported" in refused.err
+
+
 def test_rows_are_deleted_by_the_action(cli: CommandLine) -> None:
     told = cli.done("delete", "--table", "db.orders", "--where", "id >= 4", "--dry-run")
     assert told.out == "would delete 2 rows of db.orders where id >= 4\n"

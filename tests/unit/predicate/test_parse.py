@@ -188,15 +188,10 @@ def test_text_without_a_zone_is_in_the_zone_of_the_option() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("i + 1 = 2", r"'i \+ 1' is not supported"),
-        ("upper(s) = 'x'", "UPPER"),
-        ("i = big", "compares two columns"),
-        ("s = 1", "column s is STRING and cannot be compared with 1"),
         ("i = 'x'", "'x' is not such a number"),
         ("i = true", "cannot be compared with True"),
         ("i", "not BOOLEAN"),
-        ("i LIKE '1%'", "needs a text column"),
-        ("s RLIKE 'x'", "RLIKE"),
+        ("i LIKE '1%'", "like needs text, found column i, INT"),
         ("s ILIKE 'x'", "ILIKE"),
         (r"s LIKE 'a\\b'", "must stand before"),
         ("r = 1", "cannot be compared"),
@@ -206,17 +201,13 @@ def test_text_without_a_zone_is_in_the_zone_of_the_option() -> None:
         ("i = 1; DROP TABLE x", "expected one condition"),
         ("", "expected one condition"),
         ("i = 1 LIMIT 1", "cannot parse"),
-        ("big = 1e18", "whole number"),
-        ("w = 1e0", "decimal literal"),
         ("dt = '2024-02-30'", "not a date"),
         ("ts = '2024-01-01 25:00:00'", "not a timestamp"),
         ("ts = '2024-01-01 00:00:00+01:00'", "names a time zone"),
-        ("i = 300Y", "out of range for TINYINT"),
+        ("i = 300Y", "casts 300 to TINYINT"),
         ("b = X'zz'", "zz"),
         ("lz = '0001-01-01 00:00:00+10:00'", "outside the years"),
         ("SELECT 1", "not supported"),
-        ("i = CAST(1.5 AS INT)", "not supported"),
-        ("n = CAST('1.239' AS DECIMAL(10, 2))", "not supported"),
         ("(" * 5000 + "i = 1" + ")" * 5000, "nested too deeply"),
     ],
 )
@@ -250,5 +241,5 @@ def test_a_tree_is_built_as_its_text_is() -> None:
     for text in ("i = 1 AND NOT (s LIKE 'a%' OR dt IN (DATE '2024-01-01', NULL))", "flag", "n BETWEEN 1.5 AND 2"):
         tree = sqlglot.parse_one(text, dialect="spark")
         assert build_predicate(tree, ROW_TYPE) == parse_predicate(text, ROW_TYPE)
-    with pytest.raises(PredicateSyntaxError, match=r"is not supported in the condition 'i \+ 1 = 2'"):
-        build_predicate(sqlglot.parse_one("i+1 = 2", dialect="spark"), ROW_TYPE)
+    with pytest.raises(PredicateSyntaxError, match=r"condition 'ROUND\(i\) = 2': 'ROUND\(i\)' is not supported"):
+        build_predicate(sqlglot.parse_one("round(i) = 2", dialect="spark"), ROW_TYPE)

@@ -222,7 +222,8 @@ class TestCreate:
         create_tag(history.on("fix"), "v1")
         assert "v1" in history.tags("fix")
         assert "v1" not in history.tags()
-        with pytest.raises(TagNotFoundError, match=r"branch 'fix' of table db[.]t has no tag 'v2'; its tags"):
+        said = r"branch 'fix' of table db[.]t has no tag 'v2'; did you mean 'v1'\?; its tags"
+        with pytest.raises(TagNotFoundError, match=said):
             delete_tags(history.on("fix"), ["v2"])
 
 
