@@ -65,7 +65,7 @@ def change_table(
         StorageError: a step failed. Once the journal is written, the next operation finishes the change.
     """
     if dry_run:
-        return preview(handle, plan())
+        return replace(preview(handle, plan()), dry_run=True)
     check_store(handle)
     check_there(handle)
     owner = Owner.new()
