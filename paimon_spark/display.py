@@ -122,14 +122,33 @@ def _cell(value: Any) -> str:
     return f'<td style="{style}">{cell(value)}</td>'
 
 
-class ShownAsFacts:
-    """A dataclass that notebooks show by its fields, without empty ones."""
+class ShownAsText:
+    """A dataclass, declared with `repr=False`, that reads as the command line prints it."""
+
+    __slots__ = ()
+
+    def text_lines(self) -> Iterable[str]:
+        """The text, by line; safe for a terminal."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return "\n".join(self.text_lines())
+
+    def __repr__(self) -> str:
+        shown = str(self)
+        return shown if "\n" in shown else f"<{shown}>"
+
+
+class ShownAsFacts(ShownAsText):
+    """The same, which notebooks show by its fields, without empty ones."""
 
     __slots__ = ()
 
     def _repr_html_(self) -> str:
         shown = {_title(name): words(name, value) for name, value in _members(self).items() if not _is_empty(value)}
-        return section(type(self).__name__, "", facts(shown) if shown else paragraph("nothing"))
+        shown.pop("dry run", None)
+        note = "dry run" if getattr(self, "dry_run", False) else ""
+        return section(type(self).__name__, note, facts(shown) if shown else paragraph("nothing"))
 
 
 class ShownList(list[V]):
@@ -169,9 +188,8 @@ def words(name: str, value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         more = f", … and {len(value) - _SHOWN:,} more" if len(value) > _SHOWN else ""
         return ", ".join(str(words("", v)) for v in value[:_SHOWN]) + more
-    brief = getattr(value, "brief", None)
-    if isinstance(brief, str):
-        return brief
+    if isinstance(value, ShownAsText):
+        return str(value)
     if is_dataclass(value):
         return ", ".join(f"{_title(n)} {words(n, v)}" for n, v in _members(value).items() if not _is_empty(v))
     return value

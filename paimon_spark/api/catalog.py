@@ -25,6 +25,7 @@ from paimon_spark.options.location import (
     without_table_defaults,
 )
 from paimon_spark.spark_port import spark_sql
+from paimon_spark.text import safe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from paimon_spark.api.lineage_verbs import Lineage
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Catalog:
     """A warehouse. Picklable; nothing is cached, so every call sees the warehouse as it is.
 
@@ -44,6 +45,12 @@ class Catalog:
 
     warehouse: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return f"catalog of {safe(self.warehouse)}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def _repr_html_(self) -> str:
         from paimon_spark.api.notebook import catalog_html

@@ -45,7 +45,7 @@ _FROM_SNAPSHOT_FULL: Final = {"scan.mode": "from-snapshot-full"}
 _SNAPSHOT_ID: Final = "scan.snapshot-id"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Lineage:
     """Which snapshot of which table of a warehouse was made from which. Picklable; every call sees the present state.
 
@@ -57,6 +57,12 @@ class Lineage:
     """
 
     catalog: Catalog
+
+    def __str__(self) -> str:
+        return f"lineage of the {self.catalog}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def enable(self, *, table: bool = True, data: bool = True) -> LineageStatus:
         """Switch lineage on for all jobs of the warehouse. Running jobs start to record within a minute.

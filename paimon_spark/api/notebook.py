@@ -24,7 +24,7 @@ def table_html(table: OpenedTable) -> str:
                 "location": table.handle.location,
                 "branch": table.handle.branch,
                 "version": table.read_options.version_text,
-                "head": "no snapshot" if head is None else head.brief,
+                "head": "no snapshot" if head is None else str(head),
                 "rows at the head": None if head is None or table.is_system else head.total_record_count,
                 "comment": schema.comment or None,
             }

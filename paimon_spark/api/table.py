@@ -19,6 +19,7 @@ from paimon_spark.metadata.snapshots import list_snapshots
 from paimon_spark.metadata.tags import Savepoint, TagInfo, list_savepoints
 from paimon_spark.options.table import TableOptions
 from paimon_spark.spark_port import spark_jobs
+from paimon_spark.text import safe
 from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
@@ -72,6 +73,13 @@ class Table(TableRefs, TableMaintenance):
     def options(self) -> TableOptions:
         """Table options in force."""
         return self.handle.options
+
+    def __str__(self) -> str:
+        at = "" if self.read_options.version_text is None else f" at version {self.read_options.version_text!r}"
+        return f"{safe(self.name)} on branch {safe(self.branch_name)}{at}"
+
+    def __repr__(self) -> str:
+        return f"<table {self}: {safe(self.location)}>"
 
     def _repr_html_(self) -> str:
         from paimon_spark.api.notebook import table_html

@@ -19,7 +19,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.operations.answer import plain
-from paimon_spark.operations.text import safe
+from paimon_spark.text import safe
 
 
 class Exit(IntEnum):

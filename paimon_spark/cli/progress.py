@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import Final, TextIO
 
 from paimon_spark import progress
-from paimon_spark.operations.text import safe
 from paimon_spark.progress import Progress
+from paimon_spark.text import safe
 
 _AFTER_S: Final = 0.5
 """Work that is done sooner shows no bar."""

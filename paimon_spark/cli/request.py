@@ -12,9 +12,9 @@ from paimon_spark.cli.exit_codes import NotConfirmedError
 from paimon_spark.errors import NotFoundError, TableNotFoundError
 from paimon_spark.operations.answer import Answer, rows
 from paimon_spark.operations.operation import Operation, Request, UsageError
-from paimon_spark.operations.text import safe
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.location import configured, is_name, split_suffix
+from paimon_spark.text import safe
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog

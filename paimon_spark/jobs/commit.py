@@ -26,7 +26,7 @@ Publish: TypeAlias = Callable[[Committer, Sequence[CommitMessage], CommitLineage
 """Makes the snapshots of a job of messages, with the identifier and the provenance that its lineage asks for."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class WriteResult(ShownAsFacts):
     """The snapshots that a write made.
 
@@ -36,6 +36,10 @@ class WriteResult(ShownAsFacts):
     """
 
     snapshot_ids: tuple[int, ...] = ()
+
+    def text_lines(self) -> list[str]:
+        made = ", ".join(map(str, self.snapshot_ids))
+        return [f"wrote snapshot{'' if len(self.snapshot_ids) == 1 else 's'} {made}" if made else "nothing to write"]
 
     @property
     def snapshot_id(self) -> int | None:

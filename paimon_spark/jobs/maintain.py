@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from paimon_spark.display import ShownAsFacts
 from paimon_spark.engine.commit.changes import data_changes
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column
@@ -38,6 +39,7 @@ from paimon_spark.options.retention import (
     PARTITION_TIMESTAMP_FORMATTER,
     PARTITION_TIMESTAMP_PATTERN,
 )
+from paimon_spark.text import named
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.opened_table import OpenedTable
@@ -65,17 +67,28 @@ def _current(table: OpenedTable) -> TableHandle:
     return reopen_to_change(at_head(table), {WRITE_ONLY.key: "false"})
 
 
-@dataclass(frozen=True, slots=True)
-class DroppedPartitions:
-    """The partitions that were dropped.
+@dataclass(frozen=True, slots=True, repr=False)
+class DroppedPartitions(ShownAsFacts):
+    """The partitions that were dropped, or with a dry run would be.
 
     Attributes:
         partitions: as in paths, `dt=2024-01-01/hour=7`; none when none of those asked for existed.
-        snapshot_id: of the commit; None when there was nothing to drop.
+        snapshot_id: of the commit; None when there was nothing to drop, and with a dry run.
     """
 
     partitions: tuple[str, ...] = ()
     snapshot_id: int | None = None
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing was dropped."""
+        return bool(self.partitions) and self.snapshot_id is None
+
+    def text_lines(self) -> list[str]:
+        if not self.partitions:
+            return ["there is no such partition"]
+        made = "" if self.snapshot_id is None else f"; snapshot {self.snapshot_id}"
+        return [f"{'would drop' if self.dry_run else 'dropped'} {named(self.partitions, 'partition')}{made}"]
 
 
 def drop_partitions(

@@ -26,6 +26,7 @@ from paimon_spark.metadata.version import VersionKind, VersionSpec, from_option
 from paimon_spark.options.scan import CREATION_TIME_KEY, ScanOptions
 from paimon_spark.predicate.ast import Predicate, conjunction
 from paimon_spark.spark_port import spark_jobs
+from paimon_spark.text import safe
 from paimon_spark.types import ROW_KIND_COLUMN, RowType
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _TRIES: Final = 5
 """Attempts to plan a head; each may expire meanwhile."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Scan:
     """One read of a table. Picklable. Planned once: reading it again gives the same rows.
 
@@ -113,6 +114,16 @@ class Scan:
     def filtered(self, filters: Sequence[Predicate]) -> Scan:
         """The same read with more predicates."""
         return replace(self, filters=(*self.filters, *filters), _plan=None)
+
+    def __str__(self) -> str:
+        asked = self.options
+        at = "" if asked.version_text is None else f" at version {asked.version_text!r}"
+        columns = "" if asked.columns is None else f", columns {safe(', '.join(asked.columns))}"
+        where = "" if asked.where is None else f", where {safe(asked.where)}"
+        return f"scan of {safe(self.table_name)} on branch {safe(self.handle.branch)}{at}{columns}{where}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def _repr_html_(self) -> str:
         def show() -> str:

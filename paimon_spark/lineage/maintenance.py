@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from paimon_spark.display import ShownAsText
 from paimon_spark.errors import PaimonError
 from paimon_spark.lineage.catch_up import (
     CaughtUp,
@@ -61,6 +62,7 @@ from paimon_spark.lineage.tables import (
     write_rows,
 )
 from paimon_spark.metadata.retry import now_ms as time_ms
+from paimon_spark.text import counted, safe, shown
 
 if TYPE_CHECKING:
     from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -70,13 +72,16 @@ _MANY: Final = 50_000
 """Batches whose rows are held together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
+@dataclass(frozen=True, slots=True, repr=False)
+class Rebuilt(ShownAsText):
     """Result of a rebuild: rows written by lineage table, jobs found (sorted), and what could not be read and why."""
 
     rows: Mapping[str, int]
     jobs: tuple[str, ...]
     unreadable: tuple[str, ...]
+
+    def text_lines(self) -> list[str]:
+        return _counts("rebuilt", self.rows, self.unreadable)
 
 
 class _Known(NamedTuple):
@@ -274,12 +279,21 @@ def forget_job(index: Index, job: str, now_ms: int | None = None) -> int:
     return gone
 
 
-@dataclass(frozen=True, slots=True)
-class Synced:
+@dataclass(frozen=True, slots=True, repr=False)
+class Synced(ShownAsText):
     """Result of a sync: rows written by lineage table, and what could not be read and why."""
 
     rows: Mapping[str, int]
     unreadable: tuple[str, ...] = ()
+
+    def text_lines(self) -> list[str]:
+        return _counts("wrote", self.rows, self.unreadable)
+
+
+def _counts(verb: str, rows: Mapping[str, int], unreadable: Sequence[str]) -> list[str]:
+    total = sum(rows.values())
+    out = [f"{verb} {counted(total, 'row')}: {shown(dict(rows))}" if total else "nothing is missing"]
+    return [*out, *(f"could not be read: {safe(text)}" for text in unreadable)]
 
 
 def sync(index: Index) -> Synced:

@@ -13,10 +13,11 @@ from html import escape
 from pathlib import Path
 from typing import Final, Literal
 
-from paimon_spark.display import grid, is_hidden, section, text
+from paimon_spark.display import ShownAsText, grid, is_hidden, section, text
 from paimon_spark.errors import InvalidInputError, LineageError
 from paimon_spark.lineage.graph import NOWHERE, Graph, Node, newest_of
 from paimon_spark.lineage.unrecorded_writes import NOTHING, Unrecorded
+from paimon_spark.text import safe
 
 _EMPTY: Final = "Nothing is recorded."
 _PLAIN: Final = " _./-"
@@ -51,8 +52,8 @@ class Edge:
     label: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+@dataclass(frozen=True, slots=True, repr=False)
+class Picture(ShownAsText):
     """Tables and jobs as a graph. Notebooks show its Mermaid text and its arrows as a table.
 
     Attributes:
@@ -64,6 +65,10 @@ class Picture:
     nodes: tuple[Box, ...]
     edges: tuple[Edge, ...] = ()
     title: str = "Lineage"
+
+    def text_lines(self) -> list[str]:
+        """The Mermaid flowchart, by line."""
+        return [safe(line) for line in self.to_mermaid().splitlines()]
 
     def to_mermaid(self) -> str:
         """A Mermaid flowchart, as Markdown of GitHub and others shows it in a block ```mermaid.

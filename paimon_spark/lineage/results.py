@@ -15,6 +15,7 @@ from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.provenance import Provenance
 from paimon_spark.lineage.unrecorded_writes import NOTHING, Unrecorded
 from paimon_spark.spark_port import spark_jobs
+from paimon_spark.text import safe
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -181,6 +182,9 @@ class Result:
         lines = ["; ".join(filter(None, self._heading())), *shown, more, *self._remarks()]
         return "\n".join(line.rstrip() for line in lines if line)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         names, rows, left = self._shown()
         title, note = self._heading()
@@ -188,7 +192,7 @@ class Result:
         return section(title or type(self).__name__, note, grid(names, rows), more, *map(paragraph, self._remarks()))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LineageStatus(Result):
     """Whether lineage is on in a warehouse.
 
@@ -214,7 +218,7 @@ class LineageStatus(Result):
         return _table({**types, "jobs": _LONG}, [tuple(getattr(self, name) for name in (*types, "jobs"))])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Job(ShownAsFacts):
     """A recorded job.
 
@@ -233,8 +237,15 @@ class Job(ShownAsFacts):
     query_id: str | None = None
     start: Mapping[str, int] | None = None
 
+    def text_lines(self) -> list[str]:
+        ends = ((self.sources, "reads"), (self.sinks, "writes"))
+        said = [
+            f"{verb} {safe(', '.join(_with_snapshot(n, i) for n, i in found.items()))}" for found, verb in ends if found
+        ]
+        return [", ".join([f"job {safe(self.name)}", *said])]
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Jobs(Result):
     """The recorded jobs, by name."""
 
@@ -269,7 +280,7 @@ class Jobs(Result):
         return _table(types, rows)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Relations(Result):
     """The tables and jobs upstream or downstream of a table, a snapshot or a job, nearest first.
 
@@ -330,7 +341,7 @@ class Relations(Result):
         return f"part of {', '.join(map(str, parts))}" if parts else "nothing read yet"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ImpactOfSnapshot(Result):
     """Every table that holds rows of a snapshot, and the tags that keep them.
 

@@ -73,7 +73,7 @@ def change_table(
         KeyboardInterrupt: says whether the change is not begun, done, or left to the next operation.
     """
     if dry_run:
-        return preview(handle, plan())
+        return replace(preview(handle, plan()), dry_run=True)
     check_store(handle)
     check_there(handle)
     owner = Owner.new()

@@ -20,6 +20,7 @@ from paimon_spark.metadata.small_files import checked_number, find_decoded, find
 from paimon_spark.metadata.snapshots import alive_range, find_snapshot
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.storage.store import FileInfo
+from paimon_spark.text import safe
 
 CONSUMER_PREFIX: Final = "consumer-"
 _IN_STATE: Final = "inState"
@@ -40,7 +41,7 @@ class LastRead(NamedTuple):
     rows: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Consumer(ShownAsFacts):
     """A named stream that reads a branch.
 
@@ -57,6 +58,10 @@ class Consumer(ShownAsFacts):
     in_state: bool = False
     has_read: bool = False
     last: LastRead | None = None
+
+    def text_lines(self) -> list[str]:
+        state = ", still the rows of that snapshot" if self.in_state else ""
+        return [f"consumer {safe(self.name)} reads snapshot {self.reads_next} next{state}"]
 
     @property
     def reads_next(self) -> int:

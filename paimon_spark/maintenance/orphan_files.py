@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from paimon_spark import progress
-from paimon_spark.display import ShownAsFacts
+from paimon_spark.display import MOST_ROWS, ShownAsFacts, amount
 from paimon_spark.errors import InvalidInputError, UnsafeDeletionError
 from paimon_spark.format.metadata_files.manifest import collector_paused
 from paimon_spark.maintenance.change import check_there, recover
@@ -26,6 +26,7 @@ from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.storage.store import FileInfo, Store
 from paimon_spark.storage.urls import external_path
+from paimon_spark.text import counted, safe
 
 _DAY_MS: Final = 86_400_000
 _CONCURRENT: Final = 8
@@ -83,19 +84,28 @@ def orphans(handle: TableHandle, older_than_ms: int | None = None) -> list[DiskF
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RemovedOrphans(ShownAsFacts):
     """Orphan files that were deleted, or with a dry run would be.
 
     Attributes:
         paths: absolute in the table's store, or full URLs in another store.
         finished: label of an operation of a dead process that was finished first; None if there was none.
+        dry_run: whether nothing was deleted.
     """
 
     files: int = 0
     bytes: int = 0
     paths: tuple[str, ...] = ()
     finished: str | None = None
+    dry_run: bool = field(default=False, compare=False)
+
+    def text_lines(self) -> list[str]:
+        found = f"{counted(self.files, 'file')}, {amount(self.bytes)}"
+        if not self.dry_run:
+            return [f"deleted {found}"]
+        more = [f"  and {len(self.paths) - MOST_ROWS:,} more"] if len(self.paths) > MOST_ROWS else []
+        return [f"would delete {found}", *(f"  {safe(path)}" for path in self.paths[:MOST_ROWS]), *more]
 
 
 def remove_orphan_files(
@@ -126,7 +136,7 @@ def remove_orphan_files(
         for start in range(0, len(paths), _TOGETHER):
             delete_paths(handle, paths[start : start + _TOGETHER])
             progress.report("delete", min(start + _TOGETHER, len(paths)), len(paths))
-    return RemovedOrphans(len(found), sum(f.size for f in found), tuple(f.path for f in found), finished)
+    return RemovedOrphans(len(found), sum(f.size for f in found), tuple(f.path for f in found), finished, dry_run)
 
 
 def _check_branches(handle: TableHandle) -> None:

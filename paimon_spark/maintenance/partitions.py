@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.display import ShownAsFacts
+from paimon_spark.display import ShownAsFacts, amount
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column, numbers, where
 from paimon_spark.engine.commit.overwrite import ChosenPartitions
@@ -47,11 +47,12 @@ from paimon_spark.options.retention import (
     PartitionExpiryOptions,
     PartitionStrategy,
 )
+from paimon_spark.text import counted, named
 
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ExpiredPartitions(ShownAsFacts):
     """The partitions that were dropped, or with a dry run would be.
 
@@ -67,6 +68,17 @@ class ExpiredPartitions(ShownAsFacts):
     data_files: int = 0
     rows: int = 0
     bytes: int = 0
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing was dropped."""
+        return bool(self.partitions) and not self.snapshot_ids
+
+    def text_lines(self) -> list[str]:
+        if not self.partitions:
+            return ["no partition is old enough"]
+        found = f"{counted(self.rows, 'row')} in {counted(self.data_files, 'file')}, {amount(self.bytes)}"
+        return [f"{'would drop' if self.dry_run else 'dropped'} {named(self.partitions, 'partition')}: {found}"]
 
 
 def expire_partitions(

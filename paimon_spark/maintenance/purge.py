@@ -5,6 +5,8 @@ Source: Java `FileStoreTable.purgeFiles`. Unlike there, orphan files stay: runni
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.maintenance.change import change_table
@@ -33,7 +35,7 @@ def purge(handle: TableHandle, *, dry_run: bool = False) -> Removed:
     """Delete all rows, snapshots but an empty one, changelogs, tags, consumers and branches of a table."""
     _check(handle)
     if dry_run:
-        return plan_removal(handle, all_roots(handle), [])
+        return replace(plan_removal(handle, all_roots(handle), []), dry_run=True)
     if latest_snapshot(handle) is not None:
         Committer(handle, new_commit_user(handle.options)).truncate()
     return change_table(handle, KIND, lambda: _plan(handle))

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark import progress
-from paimon_spark.display import ShownAsFacts
+from paimon_spark.display import ShownAsFacts, amount
 from paimon_spark.errors import FormatError
 from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
@@ -43,12 +43,13 @@ from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.manifests import find_index_manifests
 from paimon_spark.storage.urls import external_path
+from paimon_spark.text import counted, named, safe
 
 _TOGETHER: Final = 1000
 """Files deleted with one call, and index manifests read with one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Removed(ShownAsFacts):
     """What was deleted, or with a dry run would be.
 
@@ -59,6 +60,7 @@ class Removed(ShownAsFacts):
         paths: absolute paths in the table's store, or full URLs in another store.
         finished: label of an earlier operation that was finished first; None if none was.
         left: why unneeded files were left for `remove_orphan_files`; None if none were.
+        dry_run: whether nothing was deleted.
     """
 
     snapshots: tuple[str, ...] = ()
@@ -73,6 +75,33 @@ class Removed(ShownAsFacts):
     paths: tuple[str, ...] = ()
     finished: str | None = None
     left: str | None = None
+    dry_run: bool = field(default=False, compare=False)
+
+    @property
+    def summary(self) -> str:
+        """The snapshots, tags, changelogs and files in one line: `2 snapshots (1, 2), 14 files, 1.2 MiB`."""
+        return ", ".join([*released_names(self.snapshots, self.tags, self.changelogs), self.files_summary])
+
+    @property
+    def files_summary(self) -> str:
+        """The files of all kinds: `14 files, 1.2 MiB`."""
+        of_metadata = self.manifest_files + self.index_files + self.statistics_files
+        return f"{counted(self.data_files + self.changelog_files + of_metadata, 'file')}, {amount(self.bytes)}"
+
+    @property
+    def remarks(self) -> list[str]:
+        """What else happened, by line."""
+        finished = [] if self.finished is None else [f"finished an earlier operation: {safe(self.finished)}"]
+        return finished if self.left is None else [*finished, f"left to `orphan remove`: {safe(self.left)}"]
+
+    def text_lines(self) -> list[str]:
+        return [f"{'would delete' if self.dry_run else 'deleted'} {self.summary}", *self.remarks]
+
+
+def released_names(snapshots: Sequence[object], tags: Sequence[str], changelogs: Sequence[object]) -> list[str]:
+    """The released snapshots, tags and changelogs, by kind."""
+    kinds = ((snapshots, "snapshot"), (tags, "tag"), (changelogs, "changelog"))
+    return [named(found, noun) for found, noun in kinds if found]
 
 
 def _no_paths() -> pa.Array:

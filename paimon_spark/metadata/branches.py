@@ -23,9 +23,10 @@ from paimon_spark.metadata.schemas import visible_schema_ids
 from paimon_spark.metadata.small_files import checked_number, checked_text, find_decoded
 from paimon_spark.metadata.snapshots import earliest_snapshot, find_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import TagInfo, guarded_branch, list_tags, savepoint_id_of
+from paimon_spark.text import safe
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Branch(ShownAsFacts):
     """A branch of a table.
 
@@ -42,6 +43,16 @@ class Branch(ShownAsFacts):
     created_from_snapshot_id: int | None
     modified_ms: int | None
     fork: Fork | None = None
+
+    @property
+    def base_text(self) -> str:
+        """What it was created from, as the end of a sentence."""
+        if self.created_from_tag is not None:
+            return f" from tag {safe(self.created_from_tag)}"
+        return ", empty" if self.created_from_snapshot_id is None else f" from snapshot {self.created_from_snapshot_id}"
+
+    def text_lines(self) -> list[str]:
+        return [f"branch {safe(self.name)}{self.base_text}{', main means it' if self.is_main else ''}"]
 
 
 def branch_exists(handle: TableHandle, name: str) -> bool:
@@ -86,7 +97,7 @@ BACKUP_PREFIX: Final = "main-backup-"
 _VERSION: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Fork(ShownAsFacts):
     """Where a branch left another.
 
@@ -108,6 +119,11 @@ class Fork(ShownAsFacts):
     created_ms: int | None = None
     guards: Mapping[str, str] = field(default_factory=dict)
     recorded: bool = True
+
+    def text_lines(self) -> list[str]:
+        place = "" if self.snapshot_id is None else f" at snapshot {self.snapshot_id}"
+        tag = "" if self.tag is None else f" (tag {safe(self.tag)})"
+        return [f"from {safe(self.parent)}{place}{tag}"]
 
 
 def encode_fork(fork: Fork) -> bytes:

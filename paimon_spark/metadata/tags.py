@@ -23,12 +23,13 @@ from paimon_spark.metadata.layout import TAG_PREFIX, is_ref_name
 from paimon_spark.metadata.small_files import find_decoded, find_many
 from paimon_spark.options.descriptor import nearest
 from paimon_spark.options.retention import TagOptions, TagPeriod, TagPeriodFormatter
+from paimon_spark.text import duration, safe
 
 _SHOWN = 20
 """Names listed in a message."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TagInfo(ShownAsFacts):
     """A tag as it is listed by `branches.list_tag_infos`.
 
@@ -49,6 +50,17 @@ class TagInfo(ShownAsFacts):
     guards: str | None = None
     branches: tuple[str, ...] = ()
     branch: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """`savepoint`, `guard` or `tag`."""
+        return "savepoint" if self.is_savepoint else "guard" if self.guards is not None else "tag"
+
+    def text_lines(self) -> list[str]:
+        lives = "" if self.time_retained_s is None else f", lives for {duration(self.time_retained_s)}"
+        branches = f", branches {safe(', '.join(self.branches))}" if self.branches else ""
+        guards = "" if self.guards is None else f", guards branch {safe(self.guards)}"
+        return [f"{self.kind} {safe(self.name)}: {self.snapshot}{lives}{branches}{guards}"]
 
 
 def tag_names(handle: TableHandle) -> list[str]:
@@ -144,12 +156,15 @@ SAVEPOINT_PREFIX: Final = "savepoint-"
 _SAVEPOINT_NAME: Final = re.compile(rf"{SAVEPOINT_PREFIX}(\d{{1,19}})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Savepoint(ShownAsFacts):
     """A savepoint; its id is that of its snapshot."""
 
     id: int
     snapshot: Snapshot
+
+    def text_lines(self) -> list[str]:
+        return [f"savepoint {self.id}: {self.snapshot}"]
 
 
 def savepoint_tag(savepoint_id: int) -> str:

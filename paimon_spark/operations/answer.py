@@ -10,16 +10,12 @@ from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.display import amount
-from paimon_spark.operations.text import counted, finite, grid, safe, shown
+from paimon_spark.text import finite, grid, shown
 
 if TYPE_CHECKING:
     from paimon_spark.errors import PaimonError
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.operations.operation import Request
-    from paimon_spark.versioning.rollback import RolledBack
-
-_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,31 +80,7 @@ def change(request: Request, found: str | Iterable[str], result: Any) -> Answer:
 
 def removal(request: Request, text: str, removed: Removed) -> Answer:
     """An answer of a text, such as `deleted branch fix`, and what was removed."""
-    out = [f"{text}: {', '.join([*removed_names(removed), files_of(removed)])}"]
-    if removed.finished is not None:
-        out.append(f"finished an earlier operation: {safe(removed.finished)}")
-    if removed.left is not None:
-        out.append(f"left to `orphan remove`: {safe(removed.left)}")
-    return change(request, out, removed)
-
-
-def removed_names(removed: Removed | RolledBack) -> list[str]:
-    """The removed snapshots, tags and changelogs."""
-    kinds = ((removed.snapshots, "snapshot"), (removed.tags, "tag"), (removed.changelogs, "changelog"))
-    return [names(found, noun) for found, noun in kinds if found]
-
-
-def names(found: Sequence[object], noun: str) -> str:
-    """`2 tags (v1, v2)`; at most ten are named."""
-    named = [safe(str(n)) for n in found[:_NAMED]]
-    more = [f"and {len(found) - _NAMED} more"] if len(found) > _NAMED else []
-    return f"{counted(len(found), noun)} ({', '.join([*named, *more])})"
-
-
-def files_of(removed: Removed) -> str:
-    """`14 files, 1.2 MiB`: files of all kinds."""
-    of_metadata = removed.manifest_files + removed.index_files + removed.statistics_files
-    return f"{counted(removed.data_files + removed.changelog_files + of_metadata, 'file')}, {amount(removed.bytes)}"
+    return change(request, [f"{text}: {removed.summary}", *removed.remarks], removed)
 
 
 def plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.operations.answer import Answer, change, files_of, lines, names, removal, rows
+from paimon_spark.operations.answer import Answer, change, lines, removal, rows
 from paimon_spark.operations.operation import (
     Argument,
     Effect,
@@ -18,7 +18,7 @@ from paimon_spark.operations.operation import (
     command_flag,
     positional,
 )
-from paimon_spark.operations.text import moment, safe
+from paimon_spark.text import moment, safe
 
 if TYPE_CHECKING:
     from paimon_spark.maintenance.removal import Removed
@@ -49,13 +49,7 @@ def _create(a: Request) -> Branch:
 
 
 def _show_created(a: Request, made: Branch) -> Answer:
-    if made.created_from_tag is not None:
-        base = f" from tag {safe(made.created_from_tag)}"
-    elif made.created_from_snapshot_id is not None:
-        base = f" from snapshot {made.created_from_snapshot_id}"
-    else:
-        base = ", empty"
-    return lines(f"branch {safe(made.name)} of {safe(a.table().name)}{base}", made)
+    return lines(f"branch {safe(made.name)} of {safe(a.table().name)}{made.base_text}", made)
 
 
 def _given(a: Request) -> list[str]:
@@ -110,57 +104,18 @@ def _merge(a: Request) -> MergeResult | Appended:
     return _append(a)
 
 
-def _show_published(a: Request, done: MergeResult, unchanged: str) -> Answer:
-    if done.already_merged:
-        return change(a, unchanged, done)
-    verb = "would become" if a.dry_run else "is"
-    out = [f"main {verb} branch {safe(done.branch)} at snapshot {done.published_snapshot_id}"]
-    if done.moved_snapshots:
-        out.append(f"new on main: {names(done.moved_snapshots, 'snapshot')}")
-    return change(a, [*out, *_lost(a, done)], done)
-
-
-def _show_merged(a: Request, done: MergeResult) -> Answer:
-    there = f"branch {safe(done.branch)} is already merged: main has every commit of it"
-    return _show_published(a, done, f"{there}, and stays at snapshot {done.published_snapshot_id}")
+def _show_done(a: Request, done: MergeResult | ReplaceResult) -> Answer:
+    return change(a, done.text_lines(), done)
 
 
 def _show_forwarded(a: Request, done: MergeResult) -> Answer:
-    there = f"main is branch {safe(done.branch)} at snapshot {done.published_snapshot_id} already"
-    return _show_published(a, done, there)
-
-
-def _lost(a: Request, done: MergeResult | ReplaceResult) -> list[str]:
-    out = []
-    if done.discarded_snapshots:
-        out.append(f"main {a.did('lost', 'lose')}: {names(done.discarded_snapshots, 'snapshot')}")
-    if done.discarded_tags:
-        out.append(f"and {names(done.discarded_tags, 'tag')}")
-    if done.backup_branch is not None:
-        out.append(f"{'to be ' if a.dry_run else ''}kept as branch {safe(done.backup_branch)}")
-    if done.removed.paths:
-        out.append(f"{a.did('deleted', 'delete')}: {files_of(done.removed)}")
-    return out
-
-
-def _show_replaced(a: Request, done: ReplaceResult) -> Answer:
-    verb = "would mean" if a.dry_run else "means"
-    out = f"main {verb} branch {safe(done.branch)}; it was {done.former_main}"
-    return change(a, [out, *_lost(a, done), safe(done.warning)], done)
+    if not done.already_merged:
+        return _show_done(a, done)
+    return change(a, f"main is branch {safe(done.branch)} at snapshot {done.published_snapshot_id} already", done)
 
 
 def _append(a: Request) -> Appended:
     return a.table().append_branch(a["source_branch"], target=a["target_branch"])
-
-
-def _show_appended(a: Request, done: Appended) -> Answer:
-    if done.snapshot_id is None:
-        return lines(f"{safe(done.target)} has all of {safe(done.source)} already", done)
-    return lines(
-        f"{done.record_count:,} rows in {done.data_files:,} files of {safe(done.source)} are in snapshot "
-        f"{done.snapshot_id} of {safe(done.target)}",
-        done,
-    )
 
 
 _BRANCH = positional("branch", "name of the branch", "name", "--branch-name")
@@ -275,7 +230,7 @@ OPERATIONS = (
             (True, done.published_snapshot_id, len(done.discarded_snapshots), done.backup_branch, done.already_merged)
         ],
         command="branch merge",
-        show=lambda a, done: _show_appended(a, done) if _is_append(a) else _show_merged(a, done),
+        show=lambda a, done: lines(str(done), done) if _is_append(a) else _show_done(a, done),
         question=lambda a: None if _is_append(a) else f"merge branch {a['branch']} into main of {a.table().name}",
     ),
     Operation(
@@ -286,7 +241,7 @@ OPERATIONS = (
         procedure="append_branch",
         is_own=True,
         command="branch append",
-        show=_show_appended,
+        show=lambda a, done: lines(str(done), done),
     ),
     Operation(
         "make main mean a branch; what the former main had after the branch left it is kept as a branch",
@@ -300,7 +255,7 @@ OPERATIONS = (
         is_own=True,
         command="branch replace-main",
         actions=("replace-main-branch",),
-        show=_show_replaced,
+        show=_show_done,
         question=lambda a: f"make main of {a.table().name} mean branch {a['branch']}",
     ),
 )

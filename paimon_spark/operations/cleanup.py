@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from paimon_spark.display import amount
 from paimon_spark.errors import InvalidInputError, NotFoundError
-from paimon_spark.operations.answer import Answer, change, lines, names, plain, removal, rows
+from paimon_spark.operations.answer import Answer, change, lines, plain, removal, rows
 from paimon_spark.operations.operation import (
     OPTIONS,
     Argument,
@@ -19,7 +19,7 @@ from paimon_spark.operations.operation import (
     UsageError,
     positional,
 )
-from paimon_spark.operations.text import counted, safe
+from paimon_spark.text import counted, named, safe
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.maintain import DroppedPartitions
@@ -59,18 +59,8 @@ def _expire_partitions(a: Request) -> ExpiredPartitions:
     return a.table().expire_partitions(**{name: a[name] for name in given}, dry_run=a.dry_run)
 
 
-def _show_expired(a: Request, done: ExpiredPartitions) -> Answer:
-    if not done.partitions:
-        return change(a, "no partition is old enough", done)
-    found = f"{counted(done.rows, 'row')} in {counted(done.data_files, 'file')}, {amount(done.bytes)}"
-    return change(a, f"{a.did('dropped', 'drop')} {names(done.partitions, 'partition')}: {found}", done)
-
-
-def _show_dropped(a: Request, done: DroppedPartitions) -> Answer:
-    if not done.partitions:
-        return change(a, "there is no such partition", done)
-    made = "" if done.snapshot_id is None else f"; snapshot {done.snapshot_id}"
-    return change(a, f"{a.did('dropped', 'drop')} {names(done.partitions, 'partition')}{made}", done)
+def _show_done(a: Request, done: ExpiredPartitions | DroppedPartitions) -> Answer:
+    return change(a, done.text_lines(), done)
 
 
 def _mark_done(a: Request) -> None:
@@ -164,7 +154,7 @@ def _clear_consumers(a: Request) -> tuple[str, ...]:
 
 
 def _show_cleared(a: Request, found: tuple[str, ...]) -> Answer:
-    out = f"{a.did('removed', 'remove')} {names(found, 'consumer')}" if found else "no such consumer"
+    out = f"{a.did('removed', 'remove')} {named(found, 'consumer')}" if found else "no such consumer"
     return lines(out, {"dry_run": a.dry_run, "removed": found})
 
 
@@ -206,7 +196,7 @@ OPERATIONS = (
             [(", ".join(map(unquote, path.split("/"))),) for path in done.partitions] or [("No expired partitions.",)]
         ),
         command="partition expire",
-        show=_show_expired,
+        show=_show_done,
         question=lambda a: f"expire partitions of {a.table().name}",
     ),
     Operation(
@@ -224,7 +214,7 @@ OPERATIONS = (
         Effect.DELETE,
         command="partition drop",
         actions=("drop-partition", "drop-partitions"),
-        show=_show_dropped,
+        show=_show_done,
         question=lambda a: f"drop partitions of {a.table().name}",
     ),
     Operation(

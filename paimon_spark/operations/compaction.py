@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.display import amount
 from paimon_spark.errors import InvalidInputError, PaimonError, UnsupportedFeatureError
 from paimon_spark.operations.answer import Answer, lines, plain, rows
 from paimon_spark.operations.cleanup import partitions_text
@@ -23,7 +22,6 @@ from paimon_spark.operations.operation import (
     UsageError,
     command_flag,
 )
-from paimon_spark.operations.text import counted
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
@@ -111,15 +109,7 @@ def _idle_partitions(table: Table, idle: str) -> list[Mapping[str, object]]:
 
 
 def _described(done: CompactResult | None) -> str:
-    if done is None:
-        return "no partition has been idle for so long"
-    if not done.snapshot_ids:
-        return "nothing to compact" if done.snapshot is not None else "nothing to compact: there is no snapshot yet"
-    return (
-        f"{counted(done.files_before, 'file')} ({amount(done.bytes_before)}) became "
-        f"{counted(done.files_after, 'file')} ({amount(done.bytes_after)}) in {counted(done.buckets, 'bucket')}, "
-        f"snapshot {', '.join(map(str, done.snapshot_ids))}"
-    )
+    return "no partition has been idle for so long" if done is None else str(done)
 
 
 def _compact_database(a: Request) -> dict[str, Any]:

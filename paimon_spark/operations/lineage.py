@@ -18,7 +18,7 @@ from paimon_spark.operations.operation import (
     key_value,
     positional,
 )
-from paimon_spark.operations.text import counted, safe, shown
+from paimon_spark.text import counted, safe, shown
 
 if TYPE_CHECKING:
     from paimon_spark.lineage.results import LineageStatus
@@ -56,13 +56,11 @@ def _show_graph(a: Request, picture: Any) -> Answer:
     if a["output"] is not None:
         path = str(picture.save(a["output"]))
         return lines(f"saved {safe(path)}", {"path": path})
-    return lines([safe(line) for line in picture.to_mermaid().splitlines()], picture)
+    return lines(picture.text_lines(), picture)
 
 
 def _show_counts(a: Request, done: Any) -> Answer:
-    total, verb = sum(done.rows.values()), "rebuilt" if a.caller.endswith("rebuild") else "wrote"
-    out = [f"{verb} {counted(total, 'row')}: {shown(dict(done.rows))}" if total else "nothing is missing"]
-    return lines([*out, *(f"could not be read: {safe(text)}" for text in done.unreadable)], done)
+    return lines(done.text_lines(), done)
 
 
 def _forget(a: Request) -> int | None:

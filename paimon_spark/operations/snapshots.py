@@ -9,12 +9,9 @@ from paimon_spark.operations.answer import (
     Answer,
     change,
     facts,
-    files_of,
     lines,
-    names,
     plain,
     removal,
-    removed_names,
     rows,
 )
 from paimon_spark.operations.operation import (
@@ -30,7 +27,7 @@ from paimon_spark.operations.operation import (
     command_flag,
     positional,
 )
-from paimon_spark.operations.text import moment, safe
+from paimon_spark.text import moment, safe
 
 if TYPE_CHECKING:
     from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -157,11 +154,7 @@ def _show_rolled_back(a: Request, result: Any) -> Answer:
         table = safe(a.table().name)
         return lines(f"snapshot {result.snapshot.id} of {table} has the state of snapshot {result.target.id}", result)
     done: RolledBack = result[1]
-    out = [f"the head {'would be' if a.dry_run else 'is'} snapshot {done.snapshot.id}"]
-    out.append(f"{a.did('deleted', 'delete')}: {', '.join([*removed_names(done), files_of(done.removed)])}")
-    if done.branches:
-        out.append(f"branches that left it later: {names(done.branches, 'branch')}")
-    return change(a, out, done)
+    return change(a, done.text_lines(), done)
 
 
 def _as_latest(a: Request) -> Restored:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.operations.answer import Answer, lines, names, plain, rows
+from paimon_spark.operations.answer import Answer, lines, plain, rows
 from paimon_spark.operations.operation import (
     Argument,
     Effect,
@@ -19,9 +19,9 @@ from paimon_spark.operations.operation import (
     names_of,
     positional,
 )
-from paimon_spark.operations.text import counted, grid, safe, shown
 from paimon_spark.options.known import is_storage_option, shown_options
 from paimon_spark.options.location import is_name, split_name, split_suffix
+from paimon_spark.text import counted, grid, named, safe, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,9 +55,9 @@ def _show_dropped_database(a: Request, found: Sequence[str]) -> Answer:
     name = safe(a["name"])
     out = [f"{a.did('dropped', 'drop')} database {name}"]
     if found:
-        out.append(f"with {names(found, 'table')}")
+        out.append(f"with {named(found, 'table')}")
     if found and not a["cascade"]:
-        out = [f"database {name} is not empty: {names(found, 'table')}; --cascade drops them with it"]
+        out = [f"database {name} is not empty: {named(found, 'table')}; --cascade drops them with it"]
     return lines(out, {"dry_run": a.dry_run, "database": a["name"], "tables": found})
 
 
@@ -138,7 +138,7 @@ def _show_dropped(a: Request, found: dict[str, Any]) -> Answer:
     out = [
         f"{a.did('dropped', 'drop')} table {safe(found['table'])} with all its files",
         f"{safe(found['location'])}: {counted(found['snapshots'], 'snapshot')}",
-        *(names(found[k], n) for k, n in (("tags", "tag"), ("branches", "branch")) if found[k]),
+        *(named(found[k], n) for k, n in (("tags", "tag"), ("branches", "branch")) if found[k]),
     ]
     return lines(out, {"dry_run": a.dry_run, **found})
 

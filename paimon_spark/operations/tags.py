@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.operations.answer import Answer, lines, names, removal, rows
+from paimon_spark.operations.answer import Answer, lines, removal, rows
 from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Rows, Type, command_flag, positional
-from paimon_spark.operations.text import duration, moment, safe
+from paimon_spark.text import duration, moment, safe
 
 if TYPE_CHECKING:
     from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.metadata.tags import Savepoint, TagInfo
-    from paimon_spark.versioning.auto_tags import AutoTags
 
 _LOG = logging.getLogger(__name__)
 
@@ -26,16 +25,11 @@ def _show_list(a: Request, found: list[TagInfo]) -> Answer:
     return rows(columns, [_row(t) for t in chosen], data=chosen, empty="no tags")
 
 
-def kind_of(tag: TagInfo) -> str:
-    """`savepoint`, `guard` or `tag`."""
-    return "savepoint" if tag.is_savepoint else "guard" if tag.guards is not None else "tag"
-
-
 def _row(tag: TagInfo) -> tuple[object, ...]:
     lives = None if tag.time_retained_s is None else duration(tag.time_retained_s)
     branches = ", ".join(tag.branches) or (tag.guards or "")
     snapshot = tag.snapshot
-    return tag.name, kind_of(tag), snapshot.id, moment(snapshot.time_ms), snapshot.total_record_count, lives, branches
+    return tag.name, tag.kind, snapshot.id, moment(snapshot.time_ms), snapshot.total_record_count, lives, branches
 
 
 def _create(a: Request) -> TagInfo:
@@ -113,11 +107,6 @@ def _delete(a: Request) -> Removed | None:
 def _described(a: Request) -> str:
     table = a.table()
     return f"tag {safe(', '.join(n.strip() for n in a['tag'].split(',') if n.strip()))} of {safe(table.name)}"
-
-
-def _show_auto(a: Request, done: AutoTags) -> Answer:
-    out = [f"created {names(done.created, 'tag')}"] if done.created else ["no automatic tag is due"]
-    return lines([*out, *([f"deleted {names(done.deleted, 'tag')}"] if done.deleted else [])], done)
 
 
 def _show_savepoints(a: Request, found: list[Savepoint]) -> Answer:
@@ -216,7 +205,7 @@ OPERATIONS = (
         effect=Effect.WRITE,
         procedure="trigger_tag_automatic_creation",
         command="tag auto",
-        show=_show_auto,
+        show=lambda a, done: lines(done.text_lines(), done),
     ),
     Operation(
         "tag the first snapshot that was committed at or after a time",

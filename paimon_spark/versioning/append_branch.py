@@ -30,6 +30,7 @@ from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshots
+from paimon_spark.text import counted, safe
 from paimon_spark.versioning.branches import check_branch_exists
 
 _HARMLESS: Final = (CommitKind.APPEND, CommitKind.ANALYZE)
@@ -37,7 +38,7 @@ _IDENTIFIER: Final = 0
 """Java's commit identifier for it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Appended(ShownAsFacts):
     """What `append_branch` added.
 
@@ -52,6 +53,13 @@ class Appended(ShownAsFacts):
     data_files: int = 0
     record_count: int = 0
     bytes: int = 0
+
+    def text_lines(self) -> list[str]:
+        source, target = safe(self.source), safe(self.target)
+        if self.snapshot_id is None:
+            return [f"{target} has all of {source} already"]
+        found = f"{counted(self.record_count, 'row')} in {counted(self.data_files, 'file')}"
+        return [f"{found} of {source} are in snapshot {self.snapshot_id} of {target}"]
 
 
 def append_branch(

@@ -33,6 +33,7 @@ from paimon_spark.metadata.tags import (
 )
 from paimon_spark.metadata.version import zone_of
 from paimon_spark.options.retention import TagCreation, TagOptions
+from paimon_spark.text import named
 from paimon_spark.versioning.names import check_tag_name
 from paimon_spark.versioning.tag_steps import (
     check_not_expired,
@@ -46,7 +47,7 @@ from paimon_spark.versioning.tag_steps import (
 _BATCH_PREFIX: Final = "batch-write-"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AutoTags(ShownAsFacts):
     """What automatic tagging did.
 
@@ -57,6 +58,10 @@ class AutoTags(ShownAsFacts):
 
     created: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+
+    def text_lines(self) -> list[str]:
+        out = [f"created {named(self.created, 'tag')}"] if self.created else ["no automatic tag is due"]
+        return [*out, f"deleted {named(self.deleted, 'tag')}"] if self.deleted else out
 
 
 def create_automatic_tags(handle: TableHandle, *, wait_ms: int = 60_000) -> AutoTags:

@@ -34,6 +34,7 @@ from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.small_files import find_bytes
 from paimon_spark.metadata.snapshots import read_hint
 from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, savepoint_tag
+from paimon_spark.text import safe
 from paimon_spark.versioning.names import check_branch_name, check_tag_name, looks_like_savepoint
 from paimon_spark.versioning.tag_steps import find_known_snapshot, guard_put, plan_guards, put_fork
 
@@ -46,7 +47,7 @@ class Severity(str, Enum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Finding(ShownAsFacts):
     """One thing that is wrong.
 
@@ -66,6 +67,11 @@ class Finding(ShownAsFacts):
     message: str
     remedy: str
     repaired: bool = False
+
+    def text_lines(self) -> list[str]:
+        state = "repaired" if self.repaired else self.severity.value
+        out = [f"{state}: {self.kind} on {safe(self.branch)}: {safe(self.message)}"]
+        return out if self.repaired else [*out, f"  {safe(self.remedy)}"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,13 @@ Files are compared, not rows, so compaction shows as files added and removed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.display import amount, facts, grid, section
+from paimon_spark.display import ShownAsText, amount, facts, grid, section
 from paimon_spark.options.known import shown_changes
+from paimon_spark.text import counted, safe, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,8 +83,8 @@ class ColumnChange:
     new: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Diff:
+@dataclass(frozen=True, slots=True, repr=False)
+class Diff(ShownAsText):
     """The differences between two versions of a table. `added` is only in the new one, `removed` only in the old.
 
     Attributes:
@@ -123,21 +124,24 @@ class Diff:
         """Whether files, deletion vectors, columns and options are the same."""
         return not (self.files_added or self.files_removed or self.files_changed or self.columns or self.options)
 
-    def __str__(self) -> str:
-        """The differences as text, one per line."""
-        lines = [f"{self.table}: {self.old.label} -> {self.new.label}"]
+    def text_lines(self) -> Iterator[str]:
+        yield f"{safe(self.table)}: {_side_text(self.old)} -> {_side_text(self.new)}"
         if self.ahead is not None and self.behind is not None:
-            lines.append(f"  commits: {self.ahead} ahead, {self.behind} behind")
+            yield f"{counted(self.ahead, 'commit')} ahead, {counted(self.behind, 'commit')} behind"
         if self.is_same:
-            return "\n".join([*lines, "  the same"])
-        lines.append(f"  added: {self.files_added} files, {self.rows_added} rows, {self.bytes_added} bytes")
-        lines.append(f"  removed: {self.files_removed} files, {self.rows_removed} rows, {self.bytes_removed} bytes")
+            yield "the same"
+            return
+        yield f"+ {_amount_text(self.files_added, self.rows_added, self.bytes_added)}"
+        yield f"- {_amount_text(self.files_removed, self.rows_removed, self.bytes_removed)}"
         if self.files_changed:
-            deleted = f"{self.rows_deleted} rows deleted, {self.rows_restored} restored"
-            lines.append(f"  changed: {self.files_changed} files, {deleted}")
-        lines += [f"  column {c.name} {c.kind}: {c.old} -> {c.new}" for c in self.columns]
-        lines += [f"  option {k}: {old} -> {new}" for k, (old, new) in sorted(shown_changes(self.options).items())]
-        return "\n".join(lines)
+            yield (
+                f"~ {counted(self.files_changed, 'file')}: {counted(self.rows_deleted, 'row')} deleted, "
+                f"{self.rows_restored:,} restored"
+            )
+        for column in self.columns:
+            yield f"column {safe(column.name)} {column.kind}: {shown(column.old)} -> {shown(column.new)}"
+        for key, (before, after) in sorted(shown_changes(self.options).items()):
+            yield f"option {safe(key)}: {shown(before)} -> {shown(after)}"
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values that JSON can hold, without the list of files and without secrets."""
@@ -195,3 +199,12 @@ def _side(side: Side) -> str:
 
 def _sum(files: int, rows: int, size: int) -> str:
     return f"{files:,} files, {rows:,} rows, {amount(size)}"
+
+
+def _side_text(side: Side) -> str:
+    snapshot = "no snapshot" if side.snapshot_id is None else f"snapshot {side.snapshot_id}"
+    return f"{safe(side.label)} ({snapshot})"
+
+
+def _amount_text(files: int, count: int, size_bytes: int) -> str:
+    return f"{counted(files, 'file')}, {counted(count, 'row')}, {amount(size_bytes)}"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from paimon_spark.display import MOST_ROWS, grid, moment, section
+from paimon_spark.display import MOST_ROWS, ShownAsText, grid, moment, section
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.consumers import Consumer, list_consumers
@@ -29,10 +29,12 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.snapshots import list_snapshot_ids, read_alive
 from paimon_spark.metadata.tags import guarded_branch, list_tags, savepoint_id_of
+from paimon_spark.text import moment as utc_moment
+from paimon_spark.text import safe
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRef:
+@dataclass(frozen=True, slots=True, repr=False)
+class HistoryRef(ShownAsText):
     """A name for a commit.
 
     Attributes:
@@ -46,9 +48,13 @@ class HistoryRef:
     name: str
     branch: str
 
+    def text_lines(self) -> list[str]:
+        where = "" if self.branch == "main" or self.kind == "branch" else f"{safe(self.branch)}."
+        return [f"{where}{safe(self.name)}" if self.kind == "branch" else f"{self.kind} {where}{safe(self.name)}"]
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Commit(ShownAsText):
     """A snapshot, once for all branches that share it.
 
     Attributes:
@@ -70,6 +76,20 @@ class Commit:
     is_alive: bool
     refs: tuple[HistoryRef, ...]
     job: str | None
+
+    def text_lines(self) -> list[str]:
+        refs = [str(r) for r in self.refs if r.kind != "guard"]
+        delta = self.row_delta
+        parts = [
+            str(self.id),
+            f"[{', '.join(refs)}]" if refs else "",
+            utc_moment(self.time_ms),
+            self.kind,
+            "" if delta is None else f"{delta:+,} {'row' if abs(delta) == 1 else 'rows'}",
+            f"job {safe(self.job)}" if self.job else "",
+            "" if self.is_alive else "(expired)",
+        ]
+        return ["  ".join(p for p in parts if p)]
 
     @property
     def id(self) -> int:
@@ -118,8 +138,8 @@ class Commit:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+@dataclass(frozen=True, slots=True, repr=False)
+class History(ShownAsText):
     """The commits of all branches, or of one, newest first; a commit always stands before its parent.
 
     Attributes:
@@ -131,6 +151,14 @@ class History:
     branches: tuple[str, ...]
     commits: tuple[Commit, ...]
     is_whole: bool = True
+
+    def text_lines(self) -> Iterator[str]:
+        """The graph of the commits, one a line."""
+        if not self.commits:
+            yield "no snapshots"
+        yield from draw(self.commits, str)
+        if not self.is_whole:
+            yield "older commits are left out; use --limit N"
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values that JSON can hold."""
@@ -151,6 +179,57 @@ class History:
             note += f", {len(shown):,} shown"
         heads = ("snapshot", "parent", "kind", "names", "committed", "rows", "user", "job")
         return section(f"{self.table}: history", note, grid(heads, rows) if rows else "")
+
+
+def draw(commits: Sequence[Commit], text: Callable[[Commit], str]) -> Iterator[str]:
+    """Yield the lines of the graph with text beside each commit; a parent comes after its children, or is missing."""
+    lanes: list[str | None] = []
+    known = {c.key for c in commits}
+    for commit in commits:
+        lane = _lane_of(commit.key, lanes)
+        others = [i for i, key in enumerate(lanes) if key == commit.key and i != lane]
+        if others:
+            yield _joined(lanes, lane, others)
+            for i in others:
+                lanes[i] = None
+            _trim(lanes)
+        yield f"{_marked(lanes, lane, '*')}  {text(commit)}".rstrip()
+        lanes[lane] = commit.parent if commit.parent in known else None
+        if commit.is_after_gap and lanes[lane] is not None:
+            yield _marked(lanes, lane, ":").rstrip()
+        _trim(lanes)
+
+
+def _marked(lanes: Sequence[str | None], lane: int, mark: str) -> str:
+    return " ".join(mark if i == lane else " " if key is None else "|" for i, key in enumerate(lanes))
+
+
+def _lane_of(key: str, lanes: list[str | None]) -> int:
+    """The lane that waits for a commit; else a free one, or a new one."""
+    for wanted in (key, None):
+        if wanted in lanes:
+            return lanes.index(wanted)
+    lanes.append(key)
+    return len(lanes) - 1
+
+
+def _joined(lanes: Sequence[str | None], lane: int, others: Sequence[int]) -> str:
+    """The line in which lanes bend to the left: `|/`, or `|_|/` over lanes between."""
+    last = others[-1]
+    out = []
+    for i, key in enumerate(lanes):
+        mark = " " if key is None or i in others else "|"
+        out.append(mark)
+        if i == len(lanes) - 1:
+            break
+        is_bend = i + 1 in others
+        out.append("/" if is_bend else "_" if lane <= i < last else " ")
+    return "".join(out).rstrip()
+
+
+def _trim(lanes: list[str | None]) -> None:
+    while lanes and lanes[-1] is None:
+        lanes.pop()
 
 
 def _parent_key(commit: Commit) -> str:

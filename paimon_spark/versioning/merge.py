@@ -31,6 +31,7 @@ from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import list_snapshot_ids
 from paimon_spark.metadata.tags import guard_name
+from paimon_spark.text import named, safe
 from paimon_spark.versioning.branch_state import (
     STAGING_PREFIX,
     create_state,
@@ -48,6 +49,7 @@ from paimon_spark.versioning.publish import (
     fork_steps,
     guard_put,
     late_commits_branch,
+    lost_lines,
     newer_sink_logs,
     put_sink_logs,
     read_publication,
@@ -63,7 +65,7 @@ REFUSE, REPLACE = "refuse", "replace"
 _MOST_NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MergeResult(ShownAsFacts):
     """What publishing a branch did, or with a dry run would do.
 
@@ -91,6 +93,23 @@ class MergeResult(ShownAsFacts):
     backup_branch: str | None = None
     removed: Removed = field(default_factory=Removed)
     already_merged: bool = False
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing was changed."""
+        return self.removed.dry_run
+
+    def text_lines(self) -> list[str]:
+        branch = safe(self.branch)
+        if self.already_merged:
+            stays = f"and stays at snapshot {self.published_snapshot_id}"
+            return [f"branch {branch} is already merged: main has every commit of it, {stays}"]
+        out = [
+            f"main {'would become' if self.dry_run else 'is'} branch {branch} at snapshot {self.published_snapshot_id}"
+        ]
+        if self.moved_snapshots:
+            out.append(f"new on main: {named(self.moved_snapshots, 'snapshot')}")
+        return [*out, *lost_lines(self.discarded_snapshots, self.discarded_tags, self.backup_branch, self.removed)]
 
 
 def merge_branch(

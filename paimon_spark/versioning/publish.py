@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -16,6 +16,7 @@ from typing import Final
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import BACKUP_PREFIX, Fork, ancestry, encode_fork, fork_of, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
 from paimon_spark.metadata.journal.change import Delete, IfSnapshots, Put, Root, RootKind, Step
@@ -25,6 +26,7 @@ from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.tags import guard_name
 from paimon_spark.metadata.version import VersionKind, VersionSpec
+from paimon_spark.text import named, safe
 from paimon_spark.versioning.branch_state import (
     BranchState,
     Ref,
@@ -100,6 +102,20 @@ class Publication:
             and not self.breaks_off
             and all(self.main.schemas.get(i) == text for i, text in done.state.schemas.items())
         )
+
+
+def lost_lines(snapshots: Sequence[int], tags: Sequence[str], backup_branch: str | None, removed: Removed) -> list[str]:
+    """What main loses by a publication, as text by line."""
+    out = []
+    if snapshots:
+        out.append(f"main {'would lose' if removed.dry_run else 'lost'}: {named(snapshots, 'snapshot')}")
+    if tags:
+        out.append(f"and {named(tags, 'tag')}")
+    if backup_branch is not None:
+        out.append(f"{'to be ' if removed.dry_run else ''}kept as branch {safe(backup_branch)}")
+    if removed.paths:
+        out.append(f"{'would delete' if removed.dry_run else 'deleted'}: {removed.files_summary}")
+    return out
 
 
 def read_publication(

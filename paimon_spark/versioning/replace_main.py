@@ -22,6 +22,7 @@ from paimon_spark.metadata.journal.change import Delete, DeleteTree, Put, Root, 
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.tags import guard_name, guarded_branch
+from paimon_spark.text import safe
 from paimon_spark.versioning.branch_state import (
     BranchState,
     consumer_path,
@@ -39,6 +40,7 @@ from paimon_spark.versioning.publish import (
     backup_steps,
     fork_steps,
     late_commits_branch,
+    lost_lines,
     newer_sink_logs,
     put_sink_logs,
     read_publication,
@@ -56,7 +58,7 @@ WARNING: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ReplaceResult(ShownAsFacts):
     """What replacing main did, or with a dry run would do.
 
@@ -82,6 +84,16 @@ class ReplaceResult(ShownAsFacts):
     backup_branch: str | None = None
     removed: Removed = field(default_factory=Removed)
     warning: str = WARNING
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing was changed."""
+        return self.removed.dry_run
+
+    def text_lines(self) -> list[str]:
+        verb = "would mean" if self.dry_run else "means"
+        lost = lost_lines(self.discarded_snapshots, self.discarded_tags, self.backup_branch, self.removed)
+        return [f"main {verb} branch {safe(self.branch)}; it was {safe(self.former_main)}", *lost, safe(self.warning)]
 
 
 def replace_main(

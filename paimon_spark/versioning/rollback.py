@@ -17,7 +17,7 @@ from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, SnapshotNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.change import change_branch
-from paimon_spark.maintenance.removal import Removed
+from paimon_spark.maintenance.removal import Removed, released_names
 from paimon_spark.metadata.branches import (
     Fork,
     is_main,
@@ -34,6 +34,7 @@ from paimon_spark.metadata.small_files import id_of
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import find_tag
 from paimon_spark.metadata.version import text_version
+from paimon_spark.text import named
 from paimon_spark.versioning.branch_state import BranchState, delete_snapshot, read_branch_state, snapshot_of_tag
 from paimon_spark.versioning.tag_steps import (
     check_not_expired,
@@ -54,7 +55,7 @@ KIND: Final = "rollback"
 _ROUNDS: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RolledBack(ShownAsFacts):
     """What a rollback did, or with a dry run would do.
 
@@ -73,6 +74,18 @@ class RolledBack(ShownAsFacts):
     tags: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
     removed: Removed = field(default_factory=Removed)
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing was changed."""
+        return self.removed.dry_run
+
+    def text_lines(self) -> list[str]:
+        names = released_names(self.snapshots, self.tags, self.changelogs)
+        out = [f"the head {'would be' if self.dry_run else 'is'} snapshot {self.snapshot.id}"]
+        verb = "would delete" if self.dry_run else "deleted"
+        out.append(f"{verb}: {', '.join([*names, self.removed.files_summary])}")
+        return [*out, f"branches that left it later: {named(self.branches, 'branch')}"] if self.branches else out
 
 
 def rollback_to(handle: TableHandle, version: str | int, *, dry_run: bool = False) -> RolledBack:
@@ -286,7 +299,7 @@ AS_LATEST: Final = "rollback-to-as-latest-"
 """Prefix of the tags and commit users that Paimon creates for `rollback_to_as_latest`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Restored(ShownAsFacts):
     """What restoring an earlier state in a new snapshot did.
 
@@ -301,6 +314,9 @@ class Restored(ShownAsFacts):
     target: Snapshot
     previous: Snapshot
     tag: str | None = None
+
+    def text_lines(self) -> list[str]:
+        return [f"snapshot {self.snapshot.id} has the state of snapshot {self.target.id}"]
 
 
 def rollback_to_as_latest(handle: TableHandle, version: str | int) -> Restored:

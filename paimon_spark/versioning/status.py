@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.display import amount, facts, grid, moment, section
+from paimon_spark.display import ShownAsText, amount, facts, grid, moment, section
 from paimon_spark.errors import CorruptFileError, FileMissingError
 from paimon_spark.format.arrays.arrow_numpy import values
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA
@@ -26,6 +26,8 @@ from paimon_spark.metadata.manifests import column_values, data_manifests
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import guarded_branch, savepoint_id_of, tag_names
+from paimon_spark.text import counted, safe
+from paimon_spark.text import moment as utc_moment
 from paimon_spark.versioning.damage import Finding
 from paimon_spark.versioning.doctor import run_doctor
 from paimon_spark.versioning.relation import relation
@@ -86,8 +88,8 @@ class ConsumerStatus:
     behind: int
 
 
-@dataclass(frozen=True, slots=True)
-class TableStatus:
+@dataclass(frozen=True, slots=True, repr=False)
+class TableStatus(ShownAsText):
     """The status of a branch of a table.
 
     Attributes:
@@ -130,6 +132,31 @@ class TableStatus:
     findings: tuple[Finding, ...] | None
     due: tuple[str, ...]
 
+    def text_lines(self) -> Iterator[str]:
+        yield f"{safe(self.table)} on branch {safe(self.branch)}"
+        yield safe(self.location)
+        keys = f", key {safe(', '.join(self.primary_keys))}" if self.primary_keys else ""
+        parts = f", partitioned by {safe(', '.join(self.partition_keys))}" if self.partition_keys else ""
+        engine = f", {self.merge_engine}" if self.merge_engine else ""
+        yield f"{self.kind} table{keys}{parts}, bucket {self.bucket}{engine}, schema {self.schema_id}"
+        if self.main_branch is not None:
+            yield f"main means branch {safe(self.main_branch)}"
+        yield f"head: {_head_text(self.head)}"
+        yield f"at the head: {counted(self.rows, 'row')}, {counted(self.files, 'file')}, {amount(self.bytes)}"
+        yield (
+            f"{counted(self.snapshots, 'snapshot')}, {counted(self.tags, 'tag')}, "
+            f"{counted(self.savepoints, 'savepoint')}, {counted(len(self.branches), 'branch')}"
+        )
+        yield from (f"branch {_branch_text(b)}" for b in self.branches)
+        for consumer in self.consumers:
+            needs = f"needs snapshot {consumer.next_snapshot_id}, {consumer.behind:,} behind"
+            yield f"consumer {safe(consumer.name)}: {needs}"
+        if self.operation is not None:
+            yield f"under way or unfinished: {safe(self.operation)}"
+        yield from (f"due: {safe(text)}" for text in self.due)
+        for finding in self.findings or ():
+            yield f"{finding.severity.value}: {safe(finding.message)}"
+
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values that JSON can hold."""
         return dict(_plain(self))
@@ -169,6 +196,26 @@ class TableStatus:
             findings = [(f.severity, f.branch, f.message, f.remedy) for f in self.findings]
             parts.append(grid(("finding", "branch", "what", "what to do"), findings))
         return section(self.table, f"branch {self.branch}", *parts)
+
+
+def _head_text(head: HeadStatus | None) -> str:
+    if head is None:
+        return "no snapshot yet"
+    operation = f" ({safe(head.operation)})" if head.operation else ""
+    return f"snapshot {head.snapshot_id}, {head.kind}{operation}, {utc_moment(head.time_ms)}, by {safe(head.user)}"
+
+
+def _branch_text(branch: BranchStatus) -> str:
+    head = "empty" if branch.head is None else f"snapshot {branch.head.snapshot_id}"
+    base = ""
+    if branch.base is not None:
+        place = f" at {branch.base_snapshot_id}" if branch.base_snapshot_id is not None else ""
+        tag = f" (tag {safe(branch.base_tag)})" if branch.base_tag else ""
+        base = f", from {safe(branch.base)}{place}{tag}"
+    apart = (
+        "" if branch.ahead is None or branch.behind is None else f", {branch.ahead:,} ahead, {branch.behind:,} behind"
+    )
+    return f"{safe(branch.name)}: {head}{base}{apart}{', main means it' if branch.is_main else ''}"
 
 
 def _brief(head: HeadStatus) -> str:

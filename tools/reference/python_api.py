@@ -60,7 +60,7 @@ def _members(cls: type) -> Iterator[tuple[str, Any]]:
         if base.__module__.startswith("paimon_spark") and not issubclass(base, BaseException):
             for name, value in vars(base).items():
                 plain = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
-                if name not in seen:
+                if name not in seen and name != "text_lines":  # str() gives them
                     seen.add(name)
                     yield name, plain
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from paimon_spark.display import ShownAsFacts
+from paimon_spark.display import ShownAsFacts, amount
 from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.compaction.pick import Unit
 from paimon_spark.engine.scan.splits import deletions_among
@@ -19,6 +19,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories
 from paimon_spark.metadata.schemas import schemas_by_id
+from paimon_spark.text import counted
 
 
 class Bucket(NamedTuple):
@@ -93,7 +94,7 @@ def read_request(
     return request, split
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CompactResult(ShownAsFacts):
     """What a compaction did.
 
@@ -114,6 +115,16 @@ class CompactResult(ShownAsFacts):
     files_after: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
+
+    def text_lines(self) -> list[str]:
+        if not self.snapshot_ids:
+            return [
+                "nothing to compact" if self.snapshot is not None else "nothing to compact: there is no snapshot yet"
+            ]
+        before = f"{counted(self.files_before, 'file')} ({amount(self.bytes_before)})"
+        after = f"{counted(self.files_after, 'file')} ({amount(self.bytes_after)})"
+        made = f"snapshot {', '.join(map(str, self.snapshot_ids))}"
+        return [f"{before} became {after} in {counted(self.buckets, 'bucket')}, {made}"]
 
 
 def compact_result(committed: CommitResult, messages: Sequence[CommitMessage]) -> CompactResult:

@@ -70,7 +70,7 @@ class Plan:
         return "\n  ".join([title, *lines])
 
     def _repr_html_(self) -> str:
-        at = "no snapshot" if self.snapshot is None else self.snapshot.brief
+        at = "no snapshot" if self.snapshot is None else str(self.snapshot)
         report = self.report
         skipped = [(s.reason.value, s.files, human_bytes(s.size_bytes)) for s in report.skipped]
         return section(

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 from paimon_spark.display import ShownAsFacts, moment
 from paimon_spark.errors import CorruptFileError, FormatError, UnknownFormatVersionError
+from paimon_spark.text import counted
 
 CURRENT_VERSION: Final = 3
 NO_WATERMARK: Final = -(2**63)
@@ -31,7 +32,7 @@ class CommitKind(str, Enum):
     ANALYZE = "ANALYZE"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Snapshot(ShownAsFacts):
     """One committed state of a branch. Names are of files in `manifest/` or `statistics/`.
 
@@ -83,10 +84,9 @@ class Snapshot(ShownAsFacts):
         """Whether it may have been made on a snapshot with so many rows; True when unknown."""
         return rows is None or self.rows_before in (None, rows)
 
-    @property
-    def brief(self) -> str:
-        """The snapshot in one line."""
-        return f"snapshot {self.id}, {self.commit_kind.value}, {moment(self.time_ms)}"
+    def text_lines(self) -> list[str]:
+        rows = "" if self.total_record_count is None else f", {counted(self.total_record_count, 'row')}"
+        return [f"snapshot {self.id}, {self.commit_kind.value}, {moment(self.time_ms)}{rows}"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.operations.history import draw as draw_commits
+from paimon_spark.versioning.log import draw as draw_commits
 
 
 class Point(NamedTuple):

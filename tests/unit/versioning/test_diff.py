@@ -282,7 +282,10 @@ def test_a_diff_prints_what_differs_and_no_secret(tmp_path: Path) -> None:
     fix = table.branch("fix").alter(add={"more": "INT"}, set_options={"my.secret": "hush"})
     add(fix, range(2), more=pa.array([1, 2], pa.int32()), v=["a", "b"])
     lines = str(table.diff("main", "fix")).splitlines()
-    assert lines[:2] == ["db.a: head of main -> head of fix", "  commits: 1 ahead, 0 behind"]
-    assert lines[2].startswith("  added: 1 files, 2 rows, ") and lines[3] == "  removed: 0 files, 0 rows, 0 bytes"
-    assert "  column more added: None -> INT" in lines and not any("hush" in line for line in lines)
-    assert str(table.diff("main", "main")).splitlines()[1:] == ["  commits: 0 ahead, 0 behind", "  the same"]
+    assert lines[:2] == [
+        "db.a: head of main (snapshot 1) -> head of fix (snapshot 2)",
+        "1 commit ahead, 0 commits behind",
+    ]
+    assert lines[2].startswith("+ 1 file, 2 rows, ") and lines[3] == "- 0 files, 0 rows, 0 B"
+    assert "column more added: - -> INT" in lines and not any("hush" in line for line in lines)
+    assert str(table.diff("main", "main")).splitlines()[1:] == ["0 commits ahead, 0 commits behind", "the same"]

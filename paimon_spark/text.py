@@ -12,6 +12,7 @@ _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
 _BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
 _UNSEEN: Final = ("Cc", "Cs", "Zl", "Zp")
 _GAP: Final = "  "
+_NAMED: Final = 10
 _LEAST: Final = 8
 """The narrowest column of a wrapped table; where that does not fit, each value has its own line."""
 
@@ -79,6 +80,13 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     """`1 file`, `2 files`."""
     several = plural or noun + ("es" if noun.endswith("ch") else "s")
     return f"{count:,} {noun if count == 1 else several}"
+
+
+def named(found: Sequence[object], noun: str) -> str:
+    """`2 tags (v1, v2)`; at most ten are named."""
+    texts = [safe(str(n)) for n in found[:_NAMED]]
+    more = [f"and {len(found) - _NAMED} more"] if len(found) > _NAMED else []
+    return f"{counted(len(found), noun)} ({', '.join([*texts, *more])})"
 
 
 def width(text: str) -> int:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from paimon_spark.cli.progress import Bar, Log
 from paimon_spark.display import amount
 from paimon_spark.operations.answer import plain
-from paimon_spark.operations.text import counted, duration, grid, moment, safe, shown, width
 from paimon_spark.progress import Progress
+from paimon_spark.text import counted, duration, grid, moment, safe, shown, width
 
 
 @given(st.text())
