@@ -421,3 +421,19 @@ def test_tasks_that_share_buckets_keep_the_latest_row_of_each_task(
         assert len(read(path)) == len(found)
         assert set(found) == {k for t in last for k in t}
         assert all(any(t.get(k, ...) == v for t in last) for k, v in found.items())
+
+
+def test_the_directory_of_a_branch_is_neither_read_nor_written(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1]})
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", rows.schema)
+    table.write(rows)
+    table.create_branch("fix")
+    path = tmp_path / "db.db" / "t" / "branch" / "branch-fix"
+    hint = rf"give the path of the table, '{tmp_path}/db.db/t', with option\(\"branch\", \"fix\"\)"
+
+    with pytest.raises(InvalidOptionError, match=hint):
+        paimon_spark.load_table(str(path))
+    with pytest.raises(InvalidOptionError, match=hint):
+        plan(path, rows)
