@@ -110,6 +110,7 @@ _IN_A_SHELL = (
     ("ignore_if_exists=True", "--if-not-exists"),
     ("cascade=True", "--cascade"),
     ("doctor(repair=True)", "`doctor --repair`"),
+    ("if_main_moved='replace'", "--if-main-moved replace"),
     ("replace_tag moves it, delete_tag deletes it", "`tag replace` moves it, `tag delete` deletes it"),
 )
 """Advice of the library for Python, and the same for a shell."""
