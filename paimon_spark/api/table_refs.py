@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from paimon_spark.versioning.merge import MergeResult
     from paimon_spark.versioning.replace_main import ReplaceResult
     from paimon_spark.versioning.rollback import Restored, RolledBack
+    from paimon_spark.versioning.undo import Undone
 
 
 class TableRefs(OpenedTable):
@@ -234,7 +235,7 @@ class TableRefs(OpenedTable):
 
         return delete_savepoint(at_head(self), id, dry_run=dry_run)
 
-    def rollback_to(self, version: str | int, *, dry_run: bool = False) -> RolledBack:
+    def rollback_to(self, version: str | int, *, backup: bool = False, dry_run: bool = False) -> RolledBack:
         """Roll the branch back to a version; later snapshots, tags and savepoints of the branch are deleted.
 
         Files that nothing else of the table needs are deleted too. Schemas and consumers stay. Branches created from
@@ -242,17 +243,42 @@ class TableRefs(OpenedTable):
 
         Args:
             version: a snapshot id, or text as in `at` that means a snapshot of this branch.
+            backup: keep main's later snapshots, changelogs and tags as a branch `main-backup-<time>`, which `undo`
+                restores. On main only.
             dry_run: only return what would be deleted.
 
         Raises:
             NotFoundError: there is no such version.
-            InvalidInputError: it is on another branch, or not in the history of this one.
+            InvalidInputError: it is on another branch, or not in the history of this one; or `backup` on a branch
+                that is not main.
             UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
             OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.rollback import rollback_to
 
-        return rollback_to(at_head(self), version, dry_run=dry_run)
+        return rollback_to(at_head(self), version, backup=backup, dry_run=dry_run)
+
+    def undo(self, *, if_main_moved: Literal["refuse", "replace"] = "refuse", dry_run: bool = False) -> Undone:
+        """Undo the newest merge, fast-forward, replacement or rollback of main that kept a backup branch.
+
+        Main gets its former history back, tags included. What the operation brought is kept as a new backup branch,
+        so a second `undo` restores it. After `replace_main`, `main` still means the same directory.
+
+        Args:
+            if_main_moved: what happens when main has commits after the operation, compactions aside: `refuse`, or
+                `replace`, which keeps them in the new backup branch.
+            dry_run: only return what would be done.
+
+        Raises:
+            BranchDivergedError: main has moved, and `if_main_moved` is `refuse`; nothing was changed.
+            InvalidInputError: there is nothing to undo, the backup was written to, or the table was
+                opened on a branch or at a version.
+            UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
+            OperationInProgressError: another process keeps changing tags or branches.
+        """
+        from paimon_spark.versioning.undo import undo
+
+        return undo(at_head(self), if_main_moved=if_main_moved, dry_run=dry_run)
 
     def rollback_to_as_latest(self, version: str | int) -> Restored:
         """Restore the state of an earlier version by a new snapshot; the history is kept.

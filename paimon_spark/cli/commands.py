@@ -18,7 +18,7 @@ from paimon_spark.operations import OPERATIONS
 from paimon_spark.operations.answer import Answer, facts, lines
 from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Scope, UsageError, positional
 from paimon_spark.operations.tables import first_rows, limit_of
-from paimon_spark.operations.text import safe
+from paimon_spark.text import safe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -109,6 +109,7 @@ _IN_A_SHELL = (
     ("append_branch", "`paimon-spark branch append`"),
     ("catalog.create_database(name)", "`paimon-spark database create NAME`"),
     ("doctor(repair=True)", "`doctor --repair`"),
+    ("if_main_moved='replace'", "--if-main-moved replace"),
     ("replace_tag moves it, delete_tag deletes it", "`tag replace` moves it, `tag delete` deletes it"),
 )
 """Advice of the library for Python, and the same for a shell."""

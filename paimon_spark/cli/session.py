@@ -1,4 +1,4 @@
-"""The Spark session of commands: started without Spark's own messages, and interrupted together with its jobs."""
+"""Start the Spark session of commands without the messages of Spark, and handle Ctrl-C."""
 
 from __future__ import annotations
 

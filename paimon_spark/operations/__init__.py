@@ -11,10 +11,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from paimon_spark.operations import branches, cleanup, compaction, history, lineage, refused, snapshots, tables, tags
+from paimon_spark.operations import (
+    branches,
+    cleanup,
+    compaction,
+    history,
+    lineage,
+    refused,
+    snapshots,
+    tables,
+    tags,
+    undo,
+)
 from paimon_spark.operations.operation import Operation
 
-_MODULES: Final = (history, tables, branches, tags, snapshots, cleanup, compaction, lineage, refused)
+_MODULES: Final = (history, tables, branches, tags, snapshots, undo, cleanup, compaction, lineage, refused)
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(o for module in _MODULES for o in module.OPERATIONS)
 """In the order in which help lists them."""
 

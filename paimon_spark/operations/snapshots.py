@@ -130,6 +130,8 @@ def _rollback(a: Request) -> Any:
     if a["as_latest"]:
         if a.dry_run:
             raise UsageError("--as-latest deletes nothing and has no dry run; leave --dry-run out")
+        if a["backup"]:
+            raise UsageError("--as-latest deletes nothing, so --backup has nothing to keep; leave it out")
         return a.table().rollback_to_as_latest(a["version"])
     return _roll_to(a, f"tag-name.{a['tag']}" if given == ["tag"] else a[given[0]])
 
@@ -141,7 +143,7 @@ def _roll_to(a: Request, version: str | int) -> tuple[int | None, RolledBack]:
     if isinstance(version, str):
         version = version.strip()
         version = int(version) if version.isascii() and version.isdigit() else version
-    return before, table.rollback_to(version, dry_run=a.dry_run)
+    return before, table.rollback_to(version, backup=bool(a["backup"]), dry_run=a.dry_run)
 
 
 def _heads(a: Request, done: tuple[int | None, RolledBack]) -> Rows:
@@ -187,6 +189,14 @@ def _show_planned_only(a: Request, done: Any) -> Answer | None:
 _HEADS: Final = "previous_snapshot_id BIGINT NOT NULL, current_snapshot_id BIGINT NOT NULL"
 _ANY_VERSION = "snapshot id, tag, or any version: snapshot.5, v1, savepoint.3"
 _SPELLINGS = ("--snapshot", "--snapshot-id", "--tag")
+_BACKUP: Final = Argument(
+    "backup",
+    "keep main's later snapshots and tags as a branch, which undo restores",
+    Type.BOOLEAN,
+    default=False,
+    is_flag=True,
+    is_own=True,
+)
 _AS_OPTIONS = "as the table's options say"
 _RETAINED: Final = (
     Argument("retain_max", "how many to keep at most, however young", Type.INT, otherwise=_AS_OPTIONS),
@@ -235,6 +245,7 @@ OPERATIONS = (
             positional("version", _ANY_VERSION, "", *_SPELLINGS, style=Style.COMMAND),
             Argument("snapshot", "snapshot id, instead of version", Type.BIGINT, style=Style.CALL),
             Argument("tag", "tag, instead of version", style=Style.CALL),
+            _BACKUP,
             command_flag("as_latest", "add a new snapshot with the state of that version, and delete nothing"),
         ),
         Effect.DELETE,
@@ -249,7 +260,7 @@ OPERATIONS = (
     Operation(
         "make the newest snapshot committed at or before a time the head again",
         _to_timestamp,
-        (Argument("timestamp", "epoch milliseconds", Type.BIGINT, required=True),),
+        (Argument("timestamp", "epoch milliseconds", Type.BIGINT, required=True), _BACKUP),
         Effect.DELETE,
         procedure="rollback_to_timestamp",
         result=_HEADS,
@@ -262,7 +273,7 @@ OPERATIONS = (
     Operation(
         "make the newest snapshot with a watermark at or before a time the head again",
         _to_watermark,
-        (Argument("watermark", "epoch milliseconds", Type.BIGINT, required=True),),
+        (Argument("watermark", "epoch milliseconds", Type.BIGINT, required=True), _BACKUP),
         Effect.DELETE,
         procedure="rollback_to_watermark",
         result=_HEADS,

@@ -8,6 +8,7 @@ tags.py           create, replace, rename, delete and expire tags
 auto_tags.py      create tags on schedule
 savepoints.py     compact a branch fully and tag the result
 branches.py       create, rename and delete branches
+undo.py           undo the newest operation on main that kept a backup
 backups.py        list backup branches, and delete old ones
 tag_steps.py      steps for tags, guard tags and forks
 branch_state.py   BranchState: the refs in one branch's directory, and steps that write them

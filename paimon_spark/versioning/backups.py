@@ -70,15 +70,16 @@ def _old(handle: TableHandle, now_ms: int) -> list[Backup]:
     if retained_ms is None or not is_main(handle):
         return []
     old = [b for b in list_backups(handle) if now_ms - b.created_ms > retained_ms]
-    parents = {fork.parent for _, fork in recorded_forks(handle)} if old else set()
-    return [b for b in old if b.name not in parents and not _is_used(handle.on_branch_directory(b.name), b)]
+    return [b for b in old if not is_needed(handle, b)]
 
 
-def _is_used(on_branch: TableHandle, backup: Backup) -> bool:
-    """Whether the backup is main, has consumers, or was written to."""
+def is_needed(handle: TableHandle, backup: Backup) -> bool:
+    """Whether the backup was written to, is main, or has consumers or branches. Raises CorruptFileError."""
+    on_branch = handle.on_branch_directory(backup.name)
     head = latest_snapshot(on_branch)
     was_written = head is not None and head.time_ms > backup.created_ms
-    return was_written or is_main(on_branch) or bool(consumer_names(on_branch))
+    is_parent = any(fork.parent == backup.name for _, fork in recorded_forks(handle))
+    return was_written or is_parent or is_main(on_branch) or bool(consumer_names(on_branch))
 
 
 def _deletion(handle: TableHandle, name: str) -> TableChange | None:

@@ -202,6 +202,7 @@ def merge_change(plan: Publication, staging_id: str) -> TableChange:
     head = without_expiration(plan.head)
     branch = plan.source.name
     guard = guard_name(branch)
+    what = f"{'fast-forward of main to branch' if plan.takes_back else 'merge into main of branch'} {branch!r}"
     old, later = plan.fork, newer_sink_logs(plan.main_logs, plan.branch_logs)
     record = Fork(
         MAIN,
@@ -213,7 +214,7 @@ def merge_change(plan: Publication, staging_id: str) -> TableChange:
     )
     steps: tuple[Step, ...] = (
         *(() if plan.backup is None else put_sink_logs(plan.backup.directory, plan.main_logs)),
-        *backup_steps(plan),
+        *backup_steps(plan, what),
         *put_sink_logs(staging, {**plan.main_logs, **later}),
         *create_state(replace(new, directory=staging)),
         Put(main_branch_path(), staging),
@@ -232,8 +233,7 @@ def merge_change(plan: Publication, staging_id: str) -> TableChange:
     now = replace(source, tags={**source.tags, guard: head})
     kept = [now, *([] if plan.backup is None else [plan.backup])]
     gone = (*released(plan.main, new, kept), *released(source, now, [new, *kept]))
-    what = "fast-forward of main to branch" if plan.takes_back else "merge into main of branch"
-    return TableChange(KIND, f"{what} {branch!r}", steps, gone)
+    return TableChange(KIND, what, steps, gone)
 
 
 def _result(plan: Publication, removed: Removed, late: tuple[int, ...]) -> MergeResult:

@@ -8,10 +8,13 @@ Source: PIP-4, PIP-14; Java `utils/BranchManager.validateBranch`, `utils/TagMana
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Collection, Iterable
+from datetime import datetime, timezone
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError
+from paimon_spark.metadata.branches import BACKUP_PREFIX
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.tags import GUARD_PREFIX, SAVEPOINT_PREFIX
 from paimon_spark.metadata.version import branch_version, typed_version
@@ -118,3 +121,10 @@ def _check(name: object, what: str, table: str, fault: str | None) -> None:
         raise InvalidInputError(
             f"{shown!r} cannot be the name of a {what} of {table}: {fault}", name=shown, table=table
         )
+
+
+def backup_name(taken: Collection[str], now_ms: int) -> str:
+    """A free name for a branch that keeps what main loses now; `taken` are the names of all branches."""
+    name = f"{BACKUP_PREFIX}{datetime.fromtimestamp(now_ms / 1000, timezone.utc):%Y%m%dT%H%M%S}"
+    names = (f"{name}-{n}" if n > 1 else name for n in itertools.count(1))
+    return next(n for n in names if n not in taken)

@@ -6,18 +6,16 @@ log does no harm, while a missing one makes batches without rows look lost.
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.branches import BACKUP_PREFIX, Fork, ancestry, encode_fork, fork_of, snapshot_identity
+from paimon_spark.metadata.branches import Fork, ancestry, encode_fork, fork_of, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
 from paimon_spark.metadata.journal.change import Delete, IfSnapshots, Put, Root, RootKind, Step
 from paimon_spark.metadata.layout import MAIN, Layout
@@ -38,7 +36,9 @@ from paimon_spark.versioning.branch_state import (
     relative,
     snapshot_of_tag,
     tag_path,
+    undo_put,
 )
+from paimon_spark.versioning.names import backup_name
 from paimon_spark.versioning.new_main import NewMain, Other, Source, backup_state, plan_new_main, without_expiration
 
 _EVER: Final = 2**62
@@ -163,7 +163,7 @@ def read_publication(
     if not backup and not done.fork_is_known:
         found = "where it left main is unknown, so all of main's history would be deleted"
         raise _refused(main, name, verb, found, "keep it with backup=True")
-    kept, late = None, _backup_name(main, now_ms) if backup else None
+    kept, late = None, backup_name(branch_names(main.store, main.layout), now_ms) if backup else None
     if late is not None and done.discards:
         children = [o.name for o in others if _lost_base(main, o, done)]
         kept = backup_state(late, old, done, children)
@@ -177,9 +177,12 @@ def with_sink_logs(plan: Publication) -> Publication:
     return replace(plan, main_logs=main, branch_logs=branch)
 
 
-def backup_steps(plan: Publication) -> tuple[Step, ...]:
-    """Create the backup branch."""
-    return () if plan.backup is None else (backup_fork(plan, plan.backup.directory), *create_state(plan.backup))
+def backup_steps(plan: Publication, operation: str) -> tuple[Step, ...]:
+    """Create the backup branch; `operation` is what can be undone by it, as text."""
+    if plan.backup is None:
+        return ()
+    note = [undo_put(plan.backup, operation, plan.head.snapshot)] if plan.backup.snapshots else []
+    return (backup_fork(plan, plan.backup.directory), *note, *create_state(plan.backup))
 
 
 def late_commits_branch(plan: Publication, main_directory: str) -> tuple[Step, ...]:
@@ -354,13 +357,6 @@ def _refused(handle: TableHandle, name: str, verb: str, found: str, remedy: str)
         table=handle.name,
         branch=name,
     )
-
-
-def _backup_name(main: TableHandle, now_ms: int) -> str:
-    name = f"{BACKUP_PREFIX}{datetime.fromtimestamp(now_ms / 1000, timezone.utc):%Y%m%dT%H%M%S}"
-    taken = set(branch_names(main.store, main.layout))
-    names = (f"{name}-{n}" if n > 1 else name for n in itertools.count(1))
-    return next(n for n in names if n not in taken)
 
 
 def _sink_logs(handle: TableHandle, directory: str) -> dict[str, str]:

@@ -154,7 +154,7 @@ def replace_change(plan: Publication, new: BranchState) -> TableChange:
     sinks = relative(layout_of(MAIN).sink_dir)
     parents = {p: state for p, state in plan.source.between.items() if guard_name(name) in state.tags}
     steps: tuple[Step, ...] = (
-        *backup_steps(plan),
+        *backup_steps(plan, f"replacing main by branch {name!r}"),
         *replace_state(old, new),
         *(
             Put(consumer_path(old.directory, consumer), text)

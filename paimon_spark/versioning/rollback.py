@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -26,16 +26,25 @@ from paimon_spark.metadata.branches import (
     recorded_forks,
     same_snapshot,
 )
-from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.journal.change import Delete, Put, Root, RootKind, Step, TableChange, relative_path
-from paimon_spark.metadata.layout import EARLIEST, LATEST
+from paimon_spark.metadata.handle import TableHandle, branch_names
+from paimon_spark.metadata.journal.change import Delete, MoveLate, Put, Root, RootKind, Step, TableChange, relative_path
+from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN
 from paimon_spark.metadata.resolve import resolve
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.small_files import id_of
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
-from paimon_spark.metadata.tags import find_tag
+from paimon_spark.metadata.tags import find_tag, guard_name
 from paimon_spark.metadata.version import text_version
 from paimon_spark.text import named
-from paimon_spark.versioning.branch_state import BranchState, delete_snapshot, read_branch_state, snapshot_of_tag
+from paimon_spark.versioning.branch_state import (
+    BranchState,
+    create_state,
+    delete_snapshot,
+    read_branch_state,
+    snapshot_of_tag,
+    undo_put,
+)
+from paimon_spark.versioning.names import backup_name
 from paimon_spark.versioning.tag_steps import (
     check_not_expired,
     delete_steps,
@@ -66,6 +75,7 @@ class RolledBack(ShownAsFacts):
         tags: names of the later tags that were deleted, including savepoints.
         branches: branches created from later snapshots; they now start at `snapshot`.
         removed: deleted files that nothing else needed.
+        backup_branch: the branch that keeps the later snapshots, changelogs and tags; None without a backup.
     """
 
     snapshot: Snapshot
@@ -74,6 +84,7 @@ class RolledBack(ShownAsFacts):
     tags: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
     removed: Removed = field(default_factory=Removed)
+    backup_branch: str | None = None
 
     @property
     def dry_run(self) -> bool:
@@ -83,25 +94,45 @@ class RolledBack(ShownAsFacts):
     def text_lines(self) -> list[str]:
         names = released_names(self.snapshots, self.tags, self.changelogs)
         out = [f"the head {'would be' if self.dry_run else 'is'} snapshot {self.snapshot.id}"]
-        verb = "would delete" if self.dry_run else "deleted"
-        out.append(f"{verb}: {', '.join([*names, self.removed.files_summary])}")
+        if self.backup_branch is None:
+            verb = "would delete" if self.dry_run else "deleted"
+            out.append(f"{verb}: {', '.join([*names, self.removed.files_summary])}")
+        else:
+            kept = "would be kept" if self.dry_run else "kept"
+            out.append(f"{', '.join(names)} {kept} as branch {self.backup_branch}")
         return [*out, f"branches that left it later: {named(self.branches, 'branch')}"] if self.branches else out
 
 
-def rollback_to(handle: TableHandle, version: str | int, *, dry_run: bool = False) -> RolledBack:
+def rollback_to(
+    handle: TableHandle,
+    version: str | int,
+    *,
+    backup: bool = False,
+    dry_run: bool = False,
+    clock_ms: Callable[[], int] = now_ms,
+) -> RolledBack:
     """Make a version of the branch its head again, and delete later snapshots, changelogs and tags of the branch.
 
     Files that nothing else needs are deleted. Schemas and consumers stay, as in Paimon: a consumer that was further on
     waits for its next snapshot. Branches created from later snapshots stay complete. Concurrent commits are deleted
-    too, or fail.
+    too, or fail. With `backup`, main's later snapshots, changelogs and tags, and concurrent commits of other engines,
+    are kept as a branch `main-backup-<time>`.
     """
     plans: list[_Plan] = []
+    if backup and not is_main(handle):
+        raise InvalidInputError(
+            f"rollback of {handle.describe()} with a backup is refused: backups are of main; create a branch of its "
+            "head first, which keeps its later snapshots",
+            **handle.context,
+            argument="backup",
+        )
 
     def plan(branch: TableHandle) -> TableChange | None:
         target = find_rollback_target(branch, version)
         state = read_branch_state(branch)
         _check_is_before(branch, state, target)
-        plans.append(_plan(branch, state, target))
+        found = _plan(branch, state, target)
+        plans.append(_with_backup(found, state, clock_ms()) if backup else found)
         return plans[-1].change
 
     removed = change_branch(handle, KIND, plan, dry_run=dry_run)
@@ -202,6 +233,42 @@ def _plan(branch: TableHandle, state: BranchState, target: Snapshot) -> _Plan:
     done = RolledBack(target, tuple(later), tuple(changelogs), tuple(tags), names)
     label = f"rollback of branch {branch.branch!r} to snapshot {target.id}"
     return _Plan(branch, TableChange(KIND, label, tuple(steps), tuple(released)) if steps else None, done)
+
+
+def _with_backup(plan: _Plan, state: BranchState, at_ms: int) -> _Plan:
+    """The rollback of main that first copies what it deletes to a backup branch."""
+    branch, change, done = plan.branch, plan.change, plan.done
+    if change is None or not (done.snapshots or done.changelogs or done.tags):
+        return plan
+    target = done.snapshot
+    name = backup_name(branch_names(branch.store, branch.layout), at_ms)
+    base, guard = snapshot_of_tag(target), guard_name(name)
+    aside = BranchState(
+        name,
+        {target.id: state.snapshots.get(target.id, base), **{i: state.snapshots[i] for i in done.snapshots}},
+        {guard: base, **{n: state.tags[n] for n in done.tags}},
+        {i: state.changelogs[i] for i in done.changelogs},
+        state.schemas,
+    )
+    fork = Fork(MAIN, target.id, None, target.time_ms, at_ms, {MAIN: guard})
+    former = state.snapshots.get(state.head)
+    steps = (
+        put_fork(branch.on_branch_directory(name), fork),
+        undo_put(aside, change.label, target),
+        *create_state(aside),
+        guard_put(branch, name, target),
+        *change.steps,
+        MoveLate(
+            relative_path(branch, branch.layout.snapshot_dir),
+            relative_path(branch, branch.on_branch_directory(name).layout.snapshot_dir),
+            "" if former is None else former.text,
+            aside.snapshots[target.id].text,
+        ),
+    )
+    held = {(RootKind.SNAPSHOT, str(i)) for i in aside.snapshots} | {(RootKind.TAG, n) for n in aside.tags}
+    held |= {(RootKind.CHANGELOG, str(i)) for i in aside.changelogs}
+    released = tuple(root for root in change.released if (root.kind, root.name) not in held)
+    return _Plan(branch, replace(change, steps=steps, released=released), replace(done, backup_branch=name))
 
 
 def _snapshot_steps(branch: TableHandle, state: BranchState, target: Snapshot, later: Sequence[int]) -> list[Step]:

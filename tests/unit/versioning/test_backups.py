@@ -19,14 +19,14 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """Main lost a commit by a merge, which a backup keeps."""
+    """Main lost a commit by a fast-forward, which a backup keeps."""
     table = new_table(tmp_path, **{"branch.backup.time-retained": "1 h"})
     put(table, k1="base")
     table.create_branch("fix", snapshot_id=1)
     put(table.branch("fix"), k1="fixed")
     put(table, k2="lost")
     table.create_tag("t")
-    assert table.merge_branch("fix").backup_branch is not None
+    assert table.fast_forward("fix").backup_branch is not None
     return table
 
 

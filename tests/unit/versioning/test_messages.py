@@ -488,7 +488,7 @@ VERBS: dict[str, tuple[Any, ...]] = {
     "fast_forward": ("fix",), "replace_main": ("fix",), "doctor": (), "expire_snapshots": (9,),
     "expire_changelogs": (9,), "expire_partitions": ("1 d",), "consumers": (), "reset_consumer": ("c",),
     "clear_consumers": (), "remove_orphan_files": (), "purge": (), "compact": (), "compact_manifest": (),
-    "diff": ("v1",), "status": (), "history": (), "drop_partitions": ({"dt": "a"},),
+    "diff": ("v1",), "status": (), "history": (), "drop_partitions": ({"dt": "a"},), "undo": (),
 }  # fmt: skip
 
 

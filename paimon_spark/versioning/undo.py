@@ -1,0 +1,181 @@
+"""Undo the newest merge, fast-forward, replacement or rollback of main that kept a backup.
+
+Main gets the history of the backup branch, as by a fast-forward: what main has beyond it is kept as a new backup, so
+an undo can be undone. The change also ends the note that the backup can be undone; after it, the backup is deleted if
+nothing needs it. A process that is killed between the two leaves a branch without the note.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from paimon_spark.display import ShownAsFacts
+from paimon_spark.errors import BranchDivergedError, InvalidInputError
+from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.maintenance.change import change_branch, change_table
+from paimon_spark.maintenance.removal import Removed
+from paimon_spark.metadata.branches import snapshot_identity
+from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.journal.change import Delete, TableChange
+from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.text import named
+from paimon_spark.versioning.backups import Backup, is_needed, list_backups
+from paimon_spark.versioning.branch_state import BranchState, UndoNote, read_undo_note, undo_path
+from paimon_spark.versioning.branches import plan_delete
+from paimon_spark.versioning.merge import KIND, REFUSE, REPLACE, merge_change
+from paimon_spark.versioning.publish import Publication, read_publication, with_sink_logs
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Undone(ShownAsFacts):
+    """What an undo did, or with a dry run would do.
+
+    Attributes:
+        operation: what was undone, such as `merge into main of branch 'fix'`.
+        restored_from: the backup branch that main was restored from.
+        snapshot_id: main's head after it.
+        restored_snapshots, restored_tags: on main again.
+        discarded_snapshots, discarded_tags: no longer on main.
+        backup_branch: the branch that keeps what was discarded; None when nothing was.
+    """
+
+    operation: str
+    restored_from: str
+    snapshot_id: int
+    restored_snapshots: tuple[int, ...] = ()
+    restored_tags: tuple[str, ...] = ()
+    discarded_snapshots: tuple[int, ...] = ()
+    discarded_tags: tuple[str, ...] = ()
+    backup_branch: str | None = None
+    removed: Removed = field(default_factory=Removed)
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing was changed."""
+        return self.removed.dry_run
+
+    def text_lines(self) -> list[str]:
+        would = self.dry_run
+        text = f"{'would undo' if would else 'undid'} the {self.operation}: "
+        text += f"main {'would be' if would else 'is'} at snapshot {self.snapshot_id}"
+        if self.discarded_snapshots:
+            kept = f"{'would be' if would else 'are'} kept as branch {self.backup_branch}"
+            text += f"; {named(self.discarded_snapshots, 'snapshot')} of main {kept}"
+        return [text]
+
+
+def undo(
+    handle: TableHandle,
+    *,
+    if_main_moved: str = REFUSE,
+    dry_run: bool = False,
+    clock_ms: Callable[[], int] = now_ms,
+    wait_ms: int = 60_000,
+) -> Undone:
+    """Undo the newest operation on main that kept a backup.
+
+    When main has commits after that operation other than compactions, `if_main_moved` decides: `refuse` raises
+    BranchDivergedError, `replace` keeps them in the new backup with what the operation brought.
+    """
+    if if_main_moved not in (REFUSE, REPLACE):
+        raise InvalidInputError(
+            f"if_main_moved={if_main_moved!r}: expected 'refuse' or 'replace'", argument="if_main_moved"
+        )
+    if handle.branch != MAIN:
+        raise InvalidInputError(
+            f"undo was called on {handle.describe()}, but only operations on main keep backups; call it on the table "
+            "opened without a branch",
+            **handle.context,
+        )
+    plans: list[tuple[Backup, UndoNote, Publication]] = []
+
+    def plan() -> TableChange:
+        main = open_table(handle.store, handle.layout.root, MAIN, handle.name)
+        backup, note = _newest(main)
+        publication = read_publication(
+            main, backup.name, "the undo", snapshot=None, backup=True, now_ms=clock_ms(), takes_back=True
+        )
+        if if_main_moved == REFUSE:
+            _check_not_moved(publication.main, backup, note, handle.name)
+        plans.append((backup, note, publication))
+        change = merge_change(with_sink_logs(publication), uuid.uuid4().hex[:12])
+        steps = (*change.steps, Delete(undo_path(backup.name)))
+        return replace(change, label=f"undoing of the {note.operation}", steps=steps)
+
+    removed = change_table(handle, KIND, plan, dry_run=dry_run, wait_ms=wait_ms)
+    backup, note, publication = plans[-1]
+    if not dry_run:
+        _drop(handle, backup, wait_ms)
+    done = publication.new_main
+    return Undone(
+        note.operation,
+        backup.name,
+        publication.source.head,
+        done.moved_snapshots,
+        done.moved_tags,
+        done.discarded_snapshots,
+        done.discarded_tags,
+        None if publication.backup is None else publication.backup.directory,
+        removed,
+    )
+
+
+def _newest(main: TableHandle) -> tuple[Backup, UndoNote]:
+    """The newest backup that an undo may use, with its note. Raises InvalidInputError."""
+    for backup in reversed(list_backups(main)):
+        note = read_undo_note(main, backup.name)
+        if note is None:
+            continue
+        head = latest_snapshot(main.on_branch_directory(backup.name))
+        if head is not None and snapshot_identity(head) != note.kept:
+            raise InvalidInputError(
+                f"the {note.operation} of table {main.name} cannot be undone: its backup branch {backup.name!r} was "
+                f"written to since; fast_forward({backup.name!r}) makes main what that branch is",
+                table=main.name,
+                branch=backup.name,
+            )
+        return backup, note
+    raise InvalidInputError(
+        f"table {main.name} has nothing to undo: no backup branch of a merge, fast-forward, replacement or rollback of "
+        "main is left; rollback_to goes back to an earlier snapshot",
+        table=main.name,
+    )
+
+
+def _check_not_moved(main: BranchState, backup: Backup, note: UndoNote, table: str) -> None:
+    """Check that main has no commits after the operation, except compactions. Raises BranchDivergedError."""
+    head = main.snapshots.get(note.head[0])
+    later = [i for i in sorted(main.snapshots) if i > note.head[0]]
+    commits = [i for i in later if main.snapshots[i].snapshot.commit_kind is not CommitKind.COMPACT]
+    is_other = head is not None and snapshot_identity(head.snapshot) != note.head
+    has_gap = head is None and note.head[0] + 1 not in later
+    if not commits and not is_other and not has_gap:
+        return
+    found = f"snapshots {', '.join(map(str, commits))}" if commits else "another history"
+    raise BranchDivergedError(
+        f"the {note.operation} of table {table} was not undone: main has moved since ({found}). Pass "
+        "if_main_moved='replace' to undo it all the same; the later commits are then kept in a backup branch",
+        table=table,
+        branch=backup.name,
+        snapshot_ids=tuple(commits),
+    )
+
+
+def _drop(handle: TableHandle, backup: Backup, wait_ms: int) -> None:
+    """Delete the backup, which has nothing that main lacks, unless something needs it."""
+
+    def plan(main: TableHandle) -> TableChange | None:
+        still = any(b == backup.name for b in (found.name for found in list_backups(main)))
+        return plan_delete(main, backup.name) if still and not is_needed(main, backup) else None
+
+    try:
+        change_branch(handle, "delete-branch", plan, wait_ms=wait_ms)
+    except InvalidInputError as e:  # an option names it
+        _LOG.info("backup branch %r of table %s stays after the undo: %s", backup.name, handle.name, e)

@@ -1,0 +1,212 @@
+"""The newest operation on main that kept a backup can be undone, and the undo too."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import paimon_spark
+from paimon_spark.api.table import Table
+from paimon_spark.errors import BranchDivergedError, InvalidInputError, PaimonError
+from paimon_spark.maintenance.change import recover
+from paimon_spark.storage.local import LocalStore
+from tests.harness.fault_store import MUTATING, Fault, FaultStore
+from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows, tags
+from tests.unit.versioning.test_merge_crashes import a_table, check_one_of_both, through
+
+FORMER = {1: "a", 2: "main", 3: "main"}
+FIXED = {1: "a", 2: "fixed"}
+OPERATIONS: dict[str, tuple[Callable[[Table], Any], dict[int, str], str]] = {
+    "fast-forward": (lambda t: t.fast_forward("fix"), FIXED, "fast-forward of main to branch 'fix'"),
+    "replace": (lambda t: t.replace_main("fix"), FIXED, "replacing main by branch 'fix'"),
+    "rollback": (lambda t: t.rollback_to(1, backup=True), {1: "a"}, "rollback of branch 'main' to snapshot 1"),
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Main: 1, 2 (tag `two`), 3 (tag `three`); `fix` of 1: 2."""
+    table = new_table(tmp_path)
+    put(table, k1="a")
+    table.create_branch("fix", snapshot_id=1)
+    for i in (2, 3):
+        put(table, **{f"k{i}": "main"})
+        table.create_tag({2: "two", 3: "three"}[i])
+    put(table.branch("fix"), k2="fixed")
+    return table
+
+
+def opened(table: Table) -> Table:
+    return paimon_spark.load_table(table.handle.layout.root)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_main_has_its_former_history_again_and_what_came_is_kept(table: Table, name: str) -> None:
+    act, after, what = OPERATIONS[name]
+    act(table)
+    table = opened(table)
+    assert (rows(table), tags(table)) == (after, [])
+    before = files(table)
+    would = table.undo(dry_run=True)
+    assert files(table) == before
+    done = table.undo()
+    assert (done.operation, done.snapshot_id, done.restored_snapshots) == (what, 3, (2, 3))
+    assert (done.discarded_snapshots, would.operation) == (would.discarded_snapshots, what)
+    table = opened(table)
+    assert (rows(table), ids(table), tags(table)) == (FORMER, [1, 2, 3], ["three", "two"])
+    assert rows(table.at("two")) == {1: "a", 2: "main"}
+    assert done.restored_from not in [b.name for b in table.branches()]
+    in_order(table)
+    if name == "rollback":
+        assert done.backup_branch is None
+        with pytest.raises(InvalidInputError, match="has nothing to undo"):
+            table.undo()
+        return
+    assert done.backup_branch is not None
+    assert rows(table.branch(done.backup_branch)) == FIXED
+    again = table.undo()
+    assert again.operation == f"fast-forward of main to branch '{done.restored_from}'"
+    assert rows(opened(table)) == after
+    in_order(opened(table))
+
+
+def test_a_rollback_keeps_what_it_takes_in_a_backup(table: Table) -> None:
+    table.branch("main").create_branch("child", snapshot_id=2)
+    would = table.rollback_to(1, backup=True, dry_run=True)
+    done = table.rollback_to(1, backup=True)
+    assert done.backup_branch is not None
+    assert (done.snapshots, done.tags, done.removed.paths) == ((2, 3), ("three", "two"), ())
+    assert (would.snapshots, would.tags, would.removed.paths) == ((2, 3), ("three", "two"), ())
+    assert (rows(table), ids(table), tags(table)) == ({1: "a"}, [1], [])
+    kept = table.branch(done.backup_branch)
+    assert (rows(kept), ids(kept), tags(kept)) == (FORMER, [1, 2, 3], ["three", "two"])
+    assert rows(table.branch("child")) == {1: "a", 2: "main"}
+    in_order(table)
+    assert [f for f in table.doctor() if f.branch == done.backup_branch] == []
+    assert table.rollback_to(1, backup=True).backup_branch is None
+    with pytest.raises(InvalidInputError, match="backups are of main"):
+        table.branch("fix").rollback_to(1, backup=True)
+
+
+def test_when_main_has_moved_it_is_refused_or_keeps_the_later_commits(table: Table) -> None:
+    table.fast_forward("fix")
+    table.compact(full=True)
+    assert table.undo(dry_run=True).snapshot_id == 3  # a compaction is no move
+    put(table, k9="later")
+    before = files(table)
+    with pytest.raises(BranchDivergedError, match=r"main has moved since \(snapshots \d+\)\. Pass if_main_moved='repl"):
+        table.undo()
+    with pytest.raises(InvalidInputError, match="expected 'refuse' or 'replace'"):
+        table.undo(if_main_moved="rebase")
+    assert files(table) == before
+    done = table.undo(if_main_moved="replace")
+    assert rows(table) == FORMER
+    assert done.backup_branch is not None
+    assert rows(table.branch(done.backup_branch)) == {**FIXED, 9: "later"}
+    in_order(table)
+
+
+def test_a_later_operation_without_a_backup_is_a_move(table: Table) -> None:
+    table.fast_forward("fix")
+    table.rollback_to(1)
+    put(table, k5="other")
+    with pytest.raises(BranchDivergedError, match="main has moved since"):
+        table.undo()
+
+
+def test_what_cannot_be_undone_is_refused_with_what_to_do(table: Table) -> None:
+    with pytest.raises(InvalidInputError, match=r"has nothing to undo.*rollback_to goes back"):
+        table.undo()
+    with pytest.raises(InvalidInputError, match="opened without a branch"):
+        table.branch("fix").undo()
+    backup = table.fast_forward("fix").backup_branch
+    assert backup is not None
+    put(table.branch(backup), k8="x")
+    with pytest.raises(InvalidInputError, match=rf"was written to since; fast_forward\('{backup}'\)"):
+        table.undo()
+    table.rename_branch(backup, "kept")
+    with pytest.raises(InvalidInputError, match="has nothing to undo"):
+        table.undo()
+
+
+def test_a_backup_that_something_needs_stays_after_the_undo(table: Table) -> None:
+    backup = table.fast_forward("fix").backup_branch
+    assert backup is not None
+    table.branch(backup).create_branch("of-backup", snapshot_id=2)
+    table.undo()
+    assert rows(table) == FORMER
+    assert {"of-backup", backup} <= {b.name for b in table.branches()}
+    table.undo()  # the fast-forward back, not the one that was undone
+    assert rows(table) == FIXED
+    in_order(table)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("verb", ["fast_forward", "replace_main"])
+def test_killed_at_any_change_of_the_store_it_is_done_or_not(tmp_path: Path, verb: str, after: bool) -> None:
+    made = a_table(tmp_path / "made")
+    getattr(made, verb)("fix")
+    seen = finished = False
+    for n in range(1 + after, 200, 3):
+        place = tmp_path / str(n) / "wh" / "db.db" / "t"
+        shutil.copytree(made.handle.layout.root, place)
+        table = paimon_spark.load_table(str(place))
+        store = FaultStore(LocalStore())
+        faulty = through(store, table)
+        store.arm(Fault(n, after=after, forever=True, retryable=False, verbs=MUTATING))
+        with suppress(PaimonError):
+            faulty.undo()
+        over = not store.failed
+        store.arm(None)
+        is_undone = not check_one_of_both(table)
+        assert is_undone >= seen, "the later it is killed, the more is done"
+        recover(table.handle)
+        is_finished = not check_one_of_both(table)
+        assert is_finished >= max(is_undone, finished)
+        seen, finished = is_undone, is_finished
+        if not is_finished:
+            opened(table).undo()
+        assert not check_one_of_both(table)
+        if over or n % 4 == 0:
+            in_order(opened(table))
+            opened(table).undo()
+            assert check_one_of_both(table)
+        shutil.rmtree(tmp_path / str(n))
+        if over:
+            return
+    raise AssertionError
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_rollback_that_is_killed_keeps_its_backup(tmp_path: Path, after: bool) -> None:
+    made = a_table(tmp_path / "made")
+    for n in range(1, 200):
+        place = tmp_path / str(n) / "wh" / "db.db" / "t"
+        shutil.copytree(made.handle.layout.root, place)
+        table = paimon_spark.load_table(str(place))
+        store = FaultStore(LocalStore())
+        faulty = through(store, table)
+        store.arm(Fault(n, after=after, forever=True, retryable=False, verbs=MUTATING))
+        with suppress(PaimonError):
+            faulty.rollback_to("good", backup=True)
+        over = not store.failed
+        store.arm(None)
+        recover(table.handle)
+        table = opened(table)
+        assert ids(table) in ([1], [1, 2, 3])
+        backups = [b.name for b in table.branches() if b.name.startswith("main-backup-")]
+        assert len(backups) == (ids(table) == [1])
+        if n % 4 == 0 or over:
+            in_order(table)
+        if backups:
+            assert table.undo().snapshot_id == 3
+            assert not check_one_of_both(table)
+        shutil.rmtree(tmp_path / str(n))
+        if over:
+            return
+    raise AssertionError
