@@ -24,6 +24,7 @@ from paimon_spark.options.core import (
     IGNORE_DELETE,
     MERGE_ENGINE,
     MERGE_ON_READ,
+    PRIMARY_KEY_NULLABLE,
     SEQUENCE_ORDER,
 )
 from paimon_spark.options.descriptor import Option, boolean
@@ -151,7 +152,12 @@ WRITE_REFUSALS: Final[tuple[Refusal, ...]] = (
         lambda schema, options: SEQUENCE_INIT.get(options) is SequenceInit.SNAPSHOT,
         "sequence numbers continue from a property of snapshots that is not kept here; write it with Java Paimon",
     ),
-    _if_on("primary-key.nullable", "keys with nulls are not written here; write it with Java Paimon", keyed=True),
+    Refusal(
+        PRIMARY_KEY_NULLABLE.key,
+        lambda schema, options: PRIMARY_KEY_NULLABLE.get(options) and _crosses_partitions(schema, BUCKET.get(options)),
+        "its primary key lacks a partition column, and keys with nulls are not found again in other partitions; make a "
+        "table whose primary key has all partition columns",
+    ),
     _if_given(
         "metadata.iceberg.storage",
         "each commit has to write Iceberg metadata too, which is not done here; write it with Java Paimon",

@@ -61,6 +61,7 @@ class BucketFunction(str, Enum):
     HIVE = "hive"
 
 
+PRIMARY_KEY_NULLABLE = Option("primary-key.nullable", boolean, False, "Primary key columns may hold null.")
 BUCKET = Option("bucket", integer, -1, "Buckets of a partition; -1 unaware or dynamic, -2 postponed.")
 BUCKET_FUNCTION = Option(
     "bucket-function.type", enum_of(BucketFunction), BucketFunction.DEFAULT, "How a bucket key becomes a bucket."

@@ -23,6 +23,7 @@ from paimon_spark.format.casts.assignment import Assign, shown
 from paimon_spark.format.casts.evolution import caster
 from paimon_spark.format.casts.nested_assignment import column_assignment
 from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.options.core import PRIMARY_KEY_NULLABLE
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.write import WriteOptions
 from paimon_spark.types import ROW_KIND_COLUMN, STRING, VALUE_KIND, CharType, DataField, RowKind
@@ -122,12 +123,13 @@ class _Column:
         self._arrow = arrow_field(field)
         self._place = place
         self._where = where
-        self._key = "primary key" if field.name in schema.primary_keys else None
+        in_key = field.name in schema.primary_keys
+        self._key = "primary key" if in_key and not PRIMARY_KEY_NULLABLE.get(schema.options) else None
         self._default: pa.Array | None = default_array(field, where)
         self._assign: Assign | None = None
         if place is not None:
             self._assign = column_assignment(source.field(place).type, field.type, field.name, where)
-        elif not field.type.nullable and self._default is None:
+        elif (in_key or not field.type.nullable) and self._default is None:
             raise SchemaMismatchError(
                 f"column {field.name} of {where} is {field.type}, and the rows to write have no such column"
                 f"{did_you_mean(field.name, source.names)}; add the column to them",

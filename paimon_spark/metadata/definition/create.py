@@ -19,13 +19,13 @@ from paimon_spark.metadata.handle import is_table
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import create_schema
-from paimon_spark.options.descriptor import Option, boolean, names
+from paimon_spark.options.core import PRIMARY_KEY_NULLABLE
+from paimon_spark.options.descriptor import names
 from paimon_spark.storage.store import Store
 from paimon_spark.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 
 PRIMARY_KEY = "primary-key"
 PARTITION = "partition"
-PRIMARY_KEY_NULLABLE = Option("primary-key.nullable", boolean, False, "Primary key columns may hold null.")
 _NAME_LISTS = frozenset(("bucket-key", "sequence.field"))
 """Older Paimon takes the blanks after a comma for a part of the name."""
 
@@ -110,7 +110,9 @@ def new_schema(
 
 
 def with_keys_of_options(schema: TableSchema) -> TableSchema:
-    """The schema with the options `primary-key` and `partition` made its keys; primary key columns are NOT NULL.
+    """The schema with the options `primary-key` and `partition` made its keys.
+
+    Primary key columns are NOT NULL; with `primary-key.nullable` none of them is.
 
     Raises:
         InvalidInputError: keys are given twice, or a key names no column.
@@ -120,8 +122,8 @@ def with_keys_of_options(schema: TableSchema) -> TableSchema:
     partition = _keys(options, PARTITION, schema.partition_keys)
     check_keys_exist(schema.row_type, keys, "primary key")
     check_keys_exist(schema.row_type, partition, "partition key")
-    not_null = () if PRIMARY_KEY_NULLABLE.get(options) else keys
-    fields = tuple(replace(f, type=f.type.with_nullable(False)) if f.name in not_null else f for f in schema.fields)
+    nullable = PRIMARY_KEY_NULLABLE.get(options)
+    fields = tuple(replace(f, type=f.type.with_nullable(nullable)) if f.name in keys else f for f in schema.fields)
     row_type = replace(schema.row_type, fields=fields)
     return replace(schema, row_type=row_type, primary_keys=keys, partition_keys=partition, options=options)
 
