@@ -83,6 +83,7 @@ class WriteJob:
             ignores_existing=replaces,
             job=self.job,
             existing_keys=existing_keys(self.handle, None if self._replaces_all else self.base, self.replaced),
+            settles=self.handle.options.postponed_bucket.batch_writes_settle,
             padded=padded_keys(self.handle, None if self._replaces_all else self.base),
         )
         return TaskWrite(request, self.options.assigners, self.replaced)

@@ -182,6 +182,9 @@ class PostponedBucketOptions:
         None,
         "Target number of rows of a bucket of such a partition.",
     )
+    batch_writes_settle: bool = option(
+        "postpone.batch-write-fixed-bucket", boolean, True, "Batch writes put rows into buckets at once."
+    )
     merge_on_read: bool = option(
         "postpone.merge-on-read", boolean, False, "Batch reads merge waiting rows with those of the buckets."
     )
@@ -189,6 +192,11 @@ class PostponedBucketOptions:
     def buckets_of_new_partition(self, row_count: int) -> int:
         """How many buckets a partition of `row_count` waiting rows gets."""
         return self.default_buckets if self.target_rows is None else max(1, -(-row_count // self.target_rows))
+
+    @property
+    def buckets_of_unseen_rows(self) -> int | None:
+        """How many buckets a new partition gets before its rows are counted; None if they have to be counted."""
+        return self.default_buckets if self.target_rows is None else None
 
 
 MERGE_SCHEMA = Option("write.merge-schema", boolean, False, "Add columns that the table lacks.")

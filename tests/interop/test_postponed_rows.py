@@ -84,3 +84,37 @@ def test_java_merges_waiting_rows_alike(engine: str, java: JavaPaimon, tmp_path:
     check()
     step(2)
     check()
+
+
+def test_java_reads_and_compacts_rows_that_were_put_into_buckets_at_once(java: JavaPaimon, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    options = {"bucket": "-2", "postpone.default-bucket-num": "3"}
+    java.call("createTable", path=path, fields=FIELDS, pk=["p", "k"], partition=["p"], tableOptions=options)
+    table = paimon_spark.load_table(path)
+    schema = pa.schema(
+        [pa.field(n, t) for n, t in zip("pkvs", (pa.string(), pa.int64(), pa.int32(), pa.int32()), strict=True)]
+    )
+
+    def write(rows: list[tuple[Any, ...]]) -> None:
+        table.write(pa.Table.from_pylist([dict(zip("pkvs", r, strict=True)) for r in rows], schema=schema))
+
+    def check(expected: dict[tuple[str, int], int]) -> None:
+        ours = {(r["p"], r["k"]): r["v"] for r in table.scan().to_arrow().to_pylist()}
+        javas = {(r["p"], r["k"]): r["v"] for r in java.call("read", path=path)["rows"]}
+        assert ours == javas == expected
+
+    expected = {(p, k): k for p in "ab" for k in range(20)}
+    write([(*key, v, 0) for key, v in expected.items()])
+    check(expected)
+    files = java.call("files", path=path)["files"]
+    assert {f["bucket"] for f in files} == {0, 1, 2}
+    java.call("write", path=path, rows=[["a", 1, 100, 0]])  # waits
+    write([("a", 1, 101, 0), ("b", 1, 101, 0)])  # the first waits after it
+    expected["b", 1] = 101
+    check(expected)
+    java.call("compact", path=path, buckets=3)
+    expected["a", 1] = 101
+    check(expected)
+    write([("a", 1, 102, 0), ("c", 1, 1, 0)])
+    expected.update({("a", 1): 102, ("c", 1): 1})
+    check(expected)

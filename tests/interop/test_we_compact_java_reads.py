@@ -25,7 +25,12 @@ KINDS: dict[str, dict[str, str]] = {
     "bucket_vectors": {"bucket": "1", "bucket-key": "id", "deletion-vectors.enabled": "true"},
     "row_ids": {"row-tracking.enabled": "true"},
     "row_ids_and_vectors": {"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"},
-    "postponed": {"primary-key": "id", "bucket": "-2", "postpone.default-bucket-num": "2"},
+    "postponed": {
+        "primary-key": "id",
+        "bucket": "-2",
+        "postpone.default-bucket-num": "2",
+        "postpone.batch-write-fixed-bucket": "false",
+    },
 }
 
 

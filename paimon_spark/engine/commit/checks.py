@@ -28,7 +28,7 @@ from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle, read_main_branch
-from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.layout import MAIN, POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import file_ids
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema, schemas_by_id
 from paimon_spark.metadata.snapshots import find_snapshot, get_snapshot
@@ -278,6 +278,11 @@ class _Checks:
     @property
     def _buckets_may_differ(self) -> bool:
         """Whether an append has to look at the number of buckets: its writers did not, or one may have changed it."""
+        if self._handle.options.bucket == POSTPONE_BUCKET:
+            # Any commit since may have given a new partition its number of buckets.
+            planned_on, head = self._request.planned_on, self._head
+            known = planned_on is not None and all(same_snapshot(s, head) for s in planned_on.snapshots)
+            return not known and bool((numbers(self.changes.files, "total_buckets") > 0).any())
         if self._handle.options.bucket <= 0:
             return False
         return self._options.checks_buckets or (self._request.planned_on is not None and self._overwritten_since)

@@ -205,6 +205,7 @@ class RowLevelJob:
             self.base,
             writer_number=2 * number if rewrites else number,
             shares_buckets=rewrites or len(buckets) < len(self.splits),
+            settles=self.handle.options.postponed_bucket.batch_writes_settle,
             job=self.job,
         )
 

@@ -4,7 +4,8 @@ unaware    append tables without buckets: always bucket 0
 fixed      a hash of the bucket key
 dynamic    by the index of key hashes, in `dynamic_buckets`; by all keys of the table, in `cross_partition`, where a
            key may move between partitions
-postponed  all rows wait in one bucket until a compaction moves them
+postponed  all rows wait in one bucket until a compaction moves them; rows of batch writes only where others wait
+           already, or the number of buckets is not known
 
 Source: Paimon spec, chapter Bucket; Java `table/BucketMode`, `table/sink/FixedBucketRowKeyExtractor`.
 """
@@ -70,6 +71,10 @@ class Bucketing:
         """
         raise NotImplementedError
 
+    def total_of(self, partition: int, bucket: int) -> int:
+        """`_TOTAL_BUCKETS` of new files of a bucket of the partition with this number."""
+        return self.total_buckets
+
     def finish(self, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
         """The messages of all buckets, with the index files of the buckets if they have any."""
         return list(messages)
@@ -119,6 +124,48 @@ class FixedBuckets(Bucketing):
             if found not in (None, POSTPONE_BUCKET, self.total_buckets):
                 raise _other_bucket_count(self._handle, row, found)
         self._checked += len(new)
+
+
+class SettledBuckets(Bucketing):
+    """Buckets for batch writes to tables with a postponed bucket.
+
+    A partition keeps its number of buckets; a new one has the default number. Rows wait where others wait already, as
+    the compaction that moves those takes them for newer than all rows in buckets.
+
+    Source: Java `PostponeFixBucketProcessor` of `paimon-spark`, which does not look at waiting rows.
+    """
+
+    total_buckets = POSTPONE_BUCKET
+
+    def __init__(self, request: WriteRequest, partitions: PartitionNumbers, states: BucketStates) -> None:
+        self._handle = request.handle
+        self._keys = list(request.handle.schema.bucket_keys)
+        self._partitions = partitions
+        self._states = states
+        self._totals: list[int] = []
+
+    def place(self, batch: pa.RecordBatch, partitions: I64 | int) -> Placed:
+        self._load()
+        totals = np.array(self._totals, np.int64)[partitions]
+        keys, function = batch.select(self._keys), self._handle.options.bucket_function
+        buckets = np.full(batch.num_rows, POSTPONE_BUCKET, np.int64)
+        for total in np.unique(totals[totals > 0]).tolist() if totals.ndim else [int(totals)]:
+            if total > 0:
+                buckets = np.where(totals == total, bucket_hash.buckets(keys, total, function), buckets)
+        return Placed(batch, partitions, buckets)
+
+    def total_of(self, partition: int, bucket: int) -> int:
+        return POSTPONE_BUCKET if bucket == POSTPONE_BUCKET else self._totals[partition]
+
+    def _load(self) -> None:
+        new = self._partitions.rows[len(self._totals) :]
+        self._states.load(new)
+        unseen = self._handle.options.postponed_bucket.buckets_of_unseen_rows or POSTPONE_BUCKET
+        for row in new:
+            state = self._states.of(row)
+            waits = POSTPONE_BUCKET in state.max_sequences
+            total = unseen if state.total_buckets is None else state.total_buckets
+            self._totals.append(total if total > 0 and not waits else POSTPONE_BUCKET)
 
 
 def row_buckets(handle: TableHandle, keys: pa.RecordBatch) -> npt.NDArray[np.int32]:

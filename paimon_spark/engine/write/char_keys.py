@@ -96,7 +96,7 @@ def _of_buckets(handle: TableHandle, entries: pa.Table, field: DataField) -> _Fo
     """The forms that the buckets of keys show, which depend on the hash of the whole text."""
     schema = handle.schema
     key = schema.bucket_keys
-    if handle.options.bucket <= 1 or field.name not in key or not set(key) <= set(schema.trimmed_primary_keys):
+    if handle.options.bucket in (0, 1, -1) or field.name not in key or not set(key) <= set(schema.trimmed_primary_keys):
         return _Found.NONE
     found = _Found.NONE
     total, bucket = (values(entries.column(c).combine_chunks()) for c in ("total_buckets", "bucket"))

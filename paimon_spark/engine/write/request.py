@@ -57,6 +57,8 @@ class WriteRequest:
         job: of `new_job`, when files of killed writers are to be found again by their names.
         existing_keys: reads all keys of `base`; picklable. Only called for tables whose keys may move between
             partitions. With `ignores_existing`: keys of partitions that are not replaced, or only if rows come.
+        settles: whether rows of a table with a postponed bucket go to buckets at once where possible: those of batches
+            (Java `postpone.batch-write-fixed-bucket`), not those of streams.
         padded: CHAR columns whose values are padded with spaces, of `char_keys.padded_keys`.
         directories: where files of partitions go.
     """
@@ -70,6 +72,7 @@ class WriteRequest:
     assigner: tuple[int, int] | None = None
     job: str | None = None
     existing_keys: Callable[[], Iterator[KnownKeys]] | None = None
+    settles: bool = False
     padded: frozenset[str] = frozenset()
     directories: PartitionDirectories = field(init=False, repr=False, compare=False)
 

@@ -126,7 +126,8 @@ class Router:
             if increment:
                 group = self._groups[number]
                 partition = self._partitions.rows[group.partition]
-                messages.append(CommitMessage(partition, group.bucket, self._bucketing.total_buckets, increment))
+                total = self._bucketing.total_of(group.partition, group.bucket)
+                messages.append(CommitMessage(partition, group.bucket, total, increment))
         self._pool.close()
         return self._bucketing.finish(messages)
 

@@ -12,7 +12,14 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.write.bucketing import UNAWARE, Bucketing, FixedBuckets, OneBucket, PartitionNumbers
+from paimon_spark.engine.write.bucketing import (
+    UNAWARE,
+    Bucketing,
+    FixedBuckets,
+    OneBucket,
+    PartitionNumbers,
+    SettledBuckets,
+)
 from paimon_spark.engine.write.data_files import DataFiles, DirectWriter
 from paimon_spark.engine.write.dynamic_buckets import DynamicBuckets
 from paimon_spark.engine.write.input import InputMapper
@@ -133,6 +140,8 @@ def _bucketing(request: WriteRequest, partitions: PartitionNumbers, states: Buck
     if bucket == UNAWARE:
         return DynamicBuckets(request, partitions)
     if bucket == POSTPONE_BUCKET and keyed:
+        if request.settles:
+            return SettledBuckets(request, partitions, states)
         return OneBucket(POSTPONE_BUCKET, POSTPONE_BUCKET)
     raise UnsupportedFeatureError(
         f"{handle.describe()} has bucket = {bucket}, which cannot be written here; write it with Java Paimon, or copy "

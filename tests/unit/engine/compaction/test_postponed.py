@@ -45,7 +45,8 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_table(path: Path, **options: str) -> paimon_spark.Table:
-    given_options = {"bucket": "-2", **{k.replace("_", "-").replace("--", "."): v for k, v in options.items()}}
+    waits = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
+    given_options = {**waits, **{k.replace("_", "-").replace("--", "."): v for k, v in options.items()}}
     create_table(STORE, str(path), row_type(SCHEMA), ("p", "k"), ("p",), options=given_options)
     return paimon_spark.load_table(str(path))
 

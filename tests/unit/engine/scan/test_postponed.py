@@ -34,7 +34,7 @@ SCHEMA = pa.schema(
         ("s", pa.int32()),
     ]
 )
-ON = {"postpone.merge-on-read": "true"}
+ON = {"postpone.merge-on-read": "true", "postpone.batch-write-fixed-bucket": "false"}
 Row = tuple[int, int, int | None, int | None, int]
 
 
