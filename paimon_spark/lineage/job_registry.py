@@ -184,7 +184,7 @@ def _claim(warehouse: Warehouse, name: str, query_id: str | None) -> Owner:
 
 
 def _decode_owner(data: bytes, path: str) -> Owner:
-    raw = _checked_object(data, path)
+    raw = checked_object(data, path)
     job, query = raw.get("job"), raw.get("query")
     if not isinstance(job, str) or not isinstance(query, str | None):
         raise _corrupt(path, "expected a job, and a query that is text or null")
@@ -192,14 +192,15 @@ def _decode_owner(data: bytes, path: str) -> Owner:
 
 
 def _decode_registration(data: bytes, path: str) -> tuple[str, Registration]:
-    raw = _checked_object(data, path)
+    raw = checked_object(data, path)
     query, job, checkpoint = raw.get("query"), raw.get("job"), raw.get("checkpoint")
     if not isinstance(query, str) or not isinstance(job, str) or not isinstance(checkpoint, str | None):
         raise _corrupt(path, "expected a query, a job, and a checkpoint that is text or null")
     return query, Registration(job, checkpoint, raw.get("sinkRecordsSources") is True)
 
 
-def _checked_object(data: bytes, path: str) -> dict[str, Any]:
+def checked_object(data: bytes, path: str) -> dict[str, Any]:
+    """The JSON object of a small file of lineage. Raises CorruptFileError."""
     try:
         raw = json.loads(data)
     except ValueError as e:
