@@ -15,7 +15,13 @@ from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.file_system_catalog import FileSystemCatalog
 from paimon_spark.options.descriptor import unknown_option
 from paimon_spark.options.known import is_storage_option
-from paimon_spark.options.lineage import OF_CATALOG, OF_ONE_USE, check_job_options, parse_catalog_lineage
+from paimon_spark.options.lineage import (
+    OF_CATALOG,
+    OF_ONE_USE,
+    check_job_options,
+    parse_catalog_lineage,
+    refuse_follow,
+)
 from paimon_spark.options.location import (
     TABLE_DEFAULT,
     configured,
@@ -253,6 +259,7 @@ def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalo
         if not is_storage_option(key) and not key.startswith(TABLE_DEFAULT) and key not in (*OF_ONE_USE, *OF_CATALOG):
             raise unknown_option(key, ["warehouse", *OF_ONE_USE, *OF_CATALOG], "catalog")
     check_job_options(given)
+    refuse_follow(given, "a catalog")
     defaults.pop("warehouse", None)
     catalog = Catalog(where, {**defaults, **given})
     _apply_lineage(catalog)

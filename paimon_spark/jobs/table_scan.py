@@ -16,6 +16,7 @@ from paimon_spark.jobs.opened_table import (
 )
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.options.lineage import refuse_follow
 from paimon_spark.options.scan import (
     BRANCH,
     COLUMNS,
@@ -33,6 +34,7 @@ def open_scan(path: str, options: Mapping[str, str]) -> Scan:
     table = open_path(path, options)
     if table.is_system:
         return scan_of(table)
+    refuse_follow(table.handle.overrides, "a batch read")
     asked = with_stored_start(table.read_options, table.option_text, table.handle.schema.options)
     return Scan(table.handle, asked, table.option_text)  # opened just now
 

@@ -37,7 +37,7 @@ from paimon_spark.metadata.handle import TableHandle, is_table, open_table, read
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import create_schema, list_schema_ids
 from paimon_spark.options.descriptor import is_one_edit_away
-from paimon_spark.options.lineage import OF_ONE_USE, check_job_options
+from paimon_spark.options.lineage import OF_ONE_USE, check_job_options, refuse_follow
 from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.options.table import parse_table_options
 from paimon_spark.options.write import MERGE_SCHEMA
@@ -76,6 +76,7 @@ def open_target(
             new table is invalid.
         UnsupportedFeatureError: the table has a feature that would be written wrongly.
     """
+    refuse_follow(options.table_options, "a write")
     try:
         return Target(open_for_rows(place, options, source))
     except TableNotFoundError:

@@ -1,4 +1,4 @@
-"""Options of a job: the name it is recorded under in lineage, and its commit listeners; what a catalog records.
+"""Options of lineage and commit listeners: of a job, and of a catalog.
 
 Options of a job are never stored in a table: a stored option would name code that every reader of the table runs, or
 record the work of others under one job. They are read from `TableHandle.overrides` alone.
@@ -6,7 +6,7 @@ record the work of others under one job. They are read from `TableHandle.overrid
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +21,12 @@ JOB: Option[str | None] = Option(
 )
 BARRIER: Option[int | None] = Option(
     "lineage.barrier", integer, None, "Number of this run of a batch job; the default is the next number of the job."
+)
+FOLLOW: Option[str | None] = Option(
+    "lineage.follow",
+    string,
+    None,
+    "Of a streaming read: job whose batches it reads too, each as one micro-batch, at the same snapshots.",
 )
 FLUSH_INTERVAL = Option(
     "lineage.flush-interval",
@@ -55,7 +61,7 @@ DATA_LINEAGE: Option[bool | None] = Option(
 OF_CATALOG: Final = (TABLE_LINEAGE.key, DATA_LINEAGE.key)
 """Keys of options of a catalog, which no table has."""
 _MOST_BARRIER: Final = 2**62
-OPTIONS: Final = (JOB, BARRIER, FLUSH_INTERVAL, NO_SOURCES, UNKNOWN_SOURCES, LISTENERS)
+OPTIONS: Final = (JOB, BARRIER, FOLLOW, FLUSH_INTERVAL, NO_SOURCES, UNKNOWN_SOURCES, LISTENERS)
 OF_ONE_USE: Final = tuple(o.key for o in OPTIONS)
 """Keys that are given for one use of a table, and never stored in it."""
 
@@ -116,6 +122,14 @@ def check_job_options(overrides: Mapping[str, str]) -> None:
     """Check the options of a job among those given for one use of a table. Raises InvalidOptionError."""
     parse_lineage_options(overrides)
     parse_listeners(overrides)
+
+
+def refuse_follow(options: Iterable[str], what: str) -> None:
+    """Raise InvalidOptionError for `lineage.follow` among the options of something that is no streaming read."""
+    if FOLLOW.key in options:
+        raise InvalidOptionError(
+            f"option {FOLLOW.key} has no effect on {what}; give it to spark.readStream", option=FOLLOW.key
+        )
 
 
 def parse_listeners(overrides: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

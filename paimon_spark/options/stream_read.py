@@ -28,6 +28,7 @@ from paimon_spark.options.descriptor import (
     memory_size,
     string,
 )
+from paimon_spark.options.lineage import FOLLOW, JOB
 from paimon_spark.options.scan import (
     CREATION_TIME_KEY,
     FILE_TIME_KEY,
@@ -186,6 +187,7 @@ class StreamReadOptions:
         mode: where a new stream begins; never `default`, which the other options decide.
         start: the option that `mode` needs, and its text; None for a mode that needs none.
         aligned: how many snapshots that changed something a micro-batch is; None for any number.
+        follow: the job with which the stream keeps in step; None for none.
     """
 
     rows: ScanOptions = field(default_factory=ScanOptions)
@@ -199,6 +201,7 @@ class StreamReadOptions:
     read_append_overwrite: bool = False
     limits: ReadLimits = _UNLIMITED
     aligned: int | None = None
+    follow: str | None = None
 
     @property
     def created_since_ms(self) -> int | None:
@@ -259,6 +262,7 @@ def parse_stream_options(options: Mapping[str, str], stored: Mapping[str, str] |
         read_append_overwrite=asked.get(READ_APPEND_OVERWRITE),
         limits=_limits(asked),
         aligned=_aligned(asked),
+        follow=_followed(asked, mode),
     )
 
 
@@ -282,6 +286,8 @@ def _in_force(given: Mapping[str, str], stored: Mapping[str, str]) -> InForce:
         dropped.update(option.key for option in LIMITS)
     elif ALIGNED.key in given:
         dropped.add(ALIGNED_SNAPSHOTS.key)
+    if FOLLOW.key in given:
+        dropped.update(_ENDS, _START_KEYS, (MODE.key,))
     kept = {k: v for k, v in stored.items() if k not in given and k not in dropped}
     return InForce({**kept, **given}, frozenset(kept))
 
@@ -375,6 +381,35 @@ def _refuse_other_streams(asked: InForce, given: Mapping[str, str]) -> None:
             f"{asked.show(ranges[0])} is not available in streams; leave it out",
             feature=ranges[0],
         )
+
+
+_ENDS: Final = (*(o.key for o in (*LIMITS, *ALIGNMENT)), BOUNDED_WATERMARK.key, DELAY.key)
+"""Options that say where micro-batches end."""
+
+
+def _followed(asked: InForce, mode: StartMode) -> str | None:
+    job = asked.get(FOLLOW)
+    if job is None:
+        return None
+    if not job.strip():
+        raise InvalidOptionError(f"option {FOLLOW.key} is blank; name the job to follow", option=FOLLOW.key)
+    given = asked.found((*_START_KEYS, *_ENDS))
+    if given or mode is not StartMode.LATEST_FULL:
+        other = given[0] if given else MODE.key
+        raise InvalidOptionError(
+            f"{asked.show(FOLLOW.key)} says where the stream begins and where its micro-batches end: as those of that "
+            f"job; leave {asked.show(other)} out",
+            option=FOLLOW.key,
+        )
+    name = asked.get(JOB)
+    if name is None or name == job:
+        found = "it is not given" if name is None else "it is the followed job itself"
+        raise InvalidOptionError(
+            f"{asked.show(FOLLOW.key)} needs option {JOB.key}, the name of the query that follows, on each of its "
+            f"reads and on its write; {found}",
+            option=JOB.key,
+        )
+    return job
 
 
 def _limits(asked: InForce) -> ReadLimits:

@@ -8,7 +8,7 @@ Source: PySpark `sql/streaming/datasource.py`; `PaimonMicroBatchStream` for the 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -23,7 +23,10 @@ from pyspark.sql.streaming.datasource import (
 from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
 from paimon_spark.spark.stream_read import PaimonStreamReader, reached
 from paimon_spark.spark.worker_errors import errors_in_one_line
-from paimon_spark.streaming.offset import decode, encode
+from paimon_spark.streaming.offset import StreamOffset, decode, encode
+
+if TYPE_CHECKING:
+    from paimon_spark.lineage.following import Follower
 
 
 @errors_in_one_line
@@ -32,6 +35,7 @@ class LimitedStreamReader(PaimonStreamReader, SupportsTriggerAvailableNow):
 
     _ends_here = False
     """Whether the query stops once there is nothing more."""
+    _follower: Follower | None = None
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """What the options ask for. Driver."""
@@ -40,8 +44,7 @@ class LimitedStreamReader(PaimonStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The end of the batch that begins at `start`; `start` itself when there is nothing to read yet. Driver."""
         self._ended(start)
-        limits = None if limit == default_limit(self.stream.options) else _limits(limit)
-        end = reached(start, self.stream.source.next(decode(start), limits))
+        end = reached(start, self._next(decode(start), limit))
         if self._ends_here and end == start and self._recording is not None:
             self._recording.flush()
         return end
@@ -54,7 +57,28 @@ class LimitedStreamReader(PaimonStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Stop at the newest offset of now. Driver."""
         self._ends_here = True
-        self.stream.source.stop_at_newest()
+        follower = self._followed()
+        if follower is None:
+            self.stream.source.stop_at_newest()
+        else:
+            follower.stop_at_newest()
+
+    def _next(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
+        """The end of the batch: where the followed job's batch ended, or what the limits allow."""
+        source, follower = self.stream.source, self._followed()
+        if follower is None:
+            return source.next(start, None if limit == default_limit(self.stream.options) else _limits(limit))
+        batch = follower.next_batch(start)
+        return start if batch is None else source.next_up_to(start, batch.barrier, batch.snapshot_id)
+
+    def _followed(self) -> Follower | None:
+        """The job that the stream keeps in step with; None where it goes alone."""
+        job = self.stream.options.follow
+        if self._follower is None and job is not None:
+            from paimon_spark.lineage.following import follower  # most streams go alone
+
+            self._follower = follower(self.stream.handle, job, self._made_ns)
+        return self._follower
 
 
 def default_limit(asked: StreamReadOptions) -> ReadLimit:

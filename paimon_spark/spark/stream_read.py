@@ -13,6 +13,7 @@ Source: PySpark `sql/streaming/python_streaming_source_runner.py`, Spark `MicroB
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -58,6 +59,7 @@ class PaimonStreamReader(DataSourceStreamReader):
         self._declared = declared
         self._opened: OpenStream | None = None
         self._names: tuple[str, ...] = ()
+        self._made_ns = time.time_ns()
         self._recording: SourceRecording | None = None
 
     @property
@@ -195,6 +197,13 @@ class UnlimitedStreamReader(PaimonStreamReader):
 
     def _check(self, opened: OpenStream) -> None:
         asked = opened.options
+        if asked.follow is not None:
+            raise UnsupportedFeatureError(
+                f"{opened.handle.describe()}: option lineage.follow needs PySpark 4.2 or later, as earlier ones let no "
+                "source say where its micro-batches end; upgrade, or begin at the same snapshots with "
+                "catalog.lineage.start_options",
+                feature="lineage.follow",
+            )
         if asked.aligned is None and asked.limits.unlimited:
             return
         raise UnsupportedFeatureError(

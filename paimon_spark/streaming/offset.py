@@ -9,7 +9,7 @@ Source: own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
@@ -58,6 +58,7 @@ class StreamOffset:
         rows: its `total_record_count`, on which the next snapshot builds; None when unknown.
         part: the part of it that was read; None for all. Everything before it was read, or is not of the stream.
         begins_with: what is read of the first snapshot, when `snapshot_id` is None.
+        barrier: of a stream that follows a job, the batch of that job up to which both have read; else None.
     """
 
     table: str
@@ -67,6 +68,12 @@ class StreamOffset:
     rows: int | None = None
     part: Part | None = None
     begins_with: Phase = Phase.CHANGES
+    barrier: int | None = None
+
+    @property
+    def position(self) -> StreamOffset:
+        """The same offset without the barrier: between offsets of one position are no rows."""
+        return self if self.barrier is None else replace(self, barrier=None)
 
 
 def encode(offset: StreamOffset) -> dict[str, Any]:
@@ -86,6 +93,8 @@ def encode(offset: StreamOffset) -> dict[str, Any]:
         out["part"] = {"phase": part.phase.value, "units": part.units, "of": part.of, "digest": part.digest}
     if offset.snapshot_id is None:
         out["beginsWith"] = offset.begins_with.value
+    if offset.barrier is not None:
+        out["barrier"] = offset.barrier
     return out
 
 
@@ -110,6 +119,7 @@ def decode(raw: Mapping[str, Any]) -> StreamOffset:
 
 def _of_version_1(raw: Mapping[str, Any]) -> StreamOffset:
     snapshot_id, made, rows, part = raw["snapshot"], raw.get("made"), raw.get("rows"), raw.get("part")
+    barrier = raw.get("barrier")
     if part is not None and not snapshot_id:
         raise ValueError("a part of no snapshot")
     return StreamOffset(
@@ -120,6 +130,7 @@ def _of_version_1(raw: Mapping[str, Any]) -> StreamOffset:
         rows=None if rows is None else checked_number(rows),
         part=None if part is None else _part(part),
         begins_with=Phase(raw.get("beginsWith", Phase.CHANGES.value)),
+        barrier=None if barrier is None else _count(barrier),
     )
 
 

@@ -74,7 +74,7 @@ class BatchPlanner:
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> Plan:
         """The splits between two offsets. Raises as `StreamSource.plan`, and ChangingHistoryError."""
-        if start == end:
+        if start.position == end.position:
             return self._assembled(None, [])
         place = history.check(self.handle, start)
         self._check_order(start, end)

@@ -127,6 +127,21 @@ class StreamSource:
             self._given_ms, self._waiting = self._clock_ms(), None
         return end
 
+    def next_up_to(self, start: StreamOffset, barrier: int, snapshot_id: int) -> StreamOffset:
+        """The end of the batch after `start` that reads up to the snapshot which a followed job had read at a batch.
+
+        Never before `start`: a stream that is further ahead only notes the batch. `start` itself while the branch
+        does not have the snapshot.
+
+        Args:
+            start: where the batch begins.
+            barrier: the batch of the job.
+            snapshot_id: 0 when the job had read nothing yet.
+
+        Raises as `next`.
+        """
+        return self._retried(lambda: self._next_up_to(start, barrier, snapshot_id), start)
+
     def newest(self) -> StreamOffset | None:
         """The offset after the head; None when the branch has no snapshot. Right after `next`, reads nothing."""
         seen, self._seen = self._seen, None
@@ -182,7 +197,7 @@ class StreamSource:
 
     def _first(self) -> StreamOffset:
         for tries_left in reversed(range(_TRIES)):
-            offset = first_offset(self.handle, self.options)
+            offset = self._first_offset()
             if self._progress is None:
                 return offset
             self._progress.begin(self.handle, offset)
@@ -194,6 +209,12 @@ class StreamSource:
             else:
                 return offset
         raise AssertionError
+
+    def _first_offset(self) -> StreamOffset:
+        if self.options.follow is None:
+            return first_offset(self.handle, self.options)
+        # What the job had read is known with the first batch.
+        return StreamOffset(self.handle.location, self.handle.branch, None, begins_with=Phase.STATE)
 
     def _newest(self) -> StreamOffset | None:
         head = history.newest(self.handle)
@@ -224,6 +245,29 @@ class StreamSource:
         if end != start and not history.is_as_before(self.handle, place.snapshot, last):
             raise history.moving(self.handle)
         return end
+
+    def _next_up_to(self, start: StreamOffset, barrier: int, snapshot_id: int) -> StreamOffset:
+        self._planner.keep_only(start)
+        place = history.check(self.handle, start)
+        if self._progress is not None:
+            self._progress.refresh(self.handle, start)
+        if start.part is not None and is_in_state(start):  # begun before the query followed a job
+            return self._next_of_state(start, place, _NO_LIMITS)
+        at = start.snapshot_id or 0
+        if snapshot_id < at or (snapshot_id == at and start.part is None):
+            return replace(start, barrier=barrier)
+        head = history.newest(self.handle, place.snapshot if place.is_alive else None)
+        if head is None or snapshot_id > head.id:
+            return start
+        last = history.find_kept(self.handle, snapshot_id)
+        if last is None:
+            raise expired(self.handle, snapshot_id)
+        self._planner.columns.check(self.handle, [last.schema_id])
+        if not is_in_state(start):
+            history.check_joined(self.handle, at, last)
+        if not history.is_as_before(self.handle, place.snapshot, last):
+            raise history.moving(self.handle)
+        return replace(self._planner.after(last), barrier=barrier)
 
     def _next_of_state(self, start: StreamOffset, place: OffsetPosition, limits: ReadLimits) -> StreamOffset:
         """The end of a batch of a state: all of it, or what the limits allow. Waits for no rows."""

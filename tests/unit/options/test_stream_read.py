@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import pytest
 
@@ -255,6 +256,33 @@ def test_alignment_is_one_snapshot_unless_a_number_is_given() -> None:
     assert parse_stream_options({"read.stream.aligned": "true", "read.stream.aligned.snapshots": "3"}).aligned == 3
     assert parse_stream_options({"read.stream.aligned.snapshots": "3"}).aligned == 3
     assert parse_stream_options({"read.stream.aligned": "false"}).aligned is None
+
+
+FOLLOW = {"lineage.follow": "etl 1", "lineage.job": "etl 2"}
+
+
+def test_a_stream_that_follows_a_job_takes_no_stored_start_or_limits() -> None:
+    stored = {"scan.mode": "latest", "read.stream.maxFilesPerTrigger": "1", "scan.bounded.watermark": "5"}
+    assert parse_stream_options(FOLLOW, stored).follow == "etl 1"
+    assert parse_stream_options(FOLLOW, stored) == parse_stream_options({**FOLLOW, "scan.mode": "latest-full"})
+    assert parse_stream_options({"lineage.job": "etl 2"}).follow is None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"lineage.follow": "etl 1"}, "needs option lineage.job, the name of the query that follows.*not given"),
+        ({"lineage.follow": "j", "lineage.job": "j"}, "it is the followed job itself"),
+        ({**FOLLOW, "lineage.follow": " "}, "lineage.follow is blank"),
+        ({**FOLLOW, "scan.mode": "latest"}, "leave scan.mode = 'latest' out"),
+        ({**FOLLOW, "scan.snapshot-id": "3"}, "leave scan.snapshot-id = '3' out"),
+        ({**FOLLOW, "read.stream.aligned": "true"}, "leave read.stream.aligned = 'true' out"),
+        ({**FOLLOW, "read.stream.maxRowsPerTrigger": "3"}, "leave read.stream.maxRowsPerTrigger = '3' out"),
+        ({**FOLLOW, "streaming.read.snapshot.delay": "1 s"}, "leave streaming.read.snapshot.delay = '1 s' out"),
+    ],
+)
+def test_a_stream_that_follows_a_job_begins_and_ends_its_batches_with_it(options: dict[str, str], words: str) -> None:
+    assert re.search(words, message(options))
 
 
 def test_the_rest_of_what_a_stream_can_be_asked() -> None:

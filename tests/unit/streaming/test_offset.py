@@ -70,6 +70,13 @@ GOLDEN: list[tuple[str, StreamOffset]] = [
         ),
         StreamOffset(TABLE, "main", None),
     ),
+    (
+        (
+            '{"version": 1, "table": "s3://lake/wh/db.db/orders", "branch": "main", "snapshot": 7, '
+            '"made": "manifest-list-3f0e-1", "rows": 120, "barrier": 4}'
+        ),
+        StreamOffset(TABLE, "main", 7, "manifest-list-3f0e-1", 120, barrier=4),
+    ),
 ]
 """What the first release wrote; it lies in checkpoints that are gone on with for ever."""
 SOUND: dict[str, Any] = json.loads(GOLDEN[2][0])

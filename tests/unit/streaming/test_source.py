@@ -105,6 +105,46 @@ def test_a_state_comes_before_the_changes_and_never_with_them() -> None:
     assert limited == [["a", "b"], ["c"], ["d", "e"]]
 
 
+def test_a_stream_that_follows_a_job_reads_up_to_where_that_had_read() -> None:
+    table = appended()
+    table.add("a"), table.add("b")
+    source = table.stream(lineage__follow="etl 1", lineage__job="etl 2")
+    start = source.first()
+    table.add("c"), table.add("d")
+    assert source.next_up_to(start, 0, 0).position == start  # the job had read nothing yet
+    state = source.next_up_to(start, 3, 2)
+    assert (state.snapshot_id, state.barrier, names(source, start, state)) == (2, 3, ["a", "b"])
+    behind = source.next_up_to(again(state), 4, 1)
+    assert (behind.snapshot_id, behind.barrier, names(source, state, behind)) == (2, 4, [])  # never back
+    later = source.next_up_to(again(behind), 5, 3)
+    assert (later.snapshot_id, later.barrier, names(source, behind, later)) == (3, 5, ["c"])
+    assert source.next_up_to(later, 6, 9) == later  # the branch does not have it yet
+
+
+def test_a_stream_that_follows_a_job_goes_on_from_offsets_of_its_own() -> None:
+    table = appended()
+    table.add("a b"), table.add("c d"), table.add("e")
+    alone = table.stream(scan__mode="latest-full")
+    start = alone.first()
+    in_state = alone.next(start, ONE)
+    source = table.stream(lineage__follow="etl 1", lineage__job="etl 2")
+    rest = source.next_up_to(again(in_state), 0, 1)
+    assert (rest.snapshot_id, rest.part, rest.barrier) == (3, None, None)
+    in_changes = table.stream(scan__snapshot_id="2").next(StreamOffset(start.table, "main", 1), ONE)
+    end = source.next_up_to(again(in_changes), 1, 2)
+    assert (end.snapshot_id, end.part, end.barrier, names(source, in_changes, end)) == (2, None, 1, ["d"])
+
+
+def test_what_a_followed_job_had_read_may_have_expired() -> None:
+    table = appended()
+    for name in "abc":
+        table.add(name)
+    source = table.stream(lineage__follow="etl 1", lineage__job="etl 2")
+    table.open().store.delete(f"{table.open().layout.snapshot_dir}/snapshot-1")
+    with pytest.raises(SnapshotExpiredError, match="snapshot 1"):
+        source.next_up_to(source.first(), 0, 1)
+
+
 @pytest.mark.parametrize("limits", [ALL, ONE])
 def test_snapshots_that_hold_nothing_are_passed_over(limits: ReadLimits) -> None:
     table = appended()
