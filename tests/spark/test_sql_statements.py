@@ -33,7 +33,7 @@ def catalog(tmp_path: Path, spark: SparkSession) -> Iterator[Catalog]:
 
 
 def rows(catalog: Catalog, spark: SparkSession, sql: str, args: Any = None) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row) for row in catalog.sql(sql, args, spark).collect())
+    return sorted(tuple(row) for row in catalog.sql(sql, args=args, session=spark).collect())
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_hints_and_computed_names_are_understood(
 
 def test_rows_are_written_by_computed_names_and_with_hints(catalog: Catalog, spark: SparkSession) -> None:
     catalog.sql("INSERT INTO shop.orders /*+ OPTIONS('branch'='fix') */ VALUES (7, 7.0)", session=spark)
-    catalog.sql("INSERT INTO IDENTIFIER(:t || '$branch_fix') VALUES (:id, 8.0)", {"t": "shop.orders", "id": 8}, spark)
+    catalog.sql("INSERT INTO IDENTIFIER(:t || '$branch_fix') VALUES (:id, 8.0)", args={"t": "shop.orders", "id": 8}, session=spark)
     catalog.sql("EXECUTE IMMEDIATE 'UPDATE shop.orders SET amount = ? WHERE id = ?' USING 9.0D, 2", session=spark)
-    catalog.sql("DELETE FROM IDENTIFIER(?) WHERE id = ?", ["shop.orders", 1], spark)
+    catalog.sql("DELETE FROM IDENTIFIER(?) WHERE id = ?", args=["shop.orders", 1], session=spark)
 
     assert rows(catalog, spark, "SELECT id FROM shop.orders$branch_fix") == [(1,), (7,), (8,)]
     assert rows(catalog, spark, "SELECT * FROM shop.orders") == [(2, 9.0)]

@@ -18,7 +18,7 @@ def events(folder: Path, keys: tuple[str, ...] = (), **options: str) -> Table:
     catalog = paimon_spark.load_catalog(str(folder / "wh"))
     catalog.create_database("db")
     schema = pa.schema([("id", pa.int32()), ("dt", pa.date32()), ("name", pa.string()), ("a", pa.int32())])
-    table = catalog.create_table("db.events", schema, keys, ("dt",), options=options)
+    table = catalog.create_table("db.events", schema, primary_keys=keys, partition_keys=("dt",), options=options)
     days = [18_992, 19_722, 19_723, None if not keys else 19_783]  # 2021-12-31, 2023-12-31, 2024-01-01, 2024-03-01
     names = ["Ann", "bob", "ANN", "it's"]
     ids = list(range(1, 5))
