@@ -1,4 +1,4 @@
-"""Run DESCRIBE of tables, columns and databases, in the layout of Paimon's connector; DESCRIBE HISTORY.
+"""Run DESCRIBE, in the layout of Paimon's connector, and DESCRIBE HISTORY.
 
 Source: Spark's `DescribeTableExec`, `DescribeColumnExec`, `DescribeNamespaceExec`; Java's `PaimonDescribeTableExec`.
 """

@@ -1,4 +1,7 @@
-"""Grammar of SHOW, DESCRIBE, USE, SET CATALOG, REFRESH TABLE, ANALYZE TABLE; Delta Lake's OPTIMIZE, VACUUM, RESTORE."""
+"""Grammar of SHOW, DESCRIBE, USE, REFRESH, ANALYZE, and of statements of Delta Lake.
+
+Delta Lake's OPTIMIZE, VACUUM and RESTORE are read to name the procedure to call instead.
+"""
 
 from __future__ import annotations
 
