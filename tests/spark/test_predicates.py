@@ -49,6 +49,7 @@ def ours(condition: str, batch: pa.RecordBatch) -> list[int] | None:
     return [n for n, hit in enumerate(mask.to_pylist()) if hit]
 
 
+@pytest.mark.newest
 def test_random_conditions_keep_the_same_rows_as_in_spark(session: SparkSession, tmp_path: Path) -> None:
     seed, count = 11, COUNT * (SEARCH_FACTOR if PROFILE == NIGHTLY else 1)
     batch = make_rows(session, 40, seed, str(tmp_path / "rows"))
@@ -96,7 +97,7 @@ def test_sql_leaves_functions_in_a_delete_to_spark(session: SparkSession, tmp_pa
     assert [row.id for row in catalog.sql("SELECT id FROM db.t").collect()] == [3]
     fine = catalog.create_table("db.fine", pa.schema([("id", pa.int32()), ("at", pa.timestamp("ns"))]))
     fine.write(pa.table({"id": pa.array([1], pa.int32()), "at": pa.array([1], pa.timestamp("ns"))}))
-    with pytest.raises(UnsupportedFeatureError, match="call Table[.]delete, which evaluates them in ANSI mode"):
+    with pytest.raises(UnsupportedFeatureError, match=r"call Table[.]delete, which evaluates them in ANSI mode"):
         catalog.sql("DELETE FROM db.fine WHERE id + 1 = 2")
     fine.delete("id + 1 = 2")
     assert fine.scan().to_arrow().num_rows == 0
