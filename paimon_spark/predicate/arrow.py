@@ -139,7 +139,7 @@ def _evaluate(predicate: Predicate, batch: Batch) -> pa.BooleanArray:
 def _joined(
     children: Sequence[Predicate], batch: Batch, join: Callable[[pa.Array, pa.Array], pa.Array], neutral: bool
 ) -> pa.BooleanArray:
-    """AND or OR of conditions; what is decided for a row is not evaluated for it when that could fail."""
+    """AND or OR; a row that is decided is not evaluated further when that could fail."""
     found = _constant(neutral, batch.num_rows)
     for child in children:
         is_open = ~validity(found) | (values(found) == neutral)

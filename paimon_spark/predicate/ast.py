@@ -252,7 +252,10 @@ def columns_in(expression: Expression) -> Iterator[Column]:
 
 
 def has_expressions(predicate: Predicate) -> bool:
-    """Whether a part of the tree is computed: evaluated in ANSI mode, which a session of Spark may have turned off."""
+    """Whether a part of the tree is computed.
+
+    That is in ANSI mode, which a session of Spark may have turned off.
+    """
     match predicate:
         case And(children) | Or(children):
             return any(has_expressions(child) for child in children)
@@ -329,7 +332,7 @@ _INFIX: Final = frozenset(
 
 
 def _expression_sql(expression: Expression, is_exact: bool) -> str:
-    """An expression as SQL; what is not a column, a literal or a function call is in parentheses."""
+    """An expression as SQL; operators are in parentheses."""
     match expression:
         case Column():
             return _quoted(expression) if is_exact else str(expression)

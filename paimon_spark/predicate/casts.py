@@ -1,4 +1,6 @@
-"""Casts of expressions on Arrow arrays, as Spark's ANSI mode makes them: what does not fit is an error.
+"""Casts of expressions on Arrow arrays, as in Spark's ANSI mode.
+
+A value that does not fit is an error.
 
 Casts whose result depends on the Java release are left out: FLOAT and DOUBLE to text and to DECIMAL.
 
@@ -85,7 +87,7 @@ def is_untyped(t: DataType) -> bool:
 
 
 def plain_type(t: DataType) -> DataType:
-    """The type that values have in expressions: as Spark's, without lengths, precision of timestamps, nullability."""
+    """The type that values have in expressions, without lengths, precision and nullability."""
     match t:
         case CharType():
             return STRING

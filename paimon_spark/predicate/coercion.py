@@ -1,4 +1,6 @@
-"""Expressions with the types that Spark's ANSI mode gives them: implicit casts, and types of results.
+"""Expressions with the types that they have in Spark's ANSI mode.
+
+Implicit casts are written out, and results have the types that Spark gives them.
 
 Source: Spark `AnsiTypeCoercion`, `DecimalPrecisionTypeCoercion`, `BinaryArithmetic.resultDecimalType`.
 """
@@ -64,7 +66,9 @@ def number(value: float | Decimal) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Coercion:
-    """Makes expressions of typed parts. Every method raises PredicateSyntaxError for types that do not fit.
+    """Makes expressions of typed parts.
+
+    Every method raises PredicateSyntaxError for types that do not fit.
 
     Attributes:
         zone: time zone of casts between timestamps, dates and text; None is the machine's.
@@ -235,7 +239,7 @@ def _check_clocks(parts: Sequence[Expression]) -> None:
 
 
 def type_of(expression: Expression) -> DataType:
-    """The type of an expression's values. Raises PredicateSyntaxError for one that expressions cannot have."""
+    """The type of an expression's values. Raises PredicateSyntaxError for types not supported."""
     found = plain_type(expression.type)
     if casts.family(found) not in _KNOWN:
         raise PredicateSyntaxError(f"{found} is not supported in expressions; compare its column with a literal")
@@ -288,7 +292,7 @@ def _uses_decimals(left: Expression, right: Expression) -> bool:
 
 
 def _as_decimal(expression: Expression) -> DecimalType:
-    """The DECIMAL that a number counts as beside a DECIMAL: literals have only their own digits."""
+    """The DECIMAL that a number is cast to beside a DECIMAL; of a literal, of its digits."""
     kind = type_of(expression)
     if isinstance(kind, DecimalType):
         return kind

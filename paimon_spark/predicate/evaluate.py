@@ -1,4 +1,6 @@
-"""Evaluation of expressions on Arrow data, as Spark's ANSI mode does: overflow and division by zero are errors.
+"""Evaluation of expressions on Arrow data, as in Spark's ANSI mode.
+
+Overflow and division by zero are errors.
 
 What Spark does not evaluate for a row cannot fail for it: the right of a null, what follows the first value of COALESCE
 or the match of IN.
@@ -101,7 +103,7 @@ def evaluate(expression: Expression, batch: Batch) -> pa.Array:
 
 
 def evaluate_where(expression: Expression, batch: Batch, wanted: Any) -> pa.Array:
-    """As `evaluate`; rows that are not `wanted` are not evaluated when that could fail, and then null."""
+    """As `evaluate`, for the rows that are `wanted`; others may be null."""
     if not can_fail(expression) or bool(wanted.all()) or batch.num_columns == 0:
         return evaluate(expression, batch)
     places = np.flatnonzero(wanted)
@@ -183,7 +185,10 @@ def _divided(call: Call, batch: Batch) -> pa.Array:
 
 
 def _decimal_quotient(left: pa.Array, right: pa.Array, target: DecimalType) -> pa.Array:
-    """The quotient, rounded half away from zero; Arrow cuts off what is beyond its scale, one digit more."""
+    """The quotient, rounded half away from zero.
+
+    Arrow cuts off what is beyond its scale, which has one digit more.
+    """
     scale = target.scale - right.type.precision
     digits = left.type.precision - left.type.scale + scale
     divisor = right.cast(pa.decimal256(right.type.precision, right.type.scale))
@@ -251,7 +256,7 @@ def _in_case(array: pa.Array, kernel: str, convert: Callable[[str], str]) -> pa.
 
 
 def _check_characters(texts: pa.Array) -> None:
-    """Refuse text whose case depends on the release of Unicode, which Python and Spark may have another of."""
+    """Refuse text whose case depends on the release of Unicode."""
     sigma = pc.match_substring(texts, pattern="Σ")  # its lower case depends on the characters around it
     doubtful = pc.or_(
         pc.match_substring_regex(texts, pattern=_NEW_CASES),
@@ -322,7 +327,7 @@ def _comparison(call: Call, batch: Batch) -> pa.Array:
 
 
 def compared(function: Function, left: pa.Array, right: pa.Array) -> pa.BooleanArray:
-    """A comparison of two arrays of one type, null where one is null; NaN is equal to itself and largest."""
+    """A comparison of two arrays of one type, null where one is null; NaN is largest."""
     if pa.types.is_timestamp(left.type):
         left, right = left.view(pa.int64()), right.view(pa.int64())
     if not pa.types.is_floating(left.type):

@@ -159,7 +159,7 @@ def one_of(column: Column, values: Iterable[Literal | None], zone: tzinfo | None
 
 
 def _check_alike(column: Column, values: Iterable[Literal | None]) -> None:
-    """Refuse lists for which Spark casts the column: to DOUBLE for all because of one, or to instants."""
+    """Refuse lists for which Spark casts the column: to DOUBLE, or to instants."""
     kinds = {type(v) for v in values if v is not None}
     is_inexact = isinstance(column.type, DecimalType) or column.type.with_nullable(True) == BIGINT
     zoned = {v.tzinfo is not None for v in values if isinstance(v, datetime)}
@@ -389,7 +389,10 @@ def _instant(column: Column, dtype: TimestampType, value: Literal, zone: tzinfo 
 
 
 def _steady(column: Column, wall: datetime, zone: tzinfo | None) -> datetime:
-    """`wall`, of a zone that does not change its offset near it: there wall clocks compare as instants do."""
+    """Return `wall`, unless the zone changes its offset near it.
+
+    Elsewhere wall clocks compare as instants do.
+    """
     around = wall - _DAY, wall, wall + _DAY
     try:
         offsets = {(w if zone is None else w.replace(tzinfo=zone)).astimezone(timezone.utc) - _utc(w) for w in around}

@@ -95,7 +95,7 @@ def parse_predicate(text: str, row_type: RowType, time_zone: str | None = None) 
 
 
 def _with_escaped_quotes(text: str) -> str:
-    """The text with a backslash before quotes inside of literals, which in Spark may also be doubled."""
+    """The text with a backslash before quotes that are doubled inside of literals."""
     if "''" not in text and '""' not in text:
         return text
     tokens = sqlglot.tokenize(text, read="spark")
@@ -226,7 +226,7 @@ class _Builder:
         )
 
     def _simple(self, simple: Callable[[], Predicate], computed: Callable[[], Expression]) -> Predicate:
-        """A condition between a column and literals, computed where the literals do not lie on the column's grid."""
+        """A condition between a column and literals; computed where that has no other form."""
         try:
             return simple()
         except PredicateSyntaxError as e:
@@ -306,7 +306,7 @@ class _Builder:
         return self._condition(found)
 
     def _condition(self, expression: Expression) -> Predicate:
-        """The predicate of an expression, one that files can be skipped by where that says the same."""
+        """The predicate of an expression, one that can skip files where it means the same."""
         match expression:
             case Value(None | True | False as value):
                 return Constant(value)

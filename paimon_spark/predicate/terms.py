@@ -89,7 +89,7 @@ def is_column(e: Node) -> bool:
 
 
 def numeral(digits: str) -> int | float | Decimal | None:
-    """The number that digits stand for, a DOUBLE when they have an exponent; None when they are none."""
+    """The number of a numeral, a float when it has an exponent; None when it is none."""
     try:
         if "e" in digits.lower():
             found = float(digits)
@@ -224,7 +224,7 @@ class Terms:
         return self.comparison(COMPARISONS[type(e)], e, e.this, e.expression)
 
     def check_operands(self, e: Node) -> None:
-        """Refuse a condition beside a comparison, whose precedence differs between Spark and the parser."""
+        """Refuse a condition beside a comparison: its precedence in Spark is another."""
         for side in (e.this, e.expression):
             if isinstance(side, _CONDITIONS):
                 raise self._refused(side, "stands beside a comparison; put it into parentheses")

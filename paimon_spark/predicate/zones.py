@@ -78,7 +78,7 @@ def to_instants(clocks: I64, zone: tzinfo) -> I64:
 
 
 def day_starts(days: I64, zone: tzinfo) -> I64:
-    """The first instant of each day, which are days since 1970; past midnight where clocks skip it."""
+    """The first instant of each day since 1970; past midnight where clocks skip it."""
     if len(days) == 0:
         return days
     seconds = days * _DAY_SECONDS

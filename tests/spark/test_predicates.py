@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
-from paimon_spark.errors import DataError, PredicateSyntaxError
+from paimon_spark.errors import DataError, PredicateSyntaxError, UnsupportedFeatureError
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.parse import parse_predicate
 from tests.harness.conditions import ROW_TYPE, ZONE, RandomConditions, make_rows, true_in_spark
@@ -49,6 +49,7 @@ def ours(condition: str, batch: pa.RecordBatch) -> list[int] | None:
     return [n for n, hit in enumerate(mask.to_pylist()) if hit]
 
 
+@pytest.mark.newest
 def test_random_conditions_keep_the_same_rows_as_in_spark(session: SparkSession, tmp_path: Path) -> None:
     seed, count = 11, COUNT * (SEARCH_FACTOR if PROFILE == NIGHTLY else 1)
     batch = make_rows(session, 40, seed, str(tmp_path / "rows"))
@@ -83,3 +84,20 @@ def test_reads_of_a_table_take_functions_and_columns(session: SparkSession, tmp_
         frame = reader.option("where", where).load(table.location)
         assert {row.id for row in frame.collect()} == ids, where
         assert {row.id for row in table.scan(where=where, **{"time-zone": ZONE}).to_spark().collect()} == ids
+
+
+def test_sql_leaves_functions_in_a_delete_to_spark(session: SparkSession, tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
+    catalog.create_database("db")
+    schema = pa.schema([("id", pa.int32()), ("s", pa.string()), ("p", pa.int32())])
+    table = catalog.create_table("db.t", schema, partition_keys=("p",))
+    table.write(pa.table([[1, 2, 3], ["a", "B", "it's"], [0, 1, 2]], schema=schema))
+    catalog.sql("DELETE FROM db.t WHERE upper(s) = 'B' OR p + 1 = 1")
+    catalog.sql("DELETE FROM db.t WHERE s = 'it''s' AND p = 0")
+    assert [row.id for row in catalog.sql("SELECT id FROM db.t").collect()] == [3]
+    fine = catalog.create_table("db.fine", pa.schema([("id", pa.int32()), ("at", pa.timestamp("ns"))]))
+    fine.write(pa.table({"id": pa.array([1], pa.int32()), "at": pa.array([1], pa.timestamp("ns"))}))
+    with pytest.raises(UnsupportedFeatureError, match=r"call Table[.]delete, which evaluates them in ANSI mode"):
+        catalog.sql("DELETE FROM db.fine WHERE id + 1 = 2")
+    fine.delete("id + 1 = 2")
+    assert fine.scan().to_arrow().num_rows == 0

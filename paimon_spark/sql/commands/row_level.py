@@ -52,6 +52,7 @@ def delete(target: Target, statement: Delete) -> None:
         delete_partitions(table, whole, "DELETE")
         return
     if any(is_cut_by_spark(f.type) for f in target.columns):
+        _refuse_expressions(target, unqualified)
         table.delete(unqualified)
         return
     with our_errors():
@@ -118,6 +119,20 @@ def _scan_condition(target: Target, where: str) -> str | None:
     except PaimonError:
         return None
     return None if has_expressions(predicate) else where
+
+
+def _refuse_expressions(target: Target, where: str) -> None:
+    """Refuse conditions whose meaning depends on the session, where Spark cannot evaluate them itself."""
+    try:
+        predicate = parse_predicate(where, target.table.row_type, target.session.time_zone)
+    except PaimonError:
+        return  # the deletion says why
+    if has_expressions(predicate):
+        raise UnsupportedFeatureError(
+            f"DELETE WHERE {where}: {target.table.name} has columns of TIMESTAMP(7) to (9), for which conditions with "
+            "functions or arithmetic are not supported; call Table.delete, which evaluates them in ANSI mode",
+            feature="DELETE",
+        )
 
 
 @on_target
