@@ -91,12 +91,14 @@ Source: Java `CoreOptions.IMMUTABLE_OPTIONS`, `SchemaManager.checkAlterTableOpti
 """
 
 _CHAIN: Final = "its rows come from several branches at once; read each branch by itself with option branch"
+_OTHER_TYPE: Final = _if_given(
+    "type",
+    "only Paimon's own tables are kept here, as other kinds belong to Hive and REST catalogs; read the files of such "
+    "a table with the format that they have, for example with spark.read.csv",
+    harmless=("table", "materialized-table"),
+)
 REFUSALS: Final[tuple[Refusal, ...]] = (
-    _if_given(
-        "type",
-        "only Paimon's own tables are read here; read its files with the format they have",
-        harmless=("table", "materialized-table"),
-    ),
+    _OTHER_TYPE,
     _if_on("chain-table.enabled", _CHAIN),
     _if_given("scan.fallback-snapshot-branch", _CHAIN),
     _if_given("scan.fallback-delta-branch", _CHAIN),
@@ -208,6 +210,11 @@ def check_definition(schema: TableSchema, table: str) -> None:
                 feature=f"{option.key}={text}",
                 table=table,
             )
+
+
+def check_type(schema: TableSchema, table: str) -> None:
+    """Refuse to make a table of another type, whose options mean other things. Raises UnsupportedFeatureError."""
+    _refuse((_OTHER_TYPE,), schema, schema.options, table, "made")
 
 
 def check_overrides(schema: TableSchema, overrides: Mapping[str, str], table: str) -> None:

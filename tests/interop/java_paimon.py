@@ -16,8 +16,8 @@ The calls, by `op` (every one takes `path`; `branch` and dynamic `options` where
     versions -> label -> read, of every head, snapshot and tag; changes(from) -> snapshot id -> rows with _KIND
     stream(restore?, schemaId?, plans?, notify?) -> plans of {snapshot, first, watermark, rows with _KIND}, next, ended
     uncommitted(user, identifiers) -> the identifiers that Java's committer of this user would commit anew
-    catalog(does=listDatabases | listTables | removeOrphans | dropTable | dropDatabase, database?, table?, cascade?):
-        of the warehouse at `path` -> names, removed
+    catalog(does=listDatabases | listTables | removeOrphans | createTable | dropTable | dropDatabase, database?, table?,
+        cascade?, type?): of the warehouse at `path` -> names, removed
     variant(text of JSON) -> value and metadata of the VARIANT, in hex
     listing -> snapshots, tags, branches, schemaIds, consumers; files(snapshot?) -> files, indexFiles
 A call that fails answers {"error": …}; with a `group`, the rest of its group answers {"skipped": …}.

@@ -14,7 +14,7 @@ from paimon_spark.format.casts.evolution import check_default
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.option_rules import check_storable, warn_of_unknown, warn_without_effect
 from paimon_spark.metadata.definition.validate import check_case, check_keys_exist, validate
-from paimon_spark.metadata.features import check_readable
+from paimon_spark.metadata.features import check_readable, check_type
 from paimon_spark.metadata.handle import is_table
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.retry import now_ms
@@ -75,6 +75,7 @@ def create_table(
 
 def check_new(schema: TableSchema, table: str = "the table") -> None:
     """Check the definition of a new table; warn about options that Paimon does not know. Raises as `create_table`."""
+    check_type(schema, table)
     check_case(schema.row_type.names)
     for field in schema.fields:
         check_default(field.name, field.type, field.default_value)

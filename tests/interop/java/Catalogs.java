@@ -6,9 +6,11 @@ import org.apache.paimon.catalog.CatalogFactory;
 import org.apache.paimon.catalog.Identifier;
 import org.apache.paimon.operation.LocalOrphanFilesClean;
 import org.apache.paimon.options.Options;
+import org.apache.paimon.schema.Schema;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.paimon.types.DataTypes;
 
 /** Calls on a warehouse: `path` is the warehouse. */
 final class Catalogs {
@@ -31,6 +33,17 @@ final class Catalogs {
                 case "removeOrphans":
                     reply.put("removed", LocalOrphanFilesClean.executeDatabaseOrphanFiles(
                             catalog, database, null, Long.MAX_VALUE, 1, false).getDeletedFileCount());
+                    break;
+                case "createTable":
+                    catalog.createDatabase(database, true);
+                    catalog.createTable(
+                            Identifier.create(database, call.get("table").asText()),
+                            Schema.newBuilder()
+                                    .column("k", DataTypes.INT())
+                                    .option("type", call.get("type").asText())
+                                    .option("file.format", "csv")
+                                    .build(),
+                            false);
                     break;
                 case "dropTable":
                     catalog.dropTable(Identifier.create(database, call.get("table").asText()), false);

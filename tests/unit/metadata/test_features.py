@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.features import REFUSALS, check_overrides, check_readable, check_writable
+from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import DataField, RowType, parse_type
 from tests.harness.tables import MetadataTable, a_schema
 
@@ -30,6 +33,14 @@ def test_unreadable_features_are_refused_by_name(option: str, value: str) -> Non
         check_readable(schema, schema.options, "db.t")
     assert "db.t" in str(caught.value)
     assert caught.value.context["feature"] == option
+
+
+@pytest.mark.parametrize("kind", ["format-table", "object-table"])
+def test_a_table_of_another_type_is_not_made_whatever_its_options(kind: str, tmp_path: Path) -> None:
+    columns = a_schema().row_type
+    with pytest.raises(UnsupportedFeatureError, match=rf"cannot be made: it has type = '{kind}'.*spark\.read\.csv"):
+        create_table(LocalStore(), str(tmp_path / "t"), columns, options={"type": kind, "file.format": "csv"})
+    assert not list(tmp_path.iterdir())
 
 
 def test_every_refusal_has_a_test() -> None:
