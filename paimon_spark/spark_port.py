@@ -59,6 +59,15 @@ class SparkJobs(Protocol):
     def merge(self, table: OpenedTable, source: DataFrame, on: str, given: MergeClauses) -> WriteResult:
         """Merge the rows of a DataFrame into the table, as `Table.merge`."""
 
+    def watch_queries(
+        self,
+        session: SparkSession | None,
+        what_for: str,
+        began: Callable[[str], None],
+        ended: Callable[[str], None],
+    ) -> None:
+        """Report the ids of streaming queries of a session that begin and end; once for each `what_for`."""
+
     def run_tasks(
         self, handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str
     ) -> Sequence[CommitMessage | None]:

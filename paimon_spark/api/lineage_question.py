@@ -19,7 +19,7 @@ from paimon_spark.errors import (
 from paimon_spark.jobs.branch_access import refuse_version
 from paimon_spark.lineage.alignment import History
 from paimon_spark.lineage.graph import NOWHERE, Direction, Graph, Node, load
-from paimon_spark.lineage.job_registry import registrations
+from paimon_spark.lineage.job_registry import Registration, registrations
 from paimon_spark.lineage.maintenance import sync
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.table_history import TableHistory, open_branch
@@ -169,13 +169,15 @@ class Question:
     @property
     def callbacks(self) -> History:
         """Callbacks into the history of tables."""
-        return History(self.history.is_compaction, self.history.newest_between, self.history.provenance)
+        streams = {job: known.ended_ms is not None for job, (_, known) in self.queries().items()}
+        return History(self.history.is_compaction, self.history.newest_between, self.history.provenance, streams)
 
-    def queries(self) -> dict[str, str]:
-        """Job → the streaming query that is recorded as it. Raises StorageError."""
-        found: dict[str, str] = {}
+    def queries(self) -> dict[str, tuple[str, Registration]]:
+        """Job → the id of the streaming query that is recorded as it, and its registration. Raises StorageError."""
+        found: dict[str, tuple[str, Registration]] = {}
         for warehouse in self.places.warehouses.values():
-            found.update({known.job: query_id for query_id, known in registrations(warehouse).items()})
+            for query_id, known in registrations(warehouse).items():
+                found[known.job] = query_id, known
         return found
 
     def write_startup(self, job: str, starts: Sequence[tuple[AskedTable, int]]) -> None:

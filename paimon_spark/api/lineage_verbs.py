@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.api.lineage_question import (
@@ -22,7 +23,7 @@ from paimon_spark.api.lineage_question import (
 )
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, StorageError
 from paimon_spark.lineage.graph import Direction, load, newest_of
-from paimon_spark.lineage.job_registry import find_owner
+from paimon_spark.lineage.job_registry import find_owner, note_query
 from paimon_spark.lineage.maintenance import Rebuilt, Synced, forget_job, nothing_to_rebuild, rebuild, sync
 from paimon_spark.lineage.open_lineage import changes, check_installed, forget_gone, send
 from paimon_spark.lineage.picture import Picture, picture_of
@@ -33,10 +34,12 @@ from paimon_spark.lineage.tables import enable, read_settings, write_settings
 from paimon_spark.lineage.unified_version import start_snapshots, unified_version
 from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.lineage import DATA_LINEAGE, JOB, TABLE_LINEAGE
+from paimon_spark.spark_port import spark_jobs
 
 if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient
     from openlineage.client.event_v2 import RunEvent
+    from pyspark.sql import SparkSession
 
     from paimon_spark.api.catalog import Catalog
     from paimon_spark.options.lineage import CatalogLineage
@@ -127,8 +130,9 @@ class Lineage:
                     {n.name: newest.read.get((name, n)) for n in graph.reads.get(name, ())},
                     {n.name: newest.made.get((name, n)) for n in graph.writes.get(name, ())},
                     newest.barriers.get(name),
-                    queries.get(name),
+                    queries[name][0] if name in queries else None,
                     starts.get(name),
+                    queries[name][1].ended_ms if name in queries else None,
                 )
                 for name in graph.jobs
             )
@@ -261,6 +265,22 @@ class Lineage:
         question.write_startup(job, [(a, starts[name]) for name, a in asked.items()])
         mode = _FROM_SNAPSHOT_FULL if streaming else {}
         return {name: {**mode, _SNAPSHOT_ID: str(i), JOB.key: job} for name, i in starts.items()}
+
+    def watch(self, session: SparkSession | None = None) -> None:
+        """Notice when streaming queries of a Spark session end that write tables of this warehouse.
+
+        `jobs()` shows the end. `unified_version` and `start_options` leave an ended job out of a table that another
+        streaming query began to write after it. A job that runs again, and writes, counts again.
+
+        Call it once in each session that runs queries, classic or Connect; again does nothing. A driver that is killed
+        is not noticed.
+
+        Args:
+            session: default is the active session, else one is made.
+        """
+        warehouse = warehouse_of(self.catalog)
+        began, ended = partial(note_query, warehouse, ended=False), partial(note_query, warehouse, ended=True)
+        spark_jobs().watch_queries(session, warehouse.url, began, ended)
 
     def forget_job(self, job: str) -> int:
         """Remove the rows of a job that has ended, and free its name for another job. Stop the job first.

@@ -42,11 +42,13 @@ class History:
             job recorded; without it the answer is recorded snapshots.
         provenance_of: what the newest batches read where their rows are not complete, and whether a batch ended within
             a snapshot.
+        streams: jobs that are streaming queries → whether the query is known to have ended.
     """
 
     is_compaction: Callable[[Node, int], bool] | None = None
     newest_between: NewestBetween | None = None
     provenance_of: Callable[[Node, int], Provenance | None] | None = None
+    streams: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -91,6 +93,7 @@ class Alignment:
         self._is_compaction = history.is_compaction and cache(history.is_compaction)
         self._provenance_of = history.provenance_of and cache(history.provenance_of)
         self._newest_between = history.newest_between
+        self._streams = history.streams
         self._made: dict[Node, dict[str, BatchSequence]] = {}
         self._ignored: dict[Node, dict[str, BatchSequence]] = {}
         self._lost: dict[tuple[Node, str], list[int]] = {}
@@ -170,7 +173,8 @@ class Alignment:
                 jobs = [j for j in every if j not in ignoring]
                 self._made[node] = self._sinks(node, jobs)
                 self._ignored[node] = self._sinks(node, [j for j in every if j in ignoring])
-                found[node] = _active_jobs(self._made[node], {job: self._lost.get((node, job), []) for job in jobs})
+                lost = {job: self._lost.get((node, job), []) for job in jobs}
+                found[node] = _active_jobs(self._made[node], lost, self._streams)
                 todo.extend(source for job in found[node] for source in self._graph.sources_of(job, node))
         return found
 
@@ -317,8 +321,10 @@ class Alignment:
             self._todo.append(writer)
 
 
-def _active_jobs(made: Mapping[str, BatchSequence], lost: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
-    """Of the jobs that write a table those that no later query of their name replaced.
+def _active_jobs(
+    made: Mapping[str, BatchSequence], lost: Mapping[str, Sequence[int]], streams: Mapping[str, bool]
+) -> tuple[str, ...]:
+    """Of the jobs that write a table those that no later query replaced: of their name, or of any if they ended.
 
     One takes over that first wrote after all that the other made; also one that lost snapshots to the other, as a merge
     or a roll-back does, and went on after it.
@@ -335,6 +341,8 @@ def _active_jobs(made: Mapping[str, BatchSequence], lost: Mapping[str, Sequence[
             took = any(sinks.snapshot(sinks.row_of(s)) == s for other in later for s in lost[other])
             if took or last < first:
                 out.add(job)
+    begun = max((made[job].snapshots[0] for job in made if job in streams and len(made[job])), default=0)
+    out.update(job for job, s in made.items() if streams.get(job) and 0 < s.snapshot(len(s) - 1) < begun)
     return tuple(job for job in made if job not in out)
 
 

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptFileError, LineageError
 from paimon_spark.lineage.graph import Node
-from paimon_spark.lineage.job_registry import checked_object
+from paimon_spark.lineage.job_registry import checked_object, registrations
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.table_history import TableHistory
 from paimon_spark.lineage.table_index import open_index
@@ -39,7 +39,7 @@ from paimon_spark.lineage.tables import (
     read_settings,
     table_is,
 )
-from paimon_spark.lineage.warehouse import WarehouseTable, encode_file, find_warehouse_table, quote_name
+from paimon_spark.lineage.warehouse import WarehouseTable, encode_file, find_warehouse_table, quote_name, warn_once
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.options.lineage import FOLLOW, parse_lineage_options
 
@@ -214,6 +214,13 @@ class Follower:
         """Notice that the job was forgotten, which would be waited for without an end."""
         if self.clock_s() - self._checked_s >= _CHECK_AGAIN_S:
             self._check_job()
+            known = registrations(self.home.warehouse).values()
+            if any(r.job == self.job and r.ended_ms is not None for r in known):
+                warn_once(
+                    self.home.warehouse.url,
+                    f"job {self.job!r} has ended; query {self.name!r}, which follows it, waits until it runs again. "
+                    f"To read on alone, start the query again without {FOLLOW.key}",
+                )
 
     def _check_job(self) -> None:
         """Raises LineageError: the job cannot be followed here."""

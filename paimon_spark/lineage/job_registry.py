@@ -2,7 +2,7 @@
 
     _lineage/jobs/<name>.json         the query that owns the name; batch jobs share a name
     _lineage/jobs/<name>/<n>          run n of a batch job; only the newest few files stay
-    _lineage/queries/<query id>.json  job, checkpoint and recorder of sources of a query
+    _lineage/queries/<query id>.json  job, checkpoint and recorder of sources of a query; when it ended
     _lineage/forgotten/<name>.json    when a job was forgotten
 
 A query that is started with a new checkpoint begins at batch 0 again, so the rows of two queries under one name would
@@ -16,7 +16,7 @@ import json
 import logging
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from paimon_spark.errors import CorruptFileError, FileAlreadyThereError
@@ -29,6 +29,7 @@ from paimon_spark.lineage.warehouse import (
     warn_once,
     without_password,
 )
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.small_files import find_decoded, numbered, read_existing
 from paimon_spark.storage.store import AtomicCreate
 
@@ -49,12 +50,15 @@ _SHORT: Final = 8
 class Registration:
     """A streaming query: its name in the lineage tables, and the URL of its checkpoint where that is known.
 
-    `sink_records_sources`: its sink writes the rows of its sources, so that they need not.
+    Attributes:
+        sink_records_sources: its sink writes the rows of its sources, so that they need not.
+        ended_ms: when it was noticed to have ended, in epoch milliseconds; None while it runs, or may run.
     """
 
     job: str
     checkpoint: str | None = None
     sink_records_sources: bool = False
+    ended_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,8 @@ def find_owner(warehouse: Warehouse, job: str) -> Owner | None:
 def register_query(warehouse: Warehouse, query_id: str, registration: Registration) -> None:
     """Register a query, or update its registration. Safe to repeat.
 
-    A known checkpoint is kept when the new registration has none. A URL with a password is not written.
+    A known checkpoint is kept when the new registration has none. A URL with a password is not written. A query that
+    had ended runs again, unless the new registration has its end.
     """
     try:
         before = find_registration(warehouse, query_id)
@@ -106,12 +111,36 @@ def register_query(warehouse: Warehouse, query_id: str, registration: Registrati
     given = registration.checkpoint
     given = given if given is None or without_password(given) == given else None
     checkpoint = given or (before.checkpoint if before and before.job == registration.job else None)
-    new = Registration(registration.job, checkpoint, registration.sink_records_sources)
+    new = replace(registration, checkpoint=checkpoint)
     if new != before:
-        data = encode_file(
-            query=query_id, job=new.job, checkpoint=checkpoint, sinkRecordsSources=new.sink_records_sources
-        )
-        warehouse.store.write(query_path(warehouse, query_id), data)
+        _write_registration(warehouse, query_id, new)
+
+
+def mark_ended(warehouse: Warehouse, query_id: str, moment_ms: int | None) -> None:
+    """Note when a query ended, in epoch milliseconds; None: it runs again. Nothing for a query that is not registered.
+
+    Raises:
+        StorageError, CorruptFileError: its registration cannot be read or written.
+    """
+    before = find_registration(warehouse, query_id)
+    if before is not None and before.ended_ms != moment_ms:
+        _write_registration(warehouse, query_id, replace(before, ended_ms=moment_ms))
+
+
+def note_query(warehouse: Warehouse, query_id: str, *, ended: bool) -> None:
+    """Note that a query of some session began or ended, if it is registered here. Never raises."""
+    try:
+        mark_ended(warehouse, query_id, now_ms() if ended else None)
+    except Exception as e:  # noqa: BLE001 - the listeners of a session must go on
+        warn_once(warehouse.url, f"cannot note that streaming query {query_id} {'ended' if ended else 'began'}", e)
+
+
+def _write_registration(warehouse: Warehouse, query_id: str, new: Registration) -> None:
+    ended = {} if new.ended_ms is None else {"endedMs": new.ended_ms}
+    data = encode_file(
+        query=query_id, job=new.job, checkpoint=new.checkpoint, sinkRecordsSources=new.sink_records_sources, **ended
+    )
+    warehouse.store.write(query_path(warehouse, query_id), data)
 
 
 def find_registration(warehouse: Warehouse, query_id: str) -> Registration | None:
@@ -196,7 +225,10 @@ def _decode_registration(data: bytes, path: str) -> tuple[str, Registration]:
     query, job, checkpoint = raw.get("query"), raw.get("job"), raw.get("checkpoint")
     if not isinstance(query, str) or not isinstance(job, str) or not isinstance(checkpoint, str | None):
         raise _corrupt(path, "expected a query, a job, and a checkpoint that is text or null")
-    return query, Registration(job, checkpoint, raw.get("sinkRecordsSources") is True)
+    ended_ms = raw.get("endedMs")
+    if not isinstance(ended_ms, int | None):
+        raise _corrupt(path, "expected the moment of an end as a number")
+    return query, Registration(job, checkpoint, raw.get("sinkRecordsSources") is True, ended_ms)
 
 
 def checked_object(data: bytes, path: str) -> dict[str, Any]:

@@ -224,6 +224,8 @@ class Job(ShownAsFacts):
         barrier: its newest batch; None when none is recorded.
         query_id: of a streaming query; None for a batch job, and where it is not known.
         start: name of each table → the snapshot that `start_options` gave it to start from.
+        ended_ms: when a streaming query was noticed to have ended (`watch`), in epoch milliseconds; None where it runs,
+            may run, or is a batch job.
     """
 
     name: str
@@ -232,6 +234,7 @@ class Job(ShownAsFacts):
     barrier: int | None = None
     query_id: str | None = None
     start: Mapping[str, int] | None = None
+    ended_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

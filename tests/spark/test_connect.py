@@ -266,12 +266,21 @@ def test_a_job_through_connect_is_recorded(server: ConnectServer, tmp_path: Path
 
 RECORDED_STREAM = """
 def run(spark, home):
+    import time
+
+    lineage = paimon_spark.load_catalog(home + "/wh").lineage
+    lineage.watch(spark)
     spark.conf.set("spark.sql.streaming.checkpointLocation", home + "/checkpoints")
     df = spark.readStream.format("paimon").load(home + "/wh/db.db/a")
     query = df.writeStream.format("paimon").queryName("etl").trigger(availableNow=True).start(home + "/wh/db.db/t")
     assert query.awaitTermination(180)
     with open(home + "/query", "w") as out:
         out.write(str(query.id))
+    for _ in range(200):
+        if lineage.jobs()["etl"].ended_ms is not None:
+            return
+        time.sleep(0.1)
+    raise AssertionError("the end of the query is not noticed")
 """
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paimon_spark.errors import LineageError
 from paimon_spark.lineage import following
 from paimon_spark.lineage.following import FollowedBatch, Follower
+from paimon_spark.lineage.job_registry import Registration, register_query
 from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
 from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, rows_of
 from paimon_spark.lineage.warehouse import WarehouseTable
@@ -176,6 +177,20 @@ def test_a_job_that_is_forgotten_while_it_is_followed_ends_the_query() -> None:
     source.clock_s = lambda: 1e9  # it is looked up once a minute
     with pytest.raises(LineageError, match="no such job"):
         source.next_batch(at)
+
+
+def test_a_job_that_has_ended_is_waited_for_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.batch(0, 1, 1)
+    register_query(world.index.warehouse, "q", Registration("etl 1", ended_ms=5))
+    source = world.source(T2)
+    at = moved(new(), source.next_batch(new()))
+    source.clock_s = lambda: 1e9
+    assert source.next_batch(at) is None
+    assert "job 'etl 1' has ended; query 'etl 2', which follows it, waits until it runs again" in caplog.text
+    world.batch(1, 2, 2)
+    source.clock_s = lambda: 2e9
+    assert source.next_batch(at) == (1, 2)
 
 
 def test_two_queries_of_one_name_are_told_apart() -> None:

@@ -26,6 +26,8 @@ from paimon_spark.lineage.job_registry import (
     find_owner,
     find_registration,
     forgotten_before_ms,
+    mark_ended,
+    note_query,
     register_query,
     registrations,
     reserve_barrier,
@@ -33,7 +35,7 @@ from paimon_spark.lineage.job_registry import (
 from paimon_spark.lineage.maintenance import forget_job
 from paimon_spark.lineage.provenance import Provenance, SourceRange
 from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_SNAPSHOT, rows_of
-from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.lineage.warehouse import Warehouse, forget_warnings
 from paimon_spark.metadata.small_files import numbered
 from paimon_spark.storage.local import LocalStore
 from tests.harness.fault_store import Fault, FaultStore
@@ -198,6 +200,30 @@ def test_a_checkpoint_that_was_known_stays_known() -> None:
     assert find_registration(warehouse, FIRST) == Registration("j", "file:///ck", sink_records_sources=True)
     register_query(warehouse, FIRST, Registration("other", None))
     assert find_registration(warehouse, FIRST) == Registration("other")
+
+
+def test_the_end_of_a_query_is_noted_until_it_runs_again() -> None:
+    warehouse = memory_warehouse()
+    note_query(warehouse, FIRST, ended=True)  # of another warehouse
+    assert registrations(warehouse) == {}
+    one = Registration("j", "file:///ck", sink_records_sources=True)
+    for begin in (lambda: note_query(warehouse, FIRST, ended=False), lambda: register_query(warehouse, FIRST, one)):
+        register_query(warehouse, FIRST, one)
+        mark_ended(warehouse, FIRST, 7)
+        assert find_registration(warehouse, FIRST) == Registration("j", "file:///ck", True, ended_ms=7)
+        begin()
+        assert find_registration(warehouse, FIRST) == one
+    note_query(warehouse, FIRST, ended=True)
+    assert registrations(warehouse)[FIRST].ended_ms is not None
+
+
+def test_a_failing_store_does_not_stop_the_listeners_of_a_session(caplog: pytest.LogCaptureFixture) -> None:
+    warehouse = memory_warehouse()
+    register_query(warehouse, FIRST, Registration("j"))
+    failing = Warehouse(FaultStore(warehouse.store, [Fault("write")]), warehouse.root)
+    forget_warnings()
+    note_query(failing, FIRST, ended=True)
+    assert f"cannot note that streaming query {FIRST} ended" in caplog.text
 
 
 def test_a_checkpoint_whose_url_holds_a_password_is_not_written_down() -> None:

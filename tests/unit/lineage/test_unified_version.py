@@ -468,6 +468,31 @@ def test_two_jobs_that_write_one_table_are_met_at_one_snapshot() -> None:
     assert (found.snapshots, found.sources) == ({B: 4}, {A: 2})
 
 
+def test_a_query_that_ended_is_left_out_of_what_another_query_began_to_write_after_it() -> None:
+    read = [("etl", b, A, b + 1) for b in range(3)] + [("new", b, A, 3 + b) for b in range(3)]
+    made = [("etl", b, B, b + 1) for b in range(3)] + [("new", b, B, 5 + b) for b in range(3)]
+    graph = graph_of(read[:2] + read[4:], [made[0], *made[4:]])
+    may_go_on, taken_over_by_a_batch_job = {"etl": False, "new": False}, {"etl": True}
+    for streams in ({}, may_go_on, taken_over_by_a_batch_job):
+        with pytest.raises(LineageError, match="ignoring"):
+            unified_version(graph, [B], streams=streams)
+    for ended in (False, True):
+        found = unified_version(graph, [B], streams={"etl": True, "new": ended})
+        assert (found.snapshots, found.sources) == ({B: 7}, {A: 5})
+        assert start_snapshots(graph, [B], streams={"etl": True, "new": ended}) == {B: 7}
+
+
+def test_a_query_that_ended_counts_where_no_other_took_over() -> None:
+    """What it read is still what its table was made of; a query that ran beside it may have left its rows alone."""
+    alone = graph_of([("etl", 0, A, 1), ("k", 1, A, 2)], [("etl", 0, B, 1), ("k", 1, C, 1)])
+    with pytest.raises(LineageError):
+        unified_version(alone, [B, C], streams={"etl": True, "k": False})
+    read = [("j", b, A, b + 1) for b in range(2)] + [("k", b, A, b + 1) for b in range(3)]
+    made = [("k", 0, B, 1), ("j", 0, B, 2), ("k", 1, B, 3), ("j", 1, B, 4), ("k", 2, B, 5)]
+    found = unified_version(graph_of(read, made), [B], streams={"j": True, "k": False})
+    assert (found.snapshots, found.sources) == ({B: 4}, {A: 2})
+
+
 def test_the_job_that_took_over_from_one_that_ended_is_enough() -> None:
     """A query begun anew with another checkpoint has its barriers from 0 on."""
     read = [("etl", b, A, b + 1) for b in range(3)] + [("new", b, A, 3 + b) for b in range(3)]
