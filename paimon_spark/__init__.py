@@ -20,6 +20,7 @@ from paimon_spark.errors import (
     AlreadyExistsError,
     BatchesLostError,
     BranchAlreadyExistsError,
+    BranchDivergedError,
     BranchNotFoundError,
     ColumnNotFoundError,
     CommitConflictError,
@@ -61,6 +62,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
     VersionSyntaxError,
+    WarehouseNotFoundError,
 )
 from paimon_spark.jobs import lineage_port
 
@@ -90,6 +92,7 @@ __all__ = [
     "BatchesLostError",
     "Branch",
     "BranchAlreadyExistsError",
+    "BranchDivergedError",
     "BranchNotFoundError",
     "Catalog",
     "ColumnNotFoundError",
@@ -147,6 +150,7 @@ __all__ = [
     "UnsupportedFeatureError",
     "VersionNotFoundError",
     "VersionSyntaxError",
+    "WarehouseNotFoundError",
     "WriteResult",
     "__version__",
     "configure_session",

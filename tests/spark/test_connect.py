@@ -375,6 +375,11 @@ def run(spark, home):
     assert query.awaitTermination(180)
     with open(home + "/query", "w") as out:
         out.write(str(query.id))
+    for _ in range(200):
+        if lineage.jobs()["etl"].ended_ms is not None:
+            return
+        time.sleep(0.1)
+    raise AssertionError("the end of the query is not noticed")
 """
 
 

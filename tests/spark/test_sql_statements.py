@@ -59,7 +59,11 @@ def test_hints_and_computed_names_are_understood(
 
 def test_rows_are_written_by_computed_names_and_with_hints(catalog: Catalog, spark: SparkSession) -> None:
     catalog.sql("INSERT INTO shop.orders /*+ OPTIONS('branch'='fix') */ VALUES (7, 7.0)", session=spark)
-    catalog.sql("INSERT INTO IDENTIFIER(:t || '$branch_fix') VALUES (:id, 8.0)", args={"t": "shop.orders", "id": 8}, session=spark)
+    catalog.sql(
+        "INSERT INTO IDENTIFIER(:t || '$branch_fix') VALUES (:id, 8.0)",
+        args={"t": "shop.orders", "id": 8},
+        session=spark,
+    )
     catalog.sql("EXECUTE IMMEDIATE 'UPDATE shop.orders SET amount = ? WHERE id = ?' USING 9.0D, 2", session=spark)
     catalog.sql("DELETE FROM IDENTIFIER(?) WHERE id = ?", args=["shop.orders", 1], session=spark)
 
