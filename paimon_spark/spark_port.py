@@ -68,15 +68,6 @@ class SparkJobs(Protocol):
     ) -> None:
         """Report the ids of streaming queries of a session that begin and end; once for each `what_for`."""
 
-    def watch_queries(
-        self,
-        session: SparkSession | None,
-        what_for: str,
-        began: Callable[[str], None],
-        ended: Callable[[str], None],
-    ) -> None:
-        """Report the ids of streaming queries of a session that begin and end; once for each `what_for`."""
-
     def run_tasks(
         self, handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str
     ) -> Sequence[CommitMessage | None]:
