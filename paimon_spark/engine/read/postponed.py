@@ -1,4 +1,4 @@
-"""Merge the waiting rows of a postponed bucket with the rows of a bucket (`postpone.merge-on-read`).
+"""Merge waiting rows of a postponed bucket with the rows of a bucket.
 
 Waiting rows are neither sorted nor numbered: those of the bucket are sorted in chunks, spilled, and merged in the order
 in which they were written. What comes out is merged with the merged rows of the bucket's files, as newer rows; columns

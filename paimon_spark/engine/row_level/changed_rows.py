@@ -1,4 +1,4 @@
-"""New rows of one task of an UPDATE or MERGE: inserted rows, and changed rows with the row ids they had."""
+"""New rows of a task: inserted rows, and changed rows with their row ids."""
 
 from __future__ import annotations
 

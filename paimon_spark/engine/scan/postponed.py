@@ -1,4 +1,4 @@
-"""Splits of a batch read that merges the rows of postponed buckets (`postpone.merge-on-read`).
+"""Splits of a read that merges the rows of postponed buckets.
 
 Each bucket of a partition with waiting rows becomes one split with all waiting files. Their rows have no bucket yet, so
 each of these splits reads all of them and keeps those of its bucket. Splits of other partitions stay as they are.
