@@ -315,7 +315,7 @@ def _bucket_modes() -> list[TableScript]:
         [["p", "STRING NOT NULL"], *KV],
         pk=["p", "k"],
         partition=["p"],
-        options={"bucket": "-2"},
+        options={"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"},
     )
     postponed.write([["x", i, f"a{i}"] for i in range(8)]).write([["y", 1, "y1"]]).compact(buckets=1)
     postponed.write([["x", 1, "waiting"], delete("x", 2, None)]).tag("waiting").compact(buckets=1)

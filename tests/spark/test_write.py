@@ -29,6 +29,8 @@ KINDS: dict[str, dict[str, str]] = {
     "partitioned_keys": {"primary-key": "dt,id", "partition": "dt", "bucket": "2"},
     "dynamic": {"primary-key": "id", "dynamic-bucket.target-row-num": "30"},
     "partitioned_dynamic": {"primary-key": "dt,id", "partition": "dt"},
+    "postponed": {"primary-key": "dt,id", "partition": "dt", "bucket": "-2", "postpone.default-bucket-num": "2"},
+    "nullable_keys": {"primary-key": "dt,id", "bucket": "2", "primary-key.nullable": "true"},
     "deletion_vectors": {"primary-key": "id", "bucket": "2", "deletion-vectors.enabled": "true"},
 }
 
@@ -71,6 +73,19 @@ def test_both_writes_make_the_rows_visible(spark: SparkSession, rows: DataFrame,
     found = read(spark, path)
     assert found == (expected(changed) if keyed else expected(rows.union(changed)))
     assert table.scan().to_arrow().num_rows == len(found)
+
+
+@pytest.mark.newest
+def test_waiting_rows_are_merged_by_tasks(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
+    path, waits, merges = tmp_path / "t", "postpone.batch-write-fixed-bucket", {"postpone.merge-on-read": "true"}
+    save(rows, path, **KINDS["postponed"])
+    changed = rows.where("id % 3 < 2").withColumn("v", F.lit(-1).cast("bigint"))
+    save(changed, path, **{waits: "false"})
+    assert read(spark, path) == expected(rows)
+    merged = expected(rows.where("id % 3 = 2").union(changed))
+    assert read(spark, path, **merges) == merged
+    found = spark.read.format("paimon").options(**merges).load(str(path)).where("dt = 'p1' and id < 10")
+    assert sorted(found.collect(), key=str) == [r for r in merged if r.dt == "p1" and r.id < 10]
 
 
 @pytest.mark.newest
