@@ -56,6 +56,7 @@ def scan_of(
     if where is not None:
         given = replace(given, where=where)
     handle = _reopened(table.handle, given)
+    refuse_follow(handle.overrides, "a batch read")
     if table.is_system:
         from paimon_spark.jobs.system_scan import SystemScan
 

@@ -272,14 +272,18 @@ class Jobs(Result):
         raise JobNotFoundError(f"there is no job {name!r} in lineage; jobs are {names}", job=name)
 
     def to_arrow(self) -> pa.Table:
-        """Columns job, kind (`source` or `sink`), table, snapshot, barrier, query_id; a row for each table of a job."""
+        """A row for each table of a job.
+
+        Columns job, kind (`source` or `sink`), table, snapshot, barrier, query_id, ended_ms.
+        """
         rows = [
-            (job.name, kind, table, snapshot, job.barrier, job.query_id)
+            (job.name, kind, table, snapshot, job.barrier, job.query_id, job.ended_ms)
             for job in self.jobs
             for kind, tables in (("source", job.sources), ("sink", job.sinks))
             for table, snapshot in tables.items()
         ]
-        types = {"job": _TEXT, "kind": _TEXT, "table": _TEXT, "snapshot": _LONG, "barrier": _LONG, "query_id": _TEXT}
+        texts, numbers = ("job", "kind", "table"), ("snapshot", "barrier")
+        types = {**dict.fromkeys(texts, _TEXT), **dict.fromkeys(numbers, _LONG), "query_id": _TEXT, "ended_ms": _LONG}
         return _table(types, rows)
 
 

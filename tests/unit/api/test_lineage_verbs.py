@@ -25,12 +25,16 @@ from paimon_spark.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
+from paimon_spark.jobs.batch_write import plan_path_write
+from paimon_spark.jobs.stream_write import plan_stream_write
+from paimon_spark.jobs.table_scan import open_scan
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.job_registry import Registration, register_query
 from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
 from paimon_spark.lineage.results import Job, Jobs, Met, ReachedTable, Relations
 from paimon_spark.lineage.table_index import open_index
 from paimon_spark.lineage.tables import rows_of
+from paimon_spark.options.write_request import WriteMode
 
 TABLES = ("t1", "t2", "t3", "t4", "t5", "t6")
 
@@ -252,6 +256,24 @@ def test_the_query_of_a_streaming_job_is_told(catalog: Catalog) -> None:
     record(catalog, "copy", 0, {"db.a": 1}, "db.b", 1)
     register_query(warehouse_of(catalog), "query-1", Registration("copy", None))
     assert catalog.lineage.jobs()["copy"].query_id == "query-1"
+    register_query(warehouse_of(catalog), "query-1", Registration("copy", None, ended_ms=9))
+    assert set(catalog.lineage.jobs().to_arrow().column("ended_ms").to_pylist()) == {9}
+
+
+def test_a_job_to_follow_is_an_option_of_streaming_reads_alone(catalog: Catalog) -> None:
+    follow = {"lineage.follow": "etl 1", "lineage.job": "etl 2"}
+    with pytest.raises(InvalidOptionError, match=r"lineage\.follow has no effect on a catalog"):
+        paimon_spark.load_catalog(catalog.warehouse, **follow)
+    path = catalog.table("db.a").location
+    with pytest.raises(InvalidOptionError, match=r"lineage\.follow has no effect on a batch read"):
+        open_scan(path, follow)
+    with pytest.raises(InvalidOptionError, match=r"lineage\.follow has no effect on a batch read"):
+        catalog.table("db.a", **follow).scan()
+    rows = pa.schema([("id", pa.int32())])
+    with pytest.raises(InvalidOptionError, match=r"lineage\.follow has no effect on a write"):
+        plan_path_write({"path": path, **follow}, WriteMode.APPEND, rows, None)
+    with pytest.raises(InvalidOptionError, match=r"lineage\.follow has no effect on a write"):
+        plan_stream_write({"path": path, "checkpointLocation": "/c", **follow}, False, rows, None)
 
 
 def test_upstream_of_a_table_a_snapshot_and_a_job(proposal: Catalog) -> None:
