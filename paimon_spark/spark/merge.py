@@ -87,8 +87,8 @@ class Clause:
 
 def merge(table: OpenedTable, data: Any, on: str, given: MergeClauses) -> WriteResult:
     """As `Table.merge`."""
-    source = source_dataframe(data)
     change = Change.of(table)
+    source = source_dataframe(data)
     handle = change.handle
     delete_strategy(handle)
     clauses = []

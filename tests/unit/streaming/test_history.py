@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from paimon_spark import Table
 from paimon_spark.errors import (
     BranchNotFoundError,
     HistoryChangedError,
@@ -30,6 +31,13 @@ from tests.harness.commits import a_file, committer, message
 from tests.harness.fault_store import MUTATING, FaultStore
 from tests.harness.history import History
 from tests.harness.streams import again, names, stream, table_of
+
+Publish = Callable[[Table, str], Any]
+
+
+def replacing_merge(table: Table, name: str) -> Any:
+    """Publish a branch although main has moved."""
+    return table.merge_branch(name, if_main_moved="replace")
 
 
 def after(history: History, snapshot_id: int, branch: str = "main") -> StreamOffset:
@@ -152,13 +160,13 @@ def with_a_branch(history: History) -> None:
     history.commit("dev")
 
 
-@pytest.mark.parametrize("publish", ["merge_branch", "replace_main"])
-def test_another_history_of_main_is_an_error_that_says_where_the_former_one_is(publish: str) -> None:
+@pytest.mark.parametrize("publish", [replacing_merge, Table.replace_main])
+def test_another_history_of_main_is_an_error_that_says_where_the_former_one_is(publish: Publish) -> None:
     history = History()
     with_a_branch(history)
     start = after(history, 5)
     running = source_of(history)
-    done = getattr(table_of(history), publish)("dev")
+    done = publish(table_of(history), "dev")
     for source in (running, source_of(history)):
         with pytest.raises(HistoryChangedError) as e:
             source.next(start)
@@ -169,14 +177,14 @@ def test_another_history_of_main_is_an_error_that_says_where_the_former_one_is(p
     assert read(history, start, done.backup_branch) == ["f6"]
 
 
-@pytest.mark.parametrize("publish", ["merge_branch", "replace_main"])
-def test_a_stream_that_has_read_what_both_share_goes_on_in_the_new_history(publish: str) -> None:
+@pytest.mark.parametrize("publish", [replacing_merge, Table.replace_main])
+def test_a_stream_that_has_read_what_both_share_goes_on_in_the_new_history(publish: Publish) -> None:
     history = History()
     with_a_branch(history)
     start, before = after(history, 2), after(history, 3)
     running = source_of(history)
     assert names(running, start, before) == ["f3"]
-    getattr(table_of(history), publish)("dev")
+    publish(table_of(history), "dev")
     history.commit()
     assert read(history, before) == ["f7", "f8"]
     assert names(running, start, running.next(start)) == ["f3", "f7", "f8"]

@@ -369,7 +369,7 @@ def test_a_version_of_another_branch_is_refused_with_the_option_to_give() -> Non
 @pytest.mark.parametrize(
     ("options", "kind", "words"),
     [
-        ({"scan__tag_name": "v2"}, TagNotFoundError, "has no tag 'v2'; its tags are v1"),
+        ({"scan__tag_name": "v2"}, TagNotFoundError, "has no tag 'v2'; did you mean 'v1'?; its tags are v1"),
         ({"scan__savepoint_id": "7"}, SavepointNotFoundError, "has no savepoint 7"),
         ({"scan__tag_id": "7"}, TagNotFoundError, "has no tag of snapshot 7"),
         ({"versionAsOf": "nothing"}, VersionNotFoundError, "has no version 'nothing'"),

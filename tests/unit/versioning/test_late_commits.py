@@ -171,7 +171,6 @@ def test_commits_to_the_former_and_the_new_main_are_all_on_a_branch(
         if expired:
             expire(table.branch("fix"))
         foreign, count = Foreign(paimon_spark.load_table(table.location), monkeypatch), [0]
-        merge = table.merge_branch
 
         def run(*given: object, at: int = at, count: list[int] = count, foreign: Foreign = foreign) -> None:
             if count[0] == at:
@@ -185,7 +184,7 @@ def test_commits_to_the_former_and_the_new_main_are_all_on_a_branch(
 
         monkeypatch.setattr(intents, "run_step", run)
         with nullcontext() if finished else pytest.raises(KeyboardInterrupt):
-            merge("fix")
+            table.merge_branch("fix", if_main_moved="replace")
         monkeypatch.setattr(intents, "run_step", real)
         if not foreign.done:
             break

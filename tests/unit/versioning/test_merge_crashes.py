@@ -202,7 +202,7 @@ def stepping(*arguments):
     run(*arguments)
 intents.run_step = stepping
 table = paimon_spark.load_table(root)
-getattr(table, verb)("fix")
+getattr(table, verb)("fix", **({"if_main_moved": "replace"} if verb == "merge_branch" else {}))
 """
 
 

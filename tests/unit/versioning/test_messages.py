@@ -324,7 +324,7 @@ CASES: list[tuple[str, Ask, type[PaimonError], str]] = [
         "no tag",
         lambda t: t.create_branch("q", tag="v3"),
         TagNotFoundError,
-        "table db.t has no tag 'v3'; its tags are branch-guard-fix",
+        "table db.t has no tag 'v3'; did you mean 'v1' or 'v2'.; its tags are branch-guard-fix",
     ),
     ("no name", lambda t: t.create_branch("q", tag=2), InvalidInputError, "give a snapshot as snapshot_id="),
     ("version", lambda t: t.create_branch("q", tag="fix.f1"), TagNotFoundError, "table db.t has no tag 'fix.f1'"),
