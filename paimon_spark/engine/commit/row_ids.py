@@ -1,4 +1,4 @@
-"""Conflicts over row ids: pure functions over manifest entries of tables with data evolution.
+"""Conflicts over row ids of tables with data evolution, found in manifest entries.
 
 A file with some columns covers exactly the row ids of the file that it belongs to; a compaction covers those of all
 files that it replaces. Two commits must not change the same column of the same rows.

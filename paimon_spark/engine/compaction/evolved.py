@@ -1,4 +1,4 @@
-"""Compaction of tables with data evolution: row id ranges that follow each other become one file with all columns.
+"""Compaction with data evolution: adjacent row id ranges become one file.
 
 Row ids stay the same, so deleted rows stay in the files, and their deletion vectors move to the new file. Java removes
 such rows, and gives new ids to the others, where `data-evolution.compaction.rewrite-row-ids` allows it.

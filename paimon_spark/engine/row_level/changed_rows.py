@@ -1,4 +1,4 @@
-"""New rows of one task of an UPDATE or MERGE: inserted rows, and changed rows with the row ids they had."""
+"""Write the new rows of an UPDATE or MERGE; changed rows keep their row ids."""
 
 from __future__ import annotations
 

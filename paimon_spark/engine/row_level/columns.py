@@ -1,4 +1,4 @@
-"""Changed columns of existing rows, as files beside those of their row id range (data evolution).
+"""Write changed columns as files beside those of their rows (data evolution).
 
 A range has one file for each change, with the changed columns of all its rows. For each column the newest file counts.
 
