@@ -158,6 +158,23 @@ def test_whole_partitions_count_by_their_metadata(kind: str, tmp_path: Path) -> 
     check(WholeTable(), is_known=is_known or kind == "keys")
 
 
+def test_numbers_are_those_of_the_snapshot_that_is_made(tmp_path: Path, monkeypatch: Any) -> None:
+    """Another job writes after the plan: the partitions go with its rows, and the rows appended beside it count."""
+    table = made(tmp_path / "t", **KINDS["vectors"])
+    job = job_of(tmp_path / "t", rows := rows_of(range(100, 104)))
+    messages = job.write(rows.to_batches())
+    new_user = row_level.new_commit_user
+
+    def late(options: Any) -> str:
+        table.write(rows_of(range(30, 36)))
+        return new_user(options)
+
+    monkeypatch.setattr(row_level, "new_commit_user", late)
+    assert delete_partitions(table, NamedPartitions(({"dt": "p0"},)), "DELETE").deleted_rows == 12
+    assert counts(job.commit(messages)) == (4, 0, 0)
+    assert number_of(table) == 24 + 4
+
+
 def test_the_number_of_rows_stays_unknown_where_no_metadata_says_it(tmp_path: Path, monkeypatch: Any) -> None:
     table = made(tmp_path / "t", **KINDS["vectors"])
     table.delete("id = 3")
