@@ -195,6 +195,7 @@ class Catalog:
 
         Returns:
             The rows; of statements that have none, a DataFrame without columns.
+            INSERT, DELETE, UPDATE, MERGE and TRUNCATE have one row: the numbers of rows changed, null where unknown.
 
         Raises:
             SqlSyntaxError: a statement on Paimon tables is malformed, or there are several.

@@ -6,7 +6,7 @@ plan_write (driver) → WriteJob → write (one or many tasks) → CommitMessage
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -96,7 +96,16 @@ class WriteJob:
 
     def commit(self, messages: Sequence[CommitMessage], run: TaskIdentity | None = None) -> WriteResult:
         """As `commit_batch`."""
-        return commit_batch(self.handle, self.commit_user, messages, self._publish, run=run, undo=self._undo_creation)
+        made = commit_batch(
+            self.handle,
+            self.commit_user,
+            messages,
+            self._publish,
+            run=run,
+            undo=self._undo_creation,
+            write_id=self.options.write_id,
+        )
+        return of_write(self.handle, self.mode, made)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
         """Remove the files of `messages`, and the table when this write created it. Driver.
@@ -191,6 +200,21 @@ def plan_write(
         if target.created:
             undo_creation(handle)
         raise
+
+
+def of_write(handle: TableHandle, mode: WriteMode, counted: WriteResult) -> WriteResult:
+    """The result of a write, whose rows are `counted` by kind: no row says whether it changed one that was there."""
+    if not counted.snapshot_ids or counted.inserted_rows is None or counted.updated_rows is None:
+        return counted
+    overwrites = mode is WriteMode.OVERWRITE
+    written = counted.inserted_rows + counted.updated_rows
+    may_update = bool(handle.schema.primary_keys) and written > 0 and not overwrites
+    return replace(
+        counted,
+        inserted_rows=written,
+        updated_rows=None if may_update else 0,
+        deleted_rows=None if overwrites or counted.deleted_rows else 0,
+    )
 
 
 _SPARK: Final = "pyspark.sql."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -12,30 +13,34 @@ import pyarrow as pa
 from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.changes import data_changes
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
-from paimon_spark.engine.commit.entries import column
+from paimon_spark.engine.commit.entries import adds, column, where
 from paimon_spark.engine.commit.overwrite import ChosenPartitions, Overwritten, check_nothing_appears
 from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.row_level.changed_rows import ChangedRows
+from paimon_spark.engine.row_level.files import count_rows
 from paimon_spark.engine.row_level.job import (
     RowLevelJob,
     SplitOutcome,
-    in_process,
     plan_rows,
     refuse_rows_of_other_branch,
+    run_tasks,
 )
 from paimon_spark.engine.scan.file_stats import Partitions
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.scan.one_branch import plan_branch
+from paimon_spark.engine.scan.query import ScanQuery
+from paimon_spark.engine.tasks.commit_message import UNKNOWN_ROWS, CommitMessage, RowCounts, sum_if_known
 from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
 from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.batch_write import WriteJob, place_and_options, plan_write
 from paimon_spark.jobs.branch_access import at_head, refuse_version, reopen_to_change
 from paimon_spark.jobs.commit import WriteResult, commit_batch
 from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
-from paimon_spark.metadata.manifests import data_manifests
-from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.metadata.manifests import data_manifests, delta_manifests, read_manifests
+from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.options.write_request import ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS, WriteMode, canonical_write
 from paimon_spark.predicate.ast import has_expressions, names_of
 from paimon_spark.predicate.parse import parse_predicate
@@ -45,6 +50,8 @@ from paimon_spark.types import DataType, is_finer_than_spark, types_in
 if TYPE_CHECKING:
     from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.jobs.opened_table import OpenedTable
+
+_LOG = logging.getLogger(__name__)
 
 KEEPS: Final = "__paimon_keeps"
 """Column of the rows of a RowLevelWrite: whether a new row is in the table's columns."""
@@ -86,15 +93,31 @@ class RowLevelWrite:
         return ChangedRows(self.rows.task.numbered(2 * len(self.deletes.splits) + number, shares_buckets=True))
 
     def commit(
-        self, messages: Sequence[CommitMessage], outcomes: Sequence[SplitOutcome], run: TaskIdentity | None = None
+        self,
+        messages: Sequence[CommitMessage],
+        outcomes: Sequence[SplitOutcome],
+        run: TaskIdentity | None = None,
+        rows: RowCounts = UNKNOWN_ROWS,
     ) -> WriteResult:
-        """Commit new and deleted rows together. Driver. Raises as `commit_batch`, and then removes all files."""
+        """Commit new and deleted rows together; `rows` counts them.
+
+        Driver. Raises as `commit_batch`, and then removes all files.
+        """
         try:
             changed = self.deletes.finish(outcomes)
         except BaseException:
             self.rows.abort(messages)
             raise
-        return _commit(self.handle, self.rows.commit_user, [*changed, *messages], self.deletes, self.operation, run)
+        return _commit(
+            self.handle,
+            self.rows.commit_user,
+            [*changed, *messages],
+            self.deletes,
+            self.operation,
+            rows,
+            run=run,
+            write_id=self.rows.options.write_id,
+        )
 
 
 def plan_path_row_level(options: Mapping[str, str], source: pa.Schema, operation: str) -> RowLevelWrite:
@@ -136,7 +159,9 @@ def delete_rows(table: OpenedTable, where: str) -> WriteResult:
     predicate = parse_predicate(where, handle.schema.row_type, table.read_options.time_zone)
     refuse_rows_of_other_branch(handle, predicate)
     job = plan_rows(handle, predicate, updates=False)
-    return _commit(handle, job.commit_user, in_process(job), job, "DELETE")
+    outcomes = run_tasks(job)
+    deleted = RowCounts(deleted=sum_if_known(o.rows for o in outcomes))
+    return _commit(handle, job.commit_user, job.finish(outcomes), job, "DELETE", deleted)
 
 
 def delete_partitions(table: OpenedTable, overwritten: Overwritten, operation: str) -> WriteResult:
@@ -157,17 +182,40 @@ def delete_partitions(table: OpenedTable, overwritten: Overwritten, operation: s
         if head is None or not overwritten.choose(live_entries(handle, data_manifests(handle, head))):
             return WriteResult()
     user = new_commit_user(handle.options)
+    deleted: int | None = 0
 
     def publish(committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
-        return committer.overwrite(
+        nonlocal deleted
+        made = committer.overwrite(
             messages,
             lineage.identifier,
             partitions=overwritten,
             provenance=lineage.properties,
             operation=operation,
         )
+        deleted = sum_if_known(_removed_rows(handle, s) for s in made.snapshots)  # before snapshots expire
+        return made
 
-    return commit_batch(handle, user, (), publish, reads_nothing=True)
+    result = commit_batch(handle, user, (), publish, reads_nothing=True)
+    return replace(result, deleted_rows=deleted)
+
+
+def _removed_rows(handle: TableHandle, snapshot: Snapshot) -> int | None:
+    """The rows of the files that a snapshot removed, by metadata; None if it does not say."""
+    try:
+        entries = read_manifests(handle, delta_manifests(handle, snapshot))
+        partitions = set(column(where(entries, ~adds(entries)), "partition").to_pylist())
+        if not partitions:
+            return 0
+        before = find_snapshot(handle, snapshot.id - 1)
+        if before is None:  # it has expired
+            return None
+        plan = plan_branch(handle, before, ScanQuery(columns=()))
+        keys = bool(handle.schema.primary_keys)
+        return sum_if_known(count_rows(handle.store, s, keys=keys) for s in plan.splits if s.partition in partitions)
+    except PaimonError as e:  # the rows are deleted, whatever their number
+        _LOG.warning("the rows deleted from %s are not counted: %s", handle.describe(), e)
+        return None
 
 
 def partitions_where(table: OpenedTable, where: str, time_zone: str | None) -> ChosenPartitions | None:
@@ -203,7 +251,10 @@ def _commit(
     messages: Sequence[CommitMessage],
     job: RowLevelJob,
     operation: str,
+    rows: RowCounts = UNKNOWN_ROWS,
+    *,
     run: TaskIdentity | None = None,
+    write_id: str | None = None,
 ) -> WriteResult:
     def publish(committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
         return committer.commit(
@@ -214,4 +265,13 @@ def _commit(
             operation=operation,
         )
 
-    return commit_batch(handle, commit_user, messages, publish, run=run, reads_nothing=operation == "DELETE")
+    return commit_batch(
+        handle,
+        commit_user,
+        messages,
+        publish,
+        run=run,
+        reads_nothing=operation == "DELETE",
+        rows=rows,
+        write_id=write_id,
+    )

@@ -224,12 +224,11 @@ def _values_of(column: pa.Array) -> list[Any]:
 
 
 def _delete_rows(a: Request) -> int | None:
-    """Delete rows; a dry run returns how many."""
+    """Delete rows, and return how many; a dry run only counts them."""
     table, where = a.table(), a["where"]
     if a.dry_run:
         return sum(int(batch.num_rows) for batch in table.scan(columns=[], where=where, **_HEAD).to_batches())
-    table.delete(where)
-    return None
+    return table.delete(where).deleted_rows
 
 
 def _show_deleted_rows(a: Request, count: int | None) -> Answer:

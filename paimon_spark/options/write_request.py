@@ -82,18 +82,24 @@ ROW_LEVEL_COLUMNS: Option[str | None] = Option(
     None,
     "Columns that an UPDATE or MERGE sets, as a JSON list; set by Table.update and its kin.",
 )
+WRITE_ID: Option[str | None] = Option(
+    "write.id",
+    string,
+    None,
+    "Name of the write, with which its snapshot stores the numbers of its rows; set by Table.write and its kin.",
+)
 WATERMARK: Option[int | None] = Option(
     "end-input.watermark", integer, None, "Watermark of the snapshot, in epoch milliseconds."
 )
 OPTIONS: Final = (
     BRANCH, TIME_ZONE, OVERWRITE_MODE, DYNAMIC_OVERWRITE, OVERWRITE_PARTITION, MERGE_SCHEMA, COMMIT_USER, CLUSTER,
-    CLUSTERED, ASSIGNERS, ROW_LEVEL, ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS, WATERMARK,
+    CLUSTERED, ASSIGNERS, ROW_LEVEL, ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS, WRITE_ID, WATERMARK,
 )  # fmt: skip
 
 _OWN_KEYS: Final = (
     *LOCATION_KEYS, BRANCH.key, *BRANCH.fallbacks, TIME_ZONE.key, OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key,
     OVERWRITE_PARTITION.key, COMMIT_USER.key, CLUSTER.key, CLUSTERED.key, ASSIGNERS.key, ROW_LEVEL.key,
-    ROW_LEVEL_BASE.key, ROW_LEVEL_COLUMNS.key, WATERMARK.key,
+    ROW_LEVEL_BASE.key, ROW_LEVEL_COLUMNS.key, WRITE_ID.key, WATERMARK.key,
 )  # fmt: skip
 """Keys that only this write has; all others are of the table or of the file system."""
 _READ_KEYS: Final = (*VERSION_KEYS, *INCREMENTAL_KEYS, WHERE.key, COLUMNS.key)
@@ -122,6 +128,7 @@ class BatchWriteOptions:
     commit_user: str | None = None
     clustered: bool = False
     assigners: int | None = None
+    write_id: str | None = None
     watermark: int | None = None
     table_options: Mapping[str, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -167,6 +174,7 @@ def parse_batch_write_options(options: Mapping[str, str], mode: WriteMode) -> Ba
         commit_user=_commit_user(given),
         clustered=CLUSTERED.get(given),
         assigners=ASSIGNERS.get(given),
+        write_id=WRITE_ID.get(given),
         watermark=WATERMARK.get(given),
         table_options={k: v for k, v in given.items() if k not in _OWN_KEYS and is_table_option(k)},
         storage_options={k: v for k, v in given.items() if is_storage_option(k)},
@@ -264,7 +272,7 @@ _OF_SPARK: Final = ("checkpointLocation", "queryName")
 """Options of a query that Spark hands on to its sink."""
 _OF_ONE_WRITE: Final = (
     OVERWRITE_PARTITION.key, OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key, ROW_LEVEL.key, ROW_LEVEL_BASE.key,
-    ROW_LEVEL_COLUMNS.key,
+    ROW_LEVEL_COLUMNS.key, WRITE_ID.key,
 )  # fmt: skip
 _SINK_BY_LOWER: Final = {k.lower(): k for k in (LOST_BATCHES.key, *_OF_SPARK)}
 

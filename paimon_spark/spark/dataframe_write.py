@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -13,12 +14,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.pandas.functions import arrow_udf
 
 from paimon_spark.engine.commit.committer import new_commit_user
+from paimon_spark.engine.tasks.commit_message import UNKNOWN_ROWS, RowCounts
 from paimon_spark.engine.write.bucketing import row_buckets
 from paimon_spark.engine.write.dynamic_buckets import assigner_channels, assigner_count
 from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.format.arrays.arrow_numpy import fixed_array
-from paimon_spark.jobs.batch_write import place_of
-from paimon_spark.jobs.commit import WriteResult
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.jobs.batch_write import of_write, place_of
+from paimon_spark.jobs.commit import WriteResult, counted_rows
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.write_target import open_for_rows
 from paimon_spark.metadata.features import crosses_partitions
@@ -29,6 +32,7 @@ from paimon_spark.options.write_request import (
     CLUSTER,
     CLUSTERED,
     COMMIT_USER,
+    WRITE_ID,
     WriteMode,
     canonical_write,
     parse_batch_write_options,
@@ -44,8 +48,12 @@ _TASKS_PER_CORE: Final = 3
 _DYNAMIC: Final = -1
 
 
-def write(table: OpenedTable, rows: DataFrame, mode: WriteMode, options: Mapping[str, str]) -> WriteResult:
+def write(
+    table: OpenedTable, rows: DataFrame, mode: WriteMode, options: Mapping[str, str], *, by_kind: bool = False
+) -> WriteResult:
     """Write `rows` to the branch of `table` as a Spark job, clustered so that each bucket is written by one task.
+
+    With `by_kind` the result counts rows by their kind: +U are updates of rows that are there, -D deletes.
 
     Raises as `Table.write`.
     """
@@ -53,7 +61,8 @@ def write(table: OpenedTable, rows: DataFrame, mode: WriteMode, options: Mapping
     # Wrong columns are found here, where the error is not wrapped in one of Spark's.
     handle = open_for_rows(place_of(table, asked), asked, arrow_schema(rows.schema))
     clustered = cluster(rows, handle) if CLUSTER.get(canonical_write(options)) else Clustered(rows)
-    return save_job(handle, clustered.rows, {**options, **clustered.options}, mode)
+    made = save_job(handle, clustered.rows, {**options, **clustered.options}, mode)
+    return made if by_kind else of_write(handle, mode, made)
 
 
 def save_job(
@@ -61,12 +70,20 @@ def save_job(
 ) -> WriteResult:
     """Run `rows.write` to the branch of `handle`; its snapshots are found by their commit user.
 
+    Another process commits, and leaves the numbers of rows in the snapshot.
+
     Raises as `Table.write`.
     """
     base = latest_snapshot(handle)
     user = COMMIT_USER.get(options) or new_commit_user(handle.options)
-    _save(rows, handle, mode, {**options, COMMIT_USER.key: user})
-    return WriteResult(_made(handle, user, 0 if base is None else base.id))
+    write_id = str(uuid4())
+    _save(rows, handle, mode, {**options, COMMIT_USER.key: user, WRITE_ID.key: write_id})
+    first = 0 if base is None else base.id
+    later = _later(handle, first)
+    counts = [found for s in later if (found := counted_rows(s, write_id)) is not None]
+    is_gone = not counts and bool(later) and later[0].id > first + 1  # its snapshot has expired
+    made = tuple(s.id for s in later if s.commit_user == user)
+    return WriteResult(made, *(UNKNOWN_ROWS if is_gone else RowCounts.total(counts)))
 
 
 def _save(rows: DataFrame, handle: TableHandle, mode: WriteMode, options: Mapping[str, str]) -> None:
@@ -77,15 +94,14 @@ def _save(rows: DataFrame, handle: TableHandle, mode: WriteMode, options: Mappin
         with_sources(rows.sparkSession, lambda: writer.save(handle.location))
 
 
-def _made(handle: TableHandle, user: str, after: int) -> tuple[int, ...]:
-    """Ids of the snapshots that `user` made after the snapshot `after`, ascending."""
+def _later(handle: TableHandle, after: int) -> list[Snapshot]:
+    """The snapshots made after the snapshot `after`, ascending, without those that expired since."""
     found = []
     snapshot = latest_snapshot(handle)
     while snapshot is not None and snapshot.id > after:
-        if snapshot.commit_user == user:
-            found.append(snapshot.id)
-        snapshot = find_snapshot(handle, snapshot.id - 1)
-    return tuple(reversed(found))
+        found.append(snapshot)
+        snapshot = find_snapshot(handle, snapshot.id - 1) if snapshot.id > after + 1 else None
+    return found[::-1]
 
 
 @dataclass(frozen=True, slots=True)

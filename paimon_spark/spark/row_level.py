@@ -304,7 +304,7 @@ def _run_keyed(table: OpenedTable, handle: TableHandle, rows: DataFrame) -> Writ
         value = F.lit(int(meaning)).cast("byte") if field is None else F.lit(meaning.symbol)
         kind = F.when(F.col(ACTION) == action, value).otherwise(kind.cast("byte") if field is None else kind)
     changed = rows.withColumn(VALUE_KIND if field is None else field, kind).drop(ACTION)
-    return write_dataframe(table, changed, WriteMode.APPEND, options_of(table, {}))
+    return write_dataframe(table, changed, WriteMode.APPEND, options_of(table, {}), by_kind=True)
 
 
 def _text(name: str) -> Column:

@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from paimon_spark.engine.read.file_reader import file_url
 from paimon_spark.engine.row_level.job import SplitOutcome
+from paimon_spark.engine.tasks.commit_message import RowCounts
 from paimon_spark.engine.tasks.split import FILE_PATH as PATH
 from paimon_spark.engine.tasks.split import ROW_INDEX as INDEX
 from paimon_spark.errors import CommitConflictError, DataError
@@ -38,10 +39,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowLevelMessage(WriterCommitMessage):
-    """The result of one task: files of new rows, and changes of files that lose rows; `run` as in TaskMessage."""
+    """The result of one task: files of new rows, changes of files that lose rows, and the numbers of rows.
+
+    `run` as in TaskMessage.
+    """
 
     messages: tuple[CommitMessage, ...]
     outcomes: tuple[SplitOutcome, ...]
+    rows: RowCounts
     run: TaskIdentity | None = None
 
 
@@ -60,16 +65,18 @@ class RowLevelWriter(DataSourceArrowWriter):
         places = {file_url(self._work.handle.store, s, s.files[0]): i for i, s in enumerate(splits)}
         rows = self._work.changed_rows(number)
         outcomes: list[SplitOutcome] = []
+        counts: list[RowCounts] = []
         try:
             change = self._move_rows if self._work.columns is None else self._change_in_place
-            for outcome in change(iterator, rows, places):
+            for outcome in change(_counted(iterator, counts), rows, places):
                 outcomes.append(outcome)  # noqa: PERF402 - those that ended are aborted
             messages = rows.close()
         except BaseException:
             self._work.deletes.abort(outcomes)
             rows.abort()
             raise
-        return RowLevelMessage(tuple(messages), tuple(outcomes), whose_task(self._work.handle, context))
+        run = whose_task(self._work.handle, context)
+        return RowLevelMessage(tuple(messages), tuple(outcomes), RowCounts.total(counts), run)
 
     def _move_rows(
         self, batches: Iterator[pa.RecordBatch], rows: ChangedRows, places: Mapping[str, int]
@@ -132,7 +139,10 @@ class RowLevelWriter(DataSourceArrowWriter):
         check_complete(messages)
         done = [m for m in messages if isinstance(m, RowLevelMessage)]
         self._work.commit(
-            [m for d in done for m in d.messages], [o for d in done for o in d.outcomes], run_of(messages)
+            [m for d in done for m in d.messages],
+            [o for d in done for o in d.outcomes],
+            run_of(messages),
+            RowCounts.total(d.rows for d in done),
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -147,6 +157,16 @@ def row_level_writer(work: RowLevelWrite) -> RowLevelWriter:
 
     splits = tuple(part for split in work.deletes.splits for part in split_by_file(work.handle.store, split))
     return RowLevelWriter(replace(work, deletes=replace(work.deletes, splits=splits)))
+
+
+def _counted(batches: Iterable[pa.RecordBatch], counts: list[RowCounts]) -> Iterator[pa.RecordBatch]:
+    """The batches; `counts` gets the numbers of rows of each."""
+    for batch in batches:
+        is_old = arrow_numpy.validity(batch.column(PATH))
+        keeps = arrow_numpy.values(batch.column(KEEPS))
+        inserted, updated, deleted = keeps & ~is_old, keeps & is_old, is_old & ~keeps
+        counts.append(RowCounts(*(int(rows.sum()) for rows in (inserted, updated, deleted))))
+        yield batch
 
 
 def _write_new(batch: pa.RecordBatch, rows: ChangedRows) -> None:

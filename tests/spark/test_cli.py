@@ -50,6 +50,10 @@ def test_sql_runs_statements_and_prints_the_rows_of_the_last(
     assert cli.done("sql", "SELECT id FROM db.orders", "-n", "2").out.splitlines()[-1] == "first 2 rows; use --limit N"
     assert cli.done("sql", "ALTER TABLE db.orders CREATE TAG made").out == "done\n"
     assert cli.done("savepoint", "create", "db.orders", "--json").json["id"] > 0
+    assert cli.done("sql", "DELETE FROM db.orders WHERE id = 7").out == "num_affected_rows\n                1\n"
+    assert cli.done("sql", "INSERT INTO db.orders VALUES (7, 'd', 'n')", "--json").json == [
+        {"num_affected_rows": 1, "num_inserted_rows": 1}
+    ]
     broken = cli("sql", "SELEC 1")
     assert (broken.code, broken.out) == (2, "")
     assert "JVM stacktrace" not in broken.err

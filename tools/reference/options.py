@@ -121,7 +121,8 @@ def options_page() -> str:
 
     lineage_options = take((*lineage.OF_CATALOG, *(o.key for o in lineage.OPTIONS)))
     reads = take(o.key for o in scan.OPTIONS)
-    internal = take((write_request.CLUSTERED.key, write_request.ROW_LEVEL.key, write_request.ROW_LEVEL_BASE.key))
+    own = write_request.ROW_LEVEL, write_request.ROW_LEVEL_BASE, write_request.ROW_LEVEL_COLUMNS, write_request.WRITE_ID
+    internal = take(o.key for o in (write_request.CLUSTERED, *own))
     writes = take(o.key for o in write_request.OPTIONS)
     writes |= take(sorted(key for key in keys if key.startswith("write.merge-schema")))
     streams = take(o.key for o in _stated(stream_read))

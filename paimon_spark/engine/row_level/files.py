@@ -14,7 +14,7 @@ from paimon_spark.engine.commit.entries import Touched
 from paimon_spark.engine.read.data_evolution import split_by_range
 from paimon_spark.engine.read.file_reader import partition_scalars
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks.commit_message import CommitMessage, sum_if_known
 from paimon_spark.engine.tasks.split import ROW_INDEX, DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.format.arrays import arrow_numpy
@@ -65,6 +65,28 @@ class DroppedRows:
             return None
         where = f"deleted rows of {self.file.file_name}"
         return deletion_vector.decode(self.vector, where, row_count=self.file.row_count)
+
+
+def count_rows(store: Store, split: DataSplit, *, keys: bool) -> int | None:
+    """The number of rows that a split returns, by its metadata; None if it does not say.
+
+    `keys`: the table has a primary key, so that rows may have to be merged.
+
+    Raises CorruptFileError: the row ids of the files contradict each other.
+    """
+    if split.mode not in (SplitMode.RAW, SplitMode.EVOLVED):
+        return None
+    if keys and not all(f.has_no_retracts for f in split.files):
+        return None
+    return sum_if_known(_rows_left(part) for part in split_by_file(store, split))
+
+
+def _rows_left(part: DataSplit) -> int | None:
+    """The rows of the first file that its deletion vector leaves; None if a writer did not count them."""
+    deletion, rows = part.deletion_of(0), part.files[0].row_count
+    if deletion is None:
+        return rows
+    return None if deletion.cardinality is None else rows - deletion.cardinality
 
 
 def split_by_file(store: Store, split: DataSplit) -> Iterator[DataSplit]:

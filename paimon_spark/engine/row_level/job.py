@@ -19,6 +19,7 @@ from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.row_level.columns import check_indexed_columns, write_columns
 from paimon_spark.engine.row_level.files import (
     DroppedRows,
+    count_rows,
     find_dropped,
     read_dropped,
     split_by_file,
@@ -39,7 +40,7 @@ from paimon_spark.engine.row_level.vectors import deletion_changes, rewrite_spli
 from paimon_spark.engine.scan.fallback import other_branch, other_partitions
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks.commit_message import CommitMessage, sum_if_known
 from paimon_spark.engine.tasks.split import ROW_INDEX, DataSplit, ReadRequest
 from paimon_spark.engine.write.dynamic_buckets import combine
 from paimon_spark.engine.write.request import WriteRequest, check_file_schemas
@@ -67,7 +68,7 @@ class SplitOutcome:
     """The result of a task for a split. Picklable.
 
     Attributes:
-        rows: rows deleted or changed; None when unknown, as whole files were deleted unread.
+        rows: rows deleted or changed; None when unknown: files were deleted unread, and their metadata does not say.
         dropped: rows that the driver must mark as deleted.
         messages: of written files.
     """
@@ -213,13 +214,20 @@ class RowLevelJob:
         self, request: WriteRequest, split: DataSplit, dropped: list[DroppedRows], messages: Sequence[CommitMessage]
     ) -> SplitOutcome:
         """Delete the rows of `dropped`: mark them later, or rewrite their files now."""
-        rows = None if any(d.vector is None for d in dropped) else sum(d.count for d in dropped)
+        rows = self._count(split, dropped)
         partial = [d for d in dropped if d.count < d.file.row_count]
         if self.strategy is DeleteStrategy.VECTORS or not partial:
             return SplitOutcome(rows, tuple(dropped), tuple(messages))
         losing = {d.file.file_name: d.positions for d in dropped}
         second = replace(request, writer_number=request.writer_number + 1)
         return SplitOutcome(rows, (), (*messages, rewrite_split(second, self.read, split, losing)))
+
+    def _count(self, split: DataSplit, dropped: Sequence[DroppedRows]) -> int | None:
+        """The number of rows that `dropped` deletes."""
+        whole = {d.file.file_name for d in dropped if d.vector is None}
+        parts = split_by_file(self.handle.store, split) if whole else ()
+        files = [count_rows(self.handle.store, p, keys=False) for p in parts if p.files[0].file_name in whole]
+        return sum_if_known([*files, *(d.count for d in dropped if d.vector is not None)])
 
     def _run_evolved(self, request: WriteRequest, split: DataSplit, change: Change) -> SplitOutcome:
         """Change the columns of rows, range by range of row ids."""
@@ -365,6 +373,11 @@ def _check_change(handle: TableHandle, before: pa.RecordBatch, after: pa.RecordB
 
 def in_process(job: RowLevelJob, change: Change | None = None) -> list[CommitMessage]:
     """Run all tasks of a job here, and finish it. Raises as `RowLevelJob.run`; then no file is left."""
+    return job.finish(run_tasks(job, change))
+
+
+def run_tasks(job: RowLevelJob, change: Change | None = None) -> list[SplitOutcome]:
+    """Run all tasks of a job here. Raises as `RowLevelJob.run`; then no file is left."""
     outcomes: list[SplitOutcome] = []
     try:
         for number in range(len(job.splits)):
@@ -372,7 +385,7 @@ def in_process(job: RowLevelJob, change: Change | None = None) -> list[CommitMes
     except BaseException:
         job.abort(outcomes)
         raise
-    return job.finish(outcomes)
+    return outcomes
 
 
 def refuse_rows_of_other_branch(handle: TableHandle, predicate: Predicate | None) -> None:

@@ -5,7 +5,9 @@ Source: Java `table/sink/CommitMessageImpl`, `io/DataIncrement`, `io/CompactIncr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
@@ -43,6 +45,29 @@ class Increment:
 NOTHING = Increment()
 
 
+class RowCounts(NamedTuple):
+    """Numbers of rows; None where a number is unknown."""
+
+    inserted: int | None = 0
+    updated: int | None = 0
+    deleted: int | None = 0
+
+    @classmethod
+    def total(cls, counts: Iterable[RowCounts]) -> RowCounts:
+        """The sums; None where one of the numbers is unknown."""
+        return cls(*(sum_if_known(column) for column in zip(cls(), *counts, strict=True)))
+
+
+def sum_if_known(numbers: Iterable[int | None]) -> int | None:
+    """The sum; None if one of the numbers is."""
+    known = list(numbers)
+    return None if None in known else sum(n for n in known if n is not None)
+
+
+NO_ROWS = RowCounts()
+UNKNOWN_ROWS = RowCounts(None, None, None)
+
+
 @dataclass(frozen=True, slots=True)
 class CommitMessage:
     """Changes of one bucket. Picklable; holds no client and no open file.
@@ -53,6 +78,7 @@ class CommitMessage:
         total_buckets: what `_TOTAL_BUCKETS` of its entries becomes: the bucket count of the partition, -1 or -2.
         data: what rows written did; becomes a snapshot of kind APPEND, or OVERWRITE when it deletes anything.
         compact: what a compaction did; becomes a snapshot of kind COMPACT after the other.
+        rows: the rows that its writer was given, by kind: +I, +U, -D. The first message of a writer has them all.
     """
 
     partition: bytes
@@ -60,3 +86,4 @@ class CommitMessage:
     total_buckets: int
     data: Increment = field(default=NOTHING)
     compact: Increment = field(default=NOTHING)
+    rows: RowCounts = field(default=NO_ROWS, compare=False)

@@ -58,10 +58,12 @@ class Bucketing:
     Attributes:
         total_buckets: `_TOTAL_BUCKETS` of new files.
         constant: the bucket of all rows, when there is only one.
+        dropped: number of rows given that are not written.
     """
 
     total_buckets: int
     constant: int | None = None
+    dropped: int = 0
 
     def place(self, batch: pa.RecordBatch, partitions: I64 | int) -> Placed:
         """Where every row (canonical types) goes whose partition numbers are given.

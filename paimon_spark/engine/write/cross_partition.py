@@ -168,6 +168,7 @@ class CrossPartitions(Bucketing):
             return Placed(batch, wanted, numbers)
         if self._engine is MergeEngine.FIRST_ROW:
             kept = np.flatnonzero(~elsewhere)
+            self.dropped += batch.num_rows - len(kept)
             return Placed(batch.take(arrow_numpy.take_indices(kept)), wanted[kept], numbers[kept])
         return Placed(self._in_partitions(batch, partitions), partitions, numbers)
 

@@ -9,9 +9,10 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks.commit_message import CommitMessage, RowCounts
 from paimon_spark.engine.write.bucketing import (
     UNAWARE,
     Bucketing,
@@ -26,11 +27,12 @@ from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.router import BucketWriter, Router
 from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import NO_SEQUENCE, BucketStates
-from paimon_spark.types import TRACKING_FIELDS
+from paimon_spark.types import TRACKING_FIELDS, RowKind
 
 SHARED_STRIDE: Final = 1 << 32
 """Distance between the sequence numbers of writers that share a bucket; no writer writes so many rows into one."""
@@ -62,8 +64,9 @@ class TableWriter:
         self._mapper = InputMapper(handle.schema, source, options, handle.describe(), request.padded)
         self._states = BucketStates(handle, None if request.ignores_existing else request.base)
         partitions = PartitionNumbers(handle.schema.partition_type)
-        bucketing = _bucketing(request, partitions, self._states)
-        self._router = Router(options, partitions, bucketing, self._bucket_writer, early=not self._keyed)
+        self._bucketing = _bucketing(request, partitions, self._states)
+        self._router = Router(options, partitions, self._bucketing, self._bucket_writer, early=not self._keyed)
+        self._rows = np.zeros(len(RowKind), np.int64)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write rows. After an error only `abort` may be called.
@@ -78,12 +81,22 @@ class TableWriter:
         else:
             ids = batch.column(batch.num_columns - 1)
             rows = _with_row_ids(self._mapper.apply(batch.select(range(batch.num_columns - 1))), ids)
-        if rows.num_rows:
-            self._router.write(rows)
+        if not rows.num_rows:
+            return
+        if self._mapper.with_kinds:
+            kinds = arrow_numpy.values(rows.column(rows.num_columns - 1))
+            self._rows += np.bincount(kinds, minlength=len(RowKind))
+        else:
+            self._rows[RowKind.INSERT] += rows.num_rows
+        self._router.write(rows)
 
     def close(self) -> list[CommitMessage]:
         """Finish all files: one message for each bucket that got rows. Raises as `write`."""
-        return self._router.close()
+        messages = self._router.close()
+        if messages:
+            inserted, _, updated, deleted = self._rows.tolist()
+            messages[0] = replace(messages[0], rows=RowCounts(inserted - self._bucketing.dropped, updated, deleted))
+        return messages
 
     def abort(self) -> None:
         """Remove every file made, including those of messages already returned. Raises nothing."""

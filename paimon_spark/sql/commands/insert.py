@@ -24,6 +24,7 @@ from paimon_spark.sql.commands.expressions import partition_condition, with_defa
 from paimon_spark.sql.commands.target import (
     StaticPartition,
     Target,
+    affected_rows,
     constant_column,
     on_target,
     static_partition,
@@ -42,14 +43,16 @@ _OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 
 
 @on_target
-def insert(target: Target, statement: Insert) -> None:
-    """Run an INSERT. Raises as `Table.write`; Spark's own errors for the query."""
+def insert(target: Target, statement: Insert) -> DataFrame:
+    """Run an INSERT; the numbers of rows. Raises as `Table.write`; Spark's own errors for the query."""
     insertion = _insertion(target, statement)
     with our_errors():
         rows = insertion.rows(target.query(insertion.query))
         mode: Literal["append", "overwrite"] = "overwrite" if statement.overwrites else "append"
         no_sources = {NO_SOURCES.key: "true"} if target.job is not None and names_no_table(insertion.query) else {}
-        target.table.write(rows, mode=mode, **insertion.options, **no_sources)
+        made = target.table.write(rows, mode=mode, **insertion.options, **no_sources)
+    is_known = statement.overwrites or made.deleted_rows is not None  # else rows of kind -D were written too
+    return affected_rows(target.session, made.inserted_rows if is_known else None, inserted=made.inserted_rows)
 
 
 @dataclass(frozen=True, slots=True)

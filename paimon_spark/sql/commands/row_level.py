@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_spark.engine.commit.overwrite import NamedPartitions, WholeTable
 from paimon_spark.engine.row_level.strategy import delete_strategy
+from paimon_spark.engine.tasks.commit_message import sum_if_known
 from paimon_spark.errors import PaimonError, SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.jobs.row_level import delete_partitions, is_cut_by_spark, partitions_where
 from paimon_spark.metadata.handle import current
@@ -26,7 +27,7 @@ from paimon_spark.sql.commands.expressions import (
     replace_qualifier,
     values_by_column,
 )
-from paimon_spark.sql.commands.target import Target, on_target, static_partition
+from paimon_spark.sql.commands.target import Target, affected_rows, on_target, static_partition
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.write import Delete, Merge, Truncate, Update, WhenClause
 from paimon_spark.types import quoted
@@ -34,37 +35,40 @@ from paimon_spark.types import quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from paimon_spark.jobs.commit import WriteResult
+
 _NEW_VALUE: Final = "__paimon_new_"
 _UNNAMED_SOURCE: Final = "paimon_source"
 _RENAMED_TARGET: Final = "paimon_target"
 
 
 @on_target
-def delete(target: Target, statement: Delete) -> None:
-    """Run a DELETE. Raises as `Table.delete`; Spark's own errors for the condition."""
+def delete(target: Target, statement: Delete) -> DataFrame:
+    """Run a DELETE; the number of rows. Raises as `Table.delete`; Spark's own errors for the condition."""
+    return affected_rows(target.session, _delete(target, statement).deleted_rows)
+
+
+def _delete(target: Target, statement: Delete) -> WriteResult:
     table, where = target.table, statement.where
     if where is None or where.upper() == "TRUE":
-        delete_partitions(table, WholeTable(), "DELETE")
-        return
+        return delete_partitions(table, WholeTable(), "DELETE")
     unqualified = replace_qualifier(where, _qualifiers(target, statement), None)
     whole = partitions_where(table, unqualified, target.session.time_zone)
     if whole is not None and not table.options.write.delete_as_changelog:
-        delete_partitions(table, whole, "DELETE")
-        return
+        return delete_partitions(table, whole, "DELETE")
     if any(is_cut_by_spark(f.type) for f in target.columns):
         _refuse_expressions(target, unqualified)
-        table.delete(unqualified)
-        return
+        return table.delete(unqualified)
     with our_errors():
         change = deletion(table)
         rows = change.read(target.session.spark, _scan_condition(target, unqualified), target.session.time_zone)
         with temporary_views([(target.name.bare, rows)]) as [view]:
-            delete_found(change, _matching_rows(target, statement, view, ()))
+            return delete_found(change, _matching_rows(target, statement, view, ()))
 
 
 @on_target
-def update(target: Target, statement: Update) -> None:
-    """Run an UPDATE. Raises as `Table.update`; Spark's own errors for the expressions."""
+def update(target: Target, statement: Update) -> DataFrame:
+    """Run an UPDATE; the number of rows. Raises as `Table.update`; Spark's own errors for the expressions."""
     delete_strategy(current(target.table.handle))
     values = values_by_column(target, statement.assignments, (_alias(statement),))
     with our_errors():
@@ -77,14 +81,16 @@ def update(target: Target, statement: Update) -> None:
         rows = change.read(target.session.spark, where, target.session.time_zone)
         with temporary_views([(target.name.bare, rows)]) as [view]:
             computed = [(expression, new_names[n]) for n, expression in new.items()]
-            update_found(change, _matching_rows(target, statement, view, computed), new_names)
+            made = update_found(change, _matching_rows(target, statement, view, computed), new_names)
+    return affected_rows(target.session, made.updated_rows)
 
 
 @on_target
-def truncate(target: Target, statement: Truncate) -> None:
-    """Run a TRUNCATE. Raises as `Table.write`."""
+def truncate(target: Target, statement: Truncate) -> DataFrame:
+    """Run a TRUNCATE; the number of rows. Raises as `Table.write`."""
     values = static_partition(target, statement.partition).values
-    delete_partitions(target.table, NamedPartitions((values,)) if values else WholeTable(), "TRUNCATE")
+    which = NamedPartitions((values,)) if values else WholeTable()
+    return affected_rows(target.session, delete_partitions(target.table, which, "TRUNCATE").deleted_rows)
 
 
 def _matching_rows(
@@ -136,14 +142,16 @@ def _refuse_expressions(target: Target, where: str) -> None:
 
 
 @on_target
-def merge_into(target: Target, statement: Merge) -> None:
-    """Run a MERGE. Raises as `Table.merge`; Spark's own errors for the expressions."""
+def merge_into(target: Target, statement: Merge) -> DataFrame:
+    """Run a MERGE; the numbers of rows. Raises as `Table.merge`; Spark's own errors for the expressions."""
     values = [a.value for c in statement.clauses for a in c.assignments or ()]
     refuse_subqueries([statement.condition, *(c.condition for c in statement.clauses), *values])
     delete_strategy(current(target.table.handle))
     with our_errors():
         source = target.query(f"{statement.prefix} SELECT * FROM {statement.source}".strip())  # noqa: S608 - the user's own
-        _Merge(target, statement, source).plan().run()
+        made = _Merge(target, statement, source).plan().run()
+    counts = {"updated": made.updated_rows, "deleted": made.deleted_rows, "inserted": made.inserted_rows}
+    return affected_rows(target.session, sum_if_known(counts.values()), **counts)
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,12 @@ def on_target(command: Callable[[Target, Any], Result]) -> Callable[[Session, An
     return run
 
 
+def affected_rows(session: Session, affected: int | None, **more: int | None) -> DataFrame:
+    """The numbers of rows that a statement changed, as Delta Lake returns them; null where one is unknown."""
+    counts = {"num_affected_rows": affected, **{f"num_{verb}_rows": number for verb, number in more.items()}}
+    return session.rows(", ".join(f"{name} BIGINT" for name in counts), [tuple(counts.values())])
+
+
 @dataclass(frozen=True)
 class Target:
     """A table that a statement writes, at the head of its branch.

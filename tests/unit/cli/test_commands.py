@@ -295,7 +295,8 @@ def test_conditions_may_have_functions(cli: CommandLine) -> None:
 def test_rows_are_deleted_by_the_action(cli: CommandLine) -> None:
     told = cli.done("delete", "--table", "db.orders", "--where", "id >= 4", "--dry-run")
     assert told.out == "would delete 2 rows of db.orders where id >= 4\n"
-    cli.done("delete", "--table", "db.orders", "--where", "id >= 4", "--yes")
+    done = cli.done("delete", "--table", "db.orders", "--where", "id >= 4", "--yes")
+    assert done.out == "deleted 2 rows of db.orders where id >= 4\n"
     assert sorted(r["id"] for r in cli.done("show", "db.orders", "--json").json) == [1, 2, 3]
 
 

@@ -235,7 +235,7 @@ def test_partitions_go_without_being_read(monkeypatch: pytest.MonkeyPatch) -> No
     job = job_of(handle, "p = 1 OR p IS NULL")
     monkeypatch.setattr("paimon_spark.engine.row_level.files.read_split", lambda *_: pytest.fail("it was read"))
     outcomes = [job.run(i) for i in range(len(job.splits))]
-    assert [o.rows for o in outcomes] == [None] * len(outcomes)
+    assert sum(o.rows or 0 for o in outcomes) == 6
     commit(handle, job.finish(outcomes))
     assert rows_of(handle) == [(0, k, "a") for k in range(3)]
 
