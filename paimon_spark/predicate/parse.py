@@ -86,7 +86,7 @@ def parse_predicate(text: str, row_type: RowType, time_zone: str | None = None) 
         # sqlglot logs what it falls back to; refuse instead.
         statements = sqlglot.parse(_with_escaped_quotes(text), dialect="spark", error_level=sqlglot.ErrorLevel.RAISE)
     except sqlglot.errors.SqlglotError as e:
-        raise PredicateSyntaxError(f"cannot parse the condition {text!r}: {_first_line(e)}", text=text) from e
+        raise PredicateSyntaxError(f"cannot parse the condition {text!r}: {_cause(e)}", text=text) from e
     except RecursionError as e:
         raise PredicateSyntaxError("the condition is nested too deeply", text=text[:200]) from e
     if len(statements) != 1 or statements[0] is None:
@@ -352,6 +352,19 @@ def _path(e: Node) -> tuple[str, ...]:
     return tuple(part.name for part in e.parts)
 
 
-def _first_line(e: Exception) -> str:
-    # sqlglot underlines the place with terminal codes.
-    return str(e).split("\n")[0].replace("\x1b[4m", "").replace("\x1b[0m", "").split("  ")[0]
+def _cause(e: sqlglot.errors.SqlglotError) -> str:
+    """What could not be parsed, and where."""
+    for found in e.errors if isinstance(e, sqlglot.errors.ParseError) else ():
+        near = found["highlight"]
+        place = f"{near!r} at position {found['col'] - len(near) + 1}" + (
+            f" of line {found['line']}" if found["line"] > 1 else ""
+        )
+        kind, _, expected = found["description"].partition(" ")
+        match kind:
+            case "Required":
+                return f"an operand is missing beside {place}"
+            case "Expecting":
+                return f"expected {expected} after {place}"
+            case _:
+                return f"unexpected {place}"
+    return str(e).split("\n")[0]

@@ -66,7 +66,7 @@ class Undone(ShownAsFacts):
         text = f"{'would undo' if would else 'undid'} the {self.operation}: "
         text += f"main {'would be' if would else 'is'} at snapshot {self.snapshot_id}"
         if self.discarded_snapshots:
-            kept = f"{'would be' if would else 'are'} kept as branch {self.backup_branch}"
+            kept = f"{'would be kept' if would else 'kept'} as branch {self.backup_branch}"
             text += f"; {named(self.discarded_snapshots, 'snapshot')} of main {kept}"
         return [text]
 
