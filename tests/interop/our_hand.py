@@ -71,7 +71,7 @@ def _change_versions(call: dict[str, Any], table: Table) -> None:
         case "renameTag":
             table.rename_tag(name, call["to"])
         case "createBranch":
-            table.create_branch(name, tag=call.get("tag"))
+            table.create_branch(name, tag=call.get("tag"), empty=call.get("tag") is None)
         case "deleteBranch":
             table.delete_branch(name)
         case "renameBranch":

@@ -43,7 +43,7 @@ KINDS: dict[str, dict[str, Any]] = {
         },
     },
 }
-WAYS = ("merge_branch", "replace_main")
+WAYS: dict[str, dict[str, Any]] = {"merge_branch": {"if_main_moved": "replace"}, "replace_main": {}}
 
 
 def write(table: Table, rows: list[Row]) -> None:
@@ -96,7 +96,7 @@ def test_others_read_and_extend_what_was_published(
     assert streamed and {"extra", "value"} <= {name for row in theirs["rows"] for name in row}
     assert disagreement(path, theirs, options={"branch": "fix"}) is None
 
-    result = getattr(table, way)("fix")
+    result = getattr(table, way)("fix", **WAYS[way])
     assert result.backup_branch is not None
     name = {"merge_branch": {}, "replace_main": {"branch": "fix"}}[way]
     agree(java, py, path, name, theirs)
