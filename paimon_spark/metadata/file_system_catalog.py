@@ -211,7 +211,7 @@ class FileSystemCatalog:
             names = self.list_databases()
             raise DatabaseNotFoundError(
                 f"warehouse {self.warehouse} has no database {name!r}{did_you_mean(name, names)}; its databases are "
-                f"{', '.join(names) or 'none'}; create one with catalog.create_database({name!r}) or CREATE DATABASE "
+                f"{', '.join(names) or 'none'}; create one with catalog.create_database(name) or CREATE DATABASE "
                 "in catalog.sql",
                 database=name,
             )

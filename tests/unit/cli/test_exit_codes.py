@@ -371,3 +371,15 @@ def test_a_number_that_is_none_is_refused_in_words(cli: CommandLine, words: list
     assert run.code == Exit.USAGE
     assert "--limit cannot be" in run.err
     assert "expected" in run.err
+
+
+def test_a_missing_database_or_warehouse_is_reported_with_the_command_that_creates_it(
+    cli: CommandLine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = cli("log", "dv.orders")
+    assert ran.code == 3
+    assert "has no database 'dv'; its databases are db; " in ran.err
+    assert "create one with `paimon-spark database create NAME` or" in ran.err
+    ran = CommandLine(tmp_path / "missing", capsys)("log", "db.orders")
+    assert ran.code == 3
+    assert "first database: `paimon-spark database create NAME`" in ran.err
