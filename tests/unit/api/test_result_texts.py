@@ -47,7 +47,7 @@ RESULTS: dict[str, tuple[Callable[[Table], Any], str]] = {
     "a branch": (lambda t: t.branches()[0], "branch fix from tag v1"),
     "a fork": (lambda t: t.branches()[0].fork, r"from main at snapshot 1 \(tag v1\)"),
     "a savepoint": (lambda t: t.create_savepoint(), r"savepoint \d: snapshot \d, .*"),
-    "a write": (lambda t: t.write(ROWS), "wrote snapshot 3"),
+    "a write": (lambda t: t.write(ROWS), "wrote snapshot 3: 2 rows inserted"),
     "nothing to write": (lambda t: t.write(ROWS.slice(0, 0)), "nothing to write"),
     "a compaction": (
         lambda t: t.compact(full=True),

@@ -60,8 +60,8 @@ OF_BRANCHES = {
     "delete_branch": Verb(lambda t: t.delete_branch("fix")),
 }
 PUBLISHING = {
-    "merge_branch": Verb(lambda t: t.merge_branch("fix")),
-    "merge_branch, no backup": Verb(lambda t: t.merge_branch("fix", backup=False)),
+    "merge_branch": Verb(lambda t: t.merge_branch("fix", if_main_moved="replace")),
+    "merge_branch, no backup": Verb(lambda t: t.merge_branch("fix", if_main_moved="replace", backup=False)),
     "fast_forward": Verb(lambda t: t.fast_forward("untouched")),
     "fast_forward, no backup": Verb(lambda t: t.fast_forward("untouched", backup=False)),
     "replace_main": Verb(lambda t: t.replace_main("fix")),
