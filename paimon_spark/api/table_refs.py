@@ -48,7 +48,7 @@ class TableRefs(OpenedTable):
             version: what to tag, as in `at`: `v1`, `fix`, `fix.3`, `fix.v1`.
             time_retained: retention, as text such as `7 d` or a timedelta. None is option
                 `tag.default-time-retained`, which is for ever when it is not set.
-            ignore_if_exists: leave an existing tag as it is, and return it.
+            ignore_if_exists: if the tag exists, return it unchanged.
 
         Raises:
             InvalidInputError: the name or the time is refused, or the table was opened at a version.
@@ -316,7 +316,7 @@ class TableRefs(OpenedTable):
             snapshot_id: the snapshot to start from; it may have expired when a tag keeps it.
             version: the version to start from, of any branch, as in `at`: `fix.v1`, `fix`, `3`.
             empty: start without rows, with the columns and options of this branch.
-            ignore_if_exists: leave an existing branch as it is.
+            ignore_if_exists: do nothing if the branch exists.
 
         Raises:
             InvalidInputError: the name is invalid, or more than one start is given.
@@ -405,7 +405,7 @@ class TableRefs(OpenedTable):
             name: the branch.
             snapshot: a snapshot id, tag or version of the branch: publish up to that.
             if_main_moved: when main has commits of its own: `refuse`, or `replace` them by the branch.
-            backup: keep what main loses as a branch. Without it, files that nothing else needs are deleted.
+            backup: keep what main loses as a backup branch. Without it, files that nothing else needs are deleted.
             dry_run: only return what would move, be discarded and be deleted.
 
         Raises:
@@ -436,7 +436,7 @@ class TableRefs(OpenedTable):
         Args:
             name: the branch.
             snapshot: a snapshot id, tag or version of the branch: main ends there.
-            backup: keep what main loses as a branch. Without it, files that nothing else needs are deleted.
+            backup: keep what main loses as a backup branch. Without it, files that nothing else needs are deleted.
             dry_run: only return what would move, be discarded and be deleted.
 
         Raises:

@@ -108,7 +108,7 @@ def drop_partitions(
         if must_exist and not found and len(spec) == len(handle.schema.partition_keys):
             shown = "/".join(f"{k}={v}" for k, v in spec.items())
             raise NotFoundError(
-                f"{handle.describe()} has no partition {shown}; IF EXISTS passes over it, and the system table "
+                f"{handle.describe()} has no partition {shown}; IF EXISTS ignores it, and the system table "
                 "$partitions lists those there are",
                 table=handle.name,
                 partition=shown,

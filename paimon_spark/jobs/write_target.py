@@ -209,7 +209,7 @@ def check_appends(handle: TableHandle) -> None:
     if key and not handle.schema.primary_keys:
         raise UnsupportedFeatureError(
             f"rows cannot be appended to {handle.describe()}: with upsert-key = {key!r} they take the place of rows "
-            "with the same key, which is not done here; use MERGE INTO, overwrite, or remove the option",
+            "with the same key, which is not supported; use MERGE INTO, overwrite, or remove the option",
             feature="upsert-key",
             table=handle.name,
         )

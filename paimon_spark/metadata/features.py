@@ -117,7 +117,7 @@ REFUSALS: Final[tuple[Refusal, ...]] = (
     ),
     _if_on(
         "query-auth.enabled",
-        "a catalog server decides which rows and columns may be seen, and it is not asked here",
+        "a catalog server decides which rows and columns may be seen, and paimon_spark does not ask it",
     ),
 )
 
@@ -146,13 +146,13 @@ WRITE_REFUSALS: Final[tuple[Refusal, ...]] = (
     ),
     _if_on(
         SNAPSHOT_ORDERING.key,
-        "rows of one key are ordered by commits, which is not done here; write it with Java Paimon",
+        "rows of one key are ordered by commits, which is not supported; write it with Java Paimon",
         keyed=True,
     ),
     Refusal(
         SEQUENCE_INIT.key,
         lambda schema, options: SEQUENCE_INIT.get(options) is SequenceInit.SNAPSHOT,
-        "sequence numbers continue from a property of snapshots that is not kept here; write it with Java Paimon",
+        "sequence numbers continue from a property of snapshots, which is not supported; write it with Java Paimon",
     ),
     Refusal(
         PRIMARY_KEY_NULLABLE.key,
@@ -162,12 +162,12 @@ WRITE_REFUSALS: Final[tuple[Refusal, ...]] = (
     ),
     _if_given(
         "metadata.iceberg.storage",
-        "each commit has to write Iceberg metadata too, which is not done here; write it with Java Paimon",
+        "each commit has to write Iceberg metadata too, which is not supported; write it with Java Paimon",
         harmless=("disabled",),
     ),
     _if_given(
         "data-file.external-paths",
-        "its new files belong outside the table, and are not put there here; write it with Java Paimon",
+        "its new files belong outside the table, which is not supported; write it with Java Paimon",
     ),
     *(
         _if_given(f"pk-{kind}.index.columns", _INDEXED)

@@ -126,8 +126,10 @@ _VERSION = Argument(
     style=Style.COMMAND,
 )
 _BACKUP = (
-    Argument("backup", "keep what main loses as a branch", Type.BOOLEAN, default=True, style=Style.CALL, is_own=True),
-    command_flag("no_backup", "do not keep what main loses as a branch; its files are deleted at once"),
+    Argument(
+        "backup", "keep what main loses as a backup branch", Type.BOOLEAN, default=True, style=Style.CALL, is_own=True
+    ),
+    command_flag("no_backup", "do not keep what main loses as a backup branch; its files are deleted at once"),
 )
 _IF_MAIN_MOVED = Argument(
     "if_main_moved",
@@ -150,7 +152,7 @@ OPERATIONS = (
             Argument("tag", "tag to start from", spellings=("--tag-name",)),
             Argument(
                 "ignoreIfExists",
-                "leave an existing branch as it is",
+                "do nothing if the branch exists",
                 default="false",
                 is_flag=True,
                 option="if_not_exists",
@@ -196,7 +198,7 @@ OPERATIONS = (
         ),
     ),
     Operation(
-        "make main what a branch is, also when that moves main back; what main loses is kept as a branch",
+        "replace main by a branch, even one that is behind main; what main loses is kept as a backup branch",
         lambda a: a.table().fast_forward(
             a["branch"], snapshot=a["version"], backup=_keeps_backup(a), dry_run=a.dry_run
         ),
@@ -208,7 +210,7 @@ OPERATIONS = (
         question=lambda a: f"fast-forward main of {a.table().name} to branch {a['branch']}",
     ),
     Operation(
-        "make the history of a branch main's, as PIP-14 proposes; what main loses is kept as a branch",
+        "publish a branch as main, as PIP-14 proposes; what main loses is kept as a backup branch",
         _merge,
         (
             Argument("branch", "name of the branch", required=True, style=Style.CALL),
@@ -244,11 +246,11 @@ OPERATIONS = (
         show=lambda a, done: lines(str(done), done),
     ),
     Operation(
-        "make main mean a branch; what the former main had after the branch left it is kept as a branch",
+        "point main to a branch; commits of the former main after the fork are kept as a backup branch",
         lambda a: a.table().replace_main(a["branch"], backup=_keeps_backup(a), dry_run=a.dry_run),
         (_BRANCH, *_BACKUP),
         Effect.DELETE,
-        details="Java Paimon 0.9 and newer does not read the file that says so, and finds no main any more.",
+        details="Java Paimon 0.9 and newer does not read the file that points to the branch, and no longer finds main.",
         procedure="replace_main",
         result="result BOOLEAN, discarded_snapshots INT, backup_branch STRING, warning STRING",
         rows=lambda a, done: [(True, len(done.discarded_snapshots), done.backup_branch, done.warning)],
@@ -256,6 +258,6 @@ OPERATIONS = (
         command="branch replace-main",
         actions=("replace-main-branch",),
         show=_show_done,
-        question=lambda a: f"make main of {a.table().name} mean branch {a['branch']}",
+        question=lambda a: f"point main of {a.table().name} to branch {a['branch']}",
     ),
 )

@@ -176,7 +176,7 @@ OPERATIONS = (
             Argument(
                 "expiration_time",
                 "age at which a partition is dropped, such as `30 d`",
-                otherwise="as the table's options say",
+                otherwise="from the table options",
             ),
             Argument("timestamp_formatter", "how times are written in partitions, such as yyyy-MM-dd"),
             Argument("timestamp_pattern", "how columns make a time, such as `$year-$month-$day`"),
@@ -186,7 +186,7 @@ OPERATIONS = (
                 otherwise="values-time",
                 choices=("values-time", "update-time"),
             ),
-            Argument("max_expires", "how many to drop at most", Type.INT, otherwise="as the table's options say"),
+            Argument("max_expires", "how many to drop at most", Type.INT, otherwise="from the table options"),
             OPTIONS,
         ),
         Effect.DELETE,

@@ -197,7 +197,7 @@ _BACKUP: Final = Argument(
     is_flag=True,
     is_own=True,
 )
-_AS_OPTIONS = "as the table's options say"
+_AS_OPTIONS = "from the table options"
 _RETAINED: Final = (
     Argument("retain_max", "how many to keep at most, however young", Type.INT, otherwise=_AS_OPTIONS),
     Argument("retain_min", "how many of the newest to keep at least, however old", Type.INT, otherwise=_AS_OPTIONS),

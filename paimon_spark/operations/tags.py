@@ -123,7 +123,7 @@ _TAG_OF_ACTION = positional("tag", "name of the tag")
 _SNAPSHOT = Argument(
     "snapshot", "id of the snapshot to tag", Type.BIGINT, otherwise="the head", spellings=("--snapshot-id",)
 )
-_RETAINED = Argument("time_retained", "how long the tag lives, such as `7 d`", otherwise="as the table's options say")
+_RETAINED = Argument("time_retained", "how long the tag lives, such as `7 d`", otherwise="from the table options")
 _VERSION = Argument(
     "version", "version of any branch to tag, such as fix.v1; the tag is on a branch that has it", is_own=True
 )
@@ -145,7 +145,7 @@ OPERATIONS = (
             _SNAPSHOT,
             _RETAINED,
             _VERSION,
-            command_flag("if_not_exists", "leave an existing tag as it is", "--ignore-if-exists"),
+            command_flag("if_not_exists", "do nothing if the tag exists", "--ignore-if-exists"),
         ),
         Effect.WRITE,
         procedure="create_tag",
@@ -158,7 +158,7 @@ OPERATIONS = (
         (
             _TAG,
             _SNAPSHOT,
-            Argument("time_retained", "how long the tag lives, such as `7 d`", otherwise="for ever"),
+            Argument("time_retained", "how long the tag lives, such as `7 d`", otherwise="no limit"),
             _VERSION,
         ),
         Effect.DELETE,
@@ -181,7 +181,7 @@ OPERATIONS = (
         _delete,
         (_TAG,),
         Effect.DELETE,
-        details="Separate the names of several tags with commas. The procedure passes over missing tags.",
+        details="Separate the names of several tags with commas. The procedure ignores tags that do not exist.",
         procedure="delete_tag",
         command="tag delete",
         show=lambda a, removed: removal(a, f"{a.did('deleted', 'delete')} {_described(a)}", removed),
