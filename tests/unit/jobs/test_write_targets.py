@@ -66,7 +66,7 @@ def everything(path: Path) -> list[str]:
 def test_a_write_never_creates_a_database(write: Write, warehouse: Path) -> None:
     before = everything(warehouse)
     with pytest.raises(
-        DatabaseNotFoundError, match=r"no database 'shp'; did you mean 'shop'\?.*create_database\('shp'\)"
+        DatabaseNotFoundError, match=r"no database 'shp'; did you mean 'shop'\?.*create_database\(name\)"
     ):
         write("shp.orders", warehouse=str(warehouse))
     assert everything(warehouse) == before
