@@ -37,6 +37,7 @@ def keys(frame: DataFrame) -> list[int]:
     return sorted(row.k for row in frame.select("k").collect())
 
 
+@pytest.mark.slow
 def test_jobs_start_from_the_unified_version(spark: SparkSession, tmp_path: Path) -> None:
     catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
     catalog.create_database("db")

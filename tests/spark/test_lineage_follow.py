@@ -108,6 +108,7 @@ def test_a_query_reads_the_pairs_of_snapshots_that_another_one_read(spark: Spark
     assert rows[0] == rows[1] and len(rows[0]) == last[0]
 
 
+@pytest.mark.slow
 def test_a_query_that_ends_follows_up_to_the_newest_batch(spark: SparkSession, tmp_path: Path) -> None:
     world = World(spark, tmp_path)
     follow = {"lineage.follow": "etl 1", "lineage.job": "etl 2"}

@@ -113,6 +113,7 @@ def read_of(source: SourceRange) -> tuple[int, int]:
     return source.after or 0, source.last or 0
 
 
+@pytest.mark.slow
 def test_a_query_is_recorded_by_its_name_its_id_or_the_name_that_the_write_gives(
     world: World, configured: Path
 ) -> None:
@@ -140,7 +141,7 @@ def test_a_query_is_recorded_by_its_name_its_id_or_the_name_that_the_write_gives
     "read",
     [
         {},
-        pytest.param({"read.stream.aligned": "true"}, marks=pytest.mark.newest),
+        pytest.param({"read.stream.aligned": "true"}, marks=[pytest.mark.newest, pytest.mark.slow]),
         pytest.param({"read.stream.maxRowsPerTrigger": "2", "scan.snapshot-id": "1"}, marks=pytest.mark.newest),
     ],
 )
@@ -176,6 +177,7 @@ def test_snapshots_say_what_their_rows_prove(world: World, read: dict[str, str])
 
 
 @pytest.mark.newest
+@pytest.mark.slow
 def test_a_join_and_a_rate_source_name_their_paimon_sources(world: World) -> None:
     a = world.stream("a").select(F.col("id").alias("a"), "n")
     b = world.stream("b").select(F.col("id").alias("b"), "n")

@@ -17,6 +17,7 @@ from paimon_spark.errors import LineageError
 pytestmark = [pytest.mark.spark, pytest.mark.streaming, pytest.mark.newest, pytest.mark.timeout(600)]
 
 
+@pytest.mark.slow
 def test_the_end_of_a_query_is_noticed_and_another_takes_over(spark: SparkSession, tmp_path: Path) -> None:
     catalog = paimon_spark.load_catalog(str(tmp_path / "wh"), **{"data-lineage": "true"})
     catalog.create_database("db")

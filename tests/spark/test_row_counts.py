@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
+from tests.harness.marks import slow_except
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
@@ -54,7 +55,7 @@ def changes(before: Rows, after: Rows) -> dict[str, int]:
     return {"affected": sum(numbers.values()), **numbers}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except(KINDS, "rewrite", "keys"))
 def test_statements_return_the_numbers_of_rows_that_they_change(
     spark: SparkSession, catalog: Catalog, kind: str
 ) -> None:
@@ -93,7 +94,7 @@ def test_statements_return_the_numbers_of_rows_that_they_change(
     assert catalog.sql("ALTER TABLE db.t SET TBLPROPERTIES ('owner-team' = 'a')", session=spark).columns == []
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if k != "kind_field"])
+@pytest.mark.parametrize("kind", slow_except((k for k in KINDS if k != "kind_field"), "rewrite", "keys"))
 def test_results_hold_the_numbers_of_rows(spark: SparkSession, catalog: Catalog, kind: str) -> None:
     table = catalog.create_table("db.t", "id BIGINT, dt STRING, v BIGINT", **KINDS[kind])
 

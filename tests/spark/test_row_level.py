@@ -21,6 +21,7 @@ from paimon_spark.errors import (
     PaimonError,
     UnsupportedFeatureError,
 )
+from tests.harness.marks import slow_except
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
@@ -58,7 +59,7 @@ def found(spark: SparkSession, path: Path) -> dict[int, tuple[str, int]]:
 BEFORE = {i: (f"p{i % 3}", i * 2) for i in range(60)}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except(KINDS, "rewrite", "vectors", "keys", "evolution"))
 def test_rows_are_deleted_updated_and_merged(spark: SparkSession, kind: str, tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = made(spark, path, kind)
@@ -266,7 +267,7 @@ FINE: dict[str, dict[str, str]] = {
 NANOS = 1_700_000_000_123_456_789
 
 
-@pytest.mark.parametrize("kind", FINE)
+@pytest.mark.parametrize("kind", slow_except(FINE, "keys"))
 def test_nanoseconds_survive_changes_of_other_columns(spark: SparkSession, kind: str, tmp_path: Path) -> None:
     catalog = paimon_spark.load_catalog(str(tmp_path))
     catalog.create_database("db")
@@ -379,7 +380,7 @@ def test_deleted_values_do_not_come_back_and_rows_that_would_stay_are_refused(
     assert list(found(spark, tmp_path / "groups")) == [2]
 
 
-@pytest.mark.parametrize("kind", ["rewrite", "keys"])
+@pytest.mark.parametrize("kind", slow_except(["rewrite", "keys"], "keys"))
 def test_what_cannot_be_leaves_the_table_as_it_is(spark: SparkSession, kind: str, tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = made(spark, path, kind)
@@ -447,7 +448,7 @@ BESIDE_FALLBACK: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", BESIDE_FALLBACK)
+@pytest.mark.parametrize("kind", slow_except(BESIDE_FALLBACK, "vectors"))
 def test_a_change_reaches_no_row_of_a_fallback_branch_and_reveals_none(
     spark: SparkSession, kind: str, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
+from tests.harness.marks import slow_except
 from tests.harness.recorded import came_from, recording_catalog, said
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
@@ -178,7 +179,7 @@ def of_spark(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("of_spark")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except(KINDS, "keys"))
 def test_rows_change_by_any_condition(catalog: Catalog, sql: Any, kind: str) -> None:
     catalog.create_table("db.t", "id INT, p STRING, v INT, s STRUCT<a: INT, `b c`: STRING>", **KINDS[kind])
     catalog.create_table("default.other", "id INT")
@@ -227,7 +228,7 @@ def test_rows_change_by_any_condition(catalog: Catalog, sql: Any, kind: str) -> 
     assert rows(catalog, "db.t") == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except(KINDS, "keys"))
 def test_the_merge_of_paimons_documentation_and_all_kinds_of_clauses(
     spark: SparkSession, catalog: Catalog, sql: Any, kind: str
 ) -> None:

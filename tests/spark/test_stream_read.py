@@ -112,6 +112,7 @@ def test_an_empty_table_begins_with_what_comes(spark: SparkSession, tmp_path: Pa
     assert run(stream(spark, table), tmp_path / "c") == []
 
 
+@pytest.mark.slow
 def test_files_of_a_file_sink_hold_every_row_once(spark: SparkSession, tmp_path: Path) -> None:
     table, out = make(tmp_path), tmp_path / "out"
     for n in range(3):

@@ -313,6 +313,7 @@ def test_a_commit_makes_tags_and_is_of_the_user_named(spark: SparkSession, feed:
 
 
 @pytest.mark.newest
+@pytest.mark.slow
 def test_batches_of_a_query_and_statements_that_write_rows_move_the_tag_of_batches(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
