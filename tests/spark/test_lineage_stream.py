@@ -142,7 +142,10 @@ def test_a_query_is_recorded_by_its_name_its_id_or_the_name_that_the_write_gives
     [
         {},
         pytest.param({"read.stream.aligned": "true"}, marks=[pytest.mark.newest, pytest.mark.slow]),
-        pytest.param({"read.stream.maxRowsPerTrigger": "2", "scan.snapshot-id": "1"}, marks=pytest.mark.newest),
+        pytest.param(
+            {"read.stream.maxRowsPerTrigger": "2", "scan.snapshot-id": "1"},
+            marks=[pytest.mark.newest, pytest.mark.slow],
+        ),
     ],
 )
 def test_snapshots_say_what_their_rows_prove(world: World, read: dict[str, str]) -> None:

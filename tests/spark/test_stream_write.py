@@ -135,7 +135,7 @@ def test_batches_come_once_over_restarts_and_replays(
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param({}, id="append"),
+        pytest.param({}, marks=pytest.mark.slow, id="append"),
         pytest.param({"primary-key": "dt", "bucket": "1"}, marks=pytest.mark.newest, id="keys"),
     ],
 )
