@@ -228,7 +228,7 @@ class _Checks:
         )
 
     def _columns(self, planned_on: PlannedOn, head: Snapshot) -> str | None:
-        """Whether another commit changed columns of the same rows since they were read (data evolution)."""
+        """Whether another commit changed or removed columns of the same rows since they were read (data evolution)."""
         if not self._handle.options.data_evolution:
             return None
         deleted = deleted_ranges(self._touched.live(head), self.changes.index)

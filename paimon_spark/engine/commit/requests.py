@@ -36,7 +36,7 @@ class Check(Enum):
     MERGED_ROWS = auto()
     """No other MERGE or UPDATE added rows that a MERGE did not compare with its own."""
     COLUMNS = auto()
-    """No other commit changed the same columns of the same rows, or columns of deleted rows (data evolution)."""
+    """No other commit changed or removed columns of the same rows, or of deleted rows (data evolution)."""
     MOVED_KEYS = auto()
     """No key moved to another partition since the writers looked where it is."""
     FILES = auto()

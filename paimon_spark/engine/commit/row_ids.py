@@ -115,7 +115,7 @@ def column_conflict(
     deleted: tuple[I64, I64],
     next_row_id: int,
 ) -> str | None:
-    """Whether another commit changed the same columns of the same rows, or columns of rows that are deleted.
+    """Whether another commit changed or removed columns of the same rows, or columns of rows that are deleted.
 
     Java lets a row be deleted that another commit changed meanwhile; here that is a conflict, as the rows to delete
     were chosen by their old values.
@@ -123,19 +123,19 @@ def column_conflict(
     Args:
         schemas: by id, of all files.
         ours: new entries of the commit.
-        theirs: id and new entries of each snapshot since the rows were read.
+        theirs: id and entries of each snapshot since the rows were read; a rollback deletes files with changed columns.
         deleted: first and last row ids of the ranges in which the commit deletes rows.
         next_row_id: first id that no row had when the rows were read.
     """
-    mine = list(_by_columns(schemas, _of_rows(ours, next_row_id)))
+    mine = list(_by_columns(schemas, _of_rows(where(ours, adds(ours)), next_row_id)))
     for snapshot_id, entries in theirs:
         for fields, low, high in _by_columns(schemas, _of_rows(entries, next_row_id)):
             if _meet(*deleted, low, high):
-                return f"snapshot {snapshot_id} changed columns of rows in the files whose rows are to be deleted"
+                return f"snapshot {snapshot_id} changed or removed columns in files whose rows are to be deleted"
             for others, first, last in mine:
                 if fields & others and _meet(first, last, low, high):
                     name = _name(schemas, min(fields & others))
-                    return f"snapshot {snapshot_id} changed column {name} in the same files"
+                    return f"snapshot {snapshot_id} changed or removed column {name} in the same files"
     return None
 
 
@@ -153,9 +153,8 @@ def deleted_ranges(live: pa.Table, index: Sequence[IndexManifestEntry]) -> tuple
 
 
 def _of_rows(entries: pa.Table, next_row_id: int) -> pa.Table:
-    """New files with columns of rows that were there."""
-    known = present(entries, "first_row_id") & (numbers(entries, "first_row_id") < next_row_id)
-    return where(entries, adds(entries) & known)
+    """Files with columns of rows that were there."""
+    return where(entries, present(entries, "first_row_id") & (numbers(entries, "first_row_id") < next_row_id))
 
 
 def _by_columns(schemas: Mapping[int, TableSchema], files: pa.Table) -> Iterator[tuple[frozenset[int], I64, I64]]:

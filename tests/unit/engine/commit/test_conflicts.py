@@ -359,7 +359,7 @@ def test_two_commits_do_not_change_one_column_of_the_same_rows(
     committer(table).commit([first], planned_on=on(table, 1))
     late = message(table, a_file("d", first_row_id=0, write_cols=ours))
     if clash:
-        conflict(table, late, match=f"snapshot 2 changed column {ours[0]} in the same files", planned_on=on(table, 1))
+        conflict(table, late, match=f"2 changed or removed column {ours[0]} in the same files", planned_on=on(table, 1))
     else:
         committer(table).commit([late], planned_on=on(table, 1))
     other = message(table, a_file("e", first_row_id=10, write_cols=ours))

@@ -228,13 +228,13 @@ def test_columns_added_later_can_be_set() -> None:
 
 
 RACES: dict[str, tuple[tuple[str, Mapping[str, Any] | None], tuple[str, Mapping[str, Any] | None], str | None]] = {
-    "one column of one file": (("k = 0", {"v": "x"}), ("k = 1", {"v": "y"}), "changed column v in the same files"),
+    "one column of one file": (("k = 0", {"v": "x"}), ("k = 1", {"v": "y"}), "removed column v in the same files"),
     "one column of two files": (("k = 0", {"v": "x"}), ("k = 4", {"v": "y"}), None),
     "two columns of one row": (("k = 0", {"v": "x"}), ("k = 0", {"w": 1}), None),
     "two columns, one in common": (
         ("k = 0", {"v": "x", "w": 2}),
         ("k = 1", {"w": 1}),
-        "changed column w in the same files",
+        "removed column w in the same files",
     ),
     "delete after update": (("k = 0", {"v": "x"}), ("k = 1", None), "whose rows are to be deleted"),
     "delete of another file after update": (("k = 0", {"v": "x"}), ("k = 4", None), None),
@@ -286,9 +286,22 @@ def test_columns_of_rows_that_were_compacted_or_overwritten_meanwhile_are_a_conf
     late = planned(handle, "k = 1", setting(v="later"))
     Committer(handle, "tests").truncate()
     append(handle, *range(6))
-    with pytest.raises(CommitConflictError, match="rewrote or removed"):
+    with pytest.raises(CommitConflictError, match="snapshot 7 changed or removed column v"):
         late()
     assert rows_of(handle) == {k: (6 + k, "a", 0) for k in range(6)}
+
+
+@pytest.mark.parametrize("change", [None, setting(w=6)])
+def test_values_that_a_rollback_took_back_meanwhile_are_a_conflict(change: Change | None) -> None:
+    handle = table_of()
+    before = append(handle, 0, 1, 2).snapshot
+    assert before is not None
+    update(handle, "k = 0", w=5)
+    late = planned(handle, "w = 5 OR k = 1", change)
+    Committer(handle, "tests").restore(before)
+    with pytest.raises(CommitConflictError, match="snapshot 3 changed"):
+        late()
+    assert rows_of(handle) == {k: (k, "a", 0) for k in range(3)}
 
 
 def test_a_compaction_beside_changed_columns_is_planned_again() -> None:
