@@ -219,7 +219,7 @@ def test_values_of_every_kind_are_replaced_and_kept(file_format: str) -> None:
 def test_columns_added_later_can_be_set() -> None:
     handle = table_of()
     append(handle, 0, 1)
-    alter_table(handle, [AddColumn("x", parse_type("INT"))])
+    alter_table(handle, [AddColumn(("x",), parse_type("INT"))])
     handle = open_table(handle.store, handle.layout.root)
     update(handle, "k = 1", x=5)
     plan = plan_batch(handle, latest_snapshot(handle), ScanQuery(("k", "x", "v")))
