@@ -98,7 +98,8 @@ def _execute_immediate(session: Session, statement: ExecuteImmediate) -> Result:
     values = (statement.text, *(value for _, value in statement.arguments))
     text, *found = session.run("SELECT " + ", ".join(f"{v} AS v{n}" for n, v in enumerate(values))).collect()[0]
     if not isinstance(text, str):
-        raise SqlSyntaxError(f"EXECUTE IMMEDIATE needs a statement as text, found {text!r}", sql=statement.sql)
+        found_text = "NULL" if text is None else repr(text)
+        raise SqlSyntaxError(f"EXECUTE IMMEDIATE needs a statement as text, found {found_text}", sql=statement.sql)
     names = [name for name, _ in statement.arguments]
     args: Mapping[str, Any] | Sequence[Any] = found
     if names and names[0] is not None:

@@ -166,7 +166,7 @@ def test_statements_of_delta_lake_are_refused_by_name(catalog: Catalog, spark: S
     [
         ("SELECT * FROM shop.orders WHERE", "WHERE, found the end at position 32"),
         ("SELECT * FROM (SELECT * FROM shop.orders WHERE) o", "WHERE, found ')'"),
-        ("SELECT * FROM shop.orders WHERE ORDER BY id", "WHERE, found 'ORDER'"),
+        ("SELECT * FROM shop.orders WHERE ORDER BY id", "WHERE, found 'ORDER' at position 33"),
         ("SELECT id FROM shop.orders GROUP BY id HAVING", "HAVING, found the end"),
     ],
 )
