@@ -11,6 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import Row
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from paimon_spark.errors import PaimonError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.sql.commands import alter_table, analyze, create, describe, insert, row_level, show, tags_and_branches
@@ -91,7 +93,7 @@ def _run(session: Session, statement: Statement) -> DataFrame:
 
 
 def _execute_immediate(session: Session, statement: ExecuteImmediate) -> Result:
-    """Run the statement of a text, with the values of USING as its parameters.
+    """Run the statement of a text, with the values of USING as its parameters; queries of Spark's tables by Spark.
 
     Raises UnsupportedFeatureError: INTO variables, of a statement on tables of the catalog.
     """
@@ -100,16 +102,20 @@ def _execute_immediate(session: Session, statement: ExecuteImmediate) -> Result:
     if not isinstance(text, str):
         found_text = "NULL" if text is None else repr(text)
         raise SqlSyntaxError(f"EXECUTE IMMEDIATE needs a statement as text, found {found_text}", sql=statement.sql)
-    names = [name for name, _ in statement.arguments]
-    args: Mapping[str, Any] | Sequence[Any] = found
-    if names and names[0] is not None:
-        args = {name: value for name, value in zip(names, found, strict=True) if name is not None}
+    # Spark takes a map or a struct as a parameter only as an expression.
+    given = [
+        (name, F.expr(sql) if isinstance(value, dict | Row) else value)
+        for (name, sql), value in zip(statement.arguments, found, strict=True)
+    ]
+    named = {name: value for name, value in given if name is not None}
+    args: Mapping[str, Any] | Sequence[Any] = named or [value for _, value in given]
     inner_session, inner_text = substituted(replace(session, args=args or None), text)
     inner = parse(inner_text)
+    is_of_spark = isinstance(inner, Query) and not references(session.caching(), parse_query(inner_text))
+    if is_of_spark and (inner_text == text or statement.variables):
+        return Outcome.RUN_BY_SPARK
     if not statement.variables:
         return _run(inner_session, inner)
-    if isinstance(inner, Query) and not references(session.caching(), parse_query(inner_text)):
-        return Outcome.RUN_BY_SPARK
     raise UnsupportedFeatureError(
         f"EXECUTE IMMEDIATE … INTO is not supported for Paimon tables; use SET VAR {statement.variables[0]} = "
         "(SELECT …) instead",
