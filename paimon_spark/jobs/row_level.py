@@ -124,8 +124,8 @@ def plan_path_row_level(options: Mapping[str, str], source: pa.Schema, operation
     """The change that option text asks for, as Spark hands it over. Driver.
 
     `source` has the table's columns, or for an UPDATE with data evolution those that it sets, and the position of each
-    old row. With option `ROW_LEVEL_BASE`, the head before
-    the rows were read, a later change of one of their files is a conflict.
+    old row. With option `ROW_LEVEL_BASE`, the head before the rows were read, a later change of one of their files is a
+    conflict.
 
     Raises as `batch_write.plan_write`, and:
         UnsupportedFeatureError: rows of this table cannot be changed.

@@ -75,7 +75,7 @@ class Clause:
     Attributes:
         condition: None for all rows of the kind.
         values: expression by column of the table; a column that is left out keeps its value, or is null in a new row.
-        same: columns of the primary key that must already have the value given.
+        same: those of `compared_columns` that must already have the value given.
     """
 
     when: When
@@ -97,7 +97,7 @@ def merge(table: OpenedTable, data: Any, on: str, given: MergeClauses) -> WriteR
     updates = _values(handle, source, given.when_matched_update)
     if updates is not None:
         is_star = isinstance(given.when_matched_update, str)
-        same = {n: updates.pop(n) for n in handle.schema.primary_keys if is_star and n in updates}
+        same = {n: updates.pop(n) for n in compared_columns(handle) if is_star and n in updates}
         clauses.append(Clause(When.MATCHED, Verb.UPDATE, given.when_matched_condition, updates, same))
     inserts = _values(handle, source, given.when_not_matched_insert)
     if inserts is not None:
@@ -271,9 +271,9 @@ class Merge:
         return made
 
     def _moved(self) -> Column:
-        """The position of the column of the primary key that a clause would change in this row; null for none."""
+        """The position of the one of `compared_columns` that a clause would change in this row; null for none."""
         out = F.lit(None).cast("int")
-        keys = list(self.change.handle.schema.primary_keys)
+        keys = list(compared_columns(self.change.handle))
         for i, clause in enumerate(self.clauses):
             for name, expression in clause.same.items():
                 if not self._is_stated(name, expression):
@@ -291,13 +291,13 @@ class Merge:
         return {_plain(f"{quoted(self.target_alias)}.{quoted(name)}"), _plain(expression)} in stated
 
     def _refuse_moves(self, rows: DataFrame) -> None:
-        """Refuse clauses that change the primary key of a row. Raises InvalidInputError."""
+        """Refuse clauses that change `compared_columns` of a row. Raises InvalidInputError, UnsupportedFeatureError."""
         handle = self.change.handle
         if all(self._is_stated(n, e) for c in self.clauses for n, e in c.same.items()):
             return
         moved = rows.where(F.col(_MOVED).isNotNull()).select(_MOVED).limit(1).collect()
         if moved:
-            check_set(handle, [handle.schema.primary_keys[moved[0][0]]])
+            check_set(handle, [compared_columns(handle)[moved[0][0]]])
 
     def _unassigned(self, name: str, whole: str) -> Column:
         """The column `whole` with the nanoseconds of column `name`, null where the clause assigns the column."""
@@ -311,6 +311,14 @@ class Merge:
         number = self._of(When.MATCHED)[0][0]
         gone = rows.where(F.col(_CLAUSE) == number).dropDuplicates(self.change.row_id)
         return gone if len(self.clauses) == 1 else gone.unionByName(rows.where(F.col(_CLAUSE) != number))
+
+
+def compared_columns(handle: TableHandle) -> tuple[str, ...]:
+    """Columns that an update of all columns compares, as it cannot set them.
+
+    The primary key, or the partition columns of a table with data evolution.
+    """
+    return handle.schema.partition_keys if handle.options.data_evolution else handle.schema.primary_keys
 
 
 def _check_updates_by_source(handle: TableHandle) -> None:
@@ -342,4 +350,11 @@ def _values(handle: TableHandle, source: DataFrame, given: Mapping[str, str] | s
         raise InvalidInputError(f"expected '*' or expressions by column, found {given!r}")
     there = {c.lower(): c for c in source.columns}
     names = handle.schema.row_type.names
-    return {n: f"s.{quoted(there[n.lower()])}" for n in names if n.lower() in there}
+    found = {n: f"s.{quoted(there[n.lower()])}" for n in names if n.lower() in there}
+    if not found:
+        raise InvalidInputError(
+            f"'*' takes the columns that {handle.describe()} and the source have in common, and there are none: the "
+            f"source has {', '.join(source.columns)}. Give expressions by column",
+            table=handle.name,
+        )
+    return found

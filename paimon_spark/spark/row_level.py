@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql.types import ArrayType, StructType
+from pyspark.sql.types import DataType as SparkType
 
 from paimon_spark.engine.read.file_reader import file_url
 from paimon_spark.engine.row_level.strategy import (
@@ -134,8 +136,7 @@ class Change:
                 unchanged += [n for n in self.names if n not in changed]
                 rows = rows.drop(*unchanged)
         # All rows of a file go to one task; new rows are spread over several.
-        fields = [f for f in rows.schema.fields if f.dataType.typeName() not in ("map", "variant")]
-        hashed = F.xxhash64(*(F.col(quoted(f.name)) for f in fields))
+        hashed = F.xxhash64(*(F.col(quoted(f.name)) for f in rows.schema.fields if has_hash(f.dataType)))
         spread = F.concat(F.lit("new "), F.pmod(hashed, F.lit(_SPREAD)).cast("string"))
         marked = rows.withColumn(KEEPS, F.col(ACTION) != DELETE)
         if operation == "DELETE":
@@ -202,6 +203,17 @@ def _places(handle: TableHandle, snapshot: Snapshot | None) -> dict[str, bytes]:
     """The partition of each data file, by its value of `__paimon_file_path`."""
     splits = plan_branch(handle, snapshot, ScanQuery(columns=())).splits
     return {file_url(handle.store, s, f): s.partition for s in splits for f in s.files}
+
+
+def has_hash(data_type: SparkType) -> bool:
+    """Whether Spark hashes values of the type: not maps and variants, nor what contains them."""
+    match data_type:
+        case StructType():
+            return all(has_hash(f.dataType) for f in data_type.fields)
+        case ArrayType():
+            return has_hash(data_type.elementType)
+        case _:
+            return data_type.typeName() not in ("map", "variant")
 
 
 def by_own_names(handle: TableHandle, values: Mapping[str, str]) -> dict[str, str]:

@@ -113,12 +113,11 @@ class RowLevelWriter(DataSourceArrowWriter):
             positions = np.concatenate([arrow_numpy.values(part.column(INDEX)) for part in found])
             if not len(positions):
                 continue
-            if changes:
-                assert self._work.columns
+            if not changes:
+                yield self._dropped(split, positions)
+            elif self._work.columns:  # else UPDATE SET * of a source that has no more columns than the partition
                 message = self._work.deletes.set_columns(split, self._work.columns, positions, found)
                 yield SplitOutcome(len(positions), (), (message,))
-            else:
-                yield self._dropped(split, positions)
 
     def _dropped(self, split: int, positions: Any) -> SplitOutcome:
         name = self._work.deletes.splits[split].files[0].file_name

@@ -93,7 +93,7 @@ def _run(session: Session, statement: Statement) -> DataFrame:
 
 
 def _execute_immediate(session: Session, statement: ExecuteImmediate) -> Result:
-    """Run the statement of a text, with the values of USING as its parameters; queries of Spark's tables by Spark.
+    """Run the statement of a text, with the values of USING as its parameters.
 
     Raises UnsupportedFeatureError: INTO variables, of a statement on tables of the catalog.
     """
@@ -102,25 +102,28 @@ def _execute_immediate(session: Session, statement: ExecuteImmediate) -> Result:
     if not isinstance(text, str):
         found_text = "NULL" if text is None else repr(text)
         raise SqlSyntaxError(f"EXECUTE IMMEDIATE needs a statement as text, found {found_text}", sql=statement.sql)
-    # Spark takes a map or a struct as a parameter only as an expression.
     given = [
-        (name, F.expr(sql) if isinstance(value, dict | Row) else value)
+        (name, F.expr(sql) if _has_no_literal(value) else value)
         for (name, sql), value in zip(statement.arguments, found, strict=True)
     ]
     named = {name: value for name, value in given if name is not None}
     args: Mapping[str, Any] | Sequence[Any] = named or [value for _, value in given]
     inner_session, inner_text = substituted(replace(session, args=args or None), text)
     inner = parse(inner_text)
-    is_of_spark = isinstance(inner, Query) and not references(session.caching(), parse_query(inner_text))
-    if is_of_spark and (inner_text == text or statement.variables):
-        return Outcome.RUN_BY_SPARK
     if not statement.variables:
         return _run(inner_session, inner)
+    if isinstance(inner, Query) and not references(session.caching(), parse_query(inner_text)):
+        return Outcome.RUN_BY_SPARK
     raise UnsupportedFeatureError(
         f"EXECUTE IMMEDIATE … INTO is not supported for Paimon tables; use SET VAR {statement.variables[0]} = "
         "(SELECT …) instead",
         feature="EXECUTE IMMEDIATE INTO",
     )
+
+
+def _has_no_literal(value: object) -> bool:
+    """Whether Spark takes a value as a parameter only as an expression: maps, structs and arrays of them."""
+    return any(map(_has_no_literal, value)) if isinstance(value, list) else isinstance(value, dict | Row)
 
 
 def _invalid(session: Session, statement: InvalidStatement) -> Result:

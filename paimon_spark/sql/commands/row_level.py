@@ -207,8 +207,7 @@ class _Merge:
         if verb is job.Verb.INSERT:
             defaults = {f.name: default_expression(f) for f in self.target.columns if f.default_value is not None}
             return job.Clause(when, verb, condition, {**defaults, **values})
-        keys = self.target.table.schema.primary_keys
-        same = {n: values.pop(n) for n in keys if n in values}
+        same = {n: values.pop(n) for n in job.compared_columns(self.target.table.handle) if n in values}
         return job.Clause(when, verb, condition, values, same)
 
     def _all_columns(self, verb: job.Verb) -> dict[str, str]:
