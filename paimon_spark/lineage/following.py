@@ -17,8 +17,9 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow.compute as pc
@@ -26,7 +27,7 @@ import pyarrow.compute as pc
 from paimon_spark.errors import CorruptFileError, LineageError
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.job_registry import checked_object, registrations
-from paimon_spark.lineage.provenance import TableRef
+from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance
 from paimon_spark.lineage.table_history import TableHistory
 from paimon_spark.lineage.table_index import open_index
 from paimon_spark.lineage.tables import (
@@ -53,6 +54,8 @@ _READ_AGAIN_S: Final = 1.0
 """Pause between two reads of the lineage tables for new batches."""
 _CHECK_AGAIN_S: Final = 60.0
 """Time without a new batch after which the job is looked up again."""
+_MOST_SEARCHED: Final = 100
+"""Snapshots of a table that are searched for a batch whose row is not written yet."""
 _NONE: Final = -1
 """No batch."""
 
@@ -115,6 +118,7 @@ class Follower:
     clock_ns: Callable[[], int] = time.time_ns
     _token: str = field(default_factory=lambda: uuid.uuid4().hex)
     _leads: bool | None = None
+    _leader: str | None = None
     _since_ns: int = 0
     _written: int | None = None
     _last_barrier: int | None = None
@@ -131,28 +135,33 @@ class Follower:
         """The batch of the job up to which the micro-batch after `start` reads; None while there is none.
 
         Raises:
-            LineageError: lineage is off, the job is not known or does not read the branch, or another query has the
-                same name.
+            LineageError: lineage is off, the job is not known or does not read the branch, it was forgotten and started
+                anew, or another query has the same name.
             StorageError: the lineage tables cannot be read.
         """
         turn = self._turn()
         if self._leads is None:
-            self._check_job()
+            self._check_job(start)
             self._leads = turn is None or turn.since_ns < self.made_ns
-        if self._leads:
-            return self._lead(start, turn)
-        if turn is None or turn.barrier <= (_NONE if start.barrier is None else start.barrier):
-            self._check_sometimes()
-            return None
-        return self._batch(start, turn.barrier)
-
-    def _lead(self, start: StreamOffset, turn: _Turn | None) -> FollowedBatch | None:
-        if self._written is not None and (turn is None or turn.leader != self._token):
+        elif turn is not None and turn.leader != self._leader:
             raise LineageError(
                 f"another streaming query with lineage.job = {self.name!r} follows job {self.job!r}; give each query "
                 "a name of its own, and run it once at a time",
                 job=self.name,
             )
+        if self._leads:
+            self._leader = self._token
+            return self._lead(start, is_lost=turn is None)
+        self._leader = self._leader if turn is None else turn.leader
+        if turn is None or turn.barrier <= (_NONE if start.barrier is None else start.barrier):
+            self._check_sometimes(start)
+            return None
+        return self._batch(start, turn.barrier)
+
+    def _lead(self, start: StreamOffset, *, is_lost: bool) -> FollowedBatch | None:
+        """The next batch, written for the other sources; `is_lost`: the file is not there, or not any more."""
+        if is_lost:
+            self._written = None
         barrier = self._next_barrier(start)
         now = start.barrier if barrier is None else barrier
         if self._written != (_NONE if now is None else now):
@@ -172,7 +181,7 @@ class Follower:
             if not self._ended_within_a_snapshot(barrier):
                 return barrier
         self._read_s = self.clock_s()
-        self._check_sometimes()
+        self._check_sometimes(start)
         return None
 
     def _read_ahead(self, start: StreamOffset, after: int) -> list[int]:
@@ -200,20 +209,36 @@ class Follower:
     def _ended_within_a_snapshot(self, barrier: int) -> bool:
         """Whether a batch is known to have read a snapshot only in part: then its rows are at no snapshot."""
         where = f"{column_equals('job', self.job)} AND barrier_id = {barrier}"
-        rows = self.index.read(SINK_SNAPSHOT, where)
+        rows = self.index.read(SINK_SNAPSHOT, where).to_pylist()
+        if not rows:
+            return self._is_within(barrier, self._newest_provenance(barrier))
         warehouse = self.home.warehouse
         history = TableHistory({warehouse.url: warehouse})
-        for row in rows.to_pylist():
-            node = Node(warehouse.url, TableRef(row["database"], row["table"]))
-            provenance = history.provenance(node, row["snapshot_id"])
-            if provenance is not None and provenance.batch == (self.job, barrier):
-                return any(source.within is not None for source in provenance.sources)
-        return False
+        nodes = ((Node(warehouse.url, TableRef(row["database"], row["table"])), row["snapshot_id"]) for row in rows)
+        return self._is_within(barrier, (history.provenance(node, snapshot_id) for node, snapshot_id in nodes))
 
-    def _check_sometimes(self) -> None:
+    def _is_within(self, barrier: int, found: Iterable[Provenance | None]) -> bool:
+        of_batch = next((p for p in found if p is not None and p.batch == (self.job, barrier)), None)
+        return of_batch is not None and any(source.within is not None for source in of_batch.sources)
+
+    def _newest_provenance(self, barrier: int) -> Iterator[Provenance]:
+        """The provenance of the job's newest snapshots, back to those of batches before `barrier`.
+
+        Rows of sinks are written after those of sources: a batch without one made no snapshot, or will have its row.
+        """
+        for row in self.index.read(SINK_JOB, column_equals("job", self.job)).to_pylist():
+            newest = self.index.snapshots(TableRef(row["database"], row["table"]))
+            for snapshot in islice(newest, _MOST_SEARCHED):
+                found = decode_provenance(snapshot.properties)
+                if found is not None and found.job == self.job:
+                    yield found
+                    if found.barrier < barrier:
+                        break
+
+    def _check_sometimes(self, start: StreamOffset) -> None:
         """Notice that the job was forgotten, which would be waited for without an end."""
         if self.clock_s() - self._checked_s >= _CHECK_AGAIN_S:
-            self._check_job()
+            self._check_job(start)
             known = registrations(self.home.warehouse).values()
             if any(r.job == self.job and r.ended_ms is not None for r in known):
                 warn_once(
@@ -222,8 +247,8 @@ class Follower:
                     f"To read on alone, start the query again without {FOLLOW.key}",
                 )
 
-    def _check_job(self) -> None:
-        """Raises LineageError: the job cannot be followed here."""
+    def _check_job(self, start: StreamOffset | None = None) -> None:
+        """Raises LineageError: the job cannot be followed here, or not from `start`."""
         self._checked_s = self.clock_s()
         url, asked = self.home.warehouse.url, f"option {FOLLOW.key} = {self.job!r}"
         if not read_settings(self.index).data:
@@ -253,6 +278,15 @@ class Follower:
                 "recorded together; follow a job that writes a table there",
                 job=self.job,
             )
+        if start is not None and start.barrier is not None:
+            newest = newest_barrier(self.index, SOURCE_SNAPSHOT, of_job)
+            if newest < start.barrier:
+                raise LineageError(
+                    f"{asked}: the query has followed the job up to batch {start.barrier}, and the newest that is "
+                    f"recorded is {'none' if newest == _NONE else newest}, as the job was forgotten and started again "
+                    "with a new checkpoint; start this query with a new checkpoint too",
+                    job=self.job,
+                )
 
     @property
     def _path(self) -> str:

@@ -11,6 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import Row
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from paimon_spark.errors import PaimonError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.sql.commands import alter_table, analyze, create, describe, insert, row_level, show, tags_and_branches
@@ -98,11 +100,14 @@ def _execute_immediate(session: Session, statement: ExecuteImmediate) -> Result:
     values = (statement.text, *(value for _, value in statement.arguments))
     text, *found = session.run("SELECT " + ", ".join(f"{v} AS v{n}" for n, v in enumerate(values))).collect()[0]
     if not isinstance(text, str):
-        raise SqlSyntaxError(f"EXECUTE IMMEDIATE needs a statement as text, found {text!r}", sql=statement.sql)
-    names = [name for name, _ in statement.arguments]
-    args: Mapping[str, Any] | Sequence[Any] = found
-    if names and names[0] is not None:
-        args = {name: value for name, value in zip(names, found, strict=True) if name is not None}
+        found_text = "NULL" if text is None else repr(text)
+        raise SqlSyntaxError(f"EXECUTE IMMEDIATE needs a statement as text, found {found_text}", sql=statement.sql)
+    given = [
+        (name, F.expr(sql) if _has_no_literal(value) else value)
+        for (name, sql), value in zip(statement.arguments, found, strict=True)
+    ]
+    named = {name: value for name, value in given if name is not None}
+    args: Mapping[str, Any] | Sequence[Any] = named or [value for _, value in given]
     inner_session, inner_text = substituted(replace(session, args=args or None), text)
     inner = parse(inner_text)
     if not statement.variables:
@@ -114,6 +119,11 @@ def _execute_immediate(session: Session, statement: ExecuteImmediate) -> Result:
         "(SELECT …) instead",
         feature="EXECUTE IMMEDIATE INTO",
     )
+
+
+def _has_no_literal(value: object) -> bool:
+    """Whether Spark takes a value as a parameter only as an expression: maps, structs and arrays of them."""
+    return any(map(_has_no_literal, value)) if isinstance(value, list) else isinstance(value, dict | Row)
 
 
 def _invalid(session: Session, statement: InvalidStatement) -> Result:

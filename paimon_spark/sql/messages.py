@@ -30,6 +30,7 @@ _STATEMENT: Final = (
     ("replace_tag moves it, delete_tag deletes it", "CREATE OR REPLACE TAG moves it, DELETE TAG deletes it"),
     ("Pass if_main_moved='replace' to replace them by the branch", "Use CALL sys.merge_branch to replace them"),
     ("; leave partitions and where out", ""),
+    ("give 1 or more, or None for all", "give 1 or more, or leave LIMIT out"),
 )
 
 

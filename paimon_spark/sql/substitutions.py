@@ -116,7 +116,7 @@ def _identifiers(session: Session, sql: str, tokens: Sequence[Token]) -> Iterato
             continue
         place = tokens[i].start, tokens[end].end
         text = sql[tokens[i + 1].end : tokens[end].start]
-        yield Edit(*place, ".".join(map(quoted, _parts(session, tokens, i, text))))
+        yield Edit(*place, ".".join(map(quoted, _parts(_with_parameters_of(session, tokens, i, end), text))))
 
 
 def _is_table_place(tokens: Sequence[Token], first: int, last: int) -> bool:
@@ -139,12 +139,19 @@ def _is_of_a_from(tokens: Sequence[Token], first: int) -> bool:
     return False
 
 
-def _parts(session: Session, tokens: Sequence[Token], at: int, text: str) -> tuple[str, ...]:
-    """The name that IDENTIFIER at index `at` computes."""
+def _with_parameters_of(session: Session, tokens: Sequence[Token], first: int, last: int) -> Session:
+    """The session with the parameters by position between two tokens only."""
+    if session.args is None or isinstance(session.args, Mapping):
+        return session
+    before, inside = (sum(t.keyword == "?" for t in part) for part in (tokens[:first], tokens[first:last]))
+    return replace(session, args=session.args[before : before + inside] or None)
+
+
+def _parts(session: Session, text: str) -> tuple[str, ...]:
+    """The name that IDENTIFIER(text) computes."""
     value: object = parse_literal(text) if text.strip() else None
     if text.strip() == "?":
-        args, number = session.args, sum(t.keyword == "?" for t in tokens[:at])
-        value = args[number] if not isinstance(args, Mapping | None) and number < len(args) else None
+        value = None if isinstance(session.args, Mapping | None) else session.args[0]
     elif value is NO_LITERAL:
         inner_session, inner = substituted(session, text)
         value = evaluate(inner_session, [inner])[0]

@@ -12,7 +12,13 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
-from paimon_spark.errors import ColumnNotFoundError, SqlSyntaxError, TableNotFoundError, UnsupportedFeatureError
+from paimon_spark.errors import (
+    ColumnNotFoundError,
+    InvalidInputError,
+    SqlSyntaxError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
@@ -49,6 +55,8 @@ def rows(catalog: Catalog, spark: SparkSession, sql: str, args: Any = None) -> l
         ("SELECT a.id FROM shop.orders a, IDENTIFIER('shop.orders') b WHERE a.id = b.id", [1, 2]),
         ("EXECUTE IMMEDIATE 'SELECT id FROM shop.orders WHERE id = ?' USING 1 + 1", [2]),
         ("EXECUTE IMMEDIATE 'SELECT id FROM shop.' || 'orders WHERE id < :most' USING 2 AS most", [1]),
+        ("EXECUTE IMMEDIATE 'SELECT id FROM shop.orders WHERE id < :m[''most'']' USING map('most', 2) AS m", [1]),
+        ("EXECUTE IMMEDIATE 'SELECT id FROM shop.orders WHERE id = ?.x' USING named_struct('x', 2)", [2]),
     ],
 )
 def test_hints_and_computed_names_are_understood(
@@ -73,6 +81,7 @@ def test_rows_are_written_by_computed_names_and_with_hints(catalog: Catalog, spa
 
 def test_execute_immediate_leaves_statements_of_spark_to_spark(catalog: Catalog, spark: SparkSession) -> None:
     assert rows(catalog, spark, "EXECUTE IMMEDIATE 'SELECT :a + 1' USING 1 AS a") == [(2,)]
+    assert rows(catalog, spark, "EXECUTE IMMEDIATE 'SELECT ?' USING array(map('a', 1))") == [([{"a": 1}],)]
     spark.sql("DECLARE OR REPLACE VARIABLE paimon_found INT")
     catalog.sql("EXECUTE IMMEDIATE 'SELECT 5' INTO paimon_found", session=spark)
     assert rows(catalog, spark, "SELECT paimon_found") == [(5,)]
@@ -117,6 +126,8 @@ def test_the_history_of_a_branch_is_described(catalog: Catalog, spark: SparkSess
     assert [r.version for r in catalog.sql("DESC HISTORY shop.orders LIMIT 1", session=spark).collect()] == [
         last.version
     ]
+    with pytest.raises(InvalidInputError, match="limit = 0: give 1 or more, or leave LIMIT out"):
+        catalog.sql("DESC HISTORY shop.orders LIMIT 0", session=spark)
     of_branch = catalog.sql("DESC HISTORY shop.orders$branch_fix", session=spark).collect()
     assert [r.version for r in of_branch] == [1]
 
@@ -166,7 +177,7 @@ def test_statements_of_delta_lake_are_refused_by_name(catalog: Catalog, spark: S
     [
         ("SELECT * FROM shop.orders WHERE", "WHERE, found the end at position 32"),
         ("SELECT * FROM (SELECT * FROM shop.orders WHERE) o", "WHERE, found ')'"),
-        ("SELECT * FROM shop.orders WHERE ORDER BY id", "WHERE, found 'ORDER'"),
+        ("SELECT * FROM shop.orders WHERE ORDER BY id", "WHERE, found 'ORDER' at position 33"),
         ("SELECT id FROM shop.orders GROUP BY id HAVING", "HAVING, found the end"),
     ],
 )

@@ -32,6 +32,9 @@ def read_execute_immediate(cursor: Cursor) -> ExecuteImmediate:
         arguments = cursor.parenthesised_list(lambda: _argument(cursor)) if _is_list(cursor) else _arguments(cursor)
     if any((name is None) is not (arguments[0][0] is None) for name, _ in arguments):
         cursor.fail("a name behind every value of USING, or behind none")
+    names = [name for name, _ in arguments if name is not None]
+    if len(set(names)) < len(names):
+        cursor.fail("a different name behind every value of USING")
     return ExecuteImmediate(cursor.sql, text, tuple(arguments), tuple(variables))
 
 

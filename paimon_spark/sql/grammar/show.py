@@ -217,13 +217,13 @@ def read_show_procedures(cursor: Cursor) -> Statement:
     return ShowProcedures(cursor.sql, _database(cursor))
 
 
-def read_optimize(cursor: Cursor) -> UnsupportedStatement:
-    """Read Delta Lake's OPTIMIZE, which is not supported. Raises SqlSyntaxError."""
+def read_optimize(cursor: Cursor) -> Statement | None:
+    """Read Delta Lake's OPTIMIZE, which is not supported; None for a table by its path. Raises SqlSyntaxError."""
     return _of_delta(cursor, "OPTIMIZE", "Use CALL sys.compact(table => '{}')")
 
 
-def read_vacuum(cursor: Cursor) -> UnsupportedStatement:
-    """Read Delta Lake's VACUUM, which is not supported. Raises SqlSyntaxError."""
+def read_vacuum(cursor: Cursor) -> Statement | None:
+    """Read Delta Lake's VACUUM, which is not supported; None for a table by its path. Raises SqlSyntaxError."""
     instead = (
         "Use CALL sys.expire_snapshots(table => '{0}'), which deletes old versions and their files, or "
         "CALL sys.remove_orphan_files(table => '{0}'), which deletes files that no version needs"
@@ -231,8 +231,8 @@ def read_vacuum(cursor: Cursor) -> UnsupportedStatement:
     return _of_delta(cursor, "VACUUM", instead)
 
 
-def read_restore(cursor: Cursor) -> UnsupportedStatement:
-    """Read Delta Lake's RESTORE, which is not supported. Raises SqlSyntaxError."""
+def read_restore(cursor: Cursor) -> Statement | None:
+    """Read Delta Lake's RESTORE, which is not supported; None for a table by its path. Raises SqlSyntaxError."""
     instead = (
         "Use CALL sys.rollback(table => '{0}', version => '…'), which deletes later versions, or "
         "CALL sys.rollback_to_as_latest(table => '{0}', version => '…'), which keeps them"
@@ -241,7 +241,9 @@ def read_restore(cursor: Cursor) -> UnsupportedStatement:
     return _of_delta(cursor, "RESTORE", instead)
 
 
-def _of_delta(cursor: Cursor, verb: str, instead: str) -> UnsupportedStatement:
+def _of_delta(cursor: Cursor, verb: str, instead: str) -> UnsupportedStatement | None:
+    if cursor.at_text or cursor.at("DELTA", "."):
+        return None
     table = cursor.name()
     return UnsupportedStatement(cursor.sql, (table,), verb, instead.format(".".join(table)))
 

@@ -137,9 +137,9 @@ def _missing_condition(parsed: ParsedQuery) -> SqlSyntaxError | None:
         assert token is not None
         following = "" if after is None else after.keyword
         if token.keyword in ("WHERE", "HAVING") and (after is None or following in _AFTER_CONDITION):
-            found = "the end" if after is None else repr(following)
+            found, position = ("the end", token.end) if after is None else (repr(following), after.start)
             return SqlSyntaxError(
-                f"expected a condition after {token.keyword}, found {found} at position {token.end + 1} of: "
+                f"expected a condition after {token.keyword}, found {found} at position {position + 1} of: "
                 f"{abbreviated(parsed.sql)}",
                 sql=parsed.sql,
             )

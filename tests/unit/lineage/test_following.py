@@ -14,7 +14,7 @@ from paimon_spark.lineage import following
 from paimon_spark.lineage.following import FollowedBatch, Follower
 from paimon_spark.lineage.job_registry import Registration, register_query
 from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
-from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, rows_of
+from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, rows_of
 from paimon_spark.lineage.warehouse import WarehouseTable
 from paimon_spark.streaming.offset import Phase, StreamOffset
 from tests.harness.lineage_index import MemoryIndex
@@ -129,6 +129,21 @@ def test_a_batch_of_the_job_that_ended_within_a_snapshot_is_passed_over(monkeypa
     assert world.source(T2).next_batch(at) == (2, 3)
 
 
+def test_a_batch_within_a_snapshot_is_passed_over_before_the_row_of_its_sink_is_written() -> None:
+    world = World()
+    world.batch(0, 1, 1)
+    within = Provenance("etl 1", 1, (SourceRange(T2, last=1, within=2),))
+    world.index.commit(T5, Provenance("etl 1", 0, (SourceRange(T2, last=1),)))
+    world.index.commit(T5, within)
+    rows = rows_of(within, T5, 2)
+    del rows[SINK_SNAPSHOT.name]  # written after the others
+    world.index.upsert(rows)
+    at = StreamOffset("t", "main", 1, barrier=0)
+    assert world.source(T2).next_batch(at) is None
+    world.index.upsert(rows_of(Provenance("etl 1", 2, (SourceRange(T2, last=2),)), None, None))  # makes no snapshot
+    assert world.source(T2).next_batch(at) == (2, 2)
+
+
 def test_a_query_that_is_further_than_the_job_waits_for_it() -> None:
     world = World()
     world.batch(0, 2, 1), world.batch(1, 3, 1)
@@ -179,6 +194,22 @@ def test_a_job_that_is_forgotten_while_it_is_followed_ends_the_query() -> None:
         source.next_batch(at)
 
 
+def test_a_job_that_is_started_again_with_a_new_checkpoint_ends_the_query() -> None:
+    world = World()
+    world.batch(7, 1, 1)
+    source = world.source(T2)
+    at = moved(new(), source.next_batch(new()))
+    for table in (SOURCE_SNAPSHOT, SINK_SNAPSHOT):
+        world.index.delete(table, "job = 'etl 1'")
+    world.batch(0, 1, 1)
+    says = r"followed the job up to batch 7, and the newest that is recorded is 0, .* new checkpoint too"
+    with pytest.raises(LineageError, match=says):
+        world.source(T2).next_batch(at)
+    source.clock_s = lambda: 1e9
+    with pytest.raises(LineageError, match=says):
+        source.next_batch(at)
+
+
 def test_a_job_that_has_ended_is_waited_for_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.batch(0, 1, 1)
@@ -201,3 +232,27 @@ def test_two_queries_of_one_name_are_told_apart() -> None:
     world.source(T2).next_batch(at)
     with pytest.raises(LineageError, match=r"another streaming query with lineage\.job = 'etl 2'"):
         first.next_batch(at)
+
+
+def test_a_source_does_not_take_the_batch_of_another_query_of_its_name() -> None:
+    world = World()
+    world.batch(0, 1, 1)
+    two, three = world.source(T2), world.source(T3)
+    at = [moved(new(), two.next_batch(new())), moved(new(), three.next_batch(new()))]
+    world.batch(1, 2, 2)
+    assert two.next_batch(at[0]) == (1, 2)
+    world.batch(2, 3, 3)
+    world.source(T2).next_batch(moved(at[0], FollowedBatch(1, 2)))  # of the other query
+    with pytest.raises(LineageError, match=r"another streaming query with lineage\.job = 'etl 2'"):
+        three.next_batch(at[1])
+
+
+def test_the_file_of_a_query_that_is_lost_is_written_again() -> None:
+    world = World()
+    world.batch(0, 1, 1)
+    two, three = world.source(T2), world.source(T3)
+    at = [moved(new(), two.next_batch(new())), moved(new(), three.next_batch(new()))]
+    world.index.warehouse.store.delete_tree(f"{world.index.warehouse.lineage_dir}/follow")
+    assert three.next_batch(at[1]) is None
+    world.batch(1, 2, 2)
+    assert (two.next_batch(at[0]), three.next_batch(at[1])) == ((1, 2), (1, 2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -70,6 +70,20 @@ def test_a_parameter_by_position_is_used_up_by_a_name(tmp_path: Path) -> None:
     sql = "SELECT ? FROM IDENTIFIER(?) WHERE a = ?"
 
     assert read(tmp_path, sql, [1, "db.t", 2]) == ("SELECT ? FROM `db`.`t` WHERE a = ?", [1, 2])
+
+
+def test_a_name_is_computed_from_its_own_parameters(tmp_path: Path) -> None:
+    asked: list[Any] = []
+
+    def run(sql: str, args: Any) -> Any:
+        asked.append((sql, args))
+        return SimpleNamespace(collect=lambda: [("db." + args[0],)])
+
+    session = Session(Catalog(str(tmp_path)), cast("Any", SimpleNamespace(sql=run)), ["v", "t", 1], {})
+    found, text = substituted(session, "SELECT ? FROM IDENTIFIER('db.' || ?) WHERE id > ?")
+
+    assert (text, found.args) == ("SELECT ? FROM `db`.`t` WHERE id > ?", ["v", 1])
+    assert asked == [("SELECT 'db.' || ? AS v0", ["t"])]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,12 @@ def test_the_text_and_its_parameters_are_read(rest: str, expected: tuple[object,
 
 @pytest.mark.parametrize(
     ("rest", "said"),
-    [("", "an expression"), ("q USING 1 AS a, 2", "behind every value"), ("q USING", "an expression")],
+    [
+        ("", "an expression"),
+        ("q USING 1 AS a, 2", "behind every value"),
+        ("q USING 1 AS a, 2 AS a", "a different name"),
+        ("q USING", "an expression"),
+    ],
 )
 def test_a_statement_that_is_not_complete_is_refused(rest: str, said: str) -> None:
     with pytest.raises(SqlSyntaxError, match=f"expected .*{said}"):

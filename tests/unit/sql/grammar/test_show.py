@@ -243,3 +243,10 @@ def test_statements_of_delta_lake_name_the_procedure_instead(sql: str, verb: str
     assert isinstance(found, UnsupportedStatement)
     assert (found.names, found.feature) == ((T,), verb)
     assert all(text in found.instead for text in instead)
+
+
+@pytest.mark.parametrize(
+    "sql", ["VACUUM '/data/t' RETAIN 0 HOURS", "OPTIMIZE delta.`/data/t`", "RESTORE TABLE '/t' TO 1"]
+)
+def test_a_table_of_delta_lake_by_its_path_is_left_to_spark(sql: str) -> None:
+    assert isinstance(parse(sql), Query)
