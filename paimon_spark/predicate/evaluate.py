@@ -42,7 +42,7 @@ Batch: TypeAlias = pa.RecordBatch | pa.Table
 _FALLIBLE: Final = frozenset(
     (
         *(Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.DIVIDE, Function.REMAINDER),
-        *(Function.NEGATE, Function.ABS, Function.CAST),
+        *(Function.NEGATE, Function.ABS, Function.CAST, Function.LOWER, Function.UPPER),
     )
 )
 _CHECKED: Final = {Function.ADD: "add_checked", Function.SUBTRACT: "subtract_checked"}

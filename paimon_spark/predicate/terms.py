@@ -58,6 +58,8 @@ _TEXT_TEST_NAMES: Final = {
     "contains": Function.CONTAINS,
     "regexp": Function.RLIKE,
 }
+_OTHER_ARGUMENTS: Final = ("flag", "json_scope", "zero_start")
+"""Arguments that functions have in other dialects, which sqlglot takes in Spark's too."""
 _CONDITIONS: Final = (*COMPARISONS, exp.NullSafeNEQ, exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike)
 _TYPES: Final[dict[str, DataType]] = {
     **{name: AtomicType(name=name) for name in (*INTEGER_NAMES, "FLOAT", "DOUBLE", "BOOLEAN", "DATE")},
@@ -138,6 +140,8 @@ class Terms:
             raise self._refused(e, f"is refused: {error.message}") from None
 
     def _expression(self, e: Node) -> Expression:
+        if any(e.args.get(name) is not None for name in _OTHER_ARGUMENTS):
+            raise self._refused(e, "has an argument that Spark's function does not take; leave it out")
         if type(e) in _ARITHMETIC:
             left, right = self.expression(e.this), self.expression(e.expression)
             return self.coercion.arithmetic(_ARITHMETIC[type(e)], left, right)
