@@ -39,7 +39,7 @@ from paimon_spark.predicate.ast import (
     Value,
 )
 from paimon_spark.predicate.coercion import literal_of
-from paimon_spark.predicate.terms import Node, Terms, is_column, unwrapped
+from paimon_spark.predicate.terms import Node, Terms, is_column, is_negated, unwrapped
 from paimon_spark.types import BOOLEAN, RowType
 
 _COMPARISONS: Final[dict[type, Op]] = {
@@ -175,7 +175,7 @@ class _Builder:
 
     def predicate(self, e: Node) -> Predicate:
         found = self._positive(e)
-        return Not(found) if _is_negated(e) else found
+        return Not(found) if is_negated(e) else found
 
     def _positive(self, e: Node) -> Predicate:
         match e:
@@ -187,7 +187,7 @@ class _Builder:
                 return Or(tuple(self.predicate(part) for part in e.flatten()))
             case exp.Not():
                 inner = e.this
-                if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null) and not _is_negated(inner):
+                if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null) and not is_negated(inner):
                     return self._is_not_null(inner)
                 return Not(self.predicate(inner))
             case exp.Boolean():
@@ -338,11 +338,6 @@ class _Builder:
         if found is None:
             raise self.terms.unsupported(e)
         return found.value
-
-
-def _is_negated(e: Node) -> bool:
-    """Whether a NOT is a mark on what it negates, as releases of sqlglot write NOT LIKE, and not a node around it."""
-    return bool((e.this if isinstance(e, exp.Escape) else e).args.get("negate"))
 
 
 def _path(e: Node) -> tuple[str, ...]:

@@ -61,6 +61,7 @@ _TEXT_TEST_NAMES: Final = {
 _OTHER_ARGUMENTS: Final = ("flag", "json_scope", "zero_start")
 """Arguments that functions have in other dialects, which sqlglot takes in Spark's too."""
 _CONDITIONS: Final = (*COMPARISONS, exp.NullSafeNEQ, exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike)
+_NO_OPERANDS: Final = (exp.And, exp.Or, exp.Not, exp.Between, exp.NullSafeNEQ)
 _TYPES: Final[dict[str, DataType]] = {
     **{name: AtomicType(name=name) for name in (*INTEGER_NAMES, "FLOAT", "DOUBLE", "BOOLEAN", "DATE")},
     **dict.fromkeys(("TEXT", "VARCHAR", "CHAR"), STRING),
@@ -88,6 +89,11 @@ def is_column(e: Node) -> bool:
     if isinstance(e, exp.Dot):
         return is_column(e.this) and isinstance(e.expression, exp.Identifier)
     return isinstance(e, exp.Column) and isinstance(e.this, exp.Identifier)
+
+
+def is_negated(e: Node) -> bool:
+    """Whether a NOT is a mark on what it negates, as releases of sqlglot write NOT LIKE, and not a node around it."""
+    return bool((e.this if isinstance(e, exp.Escape) else e).args.get("negate"))
 
 
 def numeral(digits: str) -> int | float | Decimal | None:
@@ -120,8 +126,11 @@ class Terms:
         self.has_positions = has_positions
 
     def condition(self, e: Node) -> Expression:
-        """The expression of a node that stands for a condition. Raises PredicateSyntaxError."""
-        found = self.expression(e)
+        """The expression of a node that stands for a condition, without its NOT if it is marked with one.
+
+        Raises PredicateSyntaxError.
+        """
+        found = self._translated(e)
         kind = type_of(found)
         if kind == BOOLEAN:
             return found
@@ -132,6 +141,13 @@ class Terms:
     def expression(self, e: Node) -> Expression:
         """The expression of a node, with the casts that Spark inserts. Raises PredicateSyntaxError."""
         e = unwrapped(e)
+        if is_negated(e) or isinstance(e, _NO_OPERANDS):
+            raise self._refused(
+                e, "is not supported as an operand or argument; comparisons, IN, LIKE, RLIKE and IS NULL are"
+            )
+        return self._translated(e)
+
+    def _translated(self, e: Node) -> Expression:
         try:
             return self._expression(e)
         except PredicateSyntaxError as error:
