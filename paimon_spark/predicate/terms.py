@@ -1,7 +1,7 @@
 """Expressions from trees of sqlglot: arithmetic, casts and functions inside of conditions.
 
 What is not supported is refused with its position, never approximated. sqlglot reads some text in another way than
-Spark; where that matters, the text is asked or the expression refused.
+Spark; where that matters, the text decides or the expression is refused.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from paimon_spark.metadata.resolve import Resolved, ResolvedRange
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.core import SEQUENCE_NUMBER_COLUMN
 from paimon_spark.options.scan import Incremental
-from paimon_spark.predicate.arrow import matches, condition_can_fail
+from paimon_spark.predicate.arrow import condition_can_fail, matches
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
 from paimon_spark.system_tables.java_text import text
 from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, ArrayType, RowKind, RowType

@@ -108,7 +108,8 @@ def test_a_quote_may_be_doubled_as_in_spark() -> None:
 
 def test_text_with_a_time_of_day_is_a_timestamp_as_in_spark() -> None:
     texts: list[object] = [
-        "2024-01-01 10:00", "2024-1-1T10:0", "2024-01-01 10:00:00.0", "2024-01-01 07:00:00 America/Argentina/Buenos_Aires",
+        "2024-01-01 10:00", "2024-1-1T10:0", "2024-01-01 10:00:00.0",
+        "2024-01-01 07:00:00 America/Argentina/Buenos_Aires",
     ]  # fmt: skip
     assert kept("CAST(s AS TIMESTAMP) = TIMESTAMP '2024-01-01 10:00:00'", s=texts) == [0, 1, 2, 3]
     for text in ("2024-01-01 10:00Z", "2024-01-01 10:", "2024-01-01 24:00"):
