@@ -322,7 +322,7 @@ def _folded(value: Value, target: DataType, zone: tzinfo | None) -> Value:
     try:
         found: Literal = casts.cast(one, value.type, target, zone)[0].as_py()
     except DataError as e:
-        raise PredicateSyntaxError(e.message.partition(";")[0]) from e
+        raise PredicateSyntaxError(e.message.rpartition(";")[0]) from e  # without the advice about rows
     if isinstance(found, datetime) and found.tzinfo is not None:
         found = found.astimezone(timezone.utc)
     return Value(found, target)

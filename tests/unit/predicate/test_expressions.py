@@ -61,6 +61,7 @@ def test_conditions_keep_the_rows_that_spark_keeps() -> None:
         ("i % 0 = 1", "remainder by zero"),
         ("CAST(big AS INT) > 0", "casts 9223372036854775807 to INT, which does not hold it"),
         ("CAST(s AS INT) > 0", "casts 'x1' to INT"),
+        ("CAST(coalesce(CAST(NULL AS STRING), '99999999999') AS INT) > 0", "casts '99999999999' to INT, which"),
         ("s = 1", "casts 'x1' to BIGINT"),
         ("year(s) = 2024", "casts 'x1' to DATE"),
         ("CAST(dec AS DECIMAL(3, 2)) > 0", "casts 12345678.90 to DECIMAL\\(3, 2\\)"),
@@ -170,6 +171,7 @@ def test_a_comparison_of_a_column_with_a_folded_literal_skips_files_too() -> Non
         ("dec % CAST(1 AS DECIMAL(38, 2)) > 1", "needs more digits than are supported"),
         ("s = r'a''b'", "doubled in a raw literal at position 8"),
         ("d = 1e400", "is not a number"),
+        ("CAST('a;b' AS INT) = i", "casts 'a;b' to INT, which does not hold it$"),
         ("i + 1", "is INT, not BOOLEAN, so it is no condition; compare it"),
     ],
 )
