@@ -77,8 +77,10 @@ def parse_predicate(text: str, row_type: RowType, time_zone: str | None = None) 
         InvalidOptionError: no such time zone.
     """
     try:
-        # sqlglot logs what it falls back to; refuse instead.
-        statements = sqlglot.parse(_with_escaped_quotes(text), dialect="spark", error_level=sqlglot.ErrorLevel.RAISE)
+        spark = sqlglot.Dialect.get_or_raise("spark")
+        level = sqlglot.ErrorLevel.RAISE
+        # As a statement, `comment = 'x'` would be a command.
+        statements = spark.parse_into(exp.Condition, _with_escaped_quotes(text), error_level=level)
     except sqlglot.errors.SqlglotError as e:
         raise PredicateSyntaxError(f"cannot parse the condition {text!r}: {_cause(e)}", text=text) from e
     except RecursionError as e:
