@@ -72,6 +72,18 @@ def matches(predicate: Predicate, batch: Batch) -> pa.BooleanArray:
     return certain(_evaluate(predicate, batch))
 
 
+def condition_can_fail(predicate: Predicate) -> bool:
+    """Whether there may be rows for which the predicate is an error."""
+    match predicate:
+        case And(children) | Or(children):
+            return any(condition_can_fail(child) for child in children)
+        case Not(child):
+            return condition_can_fail(child)
+        case Computed(expression):
+            return can_fail(expression)
+    return False
+
+
 def certain(mask: pa.BooleanArray) -> pa.BooleanArray:
     """The mask with null as False."""
     return boolean_array(values(mask) & validity(mask)) if mask.null_count else mask
@@ -143,23 +155,12 @@ def _joined(
     found = _constant(neutral, batch.num_rows)
     for child in children:
         is_open = ~validity(found) | (values(found) == neutral)
-        if _can_fail(child) and batch.num_columns and not is_open.all():
+        if condition_can_fail(child) and batch.num_columns and not is_open.all():
             mask = _evaluate(child, batch.take(take_indices(np.flatnonzero(is_open))))
             found = join(found, scattered(mask, is_open))
         else:
             found = join(found, _evaluate(child, batch))
     return found
-
-
-def _can_fail(predicate: Predicate) -> bool:
-    match predicate:
-        case And(children) | Or(children):
-            return any(_can_fail(child) for child in children)
-        case Not(child):
-            return _can_fail(child)
-        case Computed(expression):
-            return can_fail(expression)
-    return False
 
 
 def _constant(value: bool | None, length: int) -> pa.BooleanArray:

@@ -68,7 +68,7 @@ class Value:
 
 
 class Function(str, Enum):
-    """What computes a value from others; the value is its SQL."""
+    """A function or an operator; the value is its SQL."""
 
     ADD = "+"
     SUBTRACT = "-"
@@ -252,9 +252,9 @@ def columns_in(expression: Expression) -> Iterator[Column]:
 
 
 def has_expressions(predicate: Predicate) -> bool:
-    """Whether a part of the tree is computed.
+    """Whether a part of the tree is a `Computed`.
 
-    That is in ANSI mode, which a session of Spark may have turned off.
+    It is evaluated in ANSI mode, even where a session of Spark has turned that off.
     """
     match predicate:
         case And(children) | Or(children):

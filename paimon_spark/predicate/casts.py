@@ -68,7 +68,8 @@ _REAL: Final = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?$"
 _WORDS: Final = r"(?i)^(?:nan|[+-]?inf(?:inity)?)$"
 _FIXED: Final = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?$"
 _MOMENT: Final = re.compile(
-    r"\d{4}(-\d{1,2}(-\d{1,2}([T ]\d{1,2}:\d{1,2}:\d{1,2}(\.\d{0,9})?( ?(Z|UTC|GMT|[+-]\d{1,2}:\d{2}|\w+/\w+))?)?)?)?",
+    r"\d{4}(-\d{1,2}(-\d{1,2}([T ]\d{1,2}:\d{1,2}"
+    r"(:\d{1,2}(\.\d{0,9})?( ?(Z|UTC|GMT|[+-]\d{1,2}:\d{2}|\w+(/[\w+-]+)+))?)?)?)?)?",
     re.ASCII,
 )
 _YEARS: Final = (-719_162, 2_932_896)
@@ -242,8 +243,12 @@ def _by_distinct(
 def _parsed(array: pa.Array, text: pa.Array, target: DataType) -> pa.Array:
     try:
         return text.cast(arrow_type(target))
-    except pa.ArrowInvalid as e:
-        raise DataError(f"text of a condition cannot be cast to {type_text(target)}: {e}") from e
+    except pa.ArrowInvalid:
+        if len(text) == 1:
+            raise unfit(array, validity(array), target) from None
+        for place in range(len(text)):
+            _parsed(array.slice(place, 1), text.slice(place, 1), target)
+        raise
 
 
 def _require(array: pa.Array, fits: pa.Array, target: DataType) -> None:
@@ -286,7 +291,7 @@ def _require_years(array: pa.Array, days: Any) -> None:
         place = int(np.flatnonzero(outside)[0])
         raise DataError(
             f"a condition casts a date or timestamp to STRING that is outside the years 1 to 9999 (day {days[place]} "
-            "from 1970); leave such rows out by another condition before it"
+            "from 1970); exclude such rows with an earlier condition"
         )
 
 
@@ -333,7 +338,7 @@ def unfit(array: pa.Array, which: Bool, target: DataType) -> DataError:
 
 def _invalid(value: str, target: DataType) -> DataError:
     return DataError(
-        f"a condition casts {value} to {type_text(target)}, which does not hold it; correct the value, or leave its "
-        "row out by another condition before it",
+        f"a condition casts {value} to {type_text(target)}, which does not hold it; correct the value, or exclude "
+        "its row with an earlier condition",
         value=value,
     )

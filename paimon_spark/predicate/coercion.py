@@ -32,6 +32,7 @@ from paimon_spark.types import (
     DataType,
     DecimalType,
     TimestampType,
+    TimeType,
 )
 
 TIMESTAMP: Final = TimestampType(True, 6, True)
@@ -106,7 +107,7 @@ class Coercion:
         for part in (left, right):
             if not _is_number(type_of(part)):
                 raise PredicateSyntaxError(
-                    f"{function.value} needs numbers, found {_shown(part)}; cast it to a type of numbers"
+                    f"{function.value} needs numbers, found {_shown(part)}; cast text to a numeric type"
                 )
         if _uses_decimals(left, right):
             return self._decimal_arithmetic(function, left, right)
@@ -242,7 +243,8 @@ def type_of(expression: Expression) -> DataType:
     """The type of an expression's values. Raises PredicateSyntaxError for types not supported."""
     found = plain_type(expression.type)
     if casts.family(found) not in _KNOWN:
-        raise PredicateSyntaxError(f"{found} is not supported in expressions; compare its column with a literal")
+        advice = "compare its column with a literal" if isinstance(found, TimeType) else "test its column with IS NULL"
+        raise PredicateSyntaxError(f"{found} is not supported in expressions; {advice}")
     return found
 
 
@@ -320,7 +322,7 @@ def _folded(value: Value, target: DataType, zone: tzinfo | None) -> Value:
     try:
         found: Literal = casts.cast(one, value.type, target, zone)[0].as_py()
     except DataError as e:
-        raise PredicateSyntaxError(e.message.partition(";")[0]) from e
+        raise PredicateSyntaxError(e.message.rpartition(";")[0]) from e  # without the advice about rows
     if isinstance(found, datetime) and found.tzinfo is not None:
         found = found.astimezone(timezone.utc)
     return Value(found, target)

@@ -42,7 +42,7 @@ Batch: TypeAlias = pa.RecordBatch | pa.Table
 _FALLIBLE: Final = frozenset(
     (
         *(Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.DIVIDE, Function.REMAINDER),
-        *(Function.NEGATE, Function.ABS, Function.CAST),
+        *(Function.NEGATE, Function.ABS, Function.CAST, Function.LOWER, Function.UPPER),
     )
 )
 _CHECKED: Final = {Function.ADD: "add_checked", Function.SUBTRACT: "subtract_checked"}
@@ -156,7 +156,7 @@ def _without_overflow(call: Call, compute: Callable[[], pa.Array]) -> pa.Array:
     except pa.ArrowInvalid as e:
         raise DataError(
             f"overflow of {call.type.with_nullable(True)} in {call.function.value} of a condition; cast its operands "
-            "to a wider type, or leave such rows out by another condition before it"
+            "to a wider type, or exclude such rows with an earlier condition"
         ) from e
 
 
@@ -169,7 +169,7 @@ def _divided(call: Call, batch: Batch) -> pa.Array:
     if bool((values(zero) & valid).any()):
         name = "division" if call.function is Function.DIVIDE else "remainder"
         raise DataError(
-            f"{name} by zero in a condition; leave rows with a divisor of zero out by another condition before it"
+            f"{name} by zero in a condition; exclude such rows with an earlier condition, as in x <> 0 AND 1 / x > 2"
         )
     if isinstance(call.type, DecimalType):
         compute = _decimal_quotient if call.function is Function.DIVIDE else _decimal_remainder
@@ -265,8 +265,8 @@ def _check_characters(texts: pa.Array) -> None:
     if values(doubtful).any():
         text = texts.filter(doubtful)[0].as_py()
         raise DataError(
-            f"lower or upper of {text!r} in a condition depends on the release of Unicode; leave its row out by "
-            "another condition before it",
+            f"lower or upper of {text!r} in a condition depends on the release of Unicode; exclude its row with "
+            "an earlier condition",
             value=text,
         )
 

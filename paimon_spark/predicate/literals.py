@@ -34,6 +34,7 @@ from paimon_spark.predicate.ast import (
 )
 from paimon_spark.types import (
     BIGINT,
+    DATE,
     INTEGER_BITS,
     INTEGER_NAMES,
     AtomicType,
@@ -159,11 +160,12 @@ def one_of(column: Column, values: Iterable[Literal | None], zone: tzinfo | None
 
 
 def _check_alike(column: Column, values: Iterable[Literal | None]) -> None:
-    """Refuse lists for which Spark casts the column: to DOUBLE, or to instants."""
+    """Refuse lists for which Spark casts the column: to DOUBLE, or to timestamps."""
     kinds = {type(v) for v in values if v is not None}
     is_inexact = isinstance(column.type, DecimalType) or column.type.with_nullable(True) == BIGINT
     zoned = {v.tzinfo is not None for v in values if isinstance(v, datetime)}
-    if (float in kinds and len(kinds) > 1 and is_inexact) or len(zoned) > 1:
+    is_day = column.type.with_nullable(True) == DATE and {str, datetime} <= kinds
+    if (float in kinds and len(kinds) > 1 and is_inexact) or len(zoned) > 1 or is_day:
         raise PredicateSyntaxError(
             f"column {column} is {_plain(column.type)}, and the list of IN mixes types; write literals of that type"
         )

@@ -39,18 +39,11 @@ from paimon_spark.predicate.ast import (
     Value,
 )
 from paimon_spark.predicate.coercion import literal_of
-from paimon_spark.predicate.terms import Node, Terms, is_column, unwrapped
+from paimon_spark.predicate.terms import COMPARISONS, Node, Terms, is_column, is_negated, unwrapped
 from paimon_spark.types import BOOLEAN, RowType
 
-_COMPARISONS: Final[dict[type, Op]] = {
-    exp.EQ: Op.EQ,
-    exp.NEQ: Op.NE,
-    exp.LT: Op.LT,
-    exp.LTE: Op.LE,
-    exp.GT: Op.GT,
-    exp.GTE: Op.GE,
-}
 _OPS: Final = {Function(op.value): op for op in Op}
+_COMPARISONS: Final = {node: _OPS[function] for node, function in COMPARISONS.items() if function in _OPS}
 _SWAPPED: Final = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 _OPERATORS: Final[dict[Op, Callable[[Any, Any], bool]]] = {
     Op.EQ: operator.eq,
@@ -60,10 +53,11 @@ _OPERATORS: Final[dict[Op, Callable[[Any, Any], bool]]] = {
     Op.GT: operator.gt,
     Op.GE: operator.ge,
 }
-_TEXT_FUNCTIONS: Final = {
-    "startswith": TextOp.STARTS_WITH,
-    "endswith": TextOp.ENDS_WITH,
-    "contains": TextOp.CONTAINS,
+_TEXT_OPS: Final = {
+    Function.LIKE: TextOp.LIKE,
+    Function.STARTS_WITH: TextOp.STARTS_WITH,
+    Function.ENDS_WITH: TextOp.ENDS_WITH,
+    Function.CONTAINS: TextOp.CONTAINS,
 }
 
 
@@ -83,8 +77,10 @@ def parse_predicate(text: str, row_type: RowType, time_zone: str | None = None) 
         InvalidOptionError: no such time zone.
     """
     try:
-        # sqlglot logs what it falls back to; refuse instead.
-        statements = sqlglot.parse(_with_escaped_quotes(text), dialect="spark", error_level=sqlglot.ErrorLevel.RAISE)
+        spark = sqlglot.Dialect.get_or_raise("spark")
+        level = sqlglot.ErrorLevel.RAISE
+        # As a statement, `comment = 'x'` would be a command.
+        statements = spark.parse_into(exp.Condition, _with_escaped_quotes(text), error_level=level)
     except sqlglot.errors.SqlglotError as e:
         raise PredicateSyntaxError(f"cannot parse the condition {text!r}: {_cause(e)}", text=text) from e
     except RecursionError as e:
@@ -175,7 +171,7 @@ class _Builder:
 
     def predicate(self, e: Node) -> Predicate:
         found = self._positive(e)
-        return Not(found) if _is_negated(e) else found
+        return Not(found) if is_negated(e) else found
 
     def _positive(self, e: Node) -> Predicate:
         match e:
@@ -187,7 +183,7 @@ class _Builder:
                 return Or(tuple(self.predicate(part) for part in e.flatten()))
             case exp.Not():
                 inner = e.this
-                if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null) and not _is_negated(inner):
+                if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null) and not is_negated(inner):
                     return self._is_not_null(inner)
                 return Not(self.predicate(inner))
             case exp.Boolean():
@@ -205,10 +201,9 @@ class _Builder:
             case exp.NullSafeEQ() | exp.NullSafeNEQ():
                 equal = self._null_safe_equal(e)
                 return equal if isinstance(e, exp.NullSafeEQ) else Not(equal)
-            case exp.Like() | exp.Escape():
-                return self._text(e, TextOp.LIKE, (e.this if isinstance(e, exp.Escape) else e).this)
-            case exp.StartsWith() | exp.EndsWith() | exp.Contains() | exp.Anonymous():
-                return self._function(e)
+            case exp.Anonymous() if len(e.expressions) == 1 and str(e.this).lower() in ("isnull", "isnotnull"):
+                is_null = exp.Is(this=e.expressions[0], expression=exp.Null())
+                return self._is(is_null) if str(e.this).lower() == "isnull" else self._is_not_null(is_null)
         if type(e) in _COMPARISONS:
             self.terms.check_operands(e)
             return self._compared(_COMPARISONS[type(e)], e, e.this, e.expression)
@@ -287,24 +282,6 @@ class _Builder:
         low, high = e.args["low"], e.args["high"]
         return And((self._compared(Op.GE, e, e.this, low), self._compared(Op.LE, e, e.this, high)))
 
-    def _function(self, e: Node) -> Predicate:
-        name = (str(e.this) if isinstance(e, exp.Anonymous) else e.key).lower()
-        args = e.expressions if isinstance(e, exp.Anonymous) else [e.this, e.expression]
-        if name in ("isnull", "isnotnull") and len(args) == 1:
-            inner = exp.Is(this=args[0], expression=exp.Null())
-            return self._is(inner) if name == "isnull" else self._is_not_null(inner)
-        if name not in _TEXT_FUNCTIONS or len(args) != 2:
-            return self._condition(self.terms.condition(e))
-        return self._text(e, _TEXT_FUNCTIONS[name], args[0])
-
-    def _text(self, e: Node, op: TextOp, subject: Node) -> Predicate:
-        """A match of text: of a column it has a node of its own."""
-        found = self.terms.condition(e)
-        match found:
-            case Call(_, (Column() as column, Value(str() as pattern))) if is_column(unwrapped(subject)):
-                return Text(op, column, pattern)
-        return self._condition(found)
-
     def _condition(self, expression: Expression) -> Predicate:
         """The predicate of an expression, one that can skip files where it means the same."""
         match expression:
@@ -314,6 +291,8 @@ class _Builder:
                 return literals.compare(_OPS[function], column, value, self.zone)
             case Call(function, (Value(value), Column() as column)) if function in _OPS and value is not None:
                 return literals.compare(_SWAPPED[_OPS[function]], column, value, self.zone)
+            case Call(function, (Column() as column, Value(str() as pattern))) if function in _TEXT_OPS:
+                return Text(_TEXT_OPS[function], column, pattern)
         return Computed(expression)
 
     def column(self, e: Node) -> Column:
@@ -338,11 +317,6 @@ class _Builder:
         if found is None:
             raise self.terms.unsupported(e)
         return found.value
-
-
-def _is_negated(e: Node) -> bool:
-    """Whether a NOT is a mark on what it negates, as releases of sqlglot write NOT LIKE, and not a node around it."""
-    return bool((e.this if isinstance(e, exp.Escape) else e).args.get("negate"))
 
 
 def _path(e: Node) -> tuple[str, ...]:

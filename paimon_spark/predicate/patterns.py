@@ -94,7 +94,7 @@ class RlikeShape(NamedTuple):
 
     Attributes:
         regex: found anywhere in the text (RE2).
-        line_end: to be taken off the text, whose match counts too; None when the pattern has no `$`.
+        line_end: finds the line end to remove before the text is searched once more; None when the pattern has no `$`.
     """
 
     regex: str

@@ -1,7 +1,7 @@
 """Expressions from trees of sqlglot: arithmetic, casts and functions inside of conditions.
 
 What is not supported is refused with its position, never approximated. sqlglot reads some text in another way than
-Spark; where that matters, the text is asked or the expression refused.
+Spark; where that matters, the text decides or the expression is refused.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ _TEXT_TEST_NAMES: Final = {
     "contains": Function.CONTAINS,
     "regexp": Function.RLIKE,
 }
+_OTHER_ARGUMENTS: Final = ("flag", "json_scope", "zero_start")
+"""Arguments that functions have in other dialects, which sqlglot takes in Spark's too."""
 _CONDITIONS: Final = (*COMPARISONS, exp.NullSafeNEQ, exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike)
+_NO_OPERANDS: Final = (exp.And, exp.Or, exp.Not, exp.Between, exp.NullSafeNEQ)
 _TYPES: Final[dict[str, DataType]] = {
     **{name: AtomicType(name=name) for name in (*INTEGER_NAMES, "FLOAT", "DOUBLE", "BOOLEAN", "DATE")},
     **dict.fromkeys(("TEXT", "VARCHAR", "CHAR"), STRING),
@@ -86,6 +89,11 @@ def is_column(e: Node) -> bool:
     if isinstance(e, exp.Dot):
         return is_column(e.this) and isinstance(e.expression, exp.Identifier)
     return isinstance(e, exp.Column) and isinstance(e.this, exp.Identifier)
+
+
+def is_negated(e: Node) -> bool:
+    """Whether a NOT is a mark on what it negates, as releases of sqlglot write NOT LIKE, and not a node around it."""
+    return bool((e.this if isinstance(e, exp.Escape) else e).args.get("negate"))
 
 
 def numeral(digits: str) -> int | float | Decimal | None:
@@ -118,8 +126,11 @@ class Terms:
         self.has_positions = has_positions
 
     def condition(self, e: Node) -> Expression:
-        """The expression of a node that stands for a condition. Raises PredicateSyntaxError."""
-        found = self.expression(e)
+        """The expression of a node that stands for a condition, without its NOT if it is marked with one.
+
+        Raises PredicateSyntaxError.
+        """
+        found = self._translated(e)
         kind = type_of(found)
         if kind == BOOLEAN:
             return found
@@ -130,6 +141,13 @@ class Terms:
     def expression(self, e: Node) -> Expression:
         """The expression of a node, with the casts that Spark inserts. Raises PredicateSyntaxError."""
         e = unwrapped(e)
+        if is_negated(e) or isinstance(e, _NO_OPERANDS):
+            raise self._refused(
+                e, "is not supported as an operand or argument; comparisons, IN, LIKE, RLIKE and IS NULL are"
+            )
+        return self._translated(e)
+
+    def _translated(self, e: Node) -> Expression:
         try:
             return self._expression(e)
         except PredicateSyntaxError as error:
@@ -138,6 +156,8 @@ class Terms:
             raise self._refused(e, f"is refused: {error.message}") from None
 
     def _expression(self, e: Node) -> Expression:
+        if any(e.args.get(name) is not None for name in _OTHER_ARGUMENTS):
+            raise self._refused(e, "has an argument that Spark's function does not take; leave it out")
         if type(e) in _ARITHMETIC:
             left, right = self.expression(e.this), self.expression(e.expression)
             return self.coercion.arithmetic(_ARITHMETIC[type(e)], left, right)

@@ -128,7 +128,7 @@ def _offsets(instants: I64, zone: tzinfo) -> I64:
 def _changes_near(seconds: I64, zone: tzinfo) -> _Changes:
     """The changes in the years of `seconds` and the years around them.
 
-    Years without a year before them begin with what is no change: their offset.
+    Where the year before is not among them, the first entry of a year changes nothing and holds its offset.
     """
     years = np.unique(seconds.astype("datetime64[s]").astype("datetime64[Y]").astype(np.int64) + 1970)
     wanted = np.unique(np.concatenate([years - 1, years, years + 1])).tolist()

@@ -31,7 +31,7 @@ from paimon_spark.metadata.resolve import Resolved, ResolvedRange
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.core import SEQUENCE_NUMBER_COLUMN
 from paimon_spark.options.scan import Incremental
-from paimon_spark.predicate.arrow import matches
+from paimon_spark.predicate.arrow import condition_can_fail, matches
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
 from paimon_spark.system_tables.java_text import text
 from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, ArrayType, RowKind, RowType
@@ -196,12 +196,19 @@ def _without_waiting_rows(handle: TableHandle) -> TableHandle:
 def _split_predicate(
     view: View, predicate: Predicate | None, table_columns: frozenset[str]
 ) -> tuple[Predicate | None, Predicate | None]:
-    """The predicate for planning and reading, and the rest for the rows of the view."""
-    parts = conjuncts(predicate)
+    """The predicate for planning and reading, and the rest for the rows of the view.
+
+    A part that may fail stays behind the parts that decide for which rows it is evaluated.
+    """
     if view is View.BINLOG:
         return None, predicate  # its columns are arrays
-    pushed = [p for p in parts if names_of(p) and names_of(p) <= table_columns]
-    return conjunction(pushed), conjunction([p for p in parts if p not in pushed])
+    pushed: list[Predicate] = []
+    rest: list[Predicate] = []
+    for part in conjuncts(predicate):
+        names = names_of(part)
+        is_pushed = names and names <= table_columns and not (rest and condition_can_fail(part))
+        (pushed if is_pushed else rest).append(part)
+    return conjunction(pushed), conjunction(rest)
 
 
 def packed(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, pairs: bool) -> Iterator[pa.RecordBatch]:

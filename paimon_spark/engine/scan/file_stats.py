@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.errors import DataError
 from paimon_spark.format.arrays.arrow_numpy import Bool, byte_slices, fixed_array, take_indices, validity, values
 from paimon_spark.format.arrays.arrow_types import arrow_schema, arrow_type, record_batch
 from paimon_spark.format.binary_row import decode_column
@@ -25,7 +26,7 @@ from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories, partition_path_of
 from paimon_spark.predicate.arrow import matches
-from paimon_spark.predicate.ast import Predicate
+from paimon_spark.predicate.ast import Predicate, conjuncts
 from paimon_spark.predicate.stats import ColumnStats, may_match
 from paimon_spark.types import (
     INTEGER_NAMES,
@@ -287,6 +288,21 @@ class Partitions:
     def matching(self, predicate: Predicate) -> Bool:
         """For every distinct partition, whether `predicate`, over partition columns only, is true."""
         return values(matches(predicate, self.batch))
+
+    def may_match(self, predicate: Predicate) -> Bool:
+        """For every distinct partition, False when certainly none of its rows makes `predicate` true.
+
+        A part of the predicate that is an error for a partition, such as `1 / p = 1` for 0, is left to the rows: there
+        may be none, or another part may leave them out.
+        """
+        try:
+            return self.matching(predicate)
+        except DataError:
+            result = np.ones(len(self.rows), np.bool_)
+            parts = conjuncts(predicate)
+            for part in parts if len(parts) > 1 else ():
+                result &= self.may_match(part)
+            return result
 
     def path(self, code: int) -> str:
         """The name of a partition, as its directories; empty for an unpartitioned table."""

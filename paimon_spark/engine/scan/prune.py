@@ -37,7 +37,7 @@ class Filters:
     """A query split into the parts that can skip partitions, buckets and files.
 
     Attributes:
-        partition: conjuncts over partition columns only; decided exactly.
+        partition: conjuncts over partition columns only.
         keys: conjuncts over columns of the trimmed primary key only.
         rest: everything that partitions alone do not decide.
         bucket: buckets the query can be answered from.
@@ -145,7 +145,7 @@ def select(
         # A file of a writer that recorded no time may be of any.
         skip(~validity(made) | (values(made) >= filters.created_since), Reason.CREATED)
     if filters.partition is not None:
-        skip(partitions.matching(filters.partition)[partitions.codes], Reason.PARTITION)
+        skip(partitions.may_match(filters.partition)[partitions.codes], Reason.PARTITION)
     if partitions_of_other:
         mine = np.array([row not in partitions_of_other for row in partitions.row_bytes], np.bool_)
         skip(mine[partitions.codes], Reason.OTHER_BRANCH)

@@ -58,6 +58,22 @@ def test_what_skips_no_file_is_evaluated_on_rows(tmp_path: Path) -> None:
         ids(table, "4 / a = 1")
 
 
+def test_a_condition_that_fails_for_a_partition_is_left_to_its_rows(tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
+    catalog.create_database("db")
+    schema = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("p", pa.int32(), nullable=False)])
+    options = {"bucket": "1"}
+    table = catalog.create_table("db.t", schema, primary_keys=("id", "p"), partition_keys=("p",), options=options)
+    table.write(pa.table([[0, 1, 2], [0, 1, 2]], schema=schema))
+    assert ids(table, "id <> 0 AND 2 / p = 1") == [2]
+    assert ids(table, "p > 0 AND 2 / p = 1") == [2]
+    assert skipped(table, "id <> 0 AND p < 2 AND 2 / p = 1")[Reason.PARTITION] == 1
+    with pytest.raises(DataError, match="division by zero"):
+        ids(table, "2 / p = 1")
+    table.delete("id = 0")
+    assert ids(table, "2 / p = 1") == [2]
+
+
 def test_rows_are_tested_after_rows_of_a_key_are_merged(tmp_path: Path) -> None:
     table = events(tmp_path, ("id", "dt"), bucket="1")
     assert ids(table, "lower(name) = 'ann'") == [3]

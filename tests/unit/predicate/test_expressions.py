@@ -15,7 +15,7 @@ from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import Compare, Computed, Op, has_expressions, names_of, show, sql_text
 from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.types import BIGINT, DOUBLE, INT, STRING, DataField, DecimalType, RowType, TimestampType
+from paimon_spark.types import BIGINT, DATE, DOUBLE, INT, STRING, DataField, DecimalType, RowType, TimestampType
 from tests.harness.conditions import ROW_TYPE, ZONE
 
 FIXTURE = Path(__file__).parents[2] / "fixtures/spark-conditions"
@@ -61,6 +61,7 @@ def test_conditions_keep_the_rows_that_spark_keeps() -> None:
         ("i % 0 = 1", "remainder by zero"),
         ("CAST(big AS INT) > 0", "casts 9223372036854775807 to INT, which does not hold it"),
         ("CAST(s AS INT) > 0", "casts 'x1' to INT"),
+        ("CAST(coalesce(CAST(NULL AS STRING), '99999999999') AS INT) > 0", "casts '99999999999' to INT, which"),
         ("s = 1", "casts 'x1' to BIGINT"),
         ("year(s) = 2024", "casts 'x1' to DATE"),
         ("CAST(dec AS DECIMAL(3, 2)) > 0", "casts 12345678.90 to DECIMAL\\(3, 2\\)"),
@@ -81,6 +82,7 @@ def test_rows_that_an_earlier_condition_decides_cannot_fail() -> None:
     assert kept("i = 0 OR big / i = 2", **rows) == [0, 1]
     assert kept("coalesce(big, 1 / 0) = 4", **{**rows, "big": [4, 4, 4, 4]}) == [0, 1, 2, 3]
     assert kept("NOT (i IS NULL OR i = 0) AND 10 % i = 0", **rows) == [1, 3]
+    assert kept("i = 5 OR lower(s) = 'a'", i=[1, 5], s=["A", "ƛ"]) == [0, 1]
     with pytest.raises(DataError, match="division by zero"):
         kept("big / i = 2 AND i <> 0", **rows)
 
@@ -103,6 +105,24 @@ def test_a_quote_may_be_doubled_as_in_spark() -> None:
     assert kept("s = ''''", s=texts) == [3]
     assert kept("s = 'a' 'b'", s=texts) == [4]
     assert kept("s IN ('O''Brien', '''') AND length(s) > 1", s=texts) == [0]
+
+
+def test_text_with_a_time_of_day_is_a_timestamp_as_in_spark() -> None:
+    texts: list[object] = [
+        "2024-01-01 10:00", "2024-1-1T10:0", "2024-01-01 10:00:00.0",
+        "2024-01-01 07:00:00 America/Argentina/Buenos_Aires",
+    ]  # fmt: skip
+    assert kept("CAST(s AS TIMESTAMP) = TIMESTAMP '2024-01-01 10:00:00'", s=texts) == [0, 1, 2, 3]
+    for text in ("2024-01-01 10:00Z", "2024-01-01 10:", "2024-01-01 24:00"):
+        with pytest.raises(DataError, match="to TIMESTAMP, which does not hold it"):
+            kept("CAST(s AS TIMESTAMP) IS NULL", s=[text])
+
+
+def test_a_date_is_compared_with_a_list_of_text_and_timestamps_as_a_timestamp() -> None:
+    noon = "'2024-01-01 12:00:00', TIMESTAMP_NTZ '2024-01-02 00:00:00'"
+    day = RowType(False, (DataField(0, "day", DATE),))
+    batch = pa.record_batch({"day": pa.array([19_723, 19_724], pa.date32())})  # 2024-01-01, 2024-01-02
+    assert matches(parse_predicate(f"day IN ({noon})", day), batch).to_pylist() == [False, True]
 
 
 def test_a_comparison_of_a_column_with_a_folded_literal_skips_files_too() -> None:
@@ -140,11 +160,18 @@ def test_a_comparison_of_a_column_with_a_folded_literal_skips_files_too() -> Non
         ("upper(i) = 'x'", "upper needs text, found column i, INT; cast it to STRING"),
         ("coalesce(i, s, true) = 1", "values of one type"),
         ("substring(s, i) = 'x'", "not a whole number"),
+        ("regexp_like(s, 'x', 'i')", "has an argument that Spark's function does not take; leave it out"),
+        ("contains(s, 'x', 'y')", "has an argument that Spark's function does not take"),
+        ("substring(s, 1, 2, 3) = 'x'", "has an argument that Spark's function does not take"),
+        ("(s NOT LIKE 'x') = true", "at position 2 is not supported as an operand or argument"),
+        ("coalesce(s NOT LIKE 'x!_' ESCAPE '!', true)", "at position 10 is not supported as an operand or argument"),
+        ("(i = 1 AND s = 'x') = true", "at position 2 is not supported as an operand"),
         ("date_trunc(s, s) = '2024-01-01'", "needs a unit as text"),
         ("dec / 3L > 1", "a whole number with a type"),
         ("dec % CAST(1 AS DECIMAL(38, 2)) > 1", "needs more digits than are supported"),
         ("s = r'a''b'", "doubled in a raw literal at position 8"),
         ("d = 1e400", "is not a number"),
+        ("CAST('a;b' AS INT) = i", "casts 'a;b' to INT, which does not hold it$"),
         ("i + 1", "is INT, not BOOLEAN, so it is no condition; compare it"),
     ],
 )

@@ -57,6 +57,7 @@ def test_the_audit_log_shows_deleted_rows(catalog: Catalog) -> None:
         ("+U", 1, "a2"),
         ("-D", 2, "b"),
     ]
+    assert read(catalog, "audit_log", columns=["k"], where="rowkind = '+U' and 1 / (k - 2) = -1") == [(1,)]
     assert read(catalog, "audit_log", columns=["v"], version=1) == [("a",), ("b",)]
     assert read(catalog, "binlog", columns=columns) == [("+U", [1], ["a2"]), ("-D", [2], ["b"])]
     assert catalog.table("db.t$audit_log").scan(columns=["rowkind"]).to_arrow().schema.names == ["rowkind"]
