@@ -154,7 +154,7 @@ def replace_change(plan: Publication, new: BranchState) -> TableChange:
     sinks = relative(layout_of(MAIN).sink_dir)
     parents = {p: state for p, state in plan.source.between.items() if guard_name(name) in state.tags}
     steps: tuple[Step, ...] = (
-        *backup_steps(plan, f"replacing main by branch {name!r}"),
+        *backup_steps(plan, f"replacement of main by branch {name!r}"),
         *replace_state(old, new),
         *(
             Put(consumer_path(old.directory, consumer), text)
@@ -180,7 +180,7 @@ def replace_change(plan: Publication, new: BranchState) -> TableChange:
             for parent, state in sorted(parents.items())
         ),
     )
-    return TableChange(KIND, f"replacing main by branch {name!r}", steps, gone)
+    return TableChange(KIND, f"replacement of main by branch {name!r}", steps, gone)
 
 
 def _delete_main(main: BranchState, late: str | None) -> tuple[Step, ...]:
