@@ -50,6 +50,7 @@ from paimon_spark.versioning.publish import (
     guard_put,
     late_commits_branch,
     lost_lines,
+    lost_text,
     newer_sink_logs,
     put_sink_logs,
     read_publication,
@@ -109,7 +110,8 @@ class MergeResult(ShownAsFacts):
         ]
         if self.moved_snapshots:
             out.append(f"new on main: {named(self.moved_snapshots, 'snapshot')}")
-        return [*out, *lost_lines(self.discarded_snapshots, self.discarded_tags, self.backup_branch, self.removed)]
+        lost = lost_text(self.discarded_snapshots, self.discarded_tags, self.discarded_schemas)
+        return [*out, *lost_lines(lost, self.backup_branch, self.removed)]
 
 
 def merge_branch(

@@ -41,6 +41,7 @@ from paimon_spark.versioning.publish import (
     fork_steps,
     late_commits_branch,
     lost_lines,
+    lost_text,
     newer_sink_logs,
     put_sink_logs,
     read_publication,
@@ -92,8 +93,9 @@ class ReplaceResult(ShownAsFacts):
 
     def text_lines(self) -> list[str]:
         verb = "would mean" if self.dry_run else "means"
-        lost = lost_lines(self.discarded_snapshots, self.discarded_tags, self.backup_branch, self.removed)
-        return [f"main {verb} branch {safe(self.branch)}; it was {safe(self.former_main)}", *lost, safe(self.warning)]
+        first = f"main {verb} branch {safe(self.branch)}; it was {safe(self.former_main)}"
+        lost = lost_text(self.discarded_snapshots, self.discarded_tags, self.discarded_schemas)
+        return [first, *lost_lines(lost, self.backup_branch, self.removed), safe(self.warning)]
 
 
 def replace_main(

@@ -17,7 +17,7 @@ from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import BranchDivergedError, InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.maintenance.change import change_branch, change_table
-from paimon_spark.maintenance.removal import Removed, released_names
+from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.journal.change import Delete, TableChange
@@ -29,7 +29,7 @@ from paimon_spark.versioning.backups import Backup, is_needed, list_backups
 from paimon_spark.versioning.branch_state import BranchState, UndoNote, read_undo_note, undo_path
 from paimon_spark.versioning.branches import plan_delete
 from paimon_spark.versioning.merge import KIND, REFUSE, check_if_main_moved, merge_change, merge_result
-from paimon_spark.versioning.publish import Publication, read_publication, with_sink_logs
+from paimon_spark.versioning.publish import Publication, lost_text, read_publication, with_sink_logs
 
 _LOG = logging.getLogger(__name__)
 _UNDO_OF: Final = "undo of the "
@@ -44,7 +44,8 @@ class Undone(ShownAsFacts):
         restored_from: the backup branch that main was restored from.
         snapshot_id: main's head after it.
         restored_snapshots, restored_tags: on main again.
-        discarded_snapshots, discarded_tags: no longer on main.
+        discarded_snapshots, discarded_tags, discarded_schemas: no longer on main. Schemas are also those of columns and
+            options that were changed after the operation.
         backup_branch: the branch that keeps what was discarded; None when nothing was.
     """
 
@@ -55,6 +56,7 @@ class Undone(ShownAsFacts):
     restored_tags: tuple[str, ...] = ()
     discarded_snapshots: tuple[int, ...] = ()
     discarded_tags: tuple[str, ...] = ()
+    discarded_schemas: tuple[int, ...] = ()
     backup_branch: str | None = None
     removed: Removed = field(default_factory=Removed)
 
@@ -67,7 +69,7 @@ class Undone(ShownAsFacts):
         would = self.dry_run
         text = f"{'would undo' if would else 'undid'} the {safe(self.operation)}: "
         text += f"main {'would be' if would else 'is'} at snapshot {self.snapshot_id}"
-        lost = ", ".join(released_names(self.discarded_snapshots, self.discarded_tags, ()))
+        lost = lost_text(self.discarded_snapshots, self.discarded_tags, self.discarded_schemas)
         if lost and self.backup_branch is not None:
             text += f"; {lost} of main {'would be kept' if would else 'kept'} as branch {safe(self.backup_branch)}"
         return [text]
@@ -120,6 +122,7 @@ def undo(
         done.moved_tags,
         done.discarded_snapshots,
         done.discarded_tags,
+        done.discarded_schemas,
         done.backup_branch,
         removed,
     )

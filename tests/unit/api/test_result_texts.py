@@ -65,6 +65,10 @@ RESULTS: dict[str, tuple[Callable[[Table], Any], str]] = {
             "kept as branch main-backup-.*"
         ),
     ),
+    "a merge over a tag and a schema": (
+        lambda t: (t.create_tag("lost"), t.alter(add={"c": "INT"}), t.fast_forward("fix"))[2],
+        r"(?s:.*)\nmain lost: 1 snapshot \(2\), 1 tag \(lost\), 1 schema \(1\)\nkept as branch main-backup-.*",
+    ),
     "a merge as a dry run": (
         lambda t: t.fast_forward("fix", dry_run=True),
         "main would become branch fix at snapshot 2\n(?s:.*)would lose: 1 snapshot \\(2\\)\nto be kept as branch .*",

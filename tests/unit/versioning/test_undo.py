@@ -231,6 +231,17 @@ def test_the_text_of_an_undo_names_tags_that_main_loses(table: Table) -> None:
     assert repr(done) == f"<{done}>"
 
 
+def test_columns_and_options_that_changed_since_are_kept_and_named(table: Table) -> None:
+    table.rollback_to(1, backup=True)
+    table.alter(add={"c": "INT"})
+    assert "; 1 schema (1) of main would be kept as branch main-backup-" in str(table.undo(dry_run=True))
+    done = table.undo()
+    assert (done.discarded_snapshots, done.discarded_schemas) == ((), (1,))
+    assert done.backup_branch is not None
+    assert opened(table).schema.row_type.names == ("k", "v")
+    assert opened(table).branch(done.backup_branch).schema.row_type.names == ("k", "v", "c")
+
+
 def test_an_undo_names_the_commits_that_another_engine_makes_meanwhile(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
