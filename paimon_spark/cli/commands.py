@@ -71,7 +71,7 @@ def _typed(a: Request) -> None:
             found = _show_frame(a, execute(catalog, statement, None, session))
         print_answer(found, as_json=a["json"])
 
-    run_statements(run, as_json=a["json"])
+    run_statements(run, as_json=a["json"], verbose=a["verbose"])
 
 
 def _show_frame(a: Request, frame: DataFrame | None) -> Answer:

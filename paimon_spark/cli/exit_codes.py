@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import traceback
 from enum import IntEnum
 
 from paimon_spark.errors import (
@@ -82,6 +84,13 @@ def exit_code(error: BaseException) -> Exit:
             return Exit.USAGE if _is_of_spark(error) else Exit.BUG
 
 
+def print_error(error: BaseException, *, as_json: bool, verbose: bool) -> None:
+    """Print an error on stderr, with its traceback if `verbose`."""
+    if verbose:
+        traceback.print_exception(error, file=sys.stderr)
+    print(error_text(reported(error), as_json), file=sys.stderr)
+
+
 def error_text(error: BaseException, as_json: bool) -> str:
     """The error as stderr shows it."""
     if as_json:
@@ -109,7 +118,7 @@ _IN_A_SHELL = (
     ("append_branch", "`paimon-spark branch append`"),
     ("catalog.create_database(name)", "`paimon-spark database create NAME`"),
     ("doctor(repair=True)", "`doctor --repair`"),
-    ("if_main_moved='replace'", "--if-main-moved replace"),
+    ("rollback_to goes back", "`snapshot rollback` goes back"),
     ("replace_tag moves it, delete_tag deletes it", "`tag replace` moves it, `tag delete` deletes it"),
 )
 """Advice of the library for Python, and the same for a shell."""
@@ -130,10 +139,10 @@ def _message(error: BaseException) -> str:
 
 def _first_line(text: str) -> str:
     """The first line of an error of Spark, which has the cause and the position; and the error of Python in it."""
-    head, traceback, rest = text.partition("\nTraceback (most recent call last):")
+    head, found, rest = text.partition("\nTraceback (most recent call last):")
     raised = next((line for line in rest.splitlines() if line and not line[0].isspace()), "")
     first = head.strip().partition("\n")[0]
-    return f"{first} {raised}" if traceback and raised else first
+    return f"{first} {raised}" if found and raised else first
 
 
 def reported(error: BaseException) -> BaseException:

@@ -6,12 +6,11 @@ import io
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Final
 
 from paimon_spark.cli.commands import commands
-from paimon_spark.cli.exit_codes import Exit, error_text, exit_code, reported
+from paimon_spark.cli.exit_codes import Exit, exit_code, print_error, reported
 from paimon_spark.cli.help import help_of, overview
 from paimon_spark.cli.parser import choose, parse
 from paimon_spark.cli.request import CommandRequest, answer, print_answer
@@ -63,16 +62,13 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _failed(error: BaseException, words: Sequence[str]) -> int:
-    shown = reported(error)
-    code = exit_code(shown)
+    code = exit_code(reported(error))
     if code == Exit.CLOSED:
         # Python flushes stdout once more at exit, and would print an error.
         if isinstance(sys.stdout, io.TextIOWrapper):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return code
-    if any(w in ("--verbose", "-v") for w in words):
-        traceback.print_exception(error, file=sys.stderr)
-    print(error_text(shown, as_json="--json" in words), file=sys.stderr)
+    print_error(error, as_json="--json" in words, verbose=any(w in ("--verbose", "-v") for w in words))
     return code
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from paimon_spark.cli.exit_codes import error_text, reported
+from paimon_spark.cli.exit_codes import print_error
 
 PROMPT: Final = "sql> "
 _CONTINUED: Final = "...> "
@@ -17,7 +17,7 @@ _ENDS: Final = ("exit", "quit")
 _HISTORY_LINES: Final = 1000
 
 
-def run_statements(run: Callable[[str], None], *, as_json: bool = False) -> None:
+def run_statements(run: Callable[[str], None], *, as_json: bool = False, verbose: bool = False) -> None:
     """Read statements, which end with `;`, until `exit` or the end of the input, and run each.
 
     An error is printed, and the next statement is read. Ctrl-C drops what was typed, or interrupts the statement that
@@ -44,7 +44,7 @@ def run_statements(run: Callable[[str], None], *, as_json: bool = False) -> None
                 run(statement)
                 sys.stdout.flush()
         except (KeyboardInterrupt, Exception) as e:  # noqa: BLE001 - the next statement is read in any case
-            print(error_text(reported(e), as_json), file=sys.stderr)
+            print_error(e, as_json=as_json, verbose=verbose)
         text = ""
     history.save()
 

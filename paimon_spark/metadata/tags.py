@@ -21,7 +21,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag, decode_ta
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import TAG_PREFIX, is_ref_name
 from paimon_spark.metadata.small_files import find_decoded, find_many
-from paimon_spark.options.descriptor import nearest
+from paimon_spark.options.descriptor import is_one_edit_away, nearest
 from paimon_spark.options.retention import TagOptions, TagPeriod, TagPeriodFormatter
 from paimon_spark.text import duration, safe
 
@@ -60,7 +60,8 @@ class TagInfo(ShownAsFacts):
         lives = "" if self.time_retained_s is None else f", lives for {duration(self.time_retained_s)}"
         branches = f", branches {safe(', '.join(self.branches))}" if self.branches else ""
         guards = "" if self.guards is None else f", guards branch {safe(self.guards)}"
-        return [f"{self.kind} {safe(self.name)}: {self.snapshot}{lives}{branches}{guards}"]
+        on = "" if self.branch is None else f" on branch {safe(self.branch)}"
+        return [f"{self.kind} {safe(self.name)}{on}: {self.snapshot}{lives}{branches}{guards}"]
 
 
 def tag_names(handle: TableHandle) -> list[str]:
@@ -104,20 +105,8 @@ def get_tag(handle: TableHandle, name: str) -> Tag:
 def near_tags(name: str, names: Iterable[str]) -> list[str]:
     """Up to three of `names` that are similar to `name`, those that are one edit away first."""
     known = list(names)
-    edited = [n for n in known if _is_one_edit_away(name, n)]
+    edited = [n for n in known if is_one_edit_away(name, n, counts_digits=True)]
     return [*edited, *(n for n in nearest(name, known) if n not in edited)][:3]
-
-
-def _is_one_edit_away(a: str, b: str) -> bool:
-    """Whether one character is added, left out or replaced, or two neighbours are swapped."""
-    short, long = sorted((a, b), key=len)
-    if len(short) < len(long):
-        return any(long[:i] + long[i + 1 :] == short for i in range(len(long)))
-    differ = [i for i, (x, y) in enumerate(zip(a, b, strict=len(a) == len(b))) if x != y]
-    if len(differ) == 2 and differ[1] == differ[0] + 1:
-        i, j = differ
-        return a[i] == b[j] and a[j] == b[i]
-    return len(differ) == 1
 
 
 def list_tags(handle: TableHandle) -> list[Tag]:

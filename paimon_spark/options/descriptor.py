@@ -230,10 +230,10 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
 
 
-def is_one_edit_away(one: str, other: str) -> bool:
+def is_one_edit_away(one: str, other: str, *, counts_digits: bool = False) -> bool:
     """Whether two names differ by case, `_` for `-`, or one letter: changed, missing, added or swapped with the next.
 
-    A digit that differs is no slip of the pen, as in `orders_1` and `orders_2`.
+    Names with different digits, such as `orders_1` and `orders_2`, are different on purpose, unless `counts_digits`.
     """
     a, b = (name.lower().replace("_", "-") for name in (one, other))
     if len(a) > len(b):
@@ -243,10 +243,11 @@ def is_one_edit_away(one: str, other: str) -> bool:
     at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a))
     rest_a, rest_b = a[at:], b[at:]
     if len(a) < len(b):
-        return rest_a == rest_b[1:] and not rest_b[0].isdigit()
+        return rest_a == rest_b[1:] and (counts_digits or not rest_b[0].isdigit())
     is_changed = rest_a[1:] == rest_b[1:]
     is_swapped = rest_a[:2] == rest_b[1::-1] and rest_a[2:] == rest_b[2:]
-    return (is_changed or is_swapped) and not any(c.isdigit() for c in (rest_a[0], rest_b[0]))
+    has_digit = rest_a[0].isdigit() or rest_b[0].isdigit()
+    return (is_changed or is_swapped) and (counts_digits or not has_digit)
 
 
 def unknown_option(key: str, known: Iterable[str], what: str) -> InvalidOptionError:

@@ -10,11 +10,20 @@ from paimon_spark.errors import InvalidInputError
 from paimon_spark.maintenance.change import change_branch
 from paimon_spark.maintenance.consumers import consumer_names
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.branches import BACKUP_PREFIX, Fork, is_main, list_branch_names, read_fork, recorded_forks
+from paimon_spark.metadata.branches import (
+    BACKUP_PREFIX,
+    Fork,
+    is_main,
+    list_branch_names,
+    read_fork,
+    recorded_forks,
+    snapshot_identity,
+)
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import TableChange
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.versioning.branch_state import UndoNote, read_undo_note
 from paimon_spark.versioning.branches import plan_delete
 
 
@@ -70,16 +79,22 @@ def _old(handle: TableHandle, now_ms: int) -> list[Backup]:
     if retained_ms is None or not is_main(handle):
         return []
     old = [b for b in list_backups(handle) if now_ms - b.created_ms > retained_ms]
-    return [b for b in old if not is_needed(handle, b)]
+    return [b for b in old if not is_needed(handle, b, read_undo_note(handle, b.name))]
 
 
-def is_needed(handle: TableHandle, backup: Backup) -> bool:
+def is_needed(handle: TableHandle, backup: Backup, note: UndoNote | None) -> bool:
     """Whether the backup was written to, is main, or has consumers or branches. Raises CorruptFileError."""
     on_branch = handle.on_branch_directory(backup.name)
-    head = latest_snapshot(on_branch)
-    was_written = head is not None and head.time_ms > backup.created_ms
     is_parent = any(fork.parent == backup.name for _, fork in recorded_forks(handle))
-    return was_written or is_parent or is_main(on_branch) or bool(consumer_names(on_branch))
+    return _was_written(on_branch, backup, note) or is_parent or is_main(on_branch) or bool(consumer_names(on_branch))
+
+
+def _was_written(on_branch: TableHandle, backup: Backup, note: UndoNote | None) -> bool:
+    head = latest_snapshot(on_branch)
+    if head is None:
+        return False
+    # Clocks of writers may differ, so times are compared only where no head is recorded.
+    return head.time_ms > backup.created_ms if note is None else snapshot_identity(head) != note.kept
 
 
 def _deletion(handle: TableHandle, name: str) -> TableChange | None:
@@ -96,4 +111,4 @@ def both(first: Removed, second: Removed) -> Removed:
 
 
 def _sum(first: Any, second: Any) -> Any:
-    return second or first if first is None or isinstance(first, str) else first + second
+    return first or second if first is None or isinstance(first, str | bool) else first + second

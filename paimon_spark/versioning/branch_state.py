@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -29,6 +30,7 @@ from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_id
 from paimon_spark.metadata.tags import tag_names
 from paimon_spark.storage.store import Store
 
+_LOG = logging.getLogger(__name__)
 _GONE = encode_handover(Handover(None)).decode()
 K = TypeVar("K", int, str)
 
@@ -208,6 +210,22 @@ def read_undo_note(handle: TableHandle, directory: str) -> UndoNote | None:
         return UndoNote(str(raw["operation"]), (int(head), base, delta), (int(kept), kept_base, kept_delta))
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def late_commits(handle: TableHandle, backup: str, planned: Collection[int]) -> tuple[int, ...]:
+    """Ids of the snapshots in a backup branch besides the planned ones: commits of other engines that were moved there.
+
+    A listing.
+    """
+    late = tuple(i for i in list_snapshot_ids(handle.on_branch_directory(backup)) if i not in planned)
+    if late:
+        _LOG.warning(
+            "snapshots %s were committed to the former main of table %s while it was replaced; they are on branch %r",
+            list(late),
+            handle.name,
+            backup,
+        )
+    return late
 
 
 def latest_path(directory: str) -> str:

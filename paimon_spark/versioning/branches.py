@@ -25,6 +25,7 @@ from paimon_spark.maintenance.change import change_branch
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.branches import (
+    BACKUP_PREFIX,
     Branch,
     Fork,
     branch_exists,
@@ -155,7 +156,7 @@ def plan_create(
     created_ms: int,
 ) -> _Creation:
     """The change of `create_branch` on the current table. Raises as it."""
-    check_branch_name(name, table=handle.describe(), tag_names=_all_tag_names(handle))
+    _check_new_name(handle, name)
     _check_free(handle, name)
     source = None if empty else _source(handle, tag, snapshot_id)
     layout = handle.layout.with_branch(name)
@@ -191,7 +192,7 @@ def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
             branch=old,
         )
     _check_not_read_beside(handle, old, "renamed")
-    check_branch_name(new, table=handle.describe(), tag_names=_all_tag_names(handle))
+    _check_new_name(handle, new)
     on_new = handle.on_branch_directory(new)
     if new in branch_names(handle.store, handle.layout):
         _check_free(handle, new)
@@ -362,6 +363,18 @@ def _schemas(handle: TableHandle, newest: int | None) -> list[tuple[int, bytes]]
     for i, data in zip(ids, contents, strict=True):
         schema_file.decode(data, paths[i])
     return list(zip(ids, contents, strict=True))
+
+
+def _check_new_name(handle: TableHandle, name: str) -> None:
+    """Check that users may give a branch this name: a branch with the name of a backup would be deleted as one."""
+    check_branch_name(name, table=handle.describe(), tag_names=_all_tag_names(handle))
+    if name.startswith(BACKUP_PREFIX):
+        raise InvalidInputError(
+            f"{name!r} cannot be the name of a branch of {handle.describe()}: names with {BACKUP_PREFIX} are those of "
+            "backup branches, which expire and which undo uses; give it another name",
+            table=handle.name,
+            branch=name,
+        )
 
 
 def _check_free(handle: TableHandle, name: str) -> None:

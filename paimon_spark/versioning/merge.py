@@ -29,13 +29,13 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, DeleteTree, MoveLate, Put, Step, TableChange
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
-from paimon_spark.metadata.snapshots import list_snapshot_ids
 from paimon_spark.metadata.tags import guard_name
 from paimon_spark.text import named, safe
 from paimon_spark.versioning.branch_state import (
     STAGING_PREFIX,
     create_state,
     directory_path,
+    late_commits,
     layout_of,
     main_branch_path,
     relative,
@@ -50,6 +50,7 @@ from paimon_spark.versioning.publish import (
     guard_put,
     late_commits_branch,
     lost_lines,
+    lost_text,
     newer_sink_logs,
     put_sink_logs,
     read_publication,
@@ -109,7 +110,8 @@ class MergeResult(ShownAsFacts):
         ]
         if self.moved_snapshots:
             out.append(f"new on main: {named(self.moved_snapshots, 'snapshot')}")
-        return [*out, *lost_lines(self.discarded_snapshots, self.discarded_tags, self.backup_branch, self.removed)]
+        lost = lost_text(self.discarded_snapshots, self.discarded_tags, self.discarded_schemas)
+        return [*out, *lost_lines(lost, self.backup_branch, self.removed)]
 
 
 def merge_branch(
@@ -156,9 +158,9 @@ def merge_branch(
     if publication.changes_nothing:
         done = publication.new_main
         return MergeResult(name, done.fork_id, publication.main.head, removed=removed, already_merged=True)
+    result = merge_result(publication, removed)
     if dry_run:
-        return _result(publication, removed, ())
-    result = _result(publication, removed, _late(publication))
+        return result
     _LOG.info("main of table %s has the history of branch %r: %s", handle.name, name, result)
     return result
 
@@ -170,8 +172,13 @@ def _check_choice(if_main_moved: object) -> None:
             "branch, and append_branch adds the branch's new files to main (append tables only)",
             feature="rebase of a branch",
         )
-    if if_main_moved not in (REFUSE, REPLACE):
-        raise InvalidInputError(f"if_main_moved={if_main_moved!r}: expected 'refuse' or 'replace'")
+    check_if_main_moved(if_main_moved)
+
+
+def check_if_main_moved(choice: object) -> None:
+    """Check that the choice is `refuse` or `replace`. Raises InvalidInputError."""
+    if choice not in (REFUSE, REPLACE):
+        raise InvalidInputError(f"if_main_moved={choice!r}: expected 'refuse' or 'replace'", argument="if_main_moved")
 
 
 def _check_not_moved(plan: Publication) -> None:
@@ -180,11 +187,11 @@ def _check_not_moved(plan: Publication) -> None:
     if not found:
         return
     shown = ", ".join(map(str, found[:_MOST_NAMED])) + (", …" if len(found) > _MOST_NAMED else "")
-    since = f"after snapshot {plan.new_main.fork_id}, where it left main" if plan.new_main.fork_id else "at all"
+    since = f", after snapshot {plan.new_main.fork_id}, where it left main" if plan.new_main.fork_id else ""
     kept = "deletes them" if plan.late is None else "keeps them as a backup branch"
     raise BranchDivergedError(
         f"branch {plan.source.name!r} of table {plan.handle.name} was not merged: main has commits that it does not "
-        f"have, {since} (snapshots {shown}). Pass if_main_moved='replace' to replace them by the branch, which {kept}; "
+        f"have{since} (snapshots {shown}). Pass if_main_moved='replace' to replace them by the branch, which {kept}; "
         "or add the branch's new files to main with append_branch (append tables only); or create a branch from "
         "main's head and correct the data there",
         table=plan.handle.name,
@@ -194,7 +201,7 @@ def _check_not_moved(plan: Publication) -> None:
     )
 
 
-def merge_change(plan: Publication, staging_id: str) -> TableChange:
+def merge_change(plan: Publication, staging_id: str, label: str | None = None) -> TableChange:
     """The merge as steps; `staging_id` is part of the staging directory's name."""
     new = with_guard_of_backup(plan.new_main.state, plan)
     staging = STAGING_PREFIX + staging_id
@@ -202,7 +209,8 @@ def merge_change(plan: Publication, staging_id: str) -> TableChange:
     head = without_expiration(plan.head)
     branch = plan.source.name
     guard = guard_name(branch)
-    what = f"{'fast-forward of main to branch' if plan.takes_back else 'merge into main of branch'} {branch!r}"
+    verb = "fast-forward of main to branch" if plan.takes_back else "merge into main of branch"
+    what = label or f"{verb} {branch!r}"
     old, later = plan.fork, newer_sink_logs(plan.main_logs, plan.branch_logs)
     record = Fork(
         MAIN,
@@ -236,8 +244,12 @@ def merge_change(plan: Publication, staging_id: str) -> TableChange:
     return TableChange(KIND, what, steps, gone)
 
 
-def _result(plan: Publication, removed: Removed, late: tuple[int, ...]) -> MergeResult:
-    done = plan.new_main
+def merge_result(plan: Publication, removed: Removed) -> MergeResult:
+    """The result of a merge, with the commits of other engines that it moved to the backup branch."""
+    done, late = plan.new_main, tuple[int, ...]()
+    if plan.late is not None and not removed.dry_run:
+        planned = {plan.main.head} if plan.backup is None else plan.backup.snapshots.keys()
+        late = late_commits(plan.handle, plan.late, planned)
     is_kept = plan.backup is not None or late
     return MergeResult(
         plan.source.name,
@@ -260,19 +272,3 @@ def _move_late(plan: Publication) -> tuple[Step, ...]:
     former = plan.main.snapshots.get(plan.main.head)
     directory, aside = (relative(layout_of(name).snapshot_dir) for name in (plan.main.directory, plan.late))
     return (MoveLate(directory, aside, "" if former is None else former.text, plan.head.text),)
-
-
-def _late(plan: Publication) -> tuple[int, ...]:
-    """Ids of the commits of other engines that the merge moved to the backup branch. A listing."""
-    if plan.late is None:
-        return ()
-    planned = {plan.main.head} if plan.backup is None else plan.backup.snapshots.keys()
-    late = [i for i in list_snapshot_ids(plan.handle.on_branch_directory(plan.late)) if i not in planned]
-    if late:
-        _LOG.warning(
-            "snapshots %s were committed to the former main of table %s while it was replaced; they are on branch %r",
-            late,
-            plan.handle.name,
-            plan.late,
-        )
-    return tuple(late)

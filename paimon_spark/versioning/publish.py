@@ -14,7 +14,7 @@ from typing import Final
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
-from paimon_spark.maintenance.removal import Removed
+from paimon_spark.maintenance.removal import Removed, released_names
 from paimon_spark.metadata.branches import Fork, ancestry, encode_fork, fork_of, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
 from paimon_spark.metadata.journal.change import Delete, IfSnapshots, Put, Root, RootKind, Step
@@ -104,13 +104,14 @@ class Publication:
         )
 
 
-def lost_lines(snapshots: Sequence[int], tags: Sequence[str], backup_branch: str | None, removed: Removed) -> list[str]:
-    """What main loses by a publication, as text by line."""
-    out = []
-    if snapshots:
-        out.append(f"main {'would lose' if removed.dry_run else 'lost'}: {named(snapshots, 'snapshot')}")
-    if tags:
-        out.append(f"and {named(tags, 'tag')}")
+def lost_text(snapshots: Sequence[int], tags: Sequence[str], schemas: Sequence[int]) -> str:
+    """What main loses by a publication: `2 snapshots (3, 4), 1 tag (v1), 1 schema (2)`; empty for nothing."""
+    return ", ".join([*released_names(snapshots, tags, ()), *([named(schemas, "schema")] if schemas else [])])
+
+
+def lost_lines(lost: str, backup_branch: str | None, removed: Removed) -> list[str]:
+    """The `lost_text`, where it is kept, and the files that are deleted, as text by line."""
+    out = [f"main {'would lose' if removed.dry_run else 'lost'}: {lost}"] if lost else []
     if backup_branch is not None:
         out.append(f"{'to be ' if removed.dry_run else ''}kept as branch {safe(backup_branch)}")
     if removed.paths:

@@ -41,6 +41,7 @@ from paimon_spark.versioning.publish import (
     fork_steps,
     late_commits_branch,
     lost_lines,
+    lost_text,
     newer_sink_logs,
     put_sink_logs,
     read_publication,
@@ -92,8 +93,9 @@ class ReplaceResult(ShownAsFacts):
 
     def text_lines(self) -> list[str]:
         verb = "would mean" if self.dry_run else "means"
-        lost = lost_lines(self.discarded_snapshots, self.discarded_tags, self.backup_branch, self.removed)
-        return [f"main {verb} branch {safe(self.branch)}; it was {safe(self.former_main)}", *lost, safe(self.warning)]
+        first = f"main {verb} branch {safe(self.branch)}; it was {safe(self.former_main)}"
+        lost = lost_text(self.discarded_snapshots, self.discarded_tags, self.discarded_schemas)
+        return [first, *lost_lines(lost, self.backup_branch, self.removed), safe(self.warning)]
 
 
 def replace_main(
@@ -154,7 +156,7 @@ def replace_change(plan: Publication, new: BranchState) -> TableChange:
     sinks = relative(layout_of(MAIN).sink_dir)
     parents = {p: state for p, state in plan.source.between.items() if guard_name(name) in state.tags}
     steps: tuple[Step, ...] = (
-        *backup_steps(plan, f"replacing main by branch {name!r}"),
+        *backup_steps(plan, f"replacement of main by branch {name!r}"),
         *replace_state(old, new),
         *(
             Put(consumer_path(old.directory, consumer), text)
@@ -180,7 +182,7 @@ def replace_change(plan: Publication, new: BranchState) -> TableChange:
             for parent, state in sorted(parents.items())
         ),
     )
-    return TableChange(KIND, f"replacing main by branch {name!r}", steps, gone)
+    return TableChange(KIND, f"replacement of main by branch {name!r}", steps, gone)
 
 
 def _delete_main(main: BranchState, late: str | None) -> tuple[Step, ...]:

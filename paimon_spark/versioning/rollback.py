@@ -40,6 +40,7 @@ from paimon_spark.versioning.branch_state import (
     BranchState,
     create_state,
     delete_snapshot,
+    late_commits,
     read_branch_state,
     snapshot_of_tag,
     undo_put,
@@ -136,8 +137,11 @@ def rollback_to(
         return plans[-1].change
 
     removed = change_branch(handle, KIND, plan, dry_run=dry_run)
-    done = replace(plans[-1].done, removed=removed)
-    return done if dry_run or plans[-1].change is None else _delete_late_commits(plans[-1].branch, done)
+    last = plans[-1]
+    done = replace(last.done, removed=removed)
+    if dry_run or last.change is None:
+        return done
+    return _delete_late_commits(last.branch, done) if last.move is None else _move_late_commits(last, last.move, done)
 
 
 def find_rollback_target(branch: TableHandle, version: str | int) -> Snapshot:
@@ -194,11 +198,16 @@ def _check_is_before(branch: TableHandle, state: BranchState, target: Snapshot) 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A rollback as a change, None when there is nothing to do, and its result."""
+    """A rollback as a change, None when there is nothing to do, and its result.
+
+    Attributes:
+        move: the step of the change that moves concurrent commits to the backup branch; None without a backup.
+    """
 
     branch: TableHandle
     change: TableChange | None
     done: RolledBack
+    move: MoveLate | None = None
 
 
 def _plan(branch: TableHandle, state: BranchState, target: Snapshot) -> _Plan:
@@ -252,23 +261,24 @@ def _with_backup(plan: _Plan, state: BranchState, at_ms: int) -> _Plan:
     )
     fork = Fork(MAIN, target.id, None, target.time_ms, at_ms, {MAIN: guard})
     former = state.snapshots.get(state.head)
+    move = MoveLate(
+        relative_path(branch, branch.layout.snapshot_dir),
+        relative_path(branch, branch.on_branch_directory(name).layout.snapshot_dir),
+        "" if former is None else former.text,
+        aside.snapshots[target.id].text,
+    )
     steps = (
         put_fork(branch.on_branch_directory(name), fork),
         undo_put(aside, change.label, target),
         *create_state(aside),
         guard_put(branch, name, target),
         *change.steps,
-        MoveLate(
-            relative_path(branch, branch.layout.snapshot_dir),
-            relative_path(branch, branch.on_branch_directory(name).layout.snapshot_dir),
-            "" if former is None else former.text,
-            aside.snapshots[target.id].text,
-        ),
+        move,
     )
     held = {(RootKind.SNAPSHOT, str(i)) for i in aside.snapshots} | {(RootKind.TAG, n) for n in aside.tags}
     held |= {(RootKind.CHANGELOG, str(i)) for i in aside.changelogs}
     released = tuple(root for root in change.released if (root.kind, root.name) not in held)
-    return _Plan(branch, replace(change, steps=steps, released=released), replace(done, backup_branch=name))
+    return _Plan(branch, replace(change, steps=steps, released=released), replace(done, backup_branch=name), move)
 
 
 def _snapshot_steps(branch: TableHandle, state: BranchState, target: Snapshot, later: Sequence[int]) -> list[Step]:
@@ -354,6 +364,18 @@ def _delete_late_commits(branch: TableHandle, done: RolledBack) -> RolledBack:
         _LOG.warning("deleted snapshots %s of %s, committed during the rollback", late, branch.describe())
         done = replace(done, snapshots=(*done.snapshots, *late))
     return done
+
+
+def _move_late_commits(plan: _Plan, move: MoveLate, done: RolledBack) -> RolledBack:
+    """Move what other engines committed on the old head after the change to the backup branch too."""
+    label = f"rollback of branch {plan.branch.branch!r} to snapshot {done.snapshot.id}"
+    for _ in range(_ROUNDS):
+        if not _after_gap(list_snapshot_ids(plan.branch), done.snapshot.id):
+            break
+        change_branch(plan.branch, KIND, lambda _: TableChange(KIND, label, (move,)))
+    assert done.backup_branch is not None
+    late = late_commits(plan.branch, done.backup_branch, {done.snapshot.id, *done.snapshots})
+    return replace(done, snapshots=(*done.snapshots, *late))
 
 
 def _after_gap(ids: Iterable[int], target_id: int) -> list[int]:

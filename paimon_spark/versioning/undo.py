@@ -11,6 +11,7 @@ import logging
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import BranchDivergedError, InvalidInputError
@@ -23,17 +24,18 @@ from paimon_spark.metadata.journal.change import Delete, TableChange
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.text import named
+from paimon_spark.text import safe
 from paimon_spark.versioning.backups import Backup, is_needed, list_backups
 from paimon_spark.versioning.branch_state import BranchState, UndoNote, read_undo_note, undo_path
 from paimon_spark.versioning.branches import plan_delete
-from paimon_spark.versioning.merge import KIND, REFUSE, REPLACE, merge_change
-from paimon_spark.versioning.publish import Publication, read_publication, with_sink_logs
+from paimon_spark.versioning.merge import KIND, REFUSE, check_if_main_moved, merge_change, merge_result
+from paimon_spark.versioning.publish import Publication, lost_text, read_publication, with_sink_logs
 
 _LOG = logging.getLogger(__name__)
+_UNDO_OF: Final = "undo of the "
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Undone(ShownAsFacts):
     """What an undo did, or with a dry run would do.
 
@@ -42,7 +44,8 @@ class Undone(ShownAsFacts):
         restored_from: the backup branch that main was restored from.
         snapshot_id: main's head after it.
         restored_snapshots, restored_tags: on main again.
-        discarded_snapshots, discarded_tags: no longer on main.
+        discarded_snapshots, discarded_tags, discarded_schemas: no longer on main. Schemas are also those of columns and
+            options that were changed after the operation.
         backup_branch: the branch that keeps what was discarded; None when nothing was.
     """
 
@@ -53,6 +56,7 @@ class Undone(ShownAsFacts):
     restored_tags: tuple[str, ...] = ()
     discarded_snapshots: tuple[int, ...] = ()
     discarded_tags: tuple[str, ...] = ()
+    discarded_schemas: tuple[int, ...] = ()
     backup_branch: str | None = None
     removed: Removed = field(default_factory=Removed)
 
@@ -63,11 +67,11 @@ class Undone(ShownAsFacts):
 
     def text_lines(self) -> list[str]:
         would = self.dry_run
-        text = f"{'would undo' if would else 'undid'} the {self.operation}: "
+        text = f"{'would undo' if would else 'undid'} the {safe(self.operation)}: "
         text += f"main {'would be' if would else 'is'} at snapshot {self.snapshot_id}"
-        if self.discarded_snapshots:
-            kept = f"{'would be kept' if would else 'kept'} as branch {self.backup_branch}"
-            text += f"; {named(self.discarded_snapshots, 'snapshot')} of main {kept}"
+        lost = lost_text(self.discarded_snapshots, self.discarded_tags, self.discarded_schemas)
+        if lost and self.backup_branch is not None:
+            text += f"; {lost} of main {'would be kept' if would else 'kept'} as branch {safe(self.backup_branch)}"
         return [text]
 
 
@@ -84,10 +88,7 @@ def undo(
     When main has commits after that operation other than compactions, `if_main_moved` decides: `refuse` raises
     BranchDivergedError, `replace` keeps them in the new backup with what the operation brought.
     """
-    if if_main_moved not in (REFUSE, REPLACE):
-        raise InvalidInputError(
-            f"if_main_moved={if_main_moved!r}: expected 'refuse' or 'replace'", argument="if_main_moved"
-        )
+    check_if_main_moved(if_main_moved)
     if handle.branch != MAIN:
         raise InvalidInputError(
             f"undo was called on {handle.describe()}, but only operations on main keep backups; call it on the table "
@@ -105,26 +106,31 @@ def undo(
         if if_main_moved == REFUSE:
             _check_not_moved(publication.main, backup, note, handle.name)
         plans.append((backup, note, publication))
-        change = merge_change(with_sink_logs(publication), uuid.uuid4().hex[:12])
-        steps = (*change.steps, Delete(undo_path(backup.name)))
-        return replace(change, label=f"undoing of the {note.operation}", steps=steps)
+        change = merge_change(with_sink_logs(publication), uuid.uuid4().hex[:12], _label(note.operation))
+        return replace(change, steps=(*change.steps, Delete(undo_path(backup.name))))
 
     removed = change_table(handle, KIND, plan, dry_run=dry_run, wait_ms=wait_ms)
     backup, note, publication = plans[-1]
     if not dry_run:
-        _drop(handle, backup, wait_ms)
-    done = publication.new_main
+        _drop(handle, backup, note, wait_ms)
+    done = merge_result(publication, removed)
     return Undone(
         note.operation,
         backup.name,
-        publication.source.head,
+        done.published_snapshot_id,
         done.moved_snapshots,
         done.moved_tags,
         done.discarded_snapshots,
         done.discarded_tags,
-        None if publication.backup is None else publication.backup.directory,
+        done.discarded_schemas,
+        done.backup_branch,
         removed,
     )
+
+
+def _label(operation: str) -> str:
+    """What undoing the operation is called; undoing an undo is called as the operation that it repeats."""
+    return operation.removeprefix(_UNDO_OF) if operation.startswith(_UNDO_OF) else f"{_UNDO_OF}{operation}"
 
 
 def _newest(main: TableHandle) -> tuple[Backup, UndoNote]:
@@ -168,12 +174,12 @@ def _check_not_moved(main: BranchState, backup: Backup, note: UndoNote, table: s
     )
 
 
-def _drop(handle: TableHandle, backup: Backup, wait_ms: int) -> None:
+def _drop(handle: TableHandle, backup: Backup, note: UndoNote, wait_ms: int) -> None:
     """Delete the backup, which has nothing that main lacks, unless something needs it."""
 
     def plan(main: TableHandle) -> TableChange | None:
-        still = any(b == backup.name for b in (found.name for found in list_backups(main)))
-        return plan_delete(main, backup.name) if still and not is_needed(main, backup) else None
+        is_there = backup.name in (found.name for found in list_backups(main))
+        return plan_delete(main, backup.name) if is_there and not is_needed(main, backup, note) else None
 
     try:
         change_branch(handle, "delete-branch", plan, wait_ms=wait_ms)

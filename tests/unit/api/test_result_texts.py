@@ -44,6 +44,11 @@ RESULTS: dict[str, tuple[Callable[[Table], Any], str]] = {
     "a tag": (lambda t: t.tags()[-1], rf"tag v1: snapshot 1, APPEND, {TIME} UTC, 2 rows, branches fix"),
     "a guard tag": (lambda t: next(g for g in t.tags() if g.guards), r"guard \S+: snapshot 1, .*, guards branch fix"),
     "a new tag": (lambda t: t.create_tag("v2", time_retained="2 d"), r"tag v2: snapshot 2, .*, lives for 2 d"),
+    "a tag of another branch": (lambda t: t.create_tag("v2", version="fix"), r"tag v2 on branch fix: snapshot 2, .*"),
+    "an undo": (
+        lambda t: (t.fast_forward("fix"), t.undo())[1],
+        r"undid the fast-forward of main to branch 'fix': main is at snapshot 2; 1 snapshot \(2\) of main kept as .*",
+    ),
     "a branch": (lambda t: t.branches()[0], "branch fix from tag v1"),
     "a fork": (lambda t: t.branches()[0].fork, r"from main at snapshot 1 \(tag v1\)"),
     "a savepoint": (lambda t: t.create_savepoint(), r"savepoint \d: snapshot \d, .*"),
@@ -59,6 +64,10 @@ RESULTS: dict[str, tuple[Callable[[Table], Any], str]] = {
             "main is branch fix at snapshot 2\nnew on main: 1 snapshot \\(2\\)\nmain lost: 1 snapshot \\(2\\)\n"
             "kept as branch main-backup-.*"
         ),
+    ),
+    "a merge over a tag and a schema": (
+        lambda t: (t.create_tag("lost"), t.alter(add={"c": "INT"}), t.fast_forward("fix"))[2],
+        r"(?s:.*)\nmain lost: 1 snapshot \(2\), 1 tag \(lost\), 1 schema \(1\)\nkept as branch main-backup-.*",
     ),
     "a merge as a dry run": (
         lambda t: t.fast_forward("fix", dry_run=True),

@@ -59,3 +59,4 @@ def test_a_rollback_with_a_backup_can_be_undone(cli: CommandLine) -> None:
 def test_nothing_to_undo_is_told(cli: CommandLine) -> None:
     ran = cli("undo", "db.orders", "--yes")
     assert (ran.code, "table db.orders has nothing to undo" in ran.err) == (2, True)
+    assert "`snapshot rollback` goes back to an earlier snapshot" in ran.err

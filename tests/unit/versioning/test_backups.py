@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.api.table import Table
+from paimon_spark.errors import InvalidInputError
 from paimon_spark.jobs import after_commit as maintenance
 from paimon_spark.maintenance.consumers import Consumer, write_consumer
-from paimon_spark.metadata.retry import Clock
+from paimon_spark.metadata.retry import Clock, now_ms
 from paimon_spark.versioning.backups import expire_backups, list_backups
+from paimon_spark.versioning.merge import merge_branch
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows
 
 HOUR_MS = 3_600_000
@@ -101,3 +103,33 @@ def test_expire_snapshots_tells_which_backups_went(table: Table) -> None:
     assert set(gone.snapshots) == {"1", f"{name}.1", f"{name}.2"}
     assert gone.data_files >= 1
     in_order(table)
+
+
+def test_a_backup_stays_that_was_written_to_by_a_clock_that_is_behind(tmp_path: Path) -> None:
+    table = new_table(tmp_path, **{"branch.backup.time-retained": "1 h"})
+    put(table, k1="base")
+    table.create_branch("fix")
+    put(table.branch("fix"), k1="fixed")
+    put(table, k2="lost")
+    ahead = now_ms() + HOUR_MS
+    backup = merge_branch(table.handle, "fix", takes_back=True, clock_ms=lambda: ahead).backup_branch
+    assert backup is not None
+    put(table.branch(backup), k3="more")
+    assert expire_backups(table.handle, clock_ms=lambda: ahead + 2 * HOUR_MS).snapshots == ()
+    assert rows(table.branch(backup)) == {1: "base", 2: "lost", 3: "more"}
+
+
+def test_users_give_no_branch_the_name_of_a_backup(table: Table) -> None:
+    """It would go with the backups, and could be what an undo restores."""
+    for give in (
+        lambda: table.create_branch("main-backup-mine"),
+        lambda: table.rename_branch("fix", "main-backup-mine"),
+    ):
+        with pytest.raises(InvalidInputError, match="'main-backup-mine' cannot be the name of a branch"):
+            give()
+    assert not [f for f in table.doctor() if f.branch == backup_of(table)]
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_the_result_of_an_expiry_says_whether_it_was_a_dry_run(table: Table, dry_run: bool) -> None:
+    assert table.expire_snapshots(dry_run=dry_run).dry_run is dry_run

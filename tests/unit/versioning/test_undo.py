@@ -13,17 +13,20 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchDivergedError, InvalidInputError, PaimonError
+from paimon_spark.maintenance import change as intents
 from paimon_spark.maintenance.change import recover
+from paimon_spark.metadata.journal.change import MoveLate, Put
 from paimon_spark.storage.local import LocalStore
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows, tags
+from tests.unit.versioning.test_late_commits import Foreign
 from tests.unit.versioning.test_merge_crashes import a_table, check_one_of_both, through
 
 FORMER = {1: "a", 2: "main", 3: "main"}
 FIXED = {1: "a", 2: "fixed"}
 OPERATIONS: dict[str, tuple[Callable[[Table], Any], dict[int, str], str]] = {
     "fast-forward": (lambda t: t.fast_forward("fix"), FIXED, "fast-forward of main to branch 'fix'"),
-    "replace": (lambda t: t.replace_main("fix"), FIXED, "replacing main by branch 'fix'"),
+    "replace": (lambda t: t.replace_main("fix"), FIXED, "replacement of main by branch 'fix'"),
     "rollback": (lambda t: t.rollback_to(1, backup=True), {1: "a"}, "rollback of branch 'main' to snapshot 1"),
 }
 
@@ -70,7 +73,7 @@ def test_main_has_its_former_history_again_and_what_came_is_kept(table: Table, n
     assert done.backup_branch is not None
     assert rows(table.branch(done.backup_branch)) == FIXED
     again = table.undo()
-    assert again.operation == f"fast-forward of main to branch '{done.restored_from}'"
+    assert again.operation == f"undo of the {what}"
     assert rows(opened(table)) == after
     in_order(opened(table))
 
@@ -210,3 +213,77 @@ def test_a_rollback_that_is_killed_keeps_its_backup(tmp_path: Path, after: bool)
         if over:
             return
     raise AssertionError
+
+
+def test_undo_and_redo_are_named_after_what_they_undo(table: Table) -> None:
+    table.merge_branch("fix", if_main_moved="replace")
+    merge = "merge into main of branch 'fix'"
+    assert [opened(table).undo().operation for _ in range(4)] == [merge, f"undo of the {merge}"] * 2
+
+
+def test_the_text_of_an_undo_names_tags_that_main_loses(table: Table) -> None:
+    table.rollback_to(1, backup=True)
+    table.branch("fix").create_tag("of-fix")
+    table.merge_branch("fix")
+    done = table.undo(if_main_moved="replace")
+    text = "undid the rollback of branch 'main' to snapshot 1: main is at snapshot 3; 1 snapshot (2), 1 tag (of-fix) of"
+    assert str(done) == f"{text} main kept as branch {done.backup_branch}"
+    assert repr(done) == f"<{done}>"
+
+
+def test_columns_and_options_that_changed_since_are_kept_and_named(table: Table) -> None:
+    table.rollback_to(1, backup=True)
+    table.alter(add={"c": "INT"})
+    assert "; 1 schema (1) of main would be kept as branch main-backup-" in str(table.undo(dry_run=True))
+    done = table.undo()
+    assert (done.discarded_snapshots, done.discarded_schemas) == ((), (1,))
+    assert done.backup_branch is not None
+    assert opened(table).schema.row_type.names == ("k", "v")
+    assert opened(table).branch(done.backup_branch).schema.row_type.names == ("k", "v", "c")
+
+
+def test_an_undo_names_the_commits_that_another_engine_makes_meanwhile(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.rollback_to(1, backup=True)
+    foreign, real = Foreign(opened(table), monkeypatch), intents.run_step
+
+    def run(*step: Any) -> None:
+        if not foreign.done and isinstance(step[1], Put) and step[1].path == "MAIN-BRANCH":
+            foreign.commit()
+        real(*step)
+
+    monkeypatch.setattr(intents, "run_step", run)
+    done = table.undo()
+    assert foreign.done
+    assert (done.discarded_snapshots, done.backup_branch is None) == ((2,), False)
+    assert rows(opened(table)) == FORMER
+    assert rows(opened(table).branch(str(done.backup_branch))) == {1: "a", 900: "foreign"}
+    in_order(opened(table))
+
+
+@pytest.mark.parametrize("is_later", [False, True], ids=["during", "after"])
+def test_a_rollback_with_a_backup_keeps_what_another_engine_commits_meanwhile(
+    table: Table, monkeypatch: pytest.MonkeyPatch, is_later: bool
+) -> None:
+    """It sees the former head, and publishes its commit before the steps of the rollback are over, or after them."""
+    foreign, real = Foreign(opened(table), monkeypatch), intents.run_step
+    published = Path(table.handle.layout.snapshot_path(4))
+    held: list[bytes] = []
+
+    def run(*given: Any) -> None:
+        if not foreign.done:
+            foreign.commit()
+            if is_later:
+                held.append(published.read_bytes())
+                published.unlink()
+        real(*given)
+        if held and isinstance(given[1], MoveLate):
+            published.write_bytes(held.pop())
+
+    monkeypatch.setattr(intents, "run_step", run)
+    done = table.rollback_to(1, backup=True)
+    assert (foreign.done, held) == ([900], [])
+    assert (done.snapshots, ids(table)) == ((2, 3, 4), [1])
+    assert rows(table.branch(str(done.backup_branch))) == {**FORMER, 900: "foreign"}
+    in_order(table)
