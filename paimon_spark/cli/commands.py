@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from paimon_spark import __version__
 from paimon_spark.cli.help import SHELLS, completion
 from paimon_spark.cli.request import NOTHING, has_terminal, print_answer, rows_answer
-from paimon_spark.cli.session import spark_session
+from paimon_spark.cli.session import interruptible, spark_session
 from paimon_spark.errors import WarehouseNotFoundError
 from paimon_spark.operations import OPERATIONS
 from paimon_spark.operations.answer import Answer, facts, lines
@@ -67,7 +67,7 @@ def _typed(a: Request) -> None:
         print(about if missing is None else f"warning: {safe(str(missing))}", file=sys.stderr)
 
     def run(statement: str) -> None:
-        with showing_progress(quiet=a["quiet"], as_json=a["json"]):
+        with interruptible(session), showing_progress(quiet=a["quiet"], as_json=a["json"]):
             found = _show_frame(a, execute(catalog, statement, None, session))
         print_answer(found, as_json=a["json"])
 

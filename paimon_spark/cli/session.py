@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -69,6 +70,19 @@ def _interrupting(session: SparkSession) -> Callable[[int, object], NoReturn]:
         raise KeyboardInterrupt
 
     return interrupt
+
+
+@contextmanager
+def interruptible(session: SparkSession) -> Iterator[None]:
+    """Run a statement; when Ctrl-C interrupts it, the jobs that it would start afterwards are cancelled, too."""
+    context, group = session.sparkContext, f"paimon-spark-{uuid.uuid4()}"
+    context.setJobGroup(group, "paimon-spark sql")
+    try:
+        yield
+    except KeyboardInterrupt:
+        with suppress(Exception):  # of a JVM that is gone
+            context._jsc.sc().cancelJobGroupAndFutureJobs(group)
+        raise
 
 
 def _silence_loggers() -> None:
