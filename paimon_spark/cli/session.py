@@ -81,7 +81,7 @@ def interruptible(session: SparkSession) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         with suppress(Exception):  # of a JVM that is gone
-            context._jsc.sc().cancelJobGroupAndFutureJobs(group)
+            context._jsc.sc().cancelJobGroupAndFutureJobs(group)  # noqa: SLF001 - Python has none
         raise
 
 

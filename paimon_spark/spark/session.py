@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -14,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from paimon_spark import errors
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.spark.schema import arrow_schema
 from paimon_spark.spark.source import PaimonDataSource, PaimonPyDataSource
 from paimon_spark.types import quoted
@@ -23,6 +24,7 @@ T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
 _NOT_FOUND: Final = "DATA_SOURCE_NOT_FOUND"
+_NOT_IMPORTED: Final = "No module named 'paimon_spark'"
 _VIEW_EXISTS: Final = "TEMP_TABLE_OR_VIEW_ALREADY_EXISTS"
 _ALIASED_VIEW: Final = re.compile(
     r"SubqueryAlias (.+)\n[\s:]*[+:]- '?(?:SubqueryAlias|UnresolvedRelation) \[?(_pyspark_\w+)"
@@ -116,14 +118,39 @@ def session_or_new(session: SparkSession | None = None) -> SparkSession:
 
 
 def with_sources(spark: SparkSession, act: Callable[[], T]) -> T:
-    """What `act` returns; where Spark does not find the data sources, they are registered and it is called again."""
+    """What `act` returns; where Spark does not find the data sources, they are registered and it is called again.
+
+    Raises InvalidInputError: Spark's Python workers cannot import the package.
+    """
     try:
+        try:
+            return act()
+        except Exception as e:  # classic sessions raise an error of py4j
+            if _NOT_FOUND not in str(e):
+                raise
+        register(spark)
+        _start_worker(spark)
         return act()
     except PySparkException as e:
-        if not _is_missing_source(e):
+        if _NOT_IMPORTED not in str(e):
             raise
-    register(spark)
-    return act()
+    where = (
+        f"run {spark.sparkContext.pythonExec!r}; activate the virtual environment, or set the environment variable "
+        f"PYSPARK_PYTHON to {sys.executable!r} before the session starts"
+        if is_classic(spark)
+        else "are those of the Spark Connect server; install paimon_spark there"
+    )
+    raise InvalidInputError(f"Spark's Python workers cannot import paimon_spark: they {where}")
+
+
+def _start_worker(spark: SparkSession) -> None:
+    """Raise Spark's error if its Python workers cannot import the package; a read tells only once it runs."""
+    try:
+        _ = spark.read.format(PaimonPyDataSource.name()).load().schema
+    except PySparkException as e:
+        if _NOT_IMPORTED in str(e):
+            raise
+        # They can: it is refused, as it names no table.
 
 
 @contextmanager
@@ -163,11 +190,6 @@ def without_view_names(plan: str) -> str:
     for alias, view in _ALIASED_VIEW.findall(plan):
         plan = plan.replace(view, alias)
     return plan
-
-
-def _is_missing_source(error: PySparkException) -> bool:
-    """Whether Spark did not find the data source: its Python workers do not see the package."""
-    return _NOT_FOUND in (error.getCondition() or "") or _NOT_FOUND in str(error)
 
 
 @contextmanager

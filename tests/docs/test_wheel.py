@@ -91,6 +91,32 @@ def test_the_quick_start_runs_in_a_fresh_environment(installed: Path, tmp_path: 
     assert "v1" in log
 
 
+def test_an_environment_that_is_not_activated_is_named(installed: Path, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    other = programs / "python3"  # without packages
+    other.write_text(f'#!/bin/sh\nexec {Path(sys.executable).resolve()} -S "$@"\n')
+    other.chmod(0o755)
+    (tmp_path / "job.py").write_text(
+        "import paimon_spark\n"
+        f"catalog = paimon_spark.load_catalog({str(tmp_path / 'warehouse')!r})\n"
+        "catalog.create_database('d')\n"
+        "catalog.create_table('d.t', 'id INT')\n"
+        "for statement in ('SELECT * FROM d.t', 'INSERT INTO d.t VALUES (1)', 'DELETE FROM d.t WHERE id + 1 = 2'):\n"
+        "    try:\n"
+        "        catalog.sql(statement).show()\n"
+        "    except paimon_spark.PaimonError as e:\n"
+        "        print(e)\n"
+    )
+    shown = run(
+        installed / "python", "job.py", cwd=tmp_path, PATH=f"{programs}{os.pathsep}{os.environ['PATH']}"
+    ).splitlines()
+    assert len(shown) == 3, shown
+    for text in shown:
+        assert text.startswith("Spark's Python workers cannot import paimon_spark: they run 'python3'; activate the ")
+        assert f"PYSPARK_PYTHON to '{installed / 'python'}' before the session starts" in text
+
+
 def test_the_command_line_helps_without_spark(installed: Path, tmp_path: Path) -> None:
     for words in (["--help"], ["branch", "create", "--help"], ["--version"]):
         assert "paimon-spark" in run(installed / "paimon-spark", *words, cwd=tmp_path, JAVA_HOME="/nowhere")
