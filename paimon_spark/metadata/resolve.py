@@ -45,6 +45,7 @@ from paimon_spark.metadata.tags import (
     list_tags,
     listed,
     near_tags,
+    offered_tag_names,
     savepoint_tag,
     tag_names,
     tag_of_snapshot,
@@ -190,7 +191,7 @@ def _snapshot(handle: TableHandle, snapshot_id: int, text: str | None = None) ->
     tag = tag_of_snapshot(handle, snapshot_id)
     held = "" if tag is None else f"; tag {tag.name!r} still holds this snapshot"
     tried = f"snapshot {snapshot_id}" if text is None else f"a tag {text!r}, snapshot {snapshot_id}"
-    close = [] if text is None else near_tags(text, tag_names(handle))
+    close = [] if text is None else near_tags(text, offered_tag_names(handle))
     offered = f". Did you mean tag {' or '.join(map(repr, close))}?" if close else ""
     raise type(error)(f"{error.message}{held}. Tried on branch {handle.branch!r}: {tried}{offered}", **error.context)
 
@@ -257,7 +258,7 @@ def _time(time_ms: int) -> str:
 
 
 def _no_such_version(handle: TableHandle, text: str, asked: str) -> VersionNotFoundError:
-    tags, branches = tag_names(handle), list_branch_names(handle)
+    tags, branches = offered_tag_names(handle), list_branch_names(handle)
     typed = "snapshot.<id>, savepoint.<id>, tag-name.<name>, tag-id.<id>, watermark-<ms>"
     tried = [f"a tag {text!r}", f"a typed version ({typed})"]
     parts = branch_version(text)

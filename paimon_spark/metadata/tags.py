@@ -75,6 +75,11 @@ def tag_names(handle: TableHandle) -> list[str]:
     return sorted(n for n in names if n)
 
 
+def offered_tag_names(handle: TableHandle) -> list[str]:
+    """Names of the branch's tags for messages: without those that guard branches."""
+    return [n for n in tag_names(handle) if guarded_branch(n) is None]
+
+
 def find_tag(handle: TableHandle, name: str) -> Tag | None:
     """The tag with exactly this name; None when there is none. Raises CorruptFileError."""
     if not is_ref_name(name):
@@ -91,7 +96,7 @@ def get_tag(handle: TableHandle, name: str) -> Tag:
     """The tag with exactly this name. Raises TagNotFoundError, which offers the nearest names; CorruptFileError."""
     tag = find_tag(handle, name)
     if tag is None:
-        names = tag_names(handle)
+        names = offered_tag_names(handle)
         close = near_tags(str(name), names)
         offered = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
         raise TagNotFoundError(

@@ -163,7 +163,7 @@ def test_a_tag_that_cannot_be_is_not_there(t: Table, name: Any) -> None:
         lambda t: t.delete_tag(["v1", name if isinstance(name, str) else "nope"]),
     )
     for ask in asks:
-        with pytest.raises(TagNotFoundError, match=r"table db\.t has no tag .*; its tags are branch-guard-fix, "):
+        with pytest.raises(TagNotFoundError, match=r"table db\.t has no tag .*; its tags are (?!branch-guard)"):
             ask(t)
 
 
@@ -324,7 +324,7 @@ CASES: list[tuple[str, Ask, type[PaimonError], str]] = [
         "no tag",
         lambda t: t.create_branch("q", tag="v3"),
         TagNotFoundError,
-        "table db.t has no tag 'v3'; did you mean 'v1' or 'v2'.; its tags are branch-guard-fix",
+        "table db.t has no tag 'v3'; did you mean 'v1' or 'v2'.; its tags are savepoint-5, v1, v2",
     ),
     ("no name", lambda t: t.create_branch("q", tag=2), InvalidInputError, "give a snapshot as snapshot_id="),
     ("version", lambda t: t.create_branch("q", tag="fix.f1"), TagNotFoundError, "table db.t has no tag 'fix.f1'"),
