@@ -115,6 +115,7 @@ _IN_A_SHELL = (
     ("ignore_if_exists=True", "--if-not-exists"),
     ("cascade=True", "--cascade"),
     ("if_main_moved='replace'", "--if-main-moved replace"),
+    ("if_main_moved=", "--if-main-moved "),
     ("append_branch", "`paimon-spark branch append`"),
     ("catalog.create_database(name)", "`paimon-spark database create NAME`"),
     ("doctor(repair=True)", "`doctor --repair`"),

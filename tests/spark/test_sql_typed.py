@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,8 @@ def test_statements_are_typed_and_an_error_or_an_interrupt_ends_none_but_its_own
         terminal.type(INTERRUPT)
         assert terminal.wait_for("sql> ").endswith("error: interrupted\nsql> ")
         terminal.type("SELECT 'never run")
+        terminal.wait_for("never run")
+        time.sleep(0.5)  # Python waits for the next key then; it notices an interrupt just before only at that key
         terminal.type(INTERRUPT)
         terminal.wait_for("sql> ")
         terminal.type("SELECT count(*) AS n FROM db.orders;\n")
