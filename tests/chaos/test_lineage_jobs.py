@@ -95,6 +95,8 @@ def test_lineage_is_whole_after_spark_was_killed(tmp_path: Path) -> None:
         last.kill()
     pipeline.catalog.lineage.sync()
     figures = check(pipeline)
-    assert figures["snapshots"] >= before["snapshots"] >= 6 * KILLS / 2 and figures["lost"] == 0
+    # Of the batches that began before a kill, any number was committed.
+    assert before["snapshots"] >= KILLS and figures["snapshots"] >= max(before["snapshots"], 6 * KILLS / 2)
+    assert figures["lost"] == 0
     assert check_unified(pipeline)
     print(before, figures)
