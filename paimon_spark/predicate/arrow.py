@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -22,7 +23,6 @@ from paimon_spark.format.arrays.arrow_numpy import (
     fixed_array,
     microseconds,
     scalar_of,
-    take_indices,
     validity,
     values,
 )
@@ -44,7 +44,7 @@ from paimon_spark.predicate.ast import (
     Text,
     TextOp,
 )
-from paimon_spark.predicate.evaluate import Batch, can_fail, column_of, evaluate, scattered, text_matches
+from paimon_spark.predicate.evaluate import Batch, can_fail, column_of, computed_where, evaluate, text_matches
 
 _KERNELS: Final = {
     Op.EQ: "equal",
@@ -152,14 +152,16 @@ def _joined(
     children: Sequence[Predicate], batch: Batch, join: Callable[[pa.Array, pa.Array], pa.Array], neutral: bool
 ) -> pa.BooleanArray:
     """AND or OR; a row that is decided is not evaluated further when that could fail."""
-    found = _constant(neutral, batch.num_rows)
-    for child in children:
-        is_open = ~validity(found) | (values(found) == neutral)
-        if condition_can_fail(child) and batch.num_columns and not is_open.all():
-            mask = _evaluate(child, batch.take(take_indices(np.flatnonzero(is_open))))
-            found = join(found, scattered(mask, is_open))
+    if not children:
+        return _constant(neutral, batch.num_rows)
+    found = _evaluate(children[0], batch)
+    for child in children[1:]:
+        if condition_can_fail(child):
+            is_open = ~validity(found) | (values(found) == neutral)
+            mask = computed_where(partial(_evaluate, child), batch, is_open)
         else:
-            found = join(found, _evaluate(child, batch))
+            mask = _evaluate(child, batch)
+        found = join(found, mask)
     return found
 
 

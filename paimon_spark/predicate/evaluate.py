@@ -11,6 +11,7 @@ Source: Spark `arithmetic.scala`, `stringExpressions.scala`, `datetimeExpression
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -104,14 +105,19 @@ def evaluate(expression: Expression, batch: Batch) -> pa.Array:
 
 def evaluate_where(expression: Expression, batch: Batch, wanted: Any) -> pa.Array:
     """As `evaluate`, for the rows that are `wanted`; others may be null."""
-    if not can_fail(expression) or bool(wanted.all()) or batch.num_columns == 0:
+    if not can_fail(expression):
         return evaluate(expression, batch)
-    places = np.flatnonzero(wanted)
-    found = evaluate(expression, batch.take(take_indices(places)))
-    return scattered(found, wanted)
+    return computed_where(partial(evaluate, expression), batch, wanted)
 
 
-def scattered(array: pa.Array, wanted: Any) -> pa.Array:
+def computed_where(compute: Callable[[Batch], pa.Array], batch: Batch, wanted: Any) -> pa.Array:
+    """What `compute` returns for the rows that are `wanted`; others may be null."""
+    if bool(wanted.all()) or batch.num_columns == 0:
+        return compute(batch)
+    return _scattered(compute(batch.take(take_indices(np.flatnonzero(wanted)))), wanted)
+
+
+def _scattered(array: pa.Array, wanted: Any) -> pa.Array:
     """The values at the places that are `wanted`, in order, and nulls elsewhere."""
     numbers = np.cumsum(wanted, dtype=np.int64) - 1
     return array.take(fixed_array(np.where(wanted, numbers, 0), pa.int64(), wanted))
@@ -174,7 +180,7 @@ def _divided(call: Call, batch: Batch) -> pa.Array:
     if isinstance(call.type, DecimalType):
         compute = _decimal_quotient if call.function is Function.DIVIDE else _decimal_remainder
         mask = boolean_array(valid)
-        return scattered(compute(left.filter(mask), right.filter(mask), call.type), valid)
+        return _scattered(compute(left.filter(mask), right.filter(mask), call.type), valid)
     a, b = values(left), values(right)
     if call.function is Function.DIVIDE:
         with np.errstate(all="ignore"):

@@ -8,10 +8,12 @@ from typing import Any
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
+from paimon_spark.errors import StorageError
 from paimon_spark.format import binary_row
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories
@@ -71,3 +73,19 @@ def files_below(handle: TableHandle) -> list[str]:
     """Paths of all data and index files of the table."""
     found = fsspec.filesystem("memory").find(handle.layout.root)
     return [p for p in found if "/schema/" not in p]
+
+
+def fail_at(patch: pytest.MonkeyPatch, store: Any, nth: int) -> list[str]:
+    """Make the nth write of a file by a class of stores fail; the paths of the writes come into the list."""
+    calls: list[str] = []
+    for name in ("write", "open_output"):
+        original = getattr(store, name)
+
+        def failing(self: Any, path: str, *rest: Any, original: Any = original) -> Any:
+            calls.append(path)
+            if len(calls) == nth:
+                raise StorageError(f"{path}: no space")
+            return original(self, path, *rest)
+
+        patch.setattr(store, name, failing)
+    return calls

@@ -36,7 +36,7 @@ from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import parse_type
-from tests.harness.writing import a_table, files_below
+from tests.harness.writing import a_table, fail_at, files_below
 
 VECTORS = {"deletion-vectors.enabled": "true"}
 EVOLUTION = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
@@ -467,18 +467,3 @@ def test_a_store_that_fails_leaves_no_file(what: str, monkeypatch: pytest.Monkey
         break
     assert failures > 1
     assert rows_of(handle) == rows
-
-
-def fail_at(patch: pytest.MonkeyPatch, store: Any, nth: int) -> None:
-    """Make the nth write of a file fail."""
-    calls: list[str] = []
-    for name in ("write", "open_output"):
-        original = getattr(store, name)
-
-        def failing(self: Any, path: str, *rest: Any, original: Any = original) -> Any:
-            calls.append(path)
-            if len(calls) == nth:
-                raise StorageError(f"{path}: no space")
-            return original(self, path, *rest)
-
-        patch.setattr(store, name, failing)

@@ -36,7 +36,7 @@ from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
 from paimon_spark.metadata.vector_files import vector_files
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import parse_type
-from tests.harness.writing import a_table, files_below, written
+from tests.harness.writing import a_table, fail_at, files_below, written
 
 Row = tuple[Any, ...]
 VECTORS = {"deletion-vectors.enabled": "true"}
@@ -472,21 +472,6 @@ def test_a_store_that_fails_leaves_no_file(kind: str, updates: bool, monkeypatch
         break
     assert nth > 1
     assert rows_of(handle) == rows
-
-
-def fail_at(patch: pytest.MonkeyPatch, store: Any, nth: int) -> list[str]:
-    calls: list[str] = []
-    for name in ("write", "open_output"):
-        original = getattr(store, name)
-
-        def failing(self: Any, path: str, *rest: Any, original: Any = original) -> Any:
-            calls.append(path)
-            if len(calls) == nth:
-                raise StorageError(f"{path}: no space")
-            return original(self, path, *rest)
-
-        patch.setattr(store, name, failing)
-    return calls
 
 
 @pytest.mark.parametrize(
