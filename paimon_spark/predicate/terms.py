@@ -97,7 +97,7 @@ def is_negated(e: Node) -> bool:
 
 
 def numeral(digits: str) -> int | float | Decimal | None:
-    """The number of a numeral, a float when it has an exponent; None when it is none."""
+    """The number that the text is, a float if it has an exponent; None if it is not a number."""
     try:
         if "e" in digits.lower():
             found = float(digits)

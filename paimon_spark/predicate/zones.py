@@ -49,7 +49,7 @@ class _Changes(NamedTuple):
 
 
 def machine_zone() -> tzinfo | None:
-    """The zone of this machine by its name; None when it has none that is known."""
+    """The time zone of this machine by its name; None if the name is not known."""
     name = os.environ.get("TZ")
     if name is None:
         path = os.path.realpath("/etc/localtime")

@@ -69,7 +69,7 @@ class AlterTable(TableStatement):
 
 @dataclass(frozen=True, slots=True)
 class CommentOnColumn(Statement):
-    """COMMENT ON COLUMN; the name is that of the table and the column. The comment is None for none."""
+    """COMMENT ON COLUMN; `name` is that of the table and the column, and a comment of None removes it."""
 
     name: Name
     comment: str | None
