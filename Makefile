@@ -25,7 +25,7 @@ ARGS ?=
 
 SOURCES := $(wildcard paimon_spark pyspark_paimon.py pyspark_paimon_py.py tests/harness tests/docs tools examples conftest.py)
 
-.PHONY: help setup fmt lint type layers check test test-all test-unit test-slow test-nightly test-spark test-oldest test-s3 \
+.PHONY: help setup fmt lint type layers check test test-all test-unit test-slow test-slow-unit test-slow-spark test-nightly test-spark test-oldest test-s3 \
   test-interop test-interop-quick test-chaos test-docs test-wheel bench examples demo docs wheel clean
 
 help:  ## list the targets
@@ -65,8 +65,12 @@ test-all: test test-slow test-oldest test-docs test-wheel test-interop test-chao
 test-unit: setup  ## quick unit tests and golden tables, without Spark
 	@$(PYTEST) tests/unit tests/format -m 'not slow' -n $$(( $(JOBS) + 1 )) --dist worksteal $(ARGS)
 
-test-slow: setup  ## slow unit tests, then slow Spark tests on the newest PySpark
+test-slow: test-slow-unit test-slow-spark  ## slow unit tests, then slow Spark tests on the newest PySpark
+
+test-slow-unit: setup  ## slow unit tests
 	@$(PYTEST) tests/unit tests/format -m slow -n $$(( $(JOBS) + 1 )) --dist worksteal $(ARGS)
+
+test-slow-spark: setup  ## slow Spark tests on the newest PySpark
 	@$(PYTEST) tests/spark -m slow -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-nightly: setup  ## search at random: unit tests in random order, 30 times as many examples of each property
@@ -82,13 +86,13 @@ test-oldest: $(OLDEST_READY)  ## Spark tests on the oldest PySpark supported
 test-s3: setup  ## tests against an S3 server that they start themselves
 	@$(PYTEST) tests -m s3 $(ARGS)
 
-test-interop: setup  ## tables of Java Paimon, its Spark connector and pypaimon, written afresh (gets them by itself)
-	@tests/interop/setup.sh connector
+test-interop: setup  ## Java Paimon, its Spark connector, pypaimon and dbt on tables written afresh (gets them by itself)
+	@tests/interop/setup.sh connector dbt
 	@$(PYTEST) tests/interop -m interop -n $(JOBS) --dist loadfile $(ARGS)
 
-test-interop-quick: setup  ## the same without the Spark connector and the random tables
+test-interop-quick: setup  ## the same without the Spark connector, dbt and the random tables
 	@tests/interop/setup.sh
-	@$(PYTEST) tests/interop -m interop -k 'not random and not connector' $(ARGS)
+	@$(PYTEST) tests/interop -m interop -k 'not random and not connector and not dbt' $(ARGS)
 
 test-chaos: setup  ## writers that race, are killed, and stores that fail (PAIMON_SPARK_CHAOS=full for the long run)
 	@$(PYTEST) tests/chaos -m chaos -n $(JOBS) --dist worksteal $(ARGS)
@@ -100,10 +104,13 @@ test-wheel: setup  ## build the wheel, and use it in a fresh virtual environment
 	@$(PYTEST) tests/docs -m wheel $(ARGS)
 
 bench: setup  ## measure (slow; needs a quiet machine)
-	@$(PYTHON_IN) -m tests.bench.run --runs $(or $(RUNS),5) --scale $(or $(SCALE),1) $(CASES)
+	@found=0; \
+	$(PYTHON_IN) -m tests.bench.run --runs $(or $(RUNS),5) --scale $(or $(SCALE),1) $(CASES) || found=1; \
+	test -n "$(CASES)" || $(PYTHON_IN) -m tests.bench.attached --runs $(or $(RUNS),5) --scale $(or $(SCALE),1) || found=1; \
+	exit $$found
 
-examples: setup  ## run every example
-	@set -e; for script in examples/*.py; do echo "== $$script"; $(PYTHON_IN) "$$script"; done
+examples: setup  ## run every example, but for that of dbt, which needs it installed
+	@set -e; for script in examples/*.py examples/declarative_pipeline/run.py; do echo "== $$script"; $(PYTHON_IN) "$$script"; done
 
 demo: setup  ## the whole story: a fault found, its impact, a branch, a replay, comparing, publishing, undoing
 	@$(PYTHON_IN) examples/story.py

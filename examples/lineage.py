@@ -52,16 +52,16 @@ def start_spark() -> SparkSession:
 
 def ask(spark: SparkSession, folder: str) -> None:
     """Run two streaming jobs, of which one falls behind, then a report on both, and show the impact of a snapshot."""
-    catalog = paimon_spark.load_catalog(f"{folder}/warehouse")
-    catalog.create_database("shop")
+    catalog = paimon_spark.attach(spark, f"{folder}/warehouse")
+    spark.sql("CREATE DATABASE paimon.shop")
     for name, columns in {"orders": ORDERS, "euros": "id INT, euros DOUBLE", "visits": "customer STRING"}.items():
-        catalog.create_table(f"shop.{name}", columns)
+        spark.sql(f"CREATE TABLE paimon.shop.{name} ({columns})")
     catalog.lineage.enable()
 
-    write(spark, folder, "orders", [(1, "ann", 1000), (2, "bob", 2000)])
+    take(spark, catalog, [(1, "ann", 1000), (2, "bob", 2000)])
     stream(spark, folder, "to-euros", "orders", "euros", lambda o: o.select("id", (col("cents") / 100).alias("euros")))
     stream(spark, folder, "to-visits", "orders", "visits", lambda o: o.select("customer"))
-    write(spark, folder, "orders", [(3, "ann", 999_999_999)])
+    take(spark, catalog, [(3, "ann", 999_999_999)])
     stream(spark, folder, "to-euros", "orders", "euros", lambda o: o.select("id", (col("cents") / 100).alias("euros")))
     print("One job has read more than the other. The newest snapshots that were made from the same orders:")
     version = catalog.lineage.unified_version(["shop.euros", "shop.visits"])
@@ -69,7 +69,7 @@ def ask(spark: SparkSession, folder: str) -> None:
 
     print("A batch job reports on these snapshots: lineage gives its options, and records the job")
     starts = catalog.lineage.start_options(["shop.euros", "shop.visits"], job="report", streaming=False)
-    report(spark, folder, starts).show()
+    report(spark, starts).show()
 
     stream(spark, folder, "to-visits", "orders", "visits", lambda o: o.select("customer"))
     print("Snapshot 2 of the orders was wrong. Tables that contain its rows:")
@@ -82,33 +82,28 @@ def stream(
     spark: SparkSession, folder: str, job: str, source: str, sink: str, work: Callable[[DataFrame], DataFrame]
 ) -> None:
     """Run a streaming job on the rows since its last run. Its name is all that lineage needs."""
-    rows = spark.readStream.format("paimon").option("warehouse", f"{folder}/warehouse").load(f"shop.{source}")
     query = (
-        work(rows)
-        .writeStream.format("paimon")
-        .queryName(job)
+        work(spark.readStream.table(f"paimon.shop.{source}"))
+        .writeStream.queryName(job)
         .option("checkpointLocation", f"{folder}/checkpoints/{job}")
-        .option("warehouse", f"{folder}/warehouse")
         .trigger(availableNow=True)
-        .start(f"shop.{sink}")
+        .toTable(f"paimon.shop.{sink}")
     )
     query.awaitTermination()
 
 
-def report(spark: SparkSession, folder: str, starts: dict[str, dict[str, str]]) -> DataFrame:
+def report(spark: SparkSession, starts: dict[str, dict[str, str]]) -> DataFrame:
     """Count visits and sum their amounts, from consistent tables."""
-    reader = spark.read.format("paimon").option("warehouse", f"{folder}/warehouse")
-    euros, visits = (reader.options(**starts[name]).load(name) for name in ("shop.euros", "shop.visits"))
+    euros, visits = (spark.read.options(**starts[f"shop.{n}"]).table(f"paimon.shop.{n}") for n in ("euros", "visits"))
     totals = visits.agg(count(lit(1)).alias("visits")).crossJoin(euros.agg(sum("euros").alias("euros")))
-    writer = totals.write.format("paimon").mode("overwrite").option("warehouse", f"{folder}/warehouse")
-    writer.option("lineage.job", "report").save("shop.report")
-    return spark.read.format("paimon").option("warehouse", f"{folder}/warehouse").load("shop.report")
+    spark.sql("CREATE TABLE paimon.shop.report (visits BIGINT, euros DOUBLE)")
+    totals.writeTo("paimon.shop.report").option("lineage.job", "report").append()
+    return spark.table("paimon.shop.report")
 
 
-def write(spark: SparkSession, folder: str, table: str, rows: list[tuple[int, str, int]]) -> None:
-    """Write new rows, which are not recorded in lineage."""
-    frame = spark.createDataFrame(rows, ORDERS)
-    frame.write.format("paimon").mode("append").option("warehouse", f"{folder}/warehouse").save(f"shop.{table}")
+def take(spark: SparkSession, catalog: Catalog, rows: list[tuple[int, str, int]]) -> None:
+    """Write new orders, which come from outside and are not recorded in lineage."""
+    catalog.table("shop.orders").write(spark.createDataFrame(rows, ORDERS))
 
 
 def show_impact(catalog: Catalog) -> None:

@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 import paimon_spark
-from paimon_spark import Catalog
 from paimon_spark.cli.main import main as paimon
 
 
@@ -39,7 +38,7 @@ def start_spark() -> SparkSession:
     """Start a local session."""
     # Spark starts the `python3` of the PATH for its workers, which need not be the one with the packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = (
+    return (
         SparkSession.builder.master("local[2]")
         .appName("story")
         .config("spark.ui.enabled", "false")
@@ -48,40 +47,40 @@ def start_spark() -> SparkSession:
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()
     )
-    paimon_spark.configure_session(spark)
-    return spark
 
 
 def story(spark: SparkSession, folder: str) -> None:
     """Run the steps in order, and print what each one shows."""
-    catalog = paimon_spark.load_catalog(f"{folder}/warehouse")
+    catalog = paimon_spark.attach(spark, f"{folder}/warehouse")
     print("1. Production: a streaming job, then a batch job, with lineage enabled")
-    catalog.create_database("shop")
-    catalog.sql("CREATE TABLE shop.clicks (id INT, day STRING, cents BIGINT)")
+    spark.sql("CREATE DATABASE paimon.shop")
+    spark.sql("CREATE TABLE paimon.shop.clicks (id INT, day STRING, cents BIGINT)")
     for table, columns in {"sales": "id INT, day STRING, euros DOUBLE", "revenue": "day STRING, euros DOUBLE"}.items():
         key = columns.split()[0]
-        catalog.sql(f"CREATE TABLE shop.{table} ({columns}) TBLPROPERTIES ('primary-key' = '{key}', 'bucket' = '1')")
+        spark.sql(
+            f"CREATE TABLE paimon.shop.{table} ({columns}) TBLPROPERTIES ('primary-key' = '{key}', 'bucket' = '1')"
+        )
     catalog.lineage.enable()
-    catalog.sql("INSERT INTO shop.clicks VALUES (1, 'mon', 1000), (2, 'mon', 2000)")
+    spark.sql("INSERT INTO paimon.shop.clicks VALUES (1, 'mon', 1000), (2, 'mon', 2000)")
     produce(spark, folder, to_euros)
     for table in ("sales", "revenue"):
-        catalog.sql(f"ALTER TABLE shop.{table} CREATE TAG monday")
+        spark.sql(f"ALTER TABLE paimon.shop.{table} CREATE TAG monday")
 
     print("2. A new release forgets that amounts are in cents: the revenue is wrong")
-    catalog.sql("INSERT INTO shop.clicks VALUES (3, 'tue', 3000)")
+    spark.sql("INSERT INTO paimon.shop.clicks VALUES (3, 'tue', 3000)")
     produce(spark, folder, forgets_cents)
-    show(catalog)
+    show(spark)
 
     print("3. Find the wrong snapshot, and the tables that contain its rows")
-    catalog.sql("SELECT snapshot_id, commit_kind FROM shop.sales$snapshots").show()
+    spark.sql("SELECT snapshot_id, commit_kind FROM paimon.shop.sales$snapshots").show()
     for touched in catalog.lineage.impact("shop.sales", snapshot=2).tables:
         since = f"since snapshot {touched.first}" if touched.first else "not yet"
         print(f"   {touched.node.ref.name}: {since}, by {' → '.join(touched.path)}")
 
     print("4. Create branches from the tags before the fault; no files are copied, and production continues")
     for table in ("sales", "revenue"):
-        catalog.sql(f"CALL sys.create_branch(table => 'shop.{table}', branch => 'fix', tag => 'monday')").collect()
-    catalog.sql("INSERT INTO shop.clicks VALUES (4, 'wed', 4000)")
+        spark.sql(f"CALL paimon.sys.create_branch(table => 'shop.{table}', branch => 'fix', tag => 'monday')")
+    spark.sql("INSERT INTO paimon.shop.clicks VALUES (4, 'wed', 4000)")
     produce(spark, folder, forgets_cents)
 
     print("5. Replay the corrected jobs on the branches, from the tag until they have caught up")
@@ -89,9 +88,9 @@ def story(spark: SparkSession, folder: str) -> None:
 
     print("6. Compare the branches with main: by metadata, then row by row")
     command_line("diff", "shop.revenue", "main", "fix", "--warehouse", catalog.warehouse)
-    catalog.sql(
-        "SELECT day, m.euros AS main, f.euros AS fix FROM shop.revenue m "
-        "FULL JOIN shop.revenue VERSION AS OF 'fix' f USING (day) ORDER BY day"
+    spark.sql(
+        "SELECT day, m.euros AS main, f.euros AS fix FROM paimon.shop.revenue m "
+        "FULL JOIN paimon.shop.revenue VERSION AS OF 'fix' f USING (day) ORDER BY day"
     ).show()
 
     print("7. Publish the branches as main; main's own snapshots are kept in backup branches")
@@ -100,15 +99,15 @@ def story(spark: SparkSession, folder: str) -> None:
         published = catalog.table(f"shop.{table}").merge_branch("fix", if_main_moved="replace")
         kept[table] = str(published.backup_branch)
         print(f"   shop.{table}: main's snapshots {list(published.discarded_snapshots)} are kept in {kept[table]}")
-    show(catalog)
+    show(spark)
 
     print("8. Undo by publishing the backup branches, then publish the correction again")
     for table, backup in kept.items():
         catalog.table(f"shop.{table}").merge_branch(backup, if_main_moved="replace")
-    show(catalog)
+    show(spark)
     for table in kept:
         catalog.table(f"shop.{table}").merge_branch("fix", if_main_moved="replace")
-    show(catalog)
+    show(spark)
     command_line("log", "--graph", "shop.revenue", "--warehouse", catalog.warehouse)
     print(f"   Wrong with the tables: {[f for t in kept for f in catalog.table(f'shop.{t}').doctor()] or 'nothing'}")
 
@@ -125,26 +124,24 @@ def forgets_cents(clicks: DataFrame) -> DataFrame:
 
 def produce(spark: SparkSession, folder: str, release: Callable[[DataFrame], DataFrame], branch: str = "main") -> None:
     """Run both jobs once: read the clicks since the last run, or since the tag, then compute the revenue."""
-    rows = spark.readStream.format("paimon").option("warehouse", f"{folder}/warehouse")
+    reader = spark.readStream
     if branch != "main":
         # The first snapshot after the tag. It only applies to the first run, which has no checkpoint.
-        rows = rows.option("scan.snapshot-id", 2)
+        reader = reader.option("scan.snapshot-id", 2)
     query = (
-        release(rows.load("shop.clicks"))
-        .writeStream.format("paimon")
-        .queryName(f"sell on {branch}")
+        release(reader.table("paimon.shop.clicks"))
+        .writeStream.queryName(f"sell on {branch}")
         .option("checkpointLocation", f"{folder}/checkpoints/{branch}")
-        .option("warehouse", f"{folder}/warehouse")
-        .option("branch", branch)
         .trigger(availableNow=True)
-        .start("shop.sales")
+        .toTable(f"paimon.shop.sales$branch_{branch}")
     )
     query.awaitTermination()
-    catalog = paimon_spark.load_catalog(f"{folder}/warehouse", **{"lineage.job": f"sum up {branch}"})
-    catalog.sql(
-        f"INSERT OVERWRITE shop.revenue$branch_{branch} "
-        f"SELECT day, sum(euros) FROM shop.sales$branch_{branch} GROUP BY day"
+    spark.conf.set("spark.paimon.lineage.job", f"sum up {branch}")
+    spark.sql(
+        f"INSERT OVERWRITE paimon.shop.revenue$branch_{branch} "
+        f"SELECT day, sum(euros) FROM paimon.shop.sales$branch_{branch} GROUP BY day"
     )
+    spark.conf.unset("spark.paimon.lineage.job")
 
 
 def command_line(*words: str) -> None:
@@ -153,9 +150,9 @@ def command_line(*words: str) -> None:
     paimon(words)
 
 
-def show(catalog: Catalog) -> None:
+def show(spark: SparkSession) -> None:
     """Show the revenue on main."""
-    catalog.sql("SELECT * FROM shop.revenue ORDER BY day").show()
+    spark.table("paimon.shop.revenue").orderBy("day").show()
 
 
 if __name__ == "__main__":

@@ -51,43 +51,43 @@ def start_spark() -> SparkSession:
 
 def correct(spark: SparkSession, folder: str) -> None:
     """Run a stream, find a fault, replay on a branch with a restart, publish, and continue."""
-    warehouse = f"{folder}/warehouse"
-    catalog = paimon_spark.load_catalog(warehouse)
-    catalog.create_database("shop")
-    catalog.create_table("shop.events", EVENTS)
-    catalog.create_table(
-        "shop.amounts", "id INT, day STRING, euros DOUBLE", primary_keys=["id"], options={"bucket": "2"}
-    )
+    catalog = paimon_spark.attach(spark, f"{folder}/warehouse")
+    spark.sql("CREATE DATABASE paimon.shop")
+    spark.sql(f"CREATE TABLE paimon.shop.events ({EVENTS})")
+    spark.sql("""
+        CREATE TABLE paimon.shop.amounts (id INT, day STRING, euros DOUBLE)
+        TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '2')
+    """)
     events, amounts = catalog.table("shop.events"), catalog.table("shop.amounts")
 
-    feed(spark, folder, [(1, "mon", 1000), (2, "mon", 2000)])
+    feed(spark, [(1, "mon", 1000), (2, "mon", 2000)])
     run(spark, folder, "production", right)
     amounts.create_tag("monday")
     first_wrong = events.snapshots()[-1].id + 1  # the first snapshot that the stream has not read
 
     print("A new release of the job forgets that the events are in cents")
-    feed(spark, folder, [(3, "tue", 3000)])
+    feed(spark, [(3, "tue", 3000)])
     run(spark, folder, "production", wrong)
-    show(spark, folder)
+    show(spark)
 
     print("Create a branch from before the fault; the corrected job reads the events again from there")
     amounts.create_branch("fix", tag="monday")
     run(spark, folder, "correction", right, branch="fix", start=first_wrong)
 
     print("Production continues; the correction is restarted, and catches up from its checkpoint")
-    feed(spark, folder, [(4, "wed", 4000)])
+    feed(spark, [(4, "wed", 4000)])
     run(spark, folder, "production", wrong)
     run(spark, folder, "correction", right, branch="fix", start=first_wrong)
-    fixed, now = read(spark, folder, "fix"), read(spark, folder, "main")
+    fixed, now = spark.table("paimon.shop.amounts$branch_fix"), spark.table("paimon.shop.amounts")
     fixed.exceptAll(now).orderBy("id").show()
 
     published = amounts.merge_branch("fix", if_main_moved="replace")  # main has the faulty commits
     print(f"Published. What main had since is kept in {published.backup_branch}")
 
     print("The correction becomes production: it continues on main with the same checkpoint")
-    feed(spark, folder, [(5, "thu", 5000)])
+    feed(spark, [(5, "thu", 5000)])
     run(spark, folder, "correction", right, start=first_wrong)
-    show(spark, folder)
+    show(spark)
 
 
 def right(events: DataFrame) -> DataFrame:
@@ -109,37 +109,27 @@ def run(
     start: int | None = None,
 ) -> None:
     """Run a job on everything since its last run."""
-    source = spark.readStream.format("paimon").option("warehouse", f"{folder}/warehouse")
+    source = spark.readStream
     if start is not None:
         source = source.option("scan.snapshot-id", start)  # ignored once there is a checkpoint
     query = (
-        work(source.load("shop.events"))
-        .writeStream.format("paimon")
-        .queryName(job)
+        work(source.table("paimon.shop.events"))
+        .writeStream.queryName(job)
         .option("checkpointLocation", f"{folder}/checkpoints/{job}")
-        .option("warehouse", f"{folder}/warehouse")
-        .option("branch", branch)
         .trigger(availableNow=True)
-        .start("shop.amounts")
+        .toTable(f"paimon.shop.amounts$branch_{branch}")
     )
     query.awaitTermination()
 
 
-def feed(spark: SparkSession, folder: str, rows: list[tuple[int, str, int]]) -> None:
+def feed(spark: SparkSession, rows: list[tuple[int, str, int]]) -> None:
     """Write new events."""
-    frame = spark.createDataFrame(rows, EVENTS)
-    frame.write.format("paimon").mode("append").option("warehouse", f"{folder}/warehouse").save("shop.events")
+    spark.createDataFrame(rows, EVENTS).writeTo("paimon.shop.events").append()
 
 
-def read(spark: SparkSession, folder: str, branch: str) -> DataFrame:
-    """Read the head of a branch of the amounts."""
-    reader = spark.read.format("paimon").option("warehouse", f"{folder}/warehouse").option("branch", branch)
-    return reader.load("shop.amounts")
-
-
-def show(spark: SparkSession, folder: str) -> None:
+def show(spark: SparkSession) -> None:
     """Print main."""
-    read(spark, folder, "main").orderBy("id").show()
+    spark.table("paimon.shop.amounts").orderBy("id").show()
 
 
 if __name__ == "__main__":

@@ -31,10 +31,10 @@ def main() -> None:
 
 
 def start_spark() -> SparkSession:
-    """Start a local session with the settings for the fastest writes."""
+    """Start a local session."""
     # Spark starts the `python3` of the PATH for its workers, which need not be the one with the packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = (
+    return (
         SparkSession.builder.master("local[2]")
         .appName("write a Paimon table")
         .config("spark.ui.enabled", "false")
@@ -43,53 +43,46 @@ def start_spark() -> SparkSession:
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()
     )
-    paimon_spark.configure_session(spark)
-    return spark
 
 
 def write(spark: SparkSession, warehouse: str) -> None:
     """Run the steps; each one commits one snapshot."""
-    catalog = paimon_spark.load_catalog(warehouse)
-    catalog.create_database("shop", ignore_if_exists=True)  # a write creates tables, never databases
+    catalog = paimon_spark.attach(spark, warehouse)
+    spark.sql("CREATE DATABASE IF NOT EXISTS paimon.shop")
+    spark.sql("""
+        CREATE TABLE paimon.shop.orders (id INT, dt STRING, amount DOUBLE) PARTITIONED BY (dt)
+        TBLPROPERTIES ('primary-key' = 'dt,id', 'bucket' = '2')
+    """)
     orders = spark.createDataFrame(
         [(1, "2024-01-01", 10.0), (2, "2024-01-01", 20.0), (3, "2024-01-02", 30.0)], "id INT, dt STRING, amount DOUBLE"
     )
-    (
-        orders.write.format("paimon")
-        .mode("append")  # the table is made when there is none
-        .option("warehouse", warehouse)
-        .option("primary-key", "dt,id")
-        .option("partition", "dt")
-        .option("bucket", "2")
-        .save("shop.orders")
-    )
-    table = catalog.table("shop.orders")
-    show(table, spark, "Written")
+    orders.writeTo("paimon.shop.orders").append()
+    show(spark, "Written")
 
     late = spark.createDataFrame([(2, "2024-01-01", 21.0), (4, "2024-01-02", 40.0)], orders.schema)
-    table.write(late)
-    show(table, spark, "A row with a known key takes the place of the old one")
+    late.writeTo("paimon.shop.orders").append()
+    show(spark, "A row with a known key takes the place of the old one")
 
-    day = spark.createDataFrame([(9, 90.0)], "id INT, amount DOUBLE")
-    table.write(day, mode="overwrite", **{"overwrite.partition": "dt=2024-01-02"})
-    show(table, spark, "One partition replaced")
+    spark.sql("INSERT OVERWRITE paimon.shop.orders PARTITION (dt = '2024-01-02') VALUES (9, 90.0)")
+    show(spark, "One partition replaced")
 
-    table.delete("amount > 50")
-    table.update("dt = '2024-01-01'", {"amount": "amount * 2"})
-    table.merge(
-        late,
-        "t.id = s.id and t.dt = s.dt",
-        when_matched_update={"amount": "t.amount + s.amount"},
-        when_not_matched_insert="*",
-    )
-    show(table, spark, "Deleted, updated and merged")
-    print(f"Snapshots: {', '.join(f'{s.id} {s.commit_kind.value}' for s in table.snapshots())}")
+    spark.sql("DELETE FROM paimon.shop.orders WHERE amount > 50")
+    spark.sql("UPDATE paimon.shop.orders SET amount = amount * 2 WHERE dt = '2024-01-01'")
+    late.createTempView("late")
+    spark.sql("""
+        MERGE INTO paimon.shop.orders t USING late s ON t.id = s.id AND t.dt = s.dt
+        WHEN MATCHED THEN UPDATE SET amount = t.amount + s.amount
+        WHEN NOT MATCHED THEN INSERT *
+    """)
+    show(spark, "Deleted, updated and merged")
+    snapshots = catalog.table("shop.orders").snapshots()
+    print(f"Snapshots: {', '.join(f'{s.id} {s.commit_kind.value}' for s in snapshots)}")
 
 
-def show(table: paimon_spark.Table, spark: SparkSession, title: str) -> None:
+def show(spark: SparkSession, title: str) -> None:
     """Print the head of the table."""
     print(title)
-    table.scan().to_spark(spark).orderBy("id").show()
+    spark.table("paimon.shop.orders").orderBy("id").show()
 
 
 if __name__ == "__main__":

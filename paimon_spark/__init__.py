@@ -1,7 +1,7 @@
 """Versioned Apache Paimon tables for PySpark, without a JAR.
 
 Read: option text → options → version → Snapshot (metadata) → plan (engine.scan) → DataSplits → rows (engine.read)
-→ Arrow batches in Spark's schema (spark).
+→ Arrow batches in Spark's schema (spark). Spark's own readers read some files as they lie (spark_catalog).
 Write: rows (spark, jobs) → WriteJob → data files (engine.write) → CommitMessages → commit (engine.commit) → Snapshot.
 
 DataSplits, ReadRequests, WriteJobs, CommitMessages, TableHandles and Predicates are all that crosses processes.
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from paimon_spark.metadata.branches import Branch
     from paimon_spark.metadata.tags import Savepoint, TagInfo
     from paimon_spark.spark.session import configure_session, register
+    from paimon_spark.spark_catalog.attach import attach, detach
     from paimon_spark.versioning.damage import Finding
     from paimon_spark.versioning.diff import Diff
     from paimon_spark.versioning.log import History
@@ -153,7 +154,9 @@ __all__ = [
     "WarehouseNotFoundError",
     "WriteResult",
     "__version__",
+    "attach",
     "configure_session",
+    "detach",
     "load_catalog",
     "load_table",
     "register",
@@ -172,13 +175,19 @@ def _spark_sql() -> spark_port.SparkSql:
     return execute
 
 
+def _planned_reads() -> spark_port.PlannedReads:
+    from paimon_spark.spark_catalog import dataframes
+
+    return dataframes
+
+
 def _lineage() -> lineage_port.LineageListener:
     from paimon_spark.lineage import listener
 
     return listener
 
 
-spark_port.implement(_spark_jobs, _spark_sql)
+spark_port.implement(_spark_jobs, _spark_sql, _planned_reads)
 lineage_port.connect(_lineage)
 
 
@@ -210,6 +219,8 @@ def __getattr__(name: str) -> Any:
             from paimon_spark.metadata import tags as module
         case "configure_session" | "register":
             from paimon_spark.spark import session as module
+        case "attach" | "detach":
+            from paimon_spark.spark_catalog import attach as module
         case "Diff":
             from paimon_spark.versioning import diff as module
         case "Finding":

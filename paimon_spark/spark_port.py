@@ -90,14 +90,22 @@ class SparkSql(Protocol):
         """Register the table functions, as `Catalog.register_functions`."""
 
 
+class PlannedReads(Protocol):
+    """Reads that Spark plans as it plans tables of catalogs."""
+
+    def dataframe(self, scan: Scan, spark: SparkSession, *, keeps_filters: bool) -> DataFrame | None:
+        """The DataFrame of a scan in a classic session; None where the session's JVM cannot be used."""
+
+
 _jobs: Callable[[], SparkJobs]
 _sql: Callable[[], SparkSql]
+_reads: Callable[[], PlannedReads]
 
 
-def implement(jobs: Callable[[], SparkJobs], sql: Callable[[], SparkSql]) -> None:
+def implement(jobs: Callable[[], SparkJobs], sql: Callable[[], SparkSql], reads: Callable[[], PlannedReads]) -> None:
     """Set what imports the implementations."""
-    global _jobs, _sql
-    _jobs, _sql = jobs, sql
+    global _jobs, _sql, _reads
+    _jobs, _sql, _reads = jobs, sql, reads
 
 
 def spark_jobs() -> SparkJobs:
@@ -116,3 +124,8 @@ def active_spark_jobs() -> SparkJobs | None:
 def spark_sql() -> SparkSql:
     """The implementation of SQL statements. Imports pyspark and the SQL parser."""
     return _sql()
+
+
+def planned_reads() -> PlannedReads:
+    """The implementation of reads in classic sessions. Imports py4j."""
+    return _reads()

@@ -246,6 +246,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def quoted_if_needed(name: str) -> str:
+    """A name as Spark prints it: in backquotes only when it must be."""
+    return name if _PLAIN.fullmatch(name) else quoted(name)
+
+
 def _suffix(t: DataType) -> str:
     return "" if t.nullable else " NOT NULL"
 
@@ -267,6 +272,7 @@ INTEGER_NAMES: Final = tuple(INTEGER_BITS)
 _ATOMIC = {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "VARIANT"}
 _ALIASES = {"INTEGER": "INT", "DOUBLE PRECISION": "DOUBLE"}
 _TYPE_TEXT = re.compile(r"^(?P<head>[A-Z_]+(?: PRECISION)?)\s*(?:\((?P<args>[^()]*)\))?\s*(?P<tail>.*)$", re.DOTALL)
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAX_DEPTH = 100
 
 

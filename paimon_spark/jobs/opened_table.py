@@ -170,12 +170,17 @@ def required_path(options: Mapping[str, str], method: str) -> str:
     return path
 
 
+_ATTACH: Final = (
+    'attach the warehouse as a catalog, paimon_spark.attach(spark, "/warehouse"), and name the table paimon.db.t'
+)
 _SESSION_CATALOG: Final = {
-    "load": "spark.table and CREATE TABLE are for tables of Spark's session catalog, which has no Paimon tables: use "
-    "catalog.sql(\"SELECT … FROM db.t\"), or CREATE TEMPORARY VIEW … USING paimon OPTIONS (path '…')",
-    "save": "saveAsTable, writeTo, insertInto and CREATE TABLE … AS SELECT are for tables of Spark's session catalog, "
-    'which has no Paimon tables: use df.write.format("paimon").save("db.t"), or catalog.sql("CREATE TABLE …")',
-    "start": "toTable is for tables of Spark's session catalog, which has no Paimon tables: use "
+    "load": "tables of Spark's session catalog cannot be Paimon tables: "
+    + _ATTACH
+    + ", or CREATE TEMPORARY VIEW … USING "
+    "paimon OPTIONS (path '…')",
+    "save": "tables of Spark's session catalog cannot be Paimon tables: " + _ATTACH + " in saveAsTable, writeTo, "
+    'insertInto and CREATE TABLE … AS SELECT, or use df.write.format("paimon").save("db.t")',
+    "start": "tables of Spark's session catalog cannot be Paimon tables: " + _ATTACH + " in toTable, or use "
     'df.writeStream.format("paimon").start("db.t")',
 }
 """What calls Spark makes without a path, and what to do instead."""
@@ -195,12 +200,16 @@ def refuse_session_catalog(options: Mapping[str, str]) -> None:
     Raises UnsupportedFeatureError.
     """
     if {"owner", "provider"} <= options.keys():
-        raise UnsupportedFeatureError(
-            "CREATE TABLE … USING paimon by spark.sql or spark.catalog makes a table of Spark's session catalog, which "
-            'has no Paimon tables: use catalog.sql("CREATE TABLE …") or df.write.format("paimon").save("db.t"), or '
-            "CREATE TEMPORARY VIEW … USING paimon OPTIONS (path '…') for a table that exists",
-            feature="tables of Spark's session catalog",
-        )
+        raise not_in_session_catalog()
+
+
+def not_in_session_catalog() -> UnsupportedFeatureError:
+    """The error of CREATE TABLE by Spark's session catalog."""
+    return UnsupportedFeatureError(
+        "CREATE TABLE … USING paimon in Spark's session catalog is not supported: " + _ATTACH + ", or CREATE "
+        "TEMPORARY VIEW … USING paimon OPTIONS (path '…') for a table that exists",
+        feature="tables of Spark's session catalog",
+    )
 
 
 def refuse_location_options(options: Iterable[str]) -> None:

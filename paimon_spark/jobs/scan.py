@@ -16,11 +16,18 @@ from paimon_spark.display import facts, grid, html_or_error, section
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import FileMissingError, InvalidInputError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.statistics import Statistics
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.lineage_port import listener, read_tickets
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.resolve import Resolved, ResolvedRange, resolve, resolve_range
-from paimon_spark.metadata.snapshots import earliest_snapshot, is_alive, latest_snapshot, snapshot_at_or_after_ms
+from paimon_spark.metadata.snapshots import (
+    earliest_snapshot,
+    is_alive,
+    latest_snapshot,
+    read_statistics,
+    snapshot_at_or_after_ms,
+)
 from paimon_spark.metadata.tags import find_tag
 from paimon_spark.metadata.version import VersionKind, VersionSpec, from_option
 from paimon_spark.options.scan import CREATION_TIME_KEY, ScanOptions
@@ -52,12 +59,14 @@ class Scan:
         options: of the read.
         option_text: the same as text, for other processes.
         filters: more predicates that every row must satisfy.
+        limit: rows after which the caller stops; None for all.
     """
 
     handle: TableHandle
     options: ScanOptions = field(default_factory=ScanOptions)
     option_text: Mapping[str, str] = field(default_factory=dict, repr=False)
     filters: tuple[Predicate, ...] = ()
+    limit: int | None = None
     _travelled: Resolved | ResolvedRange | None = field(default=None, repr=False)
     _plan: Plan | None = field(default=None, repr=False)
 
@@ -108,12 +117,54 @@ class Scan:
         return output_type(self.schema, names, table=table, tracks_rows=tracks_rows, row_kind=row_kind)
 
     def project(self, names: Sequence[str]) -> Scan:
-        """The same read of other columns."""
+        """The same read of other columns; the plan stays if they are the same."""
+        if tuple(names) == self.options.columns:
+            return self
         return replace(self, options=replace(self.options, columns=tuple(names)), _plan=None)
 
     def filtered(self, filters: Sequence[Predicate]) -> Scan:
         """The same read with more predicates."""
         return replace(self, filters=(*self.filters, *filters), _plan=None)
+
+    def limited(self, rows: int) -> Scan:
+        """The same read, which may stop planning files once they surely hold so many rows of its conditions."""
+        return replace(self, limit=rows, _plan=None)
+
+    def with_options_of_use(self, options: Mapping[str, str]) -> Scan:
+        """The same read of the same snapshot with options of this use, such as its lineage job."""
+
+        def of_use(handle: TableHandle) -> TableHandle:
+            return replace(handle, overrides={**handle.overrides, **options})
+
+        found = self._travelled
+        return replace(
+            self,
+            handle=of_use(self.handle),
+            option_text={**self.option_text, **options},
+            _travelled=None if found is None else replace(found, handle=of_use(found.handle)),
+            _plan=None,
+        )
+
+    def with_splits(self, splits: Sequence[DataSplit]) -> Scan:
+        """The same read of some of the splits of its plan. Raises as `plan`."""
+        return replace(self, _plan=replace(self.plan(), splits=tuple(splits)))
+
+    def pinned(self) -> Scan:
+        """The same read of the snapshot that was planned, else of the newest now, where no version is named.
+
+        Raises as `plan`.
+        """
+        if self.is_system or self._find_version() is not None:
+            return self
+        snapshot = self._head() if self._plan is None else self._plan.snapshot
+        head = Resolved(self.handle, snapshot, "the head")
+        return replace(self, _travelled=head, _plan=None)
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot of a version or a pinned head; None where it is not known before planning."""
+        found = self._travelled
+        return _id(found.snapshot) if isinstance(found, Resolved) else None
 
     def __str__(self) -> str:
         asked = self.options
@@ -134,6 +185,11 @@ class Scan:
             return section(f"Read of {self.table_name}", "", where, columns_html(self.schema))
 
         return html_or_error(f"Read of {self.table_name}", show)
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the read has a plan, which `plan` returns."""
+        return self._plan is not None
 
     def plan(self) -> Plan:
         """The plan of the read; `print` it to see what is skipped, and why.
@@ -271,10 +327,15 @@ class Scan:
             assert self.options.incremental is not None
             return plan_incremental(found, self._query(), self.options.incremental)
         try:
-            return plan_batch(found.handle, found.snapshot, self._query(), travelled=found.travelled)
+            plan = plan_batch(found.handle, found.snapshot, self._query(), travelled=found.travelled)
         except PaimonError as e:
             self._refuse_expired(found.snapshot, e)
+            if not found.travelled and current(found.handle) is not found.handle:
+                raise _other_history(found) from e
             raise
+        if not found.travelled and _has_other_history(found.handle, plan):
+            raise _other_history(found)
+        return plan
 
     def _plan_on(self, snapshot: Snapshot | None) -> Plan:
         """The plan of a head; planned again when main was replaced meanwhile, as schema ids mean other schemas then."""
@@ -282,8 +343,7 @@ class Scan:
 
         while True:
             plan = plan_batch(self.handle, snapshot, self._query())
-            others = any(r.file_schemas.keys() - {self.handle.schema.id} for r in plan.requests.values())
-            if not others or current(self.handle) is self.handle:
+            if not _has_other_history(self.handle, plan):
                 return plan
             snapshot = self._head()
 
@@ -323,6 +383,12 @@ class Scan:
                 return snapshot
             self.handle = handle
 
+    @property
+    def _is_named(self) -> bool:
+        """Whether the snapshot, or the range, is read for having been named, and not for being the head."""
+        found = self._travelled
+        return found.travelled if isinstance(found, Resolved) else found is not None
+
     def _query(self) -> ScanQuery:
         from paimon_spark.engine.scan.query import ScanQuery
 
@@ -332,17 +398,47 @@ class Scan:
             columns=names[1:] if asked.row_kind else names,
             predicate=predicate_of(self),
             with_row_kind=asked.row_kind,
+            limit=self.limit,
             batch_rows=asked.batch_rows,
-            created_since_ms=None if self._travelled is not None else asked.created_since_ms,
+            created_since_ms=None if self._is_named else asked.created_since_ms,
         )
 
     def __getstate__(self) -> tuple[Any, ...]:
         """All but the plan, which may be large and is quickly made again."""
-        return (self.handle, self.options, self.option_text, self.filters, self._travelled)
+        return (self.handle, self.options, self.option_text, self.filters, self.limit, self._travelled)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.handle, self.options, self.option_text, self.filters, self._travelled = state
+        self.handle, self.options, self.option_text, self.filters, self.limit, self._travelled = state
         self._plan = None
+
+
+def statistics_of(scan: Scan) -> Statistics | None:
+    """What ANALYZE stored with the snapshot that a scan reads, or with one before it; None without any.
+
+    Raises: as `Scan.plan`; CorruptFileError or FileMissingError for the statistics file.
+    """
+    snapshot = scan.plan().snapshot
+    if snapshot is None or scan.options.incremental is not None:
+        return None
+    return read_statistics(scan.handle, snapshot)  # branches share the folder of statistics
+
+
+def _id(snapshot: Snapshot | None) -> int | None:
+    return None if snapshot is None else snapshot.id
+
+
+def _has_other_history(handle: TableHandle, plan: Plan) -> bool:
+    """Whether main was replaced since the handle was opened, so that schema ids of files may mean other schemas."""
+    others = any(r.file_schemas.keys() - {handle.schema.id} for r in plan.requests.values())
+    return others and current(handle) is not handle
+
+
+def _other_history(found: Resolved) -> SnapshotExpiredError:
+    handle = found.handle
+    return SnapshotExpiredError(
+        f"{handle.describe()} was given another history after snapshot {_id(found.snapshot)} was chosen: read again",
+        **handle.context,
+    )
 
 
 def _has_expired(handle: TableHandle, snapshot: Snapshot, error: PaimonError, tag: str | None = None) -> bool:

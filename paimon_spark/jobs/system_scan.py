@@ -138,8 +138,9 @@ class SystemScan(Scan):
 
     def __getstate__(self) -> tuple[Any, ...]:
         """All but the plan."""
-        return (self.handle, self.options, self.option_text, self.filters, self._travelled, self.system)
+        return (*Scan.__getstate__(self), self.system)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.handle, self.options, self.option_text, self.filters, self._travelled, self.system = state
-        self._plan = self._reading = None
+        *scan, self.system = state
+        Scan.__setstate__(self, tuple(scan))
+        self._reading = None

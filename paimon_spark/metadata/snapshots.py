@@ -13,9 +13,11 @@ from typing import Final
 
 from paimon_spark.errors import FileMissingError, SnapshotExpiredError, SnapshotNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
+from paimon_spark.format.metadata_files.statistics import Statistics
+from paimon_spark.format.metadata_files.statistics import decode as decode_statistics
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
-from paimon_spark.metadata.small_files import find_bytes, find_decoded, find_many, id_of, numbered
+from paimon_spark.metadata.small_files import find_bytes, find_decoded, find_many, id_of, numbered, read_decoded
 from paimon_spark.storage.store import Store
 
 _RACES: Final = 5
@@ -226,6 +228,16 @@ def _with_watermark(handle: TableHandle, ids: Sequence[int], low: int, middle: i
 def read_hint(store: Store, path: str) -> int | None:
     """The number in a hint file; None when it is missing or holds anything else."""
     return id_of((find_bytes(store, path) or b"")[:32].decode("ascii", "replace").strip())
+
+
+def read_statistics(handle: TableHandle, snapshot: Snapshot) -> Statistics | None:
+    """The statistics that ANALYZE stored with a snapshot or one before it; None without any.
+
+    Raises: CorruptFileError, FileMissingError.
+    """
+    if snapshot.statistics is None:
+        return None
+    return read_decoded(handle.store, handle.layout.statistics_path(snapshot.statistics), decode_statistics)
 
 
 def alive_range(handle: TableHandle) -> str:

@@ -228,7 +228,9 @@ class Terms:
     def _negated(self, e: Node) -> Expression:
         """A negative number is one literal, as in Spark; of anything else a function."""
         if isinstance(e.this, exp.Literal) and not e.this.is_string:
-            return number(-self._numeral(e.this))
+            found = self._numeral(e.this)
+            # A minus sign would round a Decimal to 28 digits.
+            return number(found.copy_negate() if isinstance(found, Decimal) else -found)
         return self.coercion.negated(self.expression(e.this))
 
     def comparison(self, function: Function, e: Node, left: Node, right: Node) -> Expression:

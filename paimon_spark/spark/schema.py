@@ -247,7 +247,9 @@ def _check_fields(column: str, t: RowType, asked: spark.StructType) -> None:
 
 
 def fitted(column: Column, found: spark.DataType, wanted: DataType, name: str, *, by_place: bool = False) -> Column:
-    """The column with the field names and NULL types of the table's column `name`; the write casts or refuses the rest.
+    """The column with the field names of the table's column `name`, NULL and dates with its type.
+
+    The write casts or refuses the rest.
 
     With `by_place`, fields of structs are matched by position, as columns are by INSERT without BY NAME.
 
@@ -260,6 +262,8 @@ def fitted(column: Column, found: spark.DataType, wanted: DataType, name: str, *
 def _fitted(found: spark.DataType, wanted: DataType, name: str, by_place: bool) -> spark.DataType:
     match found, wanted:
         case spark.NullType(), _:  # nothing but nulls, or nothing at all, as in array()
+            return spark_type(wanted, name)
+        case spark.DateType(), TimestampType():  # midnight, of the session's time zone where the column has one
             return spark_type(wanted, name)
         case spark.StructType(), RowType() if by_place and len(found.fields) == len(wanted.fields):
             pairs = zip(found.fields, wanted.fields, strict=True)

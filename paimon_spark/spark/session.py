@@ -7,6 +7,8 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from copy import copy
 from itertools import count
 from typing import Any, Final, TypeVar
 
@@ -23,12 +25,16 @@ from paimon_spark.types import quoted
 T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
+SEPARATOR: Final = "\x1e"
+"""Between the entries in `entries_of`."""
 _NOT_FOUND: Final = "DATA_SOURCE_NOT_FOUND"
 _NOT_IMPORTED: Final = "No module named 'paimon_spark'"
 _VIEW_EXISTS: Final = "TEMP_TABLE_OR_VIEW_ALREADY_EXISTS"
 _ALIASED_VIEW: Final = re.compile(
     r"SubqueryAlias (.+)\n[\s:]*[+:]- '?(?:SubqueryAlias|UnresolvedRelation) \[?(_pyspark_\w+)"
 )
+_STACK_TRACE: Final = "\n\nJVM stacktrace:"
+"""Begins what a setting of PySpark adds to messages."""
 _ERROR: Final = re.compile(
     r"paimon_spark\.errors\.(\w+): (.*?)(?=\n\s*(?:at |\n|JVM stacktrace|SQLSTATE)|\n?$)", re.DOTALL
 )
@@ -41,6 +47,16 @@ CONNECT_SETTINGS: Final = {
     # A classic session leaves the stack trace of the JVM out of the text of an error by default.
     "spark.sql.connect.serverStacktrace.enabled": "false",
 }
+
+FILE_READER: Final = "spark.paimon-spark.file-reader"
+"""Setting of a session: false lets every read go through Python, true (the default) through Spark's own readers."""
+_NATIVE_PARQUET: Final = "spark.paimon-spark.native-parquet"
+"""The former name of the setting."""
+
+
+def reads_files(spark: SparkSession) -> bool:
+    """Whether Spark's own readers may read data files in a session."""
+    return str(spark.conf.get(FILE_READER, spark.conf.get(_NATIVE_PARQUET, "true"))).lower() != "false"
 
 
 def configure_session(spark: SparkSession) -> dict[str, str]:
@@ -91,6 +107,43 @@ def find_sources_here(spark: SparkSession) -> None:
 def is_classic(spark: Any) -> bool:
     """Whether a session has a JVM in this process's reach, so that it is not one of Spark Connect."""
     return isinstance(spark, SparkSession)
+
+
+def settings(spark: SparkSession) -> dict[str, str]:
+    """All settings of a session.
+
+    In a classic session, `conf.getAll` calls the JVM several times for each of them; one text takes one call.
+    """
+    if not is_classic(spark):
+        return dict(spark.conf.getAll)
+    return entries_of(spark._jsparkSession.conf().getAll().mkString(SEPARATOR))  # noqa: SLF001 - PySpark keeps it private
+
+
+def entries_of(text: str) -> dict[str, str]:
+    """The entries in the text of a Scala map of text, with `SEPARATOR` between them."""
+    pairs = (entry.partition(" -> ") for entry in text.split(SEPARATOR))
+    return {key: value for key, sign, value in pairs if sign}
+
+
+_IS_SPARK_ALONE: Final = ContextVar("is_spark_alone", default=False)
+
+
+@contextmanager
+def without_attached() -> Iterator[None]:
+    """Let calls of this thread go to Spark alone, in sessions of Spark Connect with attached catalogs.
+
+    Only Spark may be called inside: code of users expects to find the catalogs.
+    """
+    token = _IS_SPARK_ALONE.set(True)
+    try:
+        yield
+    finally:
+        _IS_SPARK_ALONE.reset(token)
+
+
+def is_spark_alone() -> bool:
+    """Whether this call is inside `without_attached`."""
+    return _IS_SPARK_ALONE.get()
 
 
 def local_dataframe(spark: SparkSession, schema: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
@@ -205,8 +258,22 @@ def our_errors() -> Iterator[None]:
         raise ours from None
 
 
+_RAISED: Final[dict[str, PaimonError]] = {}
+_MOST_RAISED: Final = 1000
+
+
+def remember(error: PaimonError) -> None:
+    """Let `unwrapped` find an error that reaches Spark as a Java exception with its message alone."""
+    _RAISED[error.message] = error
+    if len(_RAISED) > _MOST_RAISED:
+        _RAISED.pop(next(iter(_RAISED)), None)
+
+
 def unwrapped(error: BaseException) -> PaimonError | None:
     """The error of this package in the text of Spark's; None if it has none."""
+    found = _RAISED.get(str(error).partition(_STACK_TRACE)[0])
+    if found is not None:
+        return copy(found)
     for name, message in reversed(_ERROR.findall(str(error))):
         kind = getattr(errors, name, None)
         if isinstance(kind, type) and issubclass(kind, PaimonError):

@@ -30,7 +30,7 @@ from paimon_spark.sql.messages import reword
 from paimon_spark.sql.names import resolve_table
 from paimon_spark.sql.procedures import Call, read_call, run_call, show_procedures
 from paimon_spark.sql.queries.errors import QueryError, in_one_line, without_log
-from paimon_spark.sql.queries.parse import parse_query
+from paimon_spark.sql.queries.parse import EXPLAIN_MODES, parse_query
 from paimon_spark.sql.queries.references import references
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.session import Session
@@ -54,11 +54,43 @@ def execute(
     with without_log():
         found, text = substituted(Session.of(catalog, session, args), sql)
         statement = parse(text)
+        result = run_statement(found, statement)
+        return run_query(found, statement.sql) if isinstance(result, Outcome) else result
+
+
+def execute_beside(session: Session, sql: str) -> DataFrame:
+    """Run a statement in a Spark session that does not know its attached catalogs; whatever is not theirs is Spark's.
+
+    Errors as of `Catalog.sql`.
+    """
+    with without_log():
         try:
-            return _run(found, statement)
-        except PaimonError as e:
-            reword(e, is_call=isinstance(statement, Call))
-            raise
+            found, text = substituted(session, sql)
+            statement = parse(text)
+        except SqlSyntaxError:
+            if _may_be_about(session, sql):
+                raise
+            return session.run(sql)  # Spark says what is wrong
+        result = run_statement(found, statement)
+        return run_query(found, statement.sql) if isinstance(result, Outcome) else result
+
+
+def _may_be_about(session: Session, sql: str) -> bool:
+    """Whether a statement that cannot be parsed may be about tables of an attached catalog."""
+    return session.is_current or any(f"{s.catalog_name.lower()}." in sql.lower() for s in session.each())
+
+
+def run_statement(session: Session, statement: Statement) -> DataFrame | Outcome:
+    """Run a statement on tables of the catalog, or of others attached beside it; its rows, or that Spark is to run it.
+
+    Raises as `Catalog.sql`.
+    """
+    try:
+        return _run_by_any(session, statement)
+    except PaimonError as e:
+        name = session.catalog_name if session.is_attached else None
+        reword(e, is_call=isinstance(statement, Call), catalog_name=name)
+        raise
 
 
 def parse(sql: str) -> Statement:
@@ -81,14 +113,21 @@ def parse(sql: str) -> Statement:
     return Query(sql) if statement is None else statement
 
 
-def _run(session: Session, statement: Statement) -> DataFrame:
+def _run_by_any(session: Session, statement: Statement) -> DataFrame | Outcome:
+    """Run a statement by the first of the attached catalogs that it is about."""
+    for each in session.each():
+        result = _run(each, statement)
+        if not isinstance(result, Outcome):
+            return result
+    return Outcome.RUN_BY_SPARK
+
+
+def _run(session: Session, statement: Statement) -> DataFrame | Outcome:
     command = _COMMANDS.get(type(statement))
     try:
         result = Outcome.RUN_BY_SPARK if command is None else command(session, statement)
     except AnalysisException as e:
         raise (e if isinstance(e, QueryError) else in_one_line(e, statement.sql)) from None
-    if result is Outcome.RUN_BY_SPARK:
-        return run_query(session, statement.sql)
     return session.nothing() if result is None else result
 
 
@@ -111,7 +150,8 @@ def _execute_immediate(session: Session, statement: ExecuteImmediate) -> Result:
     inner_session, inner_text = substituted(replace(session, args=args or None), text)
     inner = parse(inner_text)
     if not statement.variables:
-        return _run(inner_session, inner)
+        result = _run_by_any(inner_session, inner)
+        return run_query(inner_session, inner.sql) if isinstance(result, Outcome) else result
     if isinstance(inner, Query) and not references(session.caching(), parse_query(inner_text)):
         return Outcome.RUN_BY_SPARK
     raise UnsupportedFeatureError(
@@ -140,7 +180,7 @@ def _invalid(session: Session, statement: InvalidStatement) -> Result:
 def _unsupported(session: Session, statement: UnsupportedStatement) -> Result:
     """Refuse a statement unless it is about tables of Spark's only. Raises UnsupportedFeatureError."""
     found = [n for n in (resolve_table(session, name) for name in statement.names) if n is not None]
-    if statement.names and not found:
+    if not found and (statement.names or not session.is_current):
         return Outcome.RUN_BY_SPARK
     where = f" for table {found[0]}" if found else ""
     raise UnsupportedFeatureError(
@@ -148,6 +188,20 @@ def _unsupported(session: Session, statement: UnsupportedStatement) -> Result:
     )
 
 
+def _read_explain(cursor: Cursor) -> Statement | None:
+    """Read EXPLAIN of a statement that writes a table, which only a Spark that knows the table can explain."""
+    cursor.take_one(*EXPLAIN_MODES)
+    try:
+        statement = parse(cursor.sql[cursor.start :])
+    except SqlSyntaxError:
+        return None  # Spark says what is wrong
+    if not isinstance(statement, _WRITES):
+        return None
+    instead = "It is planned when it runs; use EXPLAIN SELECT … for its query"
+    return UnsupportedStatement(cursor.sql, (statement.table,), f"EXPLAIN {type(statement).__name__.upper()}", instead)
+
+
+_WRITES: Final = (write_grammar.Insert, write_grammar.Delete, write_grammar.Update, write_grammar.Merge)
 _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] = {
     ("CREATE", "TABLE"): partial(create_grammar.read_create, CreateMode.CREATE),
     ("CREATE", "OR", "REPLACE", "TABLE"): partial(create_grammar.read_create, CreateMode.CREATE_OR_REPLACE),
@@ -173,6 +227,7 @@ _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] 
     ("SHOW", "TABLES"): show_grammar.read_show_tables,
     ("SHOW", "TABLE", "EXTENDED"): show_grammar.read_show_table_extended,
     **{("SHOW", f"{word}S"): show_grammar.read_show_databases for word in DATABASE},
+    ("SHOW", "CATALOGS"): show_grammar.read_show_catalogs,
     ("SHOW", "CURRENT"): show_grammar.read_show_current,
     ("SHOW", "PROCEDURES"): show_grammar.read_show_procedures,
     ("OPTIMIZE",): show_grammar.read_optimize,
@@ -193,6 +248,7 @@ _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] 
     ("LOAD", "DATA"): write_grammar.read_load,
     ("CALL",): read_call,
     ("EXECUTE", "IMMEDIATE"): read_execute_immediate,
+    ("EXPLAIN",): _read_explain,
 }
 """What reads a statement behind the keywords it begins with; the longest match wins. None: the statement is Spark's."""
 
@@ -226,6 +282,7 @@ _COMMANDS: Final[Mapping[type[Statement], Callable[[Session, Any], Result]]] = {
     show_grammar.ShowProperties: show.show_properties,
     show_grammar.ShowTables: show.show_tables,
     show_grammar.ShowDatabases: show.show_databases,
+    show_grammar.ShowCatalogs: show.show_catalogs,
     show_grammar.ShowCurrent: show.show_current,
     show_grammar.Use: show.use,
     show_grammar.Refresh: show.refresh,

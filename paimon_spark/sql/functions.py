@@ -27,6 +27,7 @@ from paimon_spark.spark.session import session_or_new
 from paimon_spark.spark.worker_errors import errors_in_one_line
 from paimon_spark.sql.literals import evaluate, parse_literal, split_arguments
 from paimon_spark.sql.names import CallContext
+from paimon_spark.sql.tokens import matching_bracket, tokenize
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
@@ -69,7 +70,15 @@ def incremental_scan_of_call(session: Session, name: str, text: str) -> Scan:
     `incremental_scan`; SqlSyntaxError: the arguments cannot be parsed.
     """
     refuse_search(name)
-    return incremental_scan(session, name, evaluate(session, split_arguments(text)))
+    arguments = evaluate(session, split_arguments(text))
+    return incremental_scan(session_of_table(tuple(session.each()), arguments), name, arguments)
+
+
+def session_of_table(sessions: Sequence[Session], arguments: Sequence[object]) -> Session:
+    """The session of the catalog that the first argument of a function begins with, else the first one."""
+    table = str(arguments[0]) if arguments else ""
+    first = table.partition(".")[0].strip("`").lower()
+    return next((s for s in sessions if table.count(".") > 1 and s.catalog_name.lower() == first), sessions[0])
 
 
 def incremental_scan(where: Session | Catalog | CallContext, name: str, arguments: Sequence[object]) -> Scan:
@@ -119,6 +128,18 @@ def scalar_of_call(session: Session, name: str, text: str) -> str:
         UnsupportedFeatureError: a function that is not supported.
         InvalidInputError: there is no such function, or the argument is not one text.
     """
+    check_scalar(name)
+    found = [parse_literal(a) for a in split_arguments(text)]
+    if len(found) != 1 or not isinstance(found[0], str):
+        raise InvalidInputError(f"sys.{MAX_PT} takes the name of a table as one text: sys.{MAX_PT}('db.t')")
+    return max_pt(session, found[0])
+
+
+def check_scalar(name: str) -> None:
+    """Check that a function of the database `sys` is `max_pt`.
+
+    Raises UnsupportedFeatureError: one of Paimon's that is not supported; InvalidInputError: there is no such function.
+    """
     lowered = name.lower()
     if lowered in _BLOBS:
         raise UnsupportedFeatureError(
@@ -133,10 +154,22 @@ def scalar_of_call(session: Session, name: str, text: str) -> str:
         )
     if lowered != MAX_PT:
         raise InvalidInputError(f"there is no function sys.{name}; Paimon's is sys.{MAX_PT}", function=name)
-    found = [parse_literal(a) for a in split_arguments(text)]
-    if len(found) != 1 or not isinstance(found[0], str):
-        raise InvalidInputError(f"sys.{MAX_PT} takes the name of a table as one text: sys.{MAX_PT}('db.t')")
-    return max_pt(session, found[0])
+
+
+def refuse_columns(sql: str) -> None:
+    """Check that calls of `sys.max_pt` in a query name no columns. Raises InvalidInputError."""
+    if MAX_PT not in sql.lower():
+        return
+    tokens = tokenize(sql)
+    for i, token in enumerate(tokens[:-1]):
+        end = matching_bracket(tokens, i + 1) if token.keyword == MAX_PT.upper() else None
+        inner = () if end is None else tokens[i + 2 : end]
+        after = (*inner[1:], *tokens[end : None if end is None else end + 1])
+        for before, name, following in zip((tokens[i + 1], *inner), inner, after, strict=False):
+            if name.is_name and not name.is_number and following.keyword != "(" and before.keyword not in (":", "."):
+                raise InvalidInputError(
+                    f"sys.{MAX_PT} takes constants, found the column {name.text}; it is sys.{MAX_PT}('db.t')"
+                )
 
 
 def max_pt(where: Session | Catalog | CallContext, table: str) -> str:

@@ -59,7 +59,7 @@ def with_lineage_job(
 
     if not session.catalog.lineage.is_enabled:
         return session
-    given = {**session.catalog.options, **session.settings(name), **(options or {})}
+    given = {**session.catalog.options, **session.settings_of(name), **(options or {})}
     ref = TableRef.of(name.database, name.table, branch or name.branch or MAIN)
     job = given.get(JOB.key) or statement_job(ref, sql)
     barrier = given.get(BARRIER.key)
@@ -176,4 +176,4 @@ def _names_a_view(session: Session, sql: str) -> bool:
     """Whether a statement reads a temporary view, whose sources are unknown."""
     names = read_names(tokenize(sql))
     # Listing tables makes Spark create its warehouse directory, so it is done only when there may be a view.
-    return bool(names) and any(t.isTemporary and t.name.lower() in names for t in session.spark.catalog.listTables())
+    return bool(names) and any(view.lower() in names for view in session.temporary_views())

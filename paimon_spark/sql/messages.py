@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.types import quoted_if_needed
 
 _BOTH: Final = (
     ("doctor(repair=True)", "CALL sys.doctor(table => …, repair => true)"),
@@ -34,6 +35,22 @@ _STATEMENT: Final = (
 )
 
 
+_ATTACHED: Final = (
+    (
+        "create one with catalog.create_database(name) or CREATE DATABASE in catalog.sql",
+        "create one with CREATE DATABASE",
+    ),
+    ("catalog.sql(", "spark.sql("),
+)
+
+
+def in_plain_sql(text: str, catalog_name: str) -> str:
+    """A message about a catalog that is attached to the session, for plain `spark.sql`."""
+    for python, sql in _ATTACHED:
+        text = text.replace(python, sql)
+    return text.replace("CALL sys.", f"CALL {quoted_if_needed(catalog_name)}.sys.")
+
+
 def in_sql(text: str, *, is_call: bool) -> str:
     """A message with SQL clauses in place of Python arguments: named arguments for a CALL, else statements."""
     for python, sql in _CALL if is_call else _STATEMENT:
@@ -41,7 +58,8 @@ def in_sql(text: str, *, is_call: bool) -> str:
     return text
 
 
-def reword(error: PaimonError, *, is_call: bool) -> None:
-    """Replace Python arguments in the message of an error."""
-    error.message = in_sql(error.message, is_call=is_call)
+def reword(error: PaimonError, *, is_call: bool, catalog_name: str | None = None) -> None:
+    """Replace Python arguments in the message of an error; `catalog_name` is that of an attached catalog."""
+    message = in_sql(error.message, is_call=is_call)
+    error.message = message if catalog_name is None else in_plain_sql(message, catalog_name)
     error.args = (error.message,)

@@ -2,8 +2,10 @@
 
 A name of one part is a temporary view when there is one, else a table of the current database. In a name of two parts
 the first is a database of the warehouse; when the warehouse has none of that name, the name is Spark's. A name of three
-parts is the catalog's when it begins with `paimon`, else Spark's. Arguments of procedures and functions name tables of
-the catalog only (`CallContext`), which works without Spark.
+parts is the catalog's when it begins with `paimon`, else Spark's. In a session with attached catalogs, names mean what
+they mean to Spark: they begin with the name of a catalog, or belong to the current one; when Spark does not know the
+current one itself, it is not asked for a table that is missing there. Arguments of procedures and functions name tables
+of the catalog only (`CallContext`), which works without Spark.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
 CATALOG: Final = "paimon"
 """The name of the catalog in names of three parts."""
 DEFAULT_DATABASE: Final = "default"
+SPARK_CATALOG: Final = "spark_catalog"
+"""Spark's name of its own catalog."""
+_GLOBAL_VIEWS: Final = "global_temp"
+"""Spark's database of global temporary views, in every catalog."""
 _SYSTEM_DATABASE: Final = "sys"
 """The database of Paimon's procedures and functions."""
 _QUALIFIED: Final = 3
@@ -80,21 +86,42 @@ def resolve_name(session: Session, parts: Sequence[str]) -> TableName | None:
 
     Raises InvalidOptionError: what follows `$` is neither a branch nor a system table.
     """
-    *qualifier, last = parts
-    if len(qualifier) == 2 and qualifier[0].lower() == CATALOG:
-        qualifier = qualifier[1:]
-    elif qualifier and (len(qualifier) > 1 or not session.has_database(qualifier[0])):
+    if len(parts) > (1 if session.is_attached else 2) and parts[0].lower() == session.catalog_name.lower():
+        return name_of(parts[1:])
+    if session.is_attached:
+        return None if not session.is_current or _is_outside(session, parts) else name_of(parts, session.database)
+    if len(parts) > 2 or (len(parts) == 2 and not session.has_database(parts[0])):
         return None
-    table, branch, system = split_suffix(last)
-    return TableName(qualifier[-1] if qualifier else session.database, table, branch, system)
+    return name_of(parts, session.database)
+
+
+def _is_outside(session: Session, parts: Sequence[str]) -> bool:
+    """Whether a name is not of the current catalog: of another one, a global view, or files, as parquet.`/path`."""
+    if len(parts) == 1:
+        return parts[0] in session.given
+    return session.is_other_catalog(parts[0]) or parts[0].lower() == _GLOBAL_VIEWS or "/" in parts[-1]
+
+
+def name_of(parts: Sequence[str], database: str = DEFAULT_DATABASE) -> TableName:
+    """The table of a name without catalog: `t`, `db.t`, `db.t$branch_b`, or `db.t.branch_b` as Iceberg writes it.
+
+    Raises InvalidOptionError: what follows `$` is neither a branch nor a system table.
+    """
+    if len(parts) > 1:
+        database, parts = parts[0], parts[1:]
+    table, branch, system = split_suffix("$".join(parts))
+    return TableName(database, table, branch, system)
 
 
 def resolve_source(session: Session, parts: Sequence[str]) -> TableName | None:
     """The table that a query reads, or None when it is Spark's: a temporary view hides a table of its name."""
-    if "$" not in parts[-1] and len(parts) == 1 and not session.has_table(session.database, parts[0]):
-        return None  # Spark may know it, and reports it when it does not
-    if len(parts) == 1 and session.has_view(parts[0]):
+    if session.is_attached and resolve_name(session, parts) is None:
         return None
+    if len(parts) == 1:
+        if "$" not in parts[0] and not session.is_attached and not session.has_table(session.database, parts[0]):
+            return None  # Spark reports it when it does not know it either
+        if session.has_view(parts[0]):
+            return None
     if len(parts) == 2 and parts[0].lower() == _SYSTEM_DATABASE:
         return None
     return resolve_name(session, parts)
@@ -122,17 +149,34 @@ def resolve_database(session: Session, parts: Sequence[str]) -> str | None:
 
     Without parts it is the current database. Raises DatabaseNotFoundError: neither the warehouse nor Spark has it.
     """
-    if len(parts) == 2 and parts[0].lower() == CATALOG:
-        session.catalog.list_tables(parts[1])
-        return parts[1]
-    if len(parts) > 1:
-        return None
+    found = database_of_warehouse(session, parts)
+    if session.is_attached or len(parts) > 1:
+        if found is not None and not (session.is_attached and found == DEFAULT_DATABASE):
+            session.catalog.list_tables(found)  # raises: there is no such database
+        return found
     name = parts[0] if parts else session.database
     if not session.has_database(name):
         if session.spark.catalog.databaseExists(quoted(name)):
             return None
         session.catalog.list_tables(name)  # raises, and lists the databases
     return name
+
+
+def database_of_warehouse(session: Session, parts: Sequence[str]) -> str | None:
+    """The database of the warehouse that a name means, existing or not; None when it is another catalog's.
+
+    Without parts, it is the current one. To an attached catalog, its own name means its database `default`.
+    """
+    if len(parts) == 2 and parts[0].lower() == session.catalog_name.lower():
+        return parts[1]
+    if len(parts) > 1:
+        return None
+    if session.is_attached:
+        if parts and parts[0].lower() == session.catalog_name.lower():
+            return DEFAULT_DATABASE
+        if not session.is_current or (parts and session.is_other_catalog(parts[0])):
+            return None
+    return parts[0] if parts else session.database
 
 
 def resolve_column(table: Table, name: str, columns: Iterable[str], what: str = "column") -> str:
@@ -164,6 +208,7 @@ class CallContext:
     database: str = DEFAULT_DATABASE
     time_zone: str | None = None
     session: Session | None = field(default=None, compare=False)
+    catalog_name: str = CATALOG
 
     @classmethod
     def of(cls, where: Session | Catalog | CallContext) -> CallContext:
@@ -172,7 +217,7 @@ class CallContext:
             return where
         if isinstance(where, Catalog):
             return cls(where)
-        return cls(where.catalog, where.database, where.time_zone, where)
+        return cls(where.catalog, where.database, where.time_zone, where, where.catalog_name)
 
     def table_name(self, text: str, caller: str) -> TableName:
         """The table that a text argument names: `t`, `db.t` or `paimon.db.t`, also with `$branch_…` or `$tags`.
@@ -182,12 +227,12 @@ class CallContext:
         cursor = Cursor(text)
         parts = () if cursor.at_end else cursor.name()
         cursor.end()
-        if len(parts) == _QUALIFIED and parts[0].lower() == CATALOG:
+        if len(parts) == _QUALIFIED and parts[0].lower() == self.catalog_name.lower():
             parts = parts[1:]
         if not parts or len(parts) >= _QUALIFIED:
             raise InvalidInputError(
                 f"{caller}: {text!r} is not the name of a table of warehouse {self.catalog.warehouse}; expected "
-                "'t', 'database.t' or 'paimon.database.t'",
+                f"'t', 'database.t' or '{self.catalog_name}.database.t'",
                 name=text,
             )
         table, branch, system = split_suffix(parts[-1])
@@ -216,6 +261,8 @@ class CallContext:
 
 def _is_of_spark(session: Session, parts: Sequence[str]) -> bool:
     """Whether Spark knows a table or view of this name, or at least its database or catalog."""
+    if session.is_attached:
+        return True
     if len(parts) == 1:
         return session.spark.catalog.tableExists(quoted(parts[0]))
     return len(parts) > 2 or session.spark.catalog.databaseExists(quoted(parts[0]))

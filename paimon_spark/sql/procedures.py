@@ -20,18 +20,15 @@ from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.show import ShowProcedures
 from paimon_spark.sql.literals import evaluate
 from paimon_spark.sql.messages import in_sql
-from paimon_spark.sql.names import CATALOG, CallContext
+from paimon_spark.sql.names import CallContext
 from paimon_spark.sql.statement import Outcome, Result, Statement
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from paimon_spark.api.catalog import Catalog
     from paimon_spark.api.table import Table
     from paimon_spark.sql.session import Session
 
 _DATABASE: Final = "sys"
-_QUALIFIERS: Final = ((_DATABASE,), (CATALOG, _DATABASE))
 _LISTED: Final = (
     "catalog STRING NOT NULL, namespace ARRAY<STRING> NOT NULL, schema STRING, procedure_name STRING NOT NULL"
 )
@@ -43,6 +40,7 @@ _BOOLEANS: Final = {"true": True, "false": False}
 class Call(Statement):
     """`CALL [paimon.]sys.<name>(<arguments>)`: texts of arguments without names, then names and texts of the others."""
 
+    place: tuple[str, ...]
     name: str
     positional: tuple[str, ...]
     named: tuple[tuple[str, str], ...]
@@ -53,7 +51,7 @@ def read_call(cursor: Cursor) -> Call | None:
     *place, name = cursor.name("the name of a procedure")
     if not place and name.lower() in PROCEDURES:
         raise SqlSyntaxError(f"procedures are in the database sys: write CALL sys.{name}(…)", sql=cursor.sql)
-    if tuple(p.lower() for p in place) not in _QUALIFIERS:
+    if len(place) > 2 or [p.lower() for p in place[-1:]] != [_DATABASE]:
         return None
     positional: list[str] = []
     named: list[tuple[str, str]] = []
@@ -70,7 +68,7 @@ def read_call(cursor: Cursor) -> Call | None:
 
     if not cursor.take("(", ")"):
         cursor.parenthesised_list(read)
-    return Call(cursor.sql, name, tuple(positional), tuple(named))
+    return Call(cursor.sql, tuple(place), name, tuple(positional), tuple(named))
 
 
 def _read_argument_name(cursor: Cursor) -> str | None:
@@ -83,8 +81,10 @@ def _read_argument_name(cursor: Cursor) -> str | None:
     return name
 
 
-def run_call(session: Session, statement: Call) -> DataFrame:
-    """Run the procedure, and return its rows. Raises as `call`."""
+def run_call(session: Session, statement: Call) -> Result:
+    """Run the procedure, and return its rows; one of another catalog is Spark's. Raises as `call`."""
+    if not is_of_catalog(session, statement):
+        return Outcome.RUN_BY_SPARK
     find_procedure(statement.name)  # an unknown name is reported before the arguments are evaluated
     values = evaluate(session, [*statement.positional, *(text for _, text in statement.named)])
     count = len(statement.positional)
@@ -98,10 +98,24 @@ def show_procedures(session: Session, statement: ShowProcedures) -> Result:
 
     Those of a database other than `sys` are Spark's.
     """
-    if statement.database and tuple(p.lower() for p in statement.database) not in (*_QUALIFIERS, (CATALOG,)):
+    database = tuple(p.lower() for p in statement.database)
+    if database not in _places(session) and (database or not session.is_current):
         return Outcome.RUN_BY_SPARK
     names = sorted(name for name, forms in PROCEDURES.items() if not forms[0].instead)
-    return session.rows(_LISTED, [(CATALOG, [_DATABASE], _DATABASE, name) for name in names])
+    return session.rows(_LISTED, [(session.catalog_name, [_DATABASE], _DATABASE, name) for name in names])
+
+
+def _places(session: Session) -> tuple[tuple[str, ...], ...]:
+    """What SHOW PROCEDURES may name: the database of procedures, and the catalog."""
+    name = session.catalog_name.lower()
+    qualified = (name, _DATABASE), (name,)
+    return ((_DATABASE,), *qualified) if session.is_current else qualified
+
+
+def is_of_catalog(session: Session, statement: Call) -> bool:
+    """Whether a statement calls a procedure of the session's catalog."""
+    place = statement.place
+    return place[0].lower() == session.catalog_name.lower() if len(place) > 1 else session.is_current
 
 
 class Returned(NamedTuple):

@@ -1,9 +1,17 @@
-"""One call of `catalog.sql`: catalog, Spark session, settings and current database."""
+"""The session of a statement: catalog, Spark session, settings and current database.
+
+A catalog is used alone (`catalog.sql`), or it is attached to a Spark session: to a classic one, which then plans its
+tables itself, or to one of Spark Connect, where Spark does not know the catalog, and queries get DataFrames in place of
+its tables.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import SparkSession
@@ -12,7 +20,7 @@ from paimon_spark.errors import InvalidOptionError, WarehouseNotFoundError
 from paimon_spark.metadata.handle import is_table
 from paimon_spark.options.descriptor import unknown_option
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
-from paimon_spark.options.lineage import OF_ONE_USE
+from paimon_spark.options.lineage import BARRIER, JOB, OF_ONE_USE
 from paimon_spark.options.location import table_url, without_table_defaults
 from paimon_spark.options.scan import (
     BRANCH,
@@ -26,8 +34,16 @@ from paimon_spark.options.scan import (
 from paimon_spark.options.scan import OPTIONS as READ_OPTIONS
 from paimon_spark.options.write_request import OPTIONS as WRITE_OPTIONS
 from paimon_spark.options.write_request import canonical_write
-from paimon_spark.spark.session import is_classic, local_dataframe, session_or_new, temporary_views, without_view_names
-from paimon_spark.sql.names import CATALOG, DEFAULT_DATABASE, TableName
+from paimon_spark.spark.session import (
+    is_classic,
+    local_dataframe,
+    session_or_new,
+    settings,
+    temporary_views,
+    without_attached,
+    without_view_names,
+)
+from paimon_spark.sql.names import CATALOG, DEFAULT_DATABASE, SPARK_CATALOG, TableName
 from paimon_spark.sql.tokens import tokenize
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import quoted
@@ -40,9 +56,11 @@ if TYPE_CHECKING:
 
 SETTING: Final = "spark.paimon."
 """Prefix of the session's settings that are options of tables."""
+CATALOG_SETTING: Final = "spark.sql.catalog."
+"""Prefix of Spark's settings that name the classes of its catalogs."""
 _DATABASE: Final = "spark.paimon-spark.current-database"
 """The session's setting for the database of USE."""
-_TIME_ZONE: Final = "spark.sql.session.timeZone"
+SESSION_TIME_ZONE: Final = "spark.sql.session.timeZone"
 _READS_ONLY: Final = frozenset(
     (*VERSION_KEYS, *INCREMENTAL_KEYS, *(o.key for o in READ_OPTIONS if o not in (BRANCH, TIME_ZONE)), "scan.mode")
 )
@@ -59,18 +77,40 @@ _SCOPED: Final = 4
 """Parts of a setting for certain tables: catalog, database, table, key."""
 
 
+class CurrentNames:
+    """The current catalog and database of a Spark session that does not know its attached catalogs.
+
+    `names` is None while Spark's own catalog is the current one.
+    """
+
+    def __init__(self, names: tuple[str, str] | None = None) -> None:
+        self.names = names
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """The session of a statement: classic Spark or Connect, with its settings at the time of the call.
 
-    `args` are the values of the statement's parameters, as `spark.sql` takes them; `seen` caches what names mean.
+    Attributes:
+        args: values of the statement's parameters, as `spark.sql` takes them.
+        catalog_name: what names of three parts begin with.
+        current: current catalog and database, in a session that the catalog is attached to; else None.
+        seen: caches what names mean.
+        used: where USE keeps the current catalog, when Spark does not know the attached one; else None.
+        others: other catalogs attached to the same session, whose tables the statement may name too.
+        given: DataFrames that the statement names, by these names.
     """
 
     catalog: Catalog
     spark: SparkSession
     args: Mapping[str, Any] | Sequence[Any] | None = None
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    catalog_name: str = CATALOG
+    current: tuple[str, str] | None = None
     seen: dict[tuple[str, ...], Any] | None = field(default=None, repr=False, compare=False)
+    used: CurrentNames | None = field(default=None, repr=False, compare=False)
+    others: tuple[Session, ...] = field(default=(), repr=False, compare=False)
+    given: Mapping[str, DataFrame] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -78,26 +118,90 @@ class Session:
     ) -> Session:
         """In the Spark session given, else the active one, else a new one."""
         found = session_or_new(spark)
-        return cls(catalog, found, args, dict(found.conf.getAll))
+        return cls(catalog, found, args, settings(found))
+
+    @classmethod
+    def attached(
+        cls, catalog: Catalog, spark: SparkSession, name: str, current: tuple[str, str], conf: Mapping[str, str]
+    ) -> Session:
+        """In a Spark session to which the catalog is attached; `current` are Spark's current catalog and database."""
+        return cls(catalog, spark, None, conf, name, current)
+
+    @classmethod
+    def beside(
+        cls, catalogs: Mapping[str, Catalog], spark: SparkSession, used: CurrentNames, conf: Mapping[str, str]
+    ) -> Session:
+        """In a session of Spark Connect to which catalogs are attached by name: of the current one, with the others."""
+        current = used.names or ("", "")
+        first, *rest = (
+            cls(catalog, spark, None, conf, name, current, None, used)
+            for name, catalog in sorted(catalogs.items(), key=lambda item: item[0] != current[0])
+        )
+        return replace(first, others=tuple(rest))
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether the catalog is attached to the Spark session, so that names mean what they mean to Spark."""
+        return self.current is not None
+
+    @property
+    def is_planned_by_spark(self) -> bool:
+        """Whether Spark itself knows the tables of the catalog."""
+        return self.current is not None and self.used is None
+
+    def each(self) -> Iterator[Session]:
+        """This session, then those of the other attached catalogs; each knows all others."""
+        yield self
+        for other in self.others:
+            rest = tuple(replace(s, others=()) for s in (self, *self.others) if s is not other)
+            yield replace(other, args=self.args, given=self.given, others=rest)
+
+    def is_other_catalog(self, name: str) -> bool:
+        """Whether a first part of names is another catalog of the Spark session."""
+        if any(o.catalog_name.lower() == name.lower() for o in self.others) or name.lower() == SPARK_CATALOG:
+            return True
+        return "." not in name and name != self.catalog_name and f"{CATALOG_SETTING}{name}" in self.conf
+
+    @property
+    def is_current(self) -> bool:
+        """Whether names without a catalog are of this one."""
+        return self.current is None or self.current[0] == self.catalog_name
+
+    @property
+    def catalog_names(self) -> frozenset[str]:
+        """The names of Spark's catalogs."""
+        found = (k.removeprefix(CATALOG_SETTING) for k in self.conf if k.startswith(CATALOG_SETTING))
+        return frozenset((SPARK_CATALOG, *(name for name in found if "." not in name)))
 
     @property
     def used_database(self) -> str | None:
-        """The database of the warehouse that USE named; None without."""
+        """The database of the warehouse that USE named, unless Spark itself knows it; None without."""
+        if self.is_attached:
+            return self.current[1] if self.current is not None and self.used is not None and self.is_current else None
         return self.conf.get(_DATABASE)
 
     @property
     def database(self) -> str:
         """The current database."""
+        if self.current is not None:
+            return self.current[1] if self.is_current else DEFAULT_DATABASE
         return self.conf.get(_DATABASE, DEFAULT_DATABASE)
 
     def use(self, database: str) -> None:
         """Make a database of the warehouse the current one of the Spark session. Raises DatabaseNotFoundError."""
-        self.catalog.list_tables(database)
-        self.spark.conf.set(_DATABASE, database)
+        if not (self.is_attached and database == DEFAULT_DATABASE):
+            self.catalog.list_tables(database)
+        if self.used is None:
+            self.spark.conf.set(_DATABASE, database)
+        else:
+            self.used.names = (self.catalog_name, database)
 
     def forget_database(self) -> None:
-        """Reset the current database to `default`."""
-        self.spark.conf.unset(_DATABASE)
+        """Reset the current database to `default`, of an attached catalog the current catalog to Spark's."""
+        if self.used is None:
+            self.spark.conf.unset(_DATABASE)
+        else:
+            self.used.names = None
 
     def caching(self) -> Session:
         """The same session, which looks up each database, table and view only once, for the names of one statement."""
@@ -112,9 +216,10 @@ class Session:
 
     def has_database(self, name: str) -> bool:
         """Whether the warehouse has this database; one that does not exist yet has none."""
-        return name in self._once(("databases",), self._databases)
+        return name in self._once(("databases",), self.databases)
 
-    def _databases(self) -> list[str]:
+    def databases(self) -> list[str]:
+        """The databases of the warehouse; of one that does not exist yet, none."""
         try:
             return self.catalog.list_databases()
         except WarehouseNotFoundError:
@@ -134,8 +239,12 @@ class Session:
 
     def has_view(self, name: str) -> bool:
         """Whether the Spark session has a temporary view of this name."""
-        views = self._once(("view", name.lower()), lambda: self.spark.catalog.listTables(pattern=name))
-        return any(t.isTemporary for t in views)
+        return bool(self._once(("view", name.lower()), lambda: self.temporary_views(name)))
+
+    def temporary_views(self, pattern: str | None = None) -> list[str]:
+        """The names of the temporary views of the Spark session."""
+        with without_attached():
+            return [t.name for t in self.spark.catalog.listTables(pattern=pattern) if t.isTemporary]
 
     def table(self, name: TableName, options: Mapping[str, str] | None = None) -> Table:
         """A table, branch or system table of the catalog. Raises as `Catalog.table`."""
@@ -154,15 +263,15 @@ class Session:
     @property
     def time_zone(self) -> str:
         """The session's time zone, for timestamps without one."""
-        # `conf` has no defaults.
-        return self.conf.get(_TIME_ZONE) or str(self.spark.conf.get(_TIME_ZONE))
+        # `conf` may lack defaults.
+        return self.conf.get(SESSION_TIME_ZONE) or str(self.spark.conf.get(SESSION_TIME_ZONE))
 
     def options(self, name: TableName) -> dict[str, str]:
         """Options of `SET spark.paimon.…` for reads of a table; those of writes are left out.
 
         Raises InvalidOptionError: an option is unknown; the nearest name is offered.
         """
-        found = canonical(self.settings(name))
+        found = canonical(self.settings_of(name))
         for key in found:
             is_known = key in _READ_KEYS or key in _WRITE_KEYS or _is_table_key(key)
             if not is_known and not key.lower().startswith(_IGNORED):
@@ -174,10 +283,10 @@ class Session:
     def write_options(self, name: TableName) -> dict[str, str]:
         """Options of `SET spark.paimon.…` for writes of a table; those of reads are left out. Raises as `options`."""
         self.options(name)
-        found = canonical_write(self.settings(name))
+        found = canonical_write(self.settings_of(name))
         return {k: v for k, v in found.items() if k in _WRITE_KEYS or (_is_table_key(k) and k not in _READS_ONLY)}
 
-    def settings(self, name: TableName) -> dict[str, str]:
+    def settings_of(self, name: TableName) -> dict[str, str]:
         """The options of `SET spark.paimon.…` for a table, as set; those for the table override those for all tables.
 
         `spark.paimon.<key>` is for all tables, `spark.paimon.<catalog>.<database>.<table>.<key>` for certain ones, with
@@ -190,9 +299,11 @@ class Session:
                 continue
             bare = key.removeprefix(SETTING)
             parts = bare.split(".", 3)
-            if len(parts) == _SCOPED and parts[0] in ("*", CATALOG):
+            if len(parts) == _SCOPED and parts[0] in ("*", self.catalog_name):
                 if parts[1] in ("*", name.database) and parts[2] in ("*", name.table):
                     special[parts[3]] = value
+            elif len(parts) == _SCOPED and self.is_other_catalog(parts[0]):
+                continue
             else:
                 general[bare] = value
         found = {**general, **special}
@@ -205,18 +316,25 @@ class Session:
 
         Plans and messages show the name of each DataFrame.
         """
+        if not is_classic(self.spark):
+            return self._run_through_connect(sql, frames or {})
         if not frames:
             return self.spark.sql(sql, args=self.args)  # type: ignore[arg-type]
-        if not is_classic(self.spark):
-            return self._run_through_connect(sql, frames)
         with temporary_views(frames.values()) as views:
             names = {key: quoted(view) for key, view in zip(frames, views, strict=True)}
             return self.spark.sql(sql.format(**names), args=self.args)  # type: ignore[arg-type]
 
     def _run_through_connect(self, sql: str, frames: Mapping[str, tuple[str, DataFrame]]) -> DataFrame:
         """As `run`: a client only names DataFrames itself, in a way that must not show."""
-        found = self.spark.sql(sql, args=self.args, **{k: f for k, (_, f) in frames.items()})  # type: ignore[arg-type]
-        if tokenize(sql)[0].keyword != "EXPLAIN":
+        named = {k: f for k, (_, f) in frames.items()}
+        if self.given:
+            sql = sql if frames else sql.replace("{", "{{").replace("}", "}}")
+            for name in self.given:
+                sql = sql.replace(name, f"{{{name}}}")
+            named.update(self.given)
+        with without_attached():
+            found = self.spark.sql(sql, args=self.args, **named)  # type: ignore[arg-type]
+        if not frames or tokenize(sql)[0].keyword != "EXPLAIN":
             return found
         return self.rows("plan STRING", [(without_view_names(row[0]),) for row in found.collect()])
 
@@ -227,6 +345,30 @@ class Session:
     def nothing(self) -> DataFrame:
         """The result of statements without one: no rows and no columns."""
         return self.rows("nothing INT").select()
+
+
+_RUN: Final[ContextVar[Mapping[str, str]]] = ContextVar(
+    "lineage job and barrier of the statement that runs", default=MappingProxyType({})
+)
+
+
+@contextmanager
+def reads_of_run(session: Session) -> Iterator[None]:
+    """Let reads of attached catalogs, which Spark plans inside, have the lineage job and barrier of a statement.
+
+    They must all be planned inside: Spark opens the tables of a DataFrame again for each query of it.
+    """
+    options = session.catalog.options
+    token = _RUN.set({k: options[k] for k in (JOB.key, BARRIER.key) if k in options})
+    try:
+        yield
+    finally:
+        _RUN.reset(token)
+
+
+def options_of_run() -> Mapping[str, str]:
+    """The lineage job and barrier of reads that are planned now, as options."""
+    return _RUN.get()
 
 
 def _is_table_key(key: str) -> bool:

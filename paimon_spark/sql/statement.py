@@ -48,12 +48,13 @@ class Query(Statement):
 class InvalidStatement(TableStatement):
     """A statement that is wrong for tables of the catalog; for other tables Spark decides.
 
-    `provider` is the format after USING of a table that it `creates`.
+    `provider` is the format after USING of a table that it `creates`; `copies` says that it is LIKE another.
     """
 
     error: PaimonError
     creates: bool = False
     provider: str | None = None
+    copies: bool = False
 
 
 @dataclass(frozen=True, slots=True)

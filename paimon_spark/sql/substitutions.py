@@ -18,15 +18,17 @@ from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.predicate.ast import literal_text
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.literals import NO_LITERAL, evaluate, parse_literal
-from paimon_spark.sql.names import CATALOG
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.tokens import Edit, Token, depth_change, edited, matching_bracket, tokenize
-from paimon_spark.types import quoted
+from paimon_spark.types import quoted, quoted_if_needed
 
 _MARKS: Final = ("/*+", "#", "identifier", "current_")
 """One of these is in every statement that has something to replace."""
 _HINT: Final = re.compile(
     r"\s+|--[^\n]*|/\*(?!\+).*?\*/|/\*\+\s*OPTIONS\s*(?P<options>\(.*?\))\s*\*/|.", re.IGNORECASE | re.DOTALL
+)
+_SETTING: Final = re.compile(
+    r"(\s*(?:RE)?SET\s+)(spark\.paimon\.[^\s=`;]*[^\s=`;\w.][^\s=`;]*)((?:\s*=.*)?)", re.IGNORECASE | re.DOTALL
 )
 _IDENTIFIER: Final = "IDENTIFIER"
 _READING: Final = frozenset(("FROM", "JOIN", "USING"))
@@ -35,7 +37,8 @@ _BEFORE_NAME: Final = _READING | {
     "SCHEMA", "NAMESPACE", "IN", "LIKE", "TO",
 }  # fmt: skip
 """Keywords before the name of a table or database."""
-_CURRENT: Final = ("CURRENT_DATABASE", "CURRENT_SCHEMA", "CURRENT_CATALOG")
+_CURRENT_CATALOG: Final = "CURRENT_CATALOG"
+_CURRENT: Final = ("CURRENT_DATABASE", "CURRENT_SCHEMA", _CURRENT_CATALOG)
 _AFTER_ITEM: Final = frozenset(
     ("", ",", ")", ";", "|>", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT")
 )
@@ -52,12 +55,18 @@ def substituted(session: Session, sql: str) -> tuple[Session, str]:
         return session, sql
     tokens = tokenize(sql)
     names = list(_identifiers(session, sql, tokens))
-    edits = [*_hints(sql, tokens), *_savepoints(tokens), *_current_names(session, sql, tokens)]
+    edits = [*flink_hints(sql, tokens), *savepoint_names(tokens), *_current_names(session, sql, tokens)]
     edits = [e for e in edits if not any(n.start <= e.start < n.end for n in names)]
     return _without_used(session, tokens, names), edited(sql, [*edits, *names])
 
 
-def _hints(sql: str, tokens: Sequence[Token]) -> Iterator[Edit]:
+def with_quoted_setting(sql: str) -> str:
+    """SET or RESET of a key `spark.paimon.…` in quotes, as Spark takes `-` and `*` in a key only in quotes."""
+    found = _SETTING.fullmatch(sql)
+    return sql if found is None else f"{found[1]}{quoted(found[2])}{found[3]}"
+
+
+def flink_hints(sql: str, tokens: Sequence[Token]) -> Iterator[Edit]:
     """Flink's OPTIONS hints, which the tokenizer takes for comments unless they follow SELECT."""
     if "/*+" not in sql:
         return
@@ -70,7 +79,8 @@ def _hints(sql: str, tokens: Sequence[Token]) -> Iterator[Edit]:
                 yield Edit(*found.span(), f" WITH {found['options']} ")
 
 
-def _savepoints(tokens: Sequence[Token]) -> Iterator[Edit]:
+def savepoint_names(tokens: Sequence[Token]) -> Iterator[Edit]:
+    """PIP-4's names of the system table `savepoints`."""
     for before, sign, name in zip(tokens, tokens[1:], tokens[2:], strict=False):
         is_suffix = before.end == sign.start and sign.end == name.start and before.is_name
         if sign.keyword == "#" and name.keyword == "SAVEPOINTS" and is_suffix:
@@ -85,9 +95,12 @@ def _current_names(session: Session, sql: str, tokens: Sequence[Token]) -> Itera
         is_call = token.keyword in _CURRENT and [t.keyword for t in tokens[i + 1 : i + 3]] == ["(", ")"]
         if not is_call or (i and tokens[i - 1].keyword == "."):
             continue
-        value = literal_text(CATALOG if token.keyword == _CURRENT[2] else session.used_database)
-        alias = f" AS {quoted(token.text.lower() + '()')}" if _is_select_item(tokens, i, i + 3) else ""
-        yield Edit(token.start, tokens[i + 2].end, value + alias)
+        value, called = session.catalog_name, token.text.lower()
+        if token.keyword != _CURRENT_CATALOG:
+            value, called = session.used_database, "current_schema" if session.is_attached else called
+            value = quoted_if_needed(value) if session.is_attached else value  # as Spark shows it
+        alias = f" AS {quoted(called + '()')}" if _is_select_item(tokens, i, i + 3) else ""
+        yield Edit(token.start, tokens[i + 2].end, literal_text(value) + alias)
 
 
 def _is_select_item(tokens: Sequence[Token], first: int, after: int) -> bool:
@@ -158,7 +171,7 @@ def _parts(session: Session, text: str) -> tuple[str, ...]:
     if not isinstance(value, str) or not value.strip():
         found = "NULL" if value is None else repr(value)
         raise SqlSyntaxError(f"IDENTIFIER({text.strip()}) is {found}; give the name as text: IDENTIFIER('db.t')")
-    cursor = Cursor(edited(value, _savepoints(tokenize(value))))
+    cursor = Cursor(edited(value, savepoint_names(tokenize(value))))
     parts = cursor.name("a name")
     cursor.end()
     return parts

@@ -205,6 +205,21 @@ def split_statements(text: str) -> list[str]:
     return out
 
 
+def statements_of_block(text: str) -> list[str]:
+    """The statements inside a BEGIN … END, in any depth; parts of IF, WHILE and their kin stand beside them.
+
+    Raises SqlSyntaxError: a quote or a comment does not end.
+    """
+    tokens = tokenize(text)
+    starts = [n + 1 for n, t in enumerate(tokens) if t.keyword in _BEFORE_STATEMENT]
+    out = []
+    for start, after in zip(starts, [*starts[1:], len(tokens) + 1], strict=True):
+        if start < len(tokens):
+            end = tokens[min(after, len(tokens)) - 1].start if after <= len(tokens) else len(text)
+            out.append(text[tokens[start].start : end].strip())
+    return [part for part in out if part]
+
+
 def _end_of_block(text: str, tokens: Sequence[Token], begin: int) -> int:
     """The index of the END of the block that begins at index `begin`. Raises SqlSyntaxError: END is missing."""
     depth = 0

@@ -39,7 +39,7 @@ class LocalStore:
         options: file system options the user gave; they matter only for files outside this store.
     """
 
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     @property
     def identity(self) -> str:

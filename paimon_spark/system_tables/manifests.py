@@ -1,27 +1,27 @@
 """The metadata files of a version: $manifests, $table_indexes, $statistics.
 
-Source: Java `table/system/ManifestsTable`, `TableIndexesTable`, `StatisticTable` of Paimon 2.0, `stats/Statistics`.
+Source: Java `table/system/ManifestsTable`, `TableIndexesTable`, `StatisticTable` of Paimon 2.0.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_spark.engine.scan.file_stats import Partitions
-from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.arrays.arrow_numpy import array_of, fixed_array, take_indices
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, GlobalIndexMeta, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
+from paimon_spark.format.metadata_files.statistics import Statistics, columns_json
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import changelog_manifests, data_manifests, read_index_manifest
-from paimon_spark.metadata.small_files import read_decoded
+from paimon_spark.metadata.snapshots import read_statistics
 from paimon_spark.system_tables.files import partition_texts
 from paimon_spark.system_tables.listing import Asked, Source, each, listing, required
 from paimon_spark.types import BIGINT, INT, STRING, ArrayType, DataField, RowType
@@ -80,20 +80,9 @@ def _indexed(handle: TableHandle, index: GlobalIndexMeta | None) -> str | None:
     return None if None in found else ",".join(f.name for f in found if f is not None)
 
 
-def _all_statistics(asked: Asked) -> Sequence[tuple[Any, ...]]:
-    if asked.snapshot is None or asked.snapshot.statistics is None:
-        return ()
-    handle = asked.handle
-    return [read_decoded(handle.store, handle.layout.statistics_path(asked.snapshot.statistics), _statistics)]
-
-
-def _statistics(data: bytes, path: str) -> tuple[Any, ...]:
-    try:
-        raw = json.loads(data)
-        counts = raw.get("mergedRecordCount"), raw.get("mergedRecordSize")
-        return int(raw["snapshotId"]), int(raw["schemaId"]), *counts, _pretty(raw.get("colStats"))
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise CorruptFileError(f"statistics file {path} cannot be read: {type(e).__name__}: {e}", path=path) from e
+def _all_statistics(asked: Asked) -> Sequence[Statistics]:
+    found = None if asked.snapshot is None else read_statistics(asked.handle, asked.snapshot)
+    return () if found is None else (found,)
 
 
 def _pretty(value: Any) -> str:
@@ -140,11 +129,11 @@ LISTINGS: Final = (
         "statistics",
         (),
         _all_statistics,
-        ("snapshot_id", required(BIGINT), each(itemgetter(0))),
-        ("schema_id", required(BIGINT), each(itemgetter(1))),
-        ("mergedRecordCount", BIGINT, each(itemgetter(2))),
-        ("mergedRecordSize", BIGINT, each(itemgetter(3))),
-        ("colstat", STRING, each(itemgetter(4))),
+        ("snapshot_id", required(BIGINT), "snapshot_id"),
+        ("schema_id", required(BIGINT), "schema_id"),
+        ("mergedRecordCount", BIGINT, "record_count"),
+        ("mergedRecordSize", BIGINT, "record_size"),
+        ("colstat", STRING, each(lambda found: _pretty(columns_json(found)))),
         travels=True,
     ),
 )

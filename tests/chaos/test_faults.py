@@ -17,7 +17,6 @@ import pytest
 from paimon_spark.api.table import Table
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.requests import PlannedOn
-from paimon_spark.engine.commit.statistics import Statistics
 from paimon_spark.engine.row_level.job import in_process, plan_rows
 from paimon_spark.errors import (
     CommitConflictError,
@@ -27,6 +26,7 @@ from paimon_spark.errors import (
     PaimonError,
     TableAlreadyExistsError,
 )
+from paimon_spark.format.metadata_files.statistics import Statistics
 from paimon_spark.jobs.maintain import drop_partitions
 from paimon_spark.jobs.replace import replace_table
 from paimon_spark.maintenance.orphan_files import orphans

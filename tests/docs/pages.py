@@ -32,7 +32,8 @@ def frame(stage: Stage, *rows: tuple[int, str, float]) -> Any:
 
 
 def _nothing(stage: Stage) -> None:
-    """The page makes all that it needs."""
+    """The page makes all that it needs, and attaches the warehouse itself."""
+    stage.detach()
 
 
 def _shop(stage: Stage) -> Table:
@@ -48,8 +49,9 @@ def _shop(stage: Stage) -> Table:
 
 
 def _readme(stage: Stage) -> None:
-    """The shop, with the tag before."""
+    """The shop, with the tag before; the page attaches the warehouse itself."""
     _shop(stage).create_tag("before", snapshot_id=1)
+    stage.detach()
 
 
 def _warehouse(stage: Stage) -> None:
@@ -129,6 +131,7 @@ PREPARED: Final[dict[str, Callable[[Stage], object]]] = {
 
 
 def prepare(page: str, stage: Stage) -> None:
-    """Make what a page takes to be there."""
+    """Make what a page takes to be there, in an attached warehouse."""
+    stage.attach()
     stage.names.update(spark=stage.spark, paimon_spark=paimon_spark, catalog=stage.catalog)
     PREPARED.get(page, _shop)(stage)

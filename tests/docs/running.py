@@ -8,8 +8,9 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import paimon_spark
 from paimon_spark.sql.tokens import tokenize
@@ -21,18 +22,30 @@ if TYPE_CHECKING:
     from paimon_spark import Catalog
 
 
+_CATALOG: Final = "spark.sql.catalog."
+
+
+class Door(Enum):
+    """What runs the SQL blocks of a page."""
+
+    SPARK = "spark.sql"
+    CATALOG = "catalog.sql"
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """Where a page is run.
 
     Attributes:
         home: a folder; what pages call `/warehouse`, `/checkpoints`, `s3://bucket/warehouse` … lies in it.
+        door: what runs SQL blocks. Behind `spark.sql`, the warehouse is attached and the current catalog.
         names: what Python code sees; its own names are added as it runs.
         environment: variables that sh code has set.
     """
 
     spark: SparkSession
     home: Path
+    door: Door = Door.SPARK
     names: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -43,6 +56,18 @@ class Stage:
     @property
     def catalog(self) -> Catalog:
         return paimon_spark.load_catalog(self.warehouse)
+
+    def attach(self) -> None:
+        """Attach the warehouse, and make it the current catalog."""
+        paimon_spark.attach(self.spark, self.warehouse)
+        self.spark.sql("USE paimon")
+
+    def detach(self) -> None:
+        """Detach the catalogs that the page has left attached."""
+        self.spark.sql("USE spark_catalog.default")
+        for key, value in self.spark.conf.getAll.items():
+            if key.startswith(_CATALOG) and value == "paimon_spark":
+                paimon_spark.detach(self.spark, key.removeprefix(_CATALOG))
 
     def placed(self, text: str) -> str:
         """`text` with the folders of pages where they are."""
@@ -83,7 +108,10 @@ def _python(snippet: Snippet, stage: Stage) -> None:
 def _sql(snippet: Snippet, stage: Stage) -> None:
     catalog = stage.names.get("catalog", stage.catalog)
     for statement in statements(stage.placed(snippet.text)):
-        rows = catalog.sql(statement, session=stage.spark)
+        if stage.door is Door.SPARK:
+            rows = stage.spark.sql(statement)
+        else:
+            rows = catalog.sql(statement, session=stage.spark)
         if rows.columns:
             rows.show(truncate=False)
 

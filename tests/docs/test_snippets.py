@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.docs.pages import PREPARED, prepare
-from tests.docs.running import Stage, run, statements
+from tests.docs.running import Door, Stage, run, statements
 from tests.docs.snippets import Snippet, differs, snippets
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
@@ -22,10 +22,27 @@ def code_of(page: str) -> list[Snippet]:
     return snippets(page, (ROOT / page).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(s.not_run is None for s in code_of(page))])
-def test_the_code_of_a_page_runs_as_it_stands_there(page: str, spark: SparkSession, tmp_path: Path) -> None:
-    stage = Stage(spark, tmp_path)
+def runs() -> list[tuple[str, Door]]:
+    """The pages, each with what runs its SQL blocks: the one door and the other."""
+    languages = {page: {s.language for s in code_of(page) if s.not_run is None} for page in PAGES}
+    return [
+        (p, door) for p, found in languages.items() if found for door in Door if door is Door.SPARK or "sql" in found
+    ]
+
+
+@pytest.mark.parametrize(("page", "door"), runs(), ids=lambda value: value.value if isinstance(value, Door) else value)
+def test_the_code_of_a_page_runs_as_it_stands_there(page: str, door: Door, spark: SparkSession, tmp_path: Path) -> None:
+    stage = Stage(spark, tmp_path, door)
     prepare(page, stage)
+    try:
+        failed = failures(page, stage)
+    finally:
+        stage.detach()
+    assert not failed, "\n\n".join(failed)
+
+
+def failures(page: str, stage: Stage) -> list[str]:
+    """Run a page; what failed."""
     failed = []
     for snippet in code_of(page):
         if snippet.not_run is None:
@@ -33,9 +50,9 @@ def test_the_code_of_a_page_runs_as_it_stands_there(page: str, spark: SparkSessi
                 run(snippet, stage)
             except Exception as e:  # noqa: BLE001 - the rest of the page is run, to tell of everything at once
                 failed.append(f"{snippet}: {type(e).__name__}: {str(e)[:1500]}")
-    for query in spark.streams.active:
+    for query in stage.spark.streams.active:
         query.stop()
-    assert not failed, "\n\n".join(failed)
+    return failed
 
 
 def test_few_pieces_of_code_are_not_run_and_each_says_why() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.harness.doors import door as door  # the fixture
+from tests.harness.doors import run_through_both
 from tests.interop import peers
 from tests.interop.connector import Connector
 from tests.interop.java_paimon import JavaPaimon
@@ -21,6 +23,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(peers.HERE):
             item.add_marker(pytest.mark.timeout(900))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests of statements through both doors."""
+    run_through_both(metafunc)
 
 
 @pytest.fixture(scope="session")

@@ -38,6 +38,15 @@ def pypaimon_python() -> Path:
     return _present(HOME / "venv-pypaimon" / "bin" / "python")
 
 
+def dbt_python() -> Path:
+    """The interpreter of the environment that holds dbt, beside PySpark and this package.
+
+    Raises:
+        PeerMissingError: `setup.sh dbt` has not run.
+    """
+    return _present(HOME / "venv-dbt" / "bin" / "python")
+
+
 def connector() -> tuple[Path, Path]:
     """The interpreter with a PySpark for Java Paimon's Spark connector, and the connector's jar.
 
@@ -79,6 +88,6 @@ def hadoop_jars() -> str:
 def _present(path: Path) -> Path:
     if not path.exists():
         raise PeerMissingError(
-            f"{path.relative_to(ROOT)} is missing; run tests/interop/setup.sh connector (make test-interop does)"
+            f"{path.relative_to(ROOT)} is missing; run tests/interop/setup.sh connector dbt (make test-interop does)"
         )
     return path

@@ -2,10 +2,10 @@
 # Get the peers that the interoperability tests talk to into .interop/: a Java Paimon bundle, and pypaimon in an
 # environment of its own. Versions come from versions.env.
 #
-#   tests/interop/setup.sh [connector]
+#   tests/interop/setup.sh [connector] [dbt]
 #
-# `connector` also gets Java Paimon's Spark connector with the PySpark it needs. Safe to run again at any time;
-# quick when nothing changed.
+# `connector` also gets Java Paimon's Spark connector with the PySpark it needs, `dbt` dbt with its adapter for Spark. Safe
+# to run again at any time; quick when nothing changed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=tests/interop
@@ -75,6 +75,17 @@ get_venv() {
   PIP_ROOT_USER_ACTION=ignore "$venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input install "$@"
 }
 
+# get_dbt: an environment of its own, which finds PySpark and the packages of the project in .venv.
+get_dbt() {
+  local found=$home/venv-dbt/lib/python*/site-packages
+  # shellcheck disable=SC2086
+  rm -f $found/project.pth
+  get_venv venv-dbt "dbt-core==$DBT_CORE_VERSION" "dbt-spark==$DBT_SPARK_VERSION"
+  # shellcheck disable=SC2086
+  printf 'import site; site.addsitedir("%s")\n' "$(.venv/bin/python -c 'import site; print(site.getsitepackages()[0])')" \
+    >"$(echo $found)/project.pth"
+}
+
 # once NAME COMMAND...: run it unless it has been run with these versions
 once() {
   local stamp
@@ -89,7 +100,12 @@ mkdir -p "$home"
 need javac openjdk-17-jdk-headless
 once java get_jar "$JAVA_PAIMON_GROUP" "$JAVA_PAIMON_ARTIFACT" "$JAVA_PAIMON_VERSION" "$JAVA_PAIMON_SHA256"
 once pypaimon get_venv venv-pypaimon "pypaimon==$PYPAIMON_VERSION"
-if [ "${1:-}" = connector ]; then
-  once connector-jar get_jar "$JAVA_PAIMON_GROUP" "$CONNECTOR_ARTIFACT" "$CONNECTOR_VERSION" "$CONNECTOR_SHA256"
-  once connector-venv get_venv venv-connector "pyspark==$CONNECTOR_PYSPARK_VERSION"
-fi
+for wanted in "$@"; do
+  case $wanted in
+    connector)
+      once connector-jar get_jar "$JAVA_PAIMON_GROUP" "$CONNECTOR_ARTIFACT" "$CONNECTOR_VERSION" "$CONNECTOR_SHA256"
+      once connector-venv get_venv venv-connector "pyspark==$CONNECTOR_PYSPARK_VERSION" ;;
+    dbt) once dbt get_dbt ;;
+    *) die "no peer is called $wanted: connector, dbt" ;;
+  esac
+done

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import paimon_spark
+from tests.harness.doors import Door
 from tests.interop.connector import Connector
 
 pytestmark = pytest.mark.interop
@@ -110,7 +110,7 @@ def script(kind: str, chosen: random.Random) -> Iterator[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_scripts_leave_the_rows_that_javas_connector_leaves(
-    spark: SparkSession, connector: Connector, kind: str, tmp_path: Path
+    spark: SparkSession, door: Door, connector: Connector, kind: str, tmp_path: Path
 ) -> None:
     statements = list(script(kind, random.Random(f"rows of {kind}")))
     theirs = ["CREATE DATABASE IF NOT EXISTS c.db", definition("c.db.t", kind)]
@@ -118,7 +118,7 @@ def test_scripts_leave_the_rows_that_javas_connector_leaves(
         theirs += [statement.replace("{t}", "c.db.t"), "SELECT id, p, v, s.a, s.b, s IS NULL FROM c.db.t"]
     answers = connector.rows({"c": tmp_path / "theirs"}, theirs)[2:]
 
-    catalog = paimon_spark.load_catalog(str(tmp_path / "ours"))
+    catalog = door.load_catalog(str(tmp_path / "ours"))
     catalog.create_database("db")
     table = catalog.create_table("db.t", COLUMNS, **KINDS[kind])
     compared = 0

@@ -6,12 +6,14 @@ The connector is of 0.9 on Spark 3.5, which has neither the statements on tags n
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import paimon_spark
+from tests.harness.doors import Door
 from tests.interop.connector import Connector
 from tests.interop.java_paimon import JavaPaimon
 
@@ -64,9 +66,11 @@ def shown(connector: Connector, tmp_path_factory: pytest.TempPathFactory) -> tup
     return warehouse, dict(zip(ASKED, replies[len(MAKE) :], strict=True))
 
 
-def test_a_table_of_javas_is_shown_as_java_shows_it(shown: tuple[Path, dict[str, Any]], spark: SparkSession) -> None:
+def test_a_table_of_javas_is_shown_as_java_shows_it(
+    shown: tuple[Path, dict[str, Any]], spark: SparkSession, door: Door
+) -> None:
     warehouse, theirs = shown
-    catalog = paimon_spark.load_catalog(warehouse=str(warehouse))
+    catalog = door.load_catalog(str(warehouse))
     ours = {
         text: [list(row) for row in catalog.sql(text.format(c="paimon"), session=spark).collect()] for text in ASKED
     }
@@ -109,9 +113,10 @@ def test_a_table_of_javas_is_shown_as_java_shows_it(shown: tuple[Path, dict[str,
 
 
 def test_tags_of_sql_are_javas_and_the_reverse(
-    shown: tuple[Path, dict[str, Any]], java: JavaPaimon, spark: SparkSession
+    shown: tuple[Path, dict[str, Any]], java: JavaPaimon, spark: SparkSession, door: Door, tmp_path: Path
 ) -> None:
-    catalog = paimon_spark.load_catalog(warehouse=str(shown[0]))
+    shutil.copytree(shown[0], tmp_path / "wh")
+    catalog = door.load_catalog(str(tmp_path / "wh"))
     path = catalog.table("db.t").location.removeprefix("file://")
 
     def sql(text: str) -> list[list[Any]]:

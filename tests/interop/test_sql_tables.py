@@ -1,4 +1,4 @@
-"""The same DDL run by Java Paimon's Spark connector and by `catalog.sql` makes the same definitions."""
+"""The same DDL, run by Java Paimon's Spark connector, `catalog.sql` or `spark.sql`, makes the same definitions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-import paimon_spark
 from paimon_spark.errors import PaimonError
+from tests.harness.doors import Door
 from tests.interop.connector import Connector
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
@@ -96,12 +97,12 @@ def definitions(warehouse: Path) -> dict[str, Any]:
 
 
 def test_definitions_by_sql_are_those_of_the_connector(
-    spark: SparkSession, connector: Connector, tmp_path: Path
+    spark: SparkSession, door: Door, connector: Connector, tmp_path: Path
 ) -> None:
     spark.conf.unset("spark.paimon-spark.current-database")
     ours, theirs, mixed = (tmp_path / name for name in ("ours", "theirs", "mixed"))
     for warehouse in (ours, mixed):
-        catalog = paimon_spark.load_catalog(str(warehouse))
+        catalog = door.load_catalog(str(warehouse))
         for statement in MADE:
             catalog.sql(statement.format(c="paimon"))
     made = definitions(ours)
@@ -120,16 +121,16 @@ def test_definitions_by_sql_are_those_of_the_connector(
     assert {k: v for k, v in by_them.items() if k.endswith("schema-0") and not k.startswith("hive")} == {
         k: v for k, v in made.items() if not k.startswith("hive")
     }
-    catalog = paimon_spark.load_catalog(str(ours))
+    catalog = door.load_catalog(str(ours))
     for statement in ALTERED:
         catalog.sql(statement.format(c="paimon"))
     for statement in REFUSED:
-        with pytest.raises(PaimonError):
+        with pytest.raises(PySparkException if door.is_plain else PaimonError):
             catalog.sql(statement.format(c="paimon"))
     assert definitions(ours) == by_them
     assert definitions(mixed) == by_them
     # And we alter what they made and altered.
-    catalog = paimon_spark.load_catalog(str(theirs))
+    catalog = door.load_catalog(str(theirs))
     for statement in NESTED:
         catalog.sql(statement.format(c="paimon"))
     columns = catalog.sql("SELECT v.f3, a[0].f100 AS f100, m[1].f1 AS f1 FROM db.nested")

@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
 
 from tests.harness.connect import LIGHT_JVM
+from tests.harness.doors import door as door  # the fixture
+from tests.harness.doors import run_through_both
+
+if TYPE_CHECKING:
+    pass
 
 # Files that take long, the longest first: two processes then share the work evenly to the end (`--dist loadfile` gives
 # each the next file, and `--no-loadscope-reorder` keeps this order). The order within a file, and of all others, stays.
@@ -53,3 +59,9 @@ def _light_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         options = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {LIGHT_JVM}"
         patch.setenv("JDK_JAVA_OPTIONS", options.strip())
         yield
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests of statements through both doors; through plain `spark.sql` with the slow tests, but for a few."""
+    is_quick = metafunc.definition.get_closest_marker("both_doors") is not None
+    run_through_both(metafunc, plain_marks=() if is_quick else [pytest.mark.slow])

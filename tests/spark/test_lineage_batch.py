@@ -262,3 +262,25 @@ def test_a_statement_that_reads_a_temporary_view_says_that_not_all_its_sources_a
     finally:
         spark.catalog.dropTempView("seen")
     assert came_from(catalog.table("db.x")) == {"db.b": 1} and not said(catalog.table("db.x")).knows_sources
+
+
+def test_statements_of_plain_spark_sql_record_what_they_read(spark: SparkSession, catalog: Catalog) -> None:
+    paimon_spark.attach(spark, catalog.warehouse, name="recorded")
+    try:
+        spark.sql("INSERT INTO recorded.db.a VALUES (7, 'c')")
+        spark.sql("INSERT INTO recorded.db.x SELECT * FROM recorded.db.a VERSION AS OF 2")
+        spark.sql(
+            "MERGE INTO recorded.db.y t USING (SELECT a.* FROM recorded.db.a JOIN recorded.db.b ON a.id = b.id) s "
+            "ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+        )
+        spark.conf.set("spark.paimon.lineage.job", "of the session")
+        spark.sql("INSERT OVERWRITE recorded.db.b SELECT * FROM recorded.db.x")
+    finally:
+        spark.conf.unset("spark.paimon.lineage.job")
+        paimon_spark.detach(spark, "recorded")
+    assert came_from(catalog.table("db.x")) == {"db.a": 2}
+    assert came_from(catalog.table("db.y")) == {"db.a": 3, "db.b": 1}
+    assert came_from(catalog.table("db.b")) == {"db.x": 1}
+    assert all(said(catalog.table(f"db.{n}")).knows_sources for n in "xyb")
+    assert said(catalog.table("db.b")).job == "of the session"
+    assert catalog.lineage.upstream("db.a").tables == () and said(catalog.table("db.a")).knows_sources

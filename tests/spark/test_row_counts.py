@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-import paimon_spark
 from paimon_spark.api.catalog import Catalog
+from tests.harness.doors import Door
 from tests.harness.marks import slow_except
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
@@ -36,8 +36,8 @@ Rows = dict[int, tuple[Any, ...]]
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Catalog:
-    made = paimon_spark.load_catalog(str(tmp_path / "wh"))
+def catalog(tmp_path: Path, door: Door) -> Catalog:
+    made = door.load_catalog(str(tmp_path / "wh"))
     made.create_database("db")
     return made
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, UnsupportedOperationException
 from pyspark.sql import Row, SparkSession
 
 import paimon_spark
@@ -50,8 +50,7 @@ def test_what_spark_asks_for_is_refused_with_what_to_use(
         statement(spark, str(table))
     last = [line for line in str(raised.value).splitlines() if "errors." in line][-1]
     assert "Spark's session catalog" in last
-    assert 'catalog.sql("CREATE TABLE …")' in last
-    assert 'df.write.format("paimon").save("db.t")' in last
+    assert 'paimon_spark.attach(spark, "/warehouse")' in last
     assert not spark.catalog.tableExists(NAME)
 
 
@@ -60,18 +59,33 @@ def test_a_name_that_spark_registered_unasked_is_refused_and_dropped_without_har
 ) -> None:
     before = sorted(table.rglob("*"))
     spark.sql(f"CREATE TABLE {NAME} (id INT, v STRING) USING paimon LOCATION '{table}'")
-    with pytest.raises(PySparkException, match=r"CREATE TEMPORARY VIEW … USING paimon"):
+    with pytest.raises(PySparkException, match=r"attach.* CREATE TEMPORARY VIEW … USING paimon"):
         spark.table(NAME).collect()
-    with pytest.raises(PySparkException, match=r'insertInto .*df\.write\.format\("paimon"\)\.save\("db\.t"\)'):
+    with pytest.raises(PySparkException, match=r'attach.* insertInto .*df\.write\.format\("paimon"\)\.save\("db\.t"\)'):
         spark.sql(f"INSERT INTO {NAME} VALUES (2, 'b')")
     spark.sql(f"DROP TABLE {NAME}")
     assert sorted(table.rglob("*")) == before
 
 
+@pytest.mark.parametrize("name", [NAME, f"default.{NAME}", f"spark_catalog.default.{NAME}"])
+def test_a_session_with_an_attached_catalog_registers_no_name(spark: SparkSession, table: Path, name: str) -> None:
+    paimon_spark.attach(spark, str(table.parents[1]))
+    try:
+        with pytest.raises(UnsupportedOperationException, match=r"name the table paimon\.db\.t") as raised:
+            spark.sql(f"CREATE TABLE {name} (id INT) USING paimon LOCATION '{table}'")
+        assert "\n" not in str(raised.value).strip()
+        spark.sql(f"CREATE TABLE {name} (id INT) USING parquet")
+    finally:
+        paimon_spark.detach(spark)
+    assert spark.catalog.tableExists(NAME)
+
+
 def test_a_stream_into_a_table_of_spark_says_start(spark: SparkSession, table: Path, tmp_path: Path) -> None:
     rows = spark.readStream.format("paimon").load(str(table))
     writer = rows.writeStream.format("paimon").option("checkpointLocation", str(tmp_path / "checkpoint"))
-    with pytest.raises(PySparkException, match=r'toTable .*df\.writeStream\.format\("paimon"\)\.start\("db\.t"\)'):
+    with pytest.raises(
+        PySparkException, match=r'attach.* toTable, .*df\.writeStream\.format\("paimon"\)\.start\("db\.t"\)'
+    ):
         writer.trigger(availableNow=True).toTable(NAME).awaitTermination()
 
 

@@ -11,18 +11,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
-import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import PaimonError
+from tests.harness.doors import Door, refused
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Catalog:
-    made = paimon_spark.load_catalog(str(tmp_path / "wh"))
+def catalog(tmp_path: Path, door: Door) -> Catalog:
+    made = door.load_catalog(str(tmp_path / "wh"))
     made.create_database("default")
     made.create_database("db")
     return made
@@ -177,35 +178,45 @@ def test_a_column_is_described_with_what_analyze_found(spark: SparkSession, cata
 
 
 @pytest.mark.parametrize(
-    ("statement", "words"),
+    ("statement", "words", "plain"),
     [
-        ("CREATE TABLE db.t (a INT)", "or use CREATE TABLE IF NOT EXISTS"),
-        ("CREATE DATABASE db", "use CREATE DATABASE IF NOT EXISTS, or"),
-        ("DROP DATABASE db", "or use DROP DATABASE … CASCADE"),
-        ("ALTER TABLE db.t CREATE BRANCH fix", "or use CREATE BRANCH IF NOT EXISTS"),
-        ("ALTER TABLE db.t CREATE TAG v1", "CREATE OR REPLACE TAG moves it, DELETE TAG deletes it"),
-        ("ALTER TABLE db.t DROP PARTITION (p = 1)", "no partitions to choose from"),
-        ("CALL sys.create_tag('db.t', 'v1')", "replace_tag moves it, delete_tag deletes it"),
-        ("CALL sys.create_tag('db.t', 'v2', 1, 'soon')", "give text such as '7 d'"),
-        ("CALL sys.create_branch('db.t', 'fix', 'v1')", "or ignoreIfExists => 'true'"),
-        ("CALL sys.create_branch(table => 'db.t', branch => 'b', tag => 'v1', snapshot => 2)", "but snapshot is 2"),
-        ("INSERT INTO db.t BY NAME SELECT 1 AS id, 1 AS w", "or SET spark.paimon.write.merge-schema=true to add"),
+        ("CREATE TABLE db.t (a INT)", "or use CREATE TABLE IF NOT EXISTS", "TABLE_OR_VIEW_ALREADY_EXISTS"),
+        ("CREATE DATABASE db", "use CREATE DATABASE IF NOT EXISTS, or", "SCHEMA_ALREADY_EXISTS"),
+        ("DROP DATABASE db", "or use DROP DATABASE … CASCADE", "SCHEMA_NOT_EMPTY"),
+        ("ALTER TABLE db.t CREATE BRANCH fix", "or use CREATE BRANCH IF NOT EXISTS", None),
+        ("ALTER TABLE db.t CREATE TAG v1", "CREATE OR REPLACE TAG moves it, DELETE TAG deletes it", None),
+        ("ALTER TABLE db.t DROP PARTITION (p = 1)", "no partitions to choose from", None),
+        ("CALL sys.create_tag('db.t', 'v1')", "replace_tag moves it, delete_tag deletes it", None),
+        ("CALL sys.create_tag('db.t', 'v2', 1, 'soon')", "give text such as '7 d'", None),
+        ("CALL sys.create_branch('db.t', 'fix', 'v1')", "or ignoreIfExists => 'true'", None),
+        (
+            "CALL sys.create_branch(table => 'db.t', branch => 'b', tag => 'v1', snapshot => 2)",
+            "but snapshot is 2",
+            None,
+        ),
+        ("INSERT INTO db.t BY NAME SELECT 1 AS id, 1 AS w", "or SET spark.paimon.write.merge-schema=true to add", None),
     ],
 )
 def test_errors_speak_of_what_the_statement_can_say(
-    spark: SparkSession, catalog: Catalog, statement: str, words: str
+    spark: SparkSession, catalog: Catalog, statement: str, words: str, plain: str | None
 ) -> None:
+    """`plain` is Spark's condition where plain `spark.sql` has Spark's own words."""
     table = catalog.create_table("db.t", "id INT, v INT")
     for n in (1, 2):
         table.write(pa.table({"id": pa.array([n], pa.int32()), "v": pa.array([n], pa.int32())}))
     table.create_tag("v1", snapshot_id=1)
     table.create_branch("fix", tag="v1")
 
-    with pytest.raises(PaimonError) as raised:
+    with refused(catalog, PaimonError, plain=plain) as raised:
         catalog.sql(statement, session=spark)
 
     text = str(raised.value)
+    if isinstance(raised.value, AnalysisException):
+        assert raised.value.getCondition() == plain is not None
+        return
     assert words in text
+    if isinstance(raised.value, PySparkException):
+        return
     assert text == raised.value.args[0] == str(pickle.loads(pickle.dumps(raised.value)))
     assert re.search(r"=True|=False|timedelta|_id=|leave partitions", text) is None
 

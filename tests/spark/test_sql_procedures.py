@@ -9,16 +9,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-import paimon_spark
 from paimon_spark.errors import InvalidInputError, ProcedureNotFoundError, UnsupportedFeatureError
+from tests.harness.doors import Door, refused
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
 
 def test_procedures_are_called_with_arguments_of_all_forms_and_answer_with_rows(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, door: Door
 ) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog = door.load_catalog(str(tmp_path))
     for database in ("db", "default"):
         catalog.create_database(database)
     table = catalog.create_table("db.t", "id INT NOT NULL, v STRING", primary_keys=["id"], options={"bucket": "1"})
@@ -64,6 +64,6 @@ def test_procedures_are_called_with_arguments_of_all_forms_and_answer_with_rows(
         ("sys.creat_tag('db.t', 'x')", ProcedureNotFoundError, "create_tag"),
         ("sys.rescale('db.t', 4)", UnsupportedFeatureError, "rescale"),
     ):
-        with pytest.raises(error, match=message):
+        with refused(catalog, error, match=message):
             call(wrong)
     assert before == ([s.id for s in table.snapshots()], sorted(t.name for t in table.tags()))

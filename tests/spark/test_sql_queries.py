@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
-from paimon_spark.spark.dataframe import SETTING
+from paimon_spark.spark.session import FILE_READER as SETTING
+from tests.harness.doors import Door, refused, using
 from tests.harness.search import examples
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
@@ -29,9 +30,9 @@ DAY = dt.date(2024, 1, 1)
 
 
 @pytest.fixture(scope="module")
-def catalog(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Catalog]:
+def catalog(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, door: Door) -> Iterator[Catalog]:
     """Two tables of one name on a branch, at tags, and with odd names; plain views `t` and `u` of the same rows."""
-    found = paimon_spark.load_catalog(str(tmp_path_factory.mktemp("warehouse")))
+    found = door.load_catalog(str(tmp_path_factory.mktemp("warehouse")))
     for database in ("db", "default", "other"):
         found.create_database(database)
     t = found.create_table("db.t", "a INT, b STRING, c DATE, d DECIMAL(10,2), dt STRING", partition_keys=["dt"])
@@ -86,15 +87,14 @@ def test_versions_and_branches_are_named_as_in_both_proposals(catalog: Catalog, 
         assert count(source) == rows, source
     assert count("db.t VERSION AS OF :v WHERE a = :a", {"v": "fix.v1", "a": 4}) == 1
     assert count("db.t VERSION AS OF ? WHERE a = ?", [1, 4]) == 1
-    with pytest.raises(paimon_spark.PaimonError, match="no snapshot, tag or savepoint at or before"):
+    with refused(catalog, paimon_spark.PaimonError, match="no snapshot, tag or savepoint at or before"):
         count("db.t TIMESTAMP AS OF timestamp'2001-01-01 00:00:00'")
-    with pytest.raises(TableNotFoundError, match="its tables are"):
+    with refused(catalog, TableNotFoundError, match="its tables are"):
         count("db.tt")
 
 
 def test_a_table_stands_wherever_spark_takes_one(catalog: Catalog, spark: SparkSession) -> None:
-    spark.conf.set("spark.paimon-spark.current-database", "db")
-    try:
+    with using(catalog, spark, "db"):
         for text, rows in {
             "SELECT x.a, y.a FROM t x JOIN t VERSION AS OF 1 y ON x.a = y.a WHERE y.a > 3": [(4, 4)],
             "SELECT t.a, db.t.b, `db`.`u`.w, '{z}' FROM db.t JOIN u ON db.t.a = u.a WHERE t.a = 0":
@@ -129,8 +129,6 @@ def test_a_table_stands_wherever_spark_takes_one(catalog: Catalog, spark: SparkS
             ("a", "int", None),
             ("dt", "string", None),
         ]
-    finally:
-        spark.conf.unset("spark.paimon-spark.current-database")
 
 
 def test_tables_of_spark_are_filled_from_paimon_tables(catalog: Catalog, spark: SparkSession) -> None:
@@ -146,7 +144,11 @@ def test_tables_of_spark_are_filled_from_paimon_tables(catalog: Catalog, spark: 
 
 def test_temporary_views_keep_their_version_and_hide_tables(catalog: Catalog, spark: SparkSession) -> None:
     views = ("v_old", "u", "v_cached", "v_source")
-    spark.conf.set("spark.paimon-spark.current-database", "db")
+    with using(catalog, spark, "db"):
+        _check_views(catalog, spark, views)
+
+
+def _check_views(catalog: Catalog, spark: SparkSession, views: Sequence[str]) -> None:
     try:
         catalog.sql(
             "CREATE OR REPLACE TEMPORARY VIEW v_old (`x y` COMMENT 'c', z) COMMENT 'v' AS "
@@ -169,23 +171,27 @@ def test_temporary_views_keep_their_version_and_hide_tables(catalog: Catalog, sp
         with pytest.raises(AnalysisException, match="already exists"):
             catalog.sql("CREATE TEMPORARY VIEW v_old AS SELECT a FROM db.t")
     finally:
-        spark.conf.unset("spark.paimon-spark.current-database")
         for view in views:
             spark.catalog.dropTempView(view)
 
 
-def test_what_spark_would_keep_as_text_is_refused(catalog: Catalog, spark: SparkSession) -> None:
-    for text in (
-        "BEGIN SELECT * FROM db.t; END",
-        "CREATE FUNCTION f() RETURNS INT RETURN SELECT max(a) FROM db.t",
-        "SELECT * FROM some_function(TABLE(db.t))",
-        "ALTER VIEW v AS SELECT * FROM db.t",
-    ):
+def test_what_spark_would_keep_as_text_is_refused(catalog: Catalog, spark: SparkSession, door: Door) -> None:
+    if not door.is_plain:  # else the script runs
         with pytest.raises(UnsupportedFeatureError, match=r"db\.t"):
+            catalog.sql("BEGIN SELECT * FROM db.t; END", session=spark)
+    lacks = "MISSING_CATALOG_ABILITY."
+    for text, ability in {
+        "CREATE FUNCTION f() RETURNS INT RETURN SELECT max(a) FROM db.t": "CREATE_FUNCTION",
+        "SELECT * FROM some_function(TABLE(db.t))": "TABLE_VALUED_FUNCTIONS",
+        "ALTER VIEW v AS SELECT * FROM db.t": "VIEWS",
+    }.items():
+        with refused(catalog, UnsupportedFeatureError, match=r"db\.t", plain=lacks + ability):
             catalog.sql(text, session=spark)
 
 
-def test_only_the_bytes_of_the_columns_that_a_query_needs_are_read(catalog: Catalog, spark: SparkSession) -> None:
+def test_only_the_bytes_of_the_columns_that_a_query_needs_are_read(
+    catalog: Catalog, spark: SparkSession, door: Door
+) -> None:
     wide = catalog.create_table("other.wide", ", ".join(f"c{i} BIGINT" for i in range(20)))
     wide.write(pa.table({f"c{i}": list(range(5)) for i in range(20)}))
     (file,) = Path(wide.location.removeprefix("file://")).rglob("data-*.parquet")
@@ -207,7 +213,8 @@ def test_only_the_bytes_of_the_columns_that_a_query_needs_are_read(catalog: Cata
             ):
                 assert _read(catalog, spark, text) == [(10,)], text
             counted = "SELECT count(*) FROM other.wide WHERE EXISTS (SELECT * FROM other.wide)"
-            assert _read(catalog, spark, counted) == [(5,)]
+            if native == "true" or not door.is_plain:  # else Spark asks for a column of each table, to count its rows
+                assert _read(catalog, spark, counted) == [(5,)]
             with pytest.raises((PySparkException, Py4JJavaError), match=r"page header|FAILED_READ_FILE"):
                 _read(catalog, spark, "SELECT * FROM other.wide")
     finally:
@@ -223,7 +230,7 @@ def test_settings_of_the_session_are_options_of_reads(catalog: Catalog, spark: S
         catalog.sql("SET spark.paimon.paimon.db.t.scan.snapshot-id=2")
         assert _read(catalog, spark, "SELECT count(*) FROM db.t") == [(9,)]
         catalog.sql(f"SET {keys[2]}=1")
-        with pytest.raises(InvalidOptionError, match=r"scan\.snapshot-id"):
+        with refused(catalog, InvalidOptionError, match=r"scan\.snapshot-id"):
             catalog.sql("SELECT * FROM db.t")
     finally:
         for key in (*keys, "spark.paimon.paimon.db.t.scan.snapshot-id"):

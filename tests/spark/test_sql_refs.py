@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import (
     BranchAlreadyExistsError,
@@ -23,6 +22,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from tests.harness.doors import Door, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,9 +31,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Catalog:
+def catalog(tmp_path: Path, door: Door) -> Catalog:
     """A warehouse with the table db.t of three snapshots, and the empty db.`odd.name`."""
-    made = paimon_spark.load_catalog(warehouse=str(tmp_path / "warehouse"))
+    made = door.load_catalog(warehouse=str(tmp_path / "warehouse"))
     made.create_database("db")
     table = made.create_table("db.t", "k INT, v STRING")
     for key in (1, 2, 3):
@@ -59,7 +59,7 @@ def test_tags_are_made_moved_renamed_and_deleted(catalog: Catalog, spark: SparkS
     day = 86_400.0
     assert tags() == {"TAG-1": (3, None), "t 2": (3, None), "v3": (1, 7 * day), "made.too": (2, None)}
     assert sql("SHOW TAGS db.t") == [["TAG-1"], ["made.too"], ["t 2"], ["v3"]]
-    with pytest.raises(TagNotFoundError, match="v4"):
+    with refused(catalog, TagNotFoundError, match="v4"):
         sql("ALTER TABLE db.t DELETE TAG `v3, v4`")
     sql("ALTER TABLE db.t DELETE TAG IF EXISTS `v3, v4`")
     sql("ALTER TABLE db.t DROP TAG `t 2`, `made.too`")
@@ -169,6 +169,6 @@ def test_what_cannot_be_is_refused_by_name_and_nothing_changes(catalog: Catalog,
         ("SHOW TAGS db.tt", TableNotFoundError, "did you mean 't'"),
     ]
     for text, kind, said in wrong:
-        with pytest.raises(kind, match=said):
+        with refused(catalog, kind, match=said):
             catalog.sql(text, session=spark)
     assert (table.tags(), [b.name for b in table.branches()]) == before

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.api.table import Table
 from paimon_spark.errors import (
@@ -23,6 +22,7 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
+from tests.harness.doors import Door, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,9 +33,9 @@ CURRENT = "spark.paimon-spark.current-database"
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Catalog:
+def catalog(tmp_path: Path, door: Door) -> Catalog:
     """A warehouse with a partitioned table db.t, its branch fix, and a database of an odd name."""
-    made = paimon_spark.load_catalog(warehouse=str(tmp_path / "warehouse"))
+    made = door.load_catalog(warehouse=str(tmp_path / "warehouse"))
     made.create_database("db")
     made.create_database("o.d")
     table = made.create_table(
@@ -181,7 +181,7 @@ def definition(table: Table) -> tuple[Any, ...]:
 
 
 def test_use_makes_a_database_of_the_warehouse_or_of_spark_the_current_one(
-    catalog: Catalog, spark: SparkSession
+    catalog: Catalog, spark: SparkSession, door: Door
 ) -> None:
     def sql(text: str) -> list[list[Any]]:
         return [list(row) for row in catalog.sql(text, session=spark).collect()]
@@ -193,33 +193,33 @@ def test_use_makes_a_database_of_the_warehouse_or_of_spark_the_current_one(
         assert sql("DESC t v")[0] == ["col_name", "v"]
         sql("USE paimon.`o.d`")
         assert sql("SHOW TABLES") == [["`o.d`", "odd name", False]]
-        with pytest.raises(DatabaseNotFoundError, match="did you mean 'db'"):
+        with refused(catalog, DatabaseNotFoundError, match="did you mean 'db'"):
             sql("USE dbb")
         assert sql("SHOW CURRENT SCHEMA") == [["paimon", "`o.d`"]]
         sql("USE default")  # only Spark has it
         assert spark.conf.get(CURRENT, None) is None
         sql("USE DATABASE db")
-        sql("USE paimon")
+        sql("USE paimon.default" if door.is_plain else "USE paimon")  # USE of the current catalog changes nothing
         assert sql("SHOW CURRENT NAMESPACE") == [["paimon", "default"]]
         spark.range(1).createOrReplaceTempView("of_spark")
         assert sql("DESC of_spark") == [["id", "bigint", None]]
         assert sql("SHOW COLUMNS IN of_spark") == [["id"]]
-        assert ["of_spark"] in [row[1:2] for row in sql("SHOW VIEWS")]
+        if not door.is_plain:  # Spark asks the current catalog, which has no views
+            assert ["of_spark"] in [row[1:2] for row in sql("SHOW VIEWS")]
     finally:
         spark.conf.unset(CURRENT)
         spark.catalog.dropTempView("of_spark")
 
 
-def test_what_is_not_there_is_said_with_the_nearest_name(catalog: Catalog, spark: SparkSession) -> None:
-    wrong: list[tuple[str, type[PaimonError], str]] = [
+def test_what_is_not_there_is_said_with_the_nearest_name(catalog: Catalog, spark: SparkSession, door: Door) -> None:
+    wrong: list[tuple[Any, ...]] = [
         ("DESC db.tt", TableNotFoundError, "did you mean 't'"),
         ("DESC dbb.t", DatabaseNotFoundError, "did you mean 'db'"),
         ("DESC db.t idd", ColumnNotFoundError, "did you mean 'id'"),
         ("DESC db.t AS JSON", UnsupportedFeatureError, r"AS JSON is not supported for table db\.t\. Use Table\.schema"),
         ("DESC db.t id.x", UnsupportedFeatureError, "DESCRIBE db.t id"),
         ("DESC EXTENDED db.t PARTITION (dt = '2024-01-01', hh = 2)", UnsupportedFeatureError, r"db\.t\$partitions"),
-        ("SHOW TABLE EXTENDED IN db LIKE 't'", UnsupportedFeatureError, "use SHOW TABLES, DESCRIBE EXTENDED t"),
-        ("SHOW PARTITIONS db.t PARTITION (hh = 1, `HH` = 2)", SqlSyntaxError, "each column once"),
+        ("SHOW PARTITIONS db.t PARTITION (hh = 1, `HH` = 2)", SqlSyntaxError, "each column once", "DUPLICATE_KEY"),
         ("SHOW PARTITIONS db.t PARTITION (dt = 'no' OR hh = 1)", PredicateSyntaxError, "is not supported"),
         ("SHOW PARTITIONS db.t PARTITION (x = 1)", ColumnNotFoundError, "it has dt, hh"),
         ("SHOW PARTITIONS db.t PARTITION (hh = 'x')", PaimonError, "hh"),
@@ -229,11 +229,17 @@ def test_what_is_not_there_is_said_with_the_nearest_name(catalog: Catalog, spark
         ("SHOW TBLPROPERTIES db.tt", TableNotFoundError, "did you mean 't'"),
         ("REFRESH TABLE db.tt", TableNotFoundError, "did you mean 't'"),
     ]
-    for text, kind, said in wrong:
-        with pytest.raises(kind, match=said):
+    for text, kind, said, *plain in wrong:
+        with refused(catalog, kind, match=said, plain=next(iter(plain), None)):
             catalog.sql(text, session=spark)
+    extended = "SHOW TABLE EXTENDED IN db LIKE 't'"
+    if door.is_plain:  # Spark has an answer of its own
+        assert "Provider: paimon" in catalog.sql(extended).collect()[0].information
+    else:
+        with refused(catalog, UnsupportedFeatureError, match="use SHOW TABLES, DESCRIBE EXTENDED t"):
+            catalog.sql(extended, session=spark)
     catalog.create_table("db.plain", "a INT")
-    with pytest.raises(InvalidInputError, match="is not partitioned"):
+    with refused(catalog, InvalidInputError, match="is not partitioned"):
         catalog.sql("SHOW PARTITIONS db.plain", session=spark)
 
 

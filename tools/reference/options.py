@@ -18,6 +18,8 @@ from paimon_spark.options.core import FieldOptions
 from paimon_spark.options.data_files import StatsMode
 from paimon_spark.options.descriptor import Option, options_of
 from paimon_spark.options.known import STORAGE_PREFIXES, TABLE_OPTION_PREFIXES, TABLE_OPTIONS
+from paimon_spark.spark.session import FILE_READER
+from paimon_spark.sql.session import CATALOG_SETTING, SETTING
 from tools.reference.options_without_effect import by_reason
 from tools.reference.text import code, codes, page, table
 
@@ -64,6 +66,26 @@ PLACES: Final = {
     "fs.<key>": "Passed to fsspec as `<key>`, such as `fs.key`, `fs.secret`, `fs.endpoint_url`.",
     "s3.endpoint, s3.access-key, s3.secret-key, s3.path.style.access, s3.region": "S3 settings, with Paimon's names.",
 }
+
+SETTINGS: Final = {
+    f"{CATALOG_SETTING}<name>.warehouse": (
+        "Warehouse of the attached catalog `<name>`, if `attach` is given none. `attach` sets it."
+    ),
+    f"{CATALOG_SETTING}<name>.<option>": (
+        "Option of this catalog, as an argument of `load_catalog`: of the store, such as `s3.endpoint`; of the job, "
+        "such as `lineage.job`; for new tables, `table-default.<option>`. An argument of `attach` overrides it."
+    ),
+    f"{CATALOG_SETTING}<name>": (
+        "`attach` sets it to `paimon_spark`. With another value, the catalog is Spark's, and `attach` refuses the name."
+    ),
+    f"{SETTING}<option>": "Option of all tables that the session reads or writes in SQL or by an attached catalog.",
+    f"{SETTING}<catalog>.<database>.<table>.<option>": "Option of one table; `*` stands for any name.",
+    FILE_READER: (
+        "`false`: Python reads all data files. `true` (default): Spark's own readers read those that they can. The "
+        "former name `spark.paimon-spark.native-parquet` still works."
+    ),
+}
+"""Settings of a Spark session, and what they do."""
 
 WITHOUT_DESCRIPTOR: Final = {
     "primary-key": "Columns of the primary key, separated by commas. Only when a table is created.",
@@ -137,6 +159,8 @@ def options_page() -> str:
         _INTRODUCTION,
         "## Locations",
         table(("option", "what it does"), ((codes(k.split(", ")), v) for k, v in PLACES.items())),
+        "## Settings of a Spark session\n\nGiven as `--conf key=value`, `spark.conf.set(…)` or `SET`.",
+        table(("setting", "what it does"), ((code(k), v) for k, v in SETTINGS.items())),
         "## Versions\n\nFor reads. Two of them at once are an error.",
         table(("option", "what is read"), ((code(k), v) for k, v in VERSIONS.items())),
         "## Reads",

@@ -16,7 +16,18 @@ _SECTION: Final = re.compile(r"^(Args|Returns|Raises|Yields|Attributes|Source): 
 _TITLES: Final = {"Args": "Arguments", "Yields": "Gives", "Returns": "Returns", "Raises": "Raises"}
 _ITEM: Final = re.compile(r"^(?P<name>[\w, ]+(?: to [\w]+)?): (?P<text>.*)$", re.DOTALL)
 _MODULE: Final = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])")
-_FIRST: Final = ("load_catalog", "load_table", "configure_session", "register", "Catalog", "Table", "Scan", "Lineage")
+_FIRST: Final = (
+    "attach",
+    "detach",
+    "load_catalog",
+    "load_table",
+    "configure_session",
+    "register",
+    "Catalog",
+    "Table",
+    "Scan",
+    "Lineage",
+)
 _LONGEST: Final = 100
 _STARS: Final[Mapping[Any, str]] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 

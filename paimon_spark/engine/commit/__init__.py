@@ -11,7 +11,6 @@ entries.py         columns of manifest entries as numpy; entries of some partiti
 snapshot.py        the manifests, lists and counts of the new snapshot
 manifest_merge.py  which manifests to merge, and merging them
 index_files.py     the index files of the new snapshot
-statistics.py      the statistics file of whole columns
 publish.py         the snapshot file, created exclusively, and the hints
 verify.py          whether the branch still has the snapshot just made
 listeners.py       CommitListener and CommitEvent

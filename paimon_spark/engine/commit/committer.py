@@ -44,12 +44,12 @@ from paimon_spark.engine.commit.requests import (
     SnapshotRequest,
 )
 from paimon_spark.engine.commit.row_ids import rewrites_rows
-from paimon_spark.engine.commit.statistics import Statistics, encode
 from paimon_spark.engine.scan.fallback import other_partitions
 from paimon_spark.engine.tasks.commit_message import NOTHING, CommitMessage, Increment
 from paimon_spark.errors import CommitError, CommitOutcomeUnknownError, InvalidInputError
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.statistics import Statistics, encode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests

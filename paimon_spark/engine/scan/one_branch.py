@@ -231,7 +231,7 @@ def _within_limit(splits: list[DataSplit], query: ScanQuery, tally: Tally, *, ke
         return splits
     rows = 0
     for i, split in enumerate(splits):
-        rows += _certain_rows(split, keys=keys)
+        rows += certain_rows(split, keys=keys) or 0
         if rows >= query.limit:
             rest = splits[i + 1 :]
             tally.skip_counts(Reason.LIMIT, sum(len(s.files) for s in rest), sum(s.size_bytes for s in rest))
@@ -239,14 +239,14 @@ def _within_limit(splits: list[DataSplit], query: ScanQuery, tally: Tally, *, ke
     return splits
 
 
-def _certain_rows(split: DataSplit, *, keys: bool) -> int:
-    """The number of rows that a split returns; 0 if it is unknown, as the split may contain deletes."""
+def certain_rows(split: DataSplit, *, keys: bool) -> int | None:
+    """The number of rows that a split returns; None if it is unknown, as the split may contain deletes."""
     if split.mode is not SplitMode.RAW or (keys and not all(f.has_no_retracts for f in split.files)):
-        return 0
+        return None
     count = split.row_count
     for deletion in split.deletions:
         if deletion is not None:
             if deletion.cardinality is None:
-                return 0
+                return None
             count -= deletion.cardinality
     return count

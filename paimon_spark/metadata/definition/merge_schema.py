@@ -56,12 +56,17 @@ def merged_schema(schema: TableSchema, incoming: pa.Schema, options: SchemaMerge
 
 def merged_row(schema: TableSchema, incoming: RowType, options: SchemaMergeOptions) -> list[SchemaChange]:
     """As `merged_schema`, for rows whose types in the table would be those of `incoming`."""
+    return merged_columns(schema.row_type, incoming, options)
+
+
+def merged_columns(columns: RowType, incoming: RowType, options: SchemaMergeOptions) -> list[SchemaChange]:
+    """As `merged_row`, for the columns of a table."""
     if options.explicit_casts and not options.widens_types:
         raise InvalidOptionError(
             f"option {EXPLICIT_CAST.key} = true needs {TYPE_WIDENING.key} = true", option=EXPLICIT_CAST.key
         )
     merge = _Merge(options.widens_types, options.explicit_casts)
-    merge.row(schema.row_type, incoming, ())
+    merge.row(columns, incoming, ())
     return merge.changes
 
 

@@ -30,7 +30,7 @@ from paimon_spark.sql.grammar.alter_table import (
     DropTable,
     RenameTable,
 )
-from paimon_spark.sql.names import CATALOG, TableName, resolve_name
+from paimon_spark.sql.names import TableName, name_of, resolve_name
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Name, Outcome, Result
 from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, in_any_case, quoted
@@ -55,8 +55,11 @@ def alter_table(session: Session, name: TableName, statement: AlterTable) -> Non
 def comment_on_column(session: Session, statement: CommentOnColumn) -> Result:
     """Change the comment of a column of a table or branch. Raises SqlSyntaxError: no table is named."""
     parts = statement.name
-    is_qualified = parts[0].lower() == CATALOG or (len(parts) > 2 and session.has_database(parts[0]))
-    length = (3 if parts[0].lower() == CATALOG else 2) if is_qualified else 1
+    if session.is_attached and len(parts) > 2 and session.is_other_catalog(parts[0]):
+        return Outcome.RUN_BY_SPARK
+    has_catalog = parts[0].lower() == session.catalog_name.lower()
+    is_qualified = has_catalog or (len(parts) > 2 and session.has_database(parts[0]))
+    length = (3 if has_catalog else 2) if is_qualified else 1
     if len(parts) <= length:
         raise SqlSyntaxError(
             f"COMMENT ON COLUMN {'.'.join(parts)} names no column; write table.column or database.table.column",
@@ -76,22 +79,25 @@ def rename_table(session: Session, name: TableName, statement: RenameTable) -> N
             feature="ALTER TABLE of a branch RENAME TO",
         )
     name.refuse_suffix("renamed")
-    session.catalog.rename_table(name.bare, _new_name(session, name, statement.new).bare)
+    session.catalog.rename_table(name.bare, new_name(session, name, statement.new).bare)
 
 
-def _new_name(session: Session, old: TableName, parts: Name) -> TableName:
+def new_name(session: Session, old: TableName, parts: Name) -> TableName:
+    """The new name of a table: in its database, in another one, or of three parts.
+
+    Raises InvalidInputError: it is in another catalog; DatabaseNotFoundError.
+    """
     if len(parts) == 1:
         parts = (old.database, *parts)
-    if len(parts) > 3 or (len(parts) == 3 and parts[0].lower() != CATALOG):
+    if len(parts) > 3 or (len(parts) == 3 and parts[0].lower() != session.catalog_name.lower()):
         raise InvalidInputError(
             f"{old} cannot be renamed to {'.'.join(parts)}, which is in another catalog; give table, database.table or "
-            f"{CATALOG}.database.table",
+            f"{session.catalog_name}.database.table",
             table=str(old),
         )
     if not session.has_database(parts[-2]):
         session.catalog.list_tables(parts[-2])  # raises, and lists the databases
-    new = resolve_name(session, parts)
-    assert new is not None
+    new = name_of(parts[-2:])
     new.refuse_suffix("given a name")
     return new
 
@@ -108,10 +114,17 @@ def drop_table(session: Session, statement: DropTable) -> Result:
         )
     name.refuse_suffix("dropped")
     is_ours = session.has_table(name.database, name.table)
-    if not is_ours and len(statement.table) == 1 and session.spark.catalog.tableExists(quoted(name.table)):
+    if not is_ours and len(statement.table) == 1 and _is_of_spark(session, name.table):
         return Outcome.RUN_BY_SPARK
     session.catalog.drop_table(name.bare, ignore_if_not_exists=statement.if_exists)
     return None
+
+
+def _is_of_spark(session: Session, table: str) -> bool:
+    """Whether a name of one part, of no table of the current database, is Spark's."""
+    if session.is_attached:
+        return session.has_view(table)
+    return session.spark.catalog.tableExists(quoted(table))
 
 
 @on_table

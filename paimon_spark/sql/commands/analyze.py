@@ -11,10 +11,10 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
-from paimon_spark.engine.commit.statistics import ColumnStatistics, Statistics
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.metadata_files.statistics import ColumnStatistics, Statistics
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import reopen_at_head
 from paimon_spark.metadata.snapshots import latest_snapshot

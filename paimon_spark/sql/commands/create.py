@@ -5,7 +5,8 @@ A warehouse of directories stores neither views nor properties of databases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from paimon_spark.errors import (
@@ -24,6 +25,7 @@ from paimon_spark.options.descriptor import names
 from paimon_spark.options.lineage import JOB, NO_SOURCES, OF_ONE_USE
 from paimon_spark.options.location import database_url, table_defaults, table_url, without_table_defaults
 from paimon_spark.spark.schema import row_type
+from paimon_spark.spark.session import without_attached
 from paimon_spark.sql.grammar.create import (
     AlterDatabase,
     CreateDatabase,
@@ -34,7 +36,7 @@ from paimon_spark.sql.grammar.create import (
     DropDatabase,
 )
 from paimon_spark.sql.lineage_job import names_no_table, with_lineage_job
-from paimon_spark.sql.names import CATALOG, DEFAULT_DATABASE, TableName, resolve_name, resolve_source
+from paimon_spark.sql.names import DEFAULT_DATABASE, TableName, database_of_warehouse, resolve_name, resolve_source
 from paimon_spark.sql.queries.parse import parse_query
 from paimon_spark.sql.queries.references import references
 from paimon_spark.sql.queries.run import run_query
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
     from paimon_spark.api.table import Table
 
-_PROVIDERS: Final = ("paimon", "paimon_py")
+PROVIDERS: Final = ("paimon", "paimon_py")
 _COMMENT: Final = "comment"
 _NOT_COPIED: Final = frozenset(
     (
@@ -68,7 +70,7 @@ _NOT_PROPERTIES: Final = {
 _UNSUPPORTED_TYPES: Final = ("blob-field", "blob-descriptor-field", "blob-view-field", "vector-field")
 
 
-class _Definition(NamedTuple):
+class TableDefinition(NamedTuple):
     """The definition of a table without its name, in the order of the parameters of `replace_table`."""
 
     columns: RowType
@@ -88,15 +90,16 @@ def resolve_new_table(session: Session, parts: Name, provider: str | None) -> Ta
     """
     name = resolve_name(session, parts)
     if name is None:
-        if len(parts) == 2 and not session.spark.catalog.databaseExists(quoted(parts[0])):
+        if len(parts) == 2 and not session.is_attached and not session.spark.catalog.databaseExists(quoted(parts[0])):
             session.catalog.list_tables(parts[0])  # raises, and lists the databases
         return None
-    if provider is not None and provider.lower() not in _PROVIDERS:
-        if len(parts) == 1:
+    if provider is not None and provider.lower() not in PROVIDERS:
+        if len(parts) == 1 and not session.is_attached:
             return None
+        of_spark = "a table of spark_catalog" if session.is_attached else "a database of Spark"
         raise UnsupportedFeatureError(
             f"{name} cannot be a {provider} table: databases of the warehouse hold Paimon tables; write "
-            "USING paimon, or name a database of Spark",
+            f"USING paimon, or name {of_spark}",
             feature=f"USING {provider}",
         )
     if name.branch is not None and name.system is None:
@@ -109,8 +112,13 @@ def resolve_new_table(session: Session, parts: Name, provider: str | None) -> Ta
     return name
 
 
-def create_table(session: Session, statement: CreateTable) -> Result:
-    """Create or replace a table, with the rows of its query if it has one."""
+def create_table(
+    session: Session,
+    statement: CreateTable,
+    frame: DataFrame | None = None,
+    write_options: Mapping[str, str] | None = None,
+) -> Result:
+    """Create or replace a table, with the rows of its query if it has one, or of a DataFrame."""
     name = resolve_new_table(session, statement.table, statement.provider)
     if name is None:
         return Outcome.RUN_BY_SPARK
@@ -121,44 +129,48 @@ def create_table(session: Session, statement: CreateTable) -> Result:
         raise TableNotFoundError(
             f"REPLACE TABLE {name}: there is no such table; use CREATE OR REPLACE TABLE", table=str(name)
         )
-    _check_location(session.catalog, name, statement.location)
+    check_location(session.catalog, name, statement.location)
     rows = None
-    if statement.query is not None:
+    if statement.query is not None or frame is not None:
         session = with_lineage_job(session, name, statement.sql)
+    if statement.query is not None:
         rows = run_query(session, statement.query, session.catalog.options.get(JOB.key))
+    elif frame is not None:
+        rows = frame
     # NOT NULL of a query's columns is ignored, as Spark does: later rows may be null.
     columns = statement.columns if rows is None else row_type(rows.schema, all_nullable=True)
     assert columns is not None
-    definition = _definition(columns, statement.partition, statement.properties, statement.comment)
+    definition = table_definition(columns, statement.partition, statement.properties, statement.comment)
     if exists and statement.mode.replaces:
-        _replace(session, name, definition, rows, statement.query)
+        _replace(session, name, definition, rows, statement.query, write_options or {})
         return None
-    table = _create(session, name, definition, statement.mode is CreateMode.IF_NOT_EXISTS)
+    table = create_defined(session, name, definition, statement.mode is CreateMode.IF_NOT_EXISTS)
     if rows is not None and table is not None:
-        _write(session, table, rows, statement.query, lambda: undo_creation(table.handle))
+        _write(session, table, rows, statement.query, write_options or {}, lambda: undo_creation(table.handle))
     return None
 
 
 def create_table_like(session: Session, statement: CreateTableLike) -> Result:
     """Create a table with the definition of another, without its rows."""
-    of_spark = resolve_source(session, statement.source) is None
-    if of_spark and statement.provider is None:
+    source = next((s for s in session.each() if resolve_source(s, statement.source) is not None), None)
+    is_attached = session.is_attached and not session.is_planned_by_spark
+    if source is None and statement.provider is None and not is_attached:
         return Outcome.RUN_BY_SPARK  # it gets the format of the other table
     name = resolve_new_table(session, statement.table, statement.provider)
     if name is None:
         return Outcome.RUN_BY_SPARK
     if statement.if_not_exists and session.has_table(name.database, name.table):
         return None
-    _check_location(session.catalog, name, statement.location)
-    like = _like_of_spark(session, statement.source) if of_spark else _like(session, statement.source)
+    check_location(session.catalog, name, statement.location)
+    like = _like_of_spark(session, statement.source) if source is None else _like(source, statement.source)
     given = {PRIMARY_KEY: ",".join(like.primary_key)} if like.primary_key else {}
     properties = {**like.options, **given, **statement.properties}
-    definition = _definition(like.columns, like.partition, properties, like.comment, overriding=True)
-    _create(session, name, definition, statement.if_not_exists)
+    definition = table_definition(like.columns, like.partition, properties, like.comment, overriding=True)
+    create_defined(session, name, definition, statement.if_not_exists)
     return None
 
 
-def _like(session: Session, parts: Name) -> _Definition:
+def _like(session: Session, parts: Name) -> TableDefinition:
     name = resolve_source(session, parts)
     assert name is not None
     table = session.table(name)
@@ -169,25 +181,26 @@ def _like(session: Session, parts: Name) -> _Definition:
         )
     schema = table.schema
     options = {k: v for k, v in schema.options.items() if k not in _NOT_COPIED and misspelt_definition(k) is None}
-    return _Definition(schema.row_type, schema.primary_keys, schema.partition_keys, options, schema.comment)
+    return TableDefinition(schema.row_type, schema.primary_keys, schema.partition_keys, options, schema.comment)
 
 
-def _like_of_spark(session: Session, parts: Name) -> _Definition:
+def _like_of_spark(session: Session, parts: Name) -> TableDefinition:
     """Columns, partitions and comment of a table of Spark's; its properties are not Paimon's."""
     text = ".".join(quoted(p) for p in parts)
-    columns = row_type(session.spark.table(text).schema)
-    partition = tuple(c.name for c in session.spark.catalog.listColumns(text) if c.isPartition)
-    return _Definition(columns, (), partition, {}, session.spark.catalog.getTable(text).description)
+    with without_attached():
+        columns = row_type(session.spark.table(text).schema)
+        partition = tuple(c.name for c in session.spark.catalog.listColumns(text) if c.isPartition)
+        return TableDefinition(columns, (), partition, {}, session.spark.catalog.getTable(text).description)
 
 
-def _definition(
+def table_definition(
     columns: RowType,
     partition: Sequence[str],
     properties: Mapping[str, str],
     comment: str | None,
     *,
     overriding: bool = False,
-) -> _Definition:
+) -> TableDefinition:
     """The definition that clauses give; names of columns get the case of the columns.
 
     Raises:
@@ -213,7 +226,7 @@ def _definition(
             f"the partitions are given twice: PARTITIONED BY ({', '.join(partition)}) and property partition = "
             f"{','.join(other)!r}; give one of them"
         )
-    return _Definition(
+    return TableDefinition(
         columns,
         _cased(columns, key),
         _cased(columns, tuple(partition) or other),
@@ -226,7 +239,7 @@ def _cased(columns: RowType, wanted: Sequence[str]) -> tuple[str, ...]:
     return tuple(in_any_case(n, columns.names) or n for n in wanted)
 
 
-def _create(session: Session, name: TableName, definition: _Definition, if_not_exists: bool) -> Table | None:
+def create_defined(session: Session, name: TableName, definition: TableDefinition, if_not_exists: bool) -> Table | None:
     """Create the table; None when another process created it meanwhile, and IF NOT EXISTS allows that."""
     if name.database == DEFAULT_DATABASE:
         session.catalog.create_database(DEFAULT_DATABASE, ignore_if_exists=True)
@@ -246,31 +259,54 @@ def _create(session: Session, name: TableName, definition: _Definition, if_not_e
 
 
 def _replace(
-    session: Session, name: TableName, definition: _Definition, rows: DataFrame | None, query: str | None
+    session: Session,
+    name: TableName,
+    definition: TableDefinition,
+    rows: DataFrame | None,
+    query: str | None,
+    write_options: Mapping[str, str],
 ) -> None:
-    table = session.table(name)
-    if rows is not None and query is not None and _may_read(session, query, name):
+    if rows is not None and (query is None or _may_read(session, query, name)):
         rows = rows.localCheckpoint(eager=True)  # they are read before the table is emptied
-    options = {**table_defaults(session.catalog.options), **definition.options}
-    done = replace_table(table, *definition._replace(options=options))
+    table, undo = replace_defined(session, name, definition)
     if rows is not None:
-        _write(session, done.table, rows, query, lambda: undo_replacement(done))
+        _write(session, table, rows, query, write_options, undo)
+
+
+def replace_defined(session: Session, name: TableName, definition: TableDefinition) -> tuple[Table, Callable[[], None]]:
+    """Replace a table by one without rows; the table, and what undoes that."""
+    options = {**table_defaults(session.catalog.options), **definition.options}
+    done = replace_table(session.table(name), *definition._replace(options=options))
+    return done.table, lambda: undo_replacement(done)
 
 
 def _may_read(session: Session, query: str, name: TableName) -> bool:
     """Whether a query may read the table, directly or through a temporary view, whose sources are unknown."""
-    views = {t.name.lower() for t in session.spark.catalog.listTables() if t.isTemporary}
-    suspects = {name.table.lower(), *views}
+    suspects = {name.table.lower(), *(view.lower() for view in session.temporary_views()), *session.given}
     return any(part.split("$")[0].lower() in suspects for w in tokenize(query) for part in (w.text, *w.text.split(".")))
 
 
-def _write(session: Session, table: Table, rows: DataFrame, query: str | None, undo: Callable[[], None]) -> None:
+def _write(
+    session: Session,
+    table: Table,
+    rows: DataFrame,
+    query: str | None,
+    write_options: Mapping[str, str],
+    undo: Callable[[], None],
+) -> None:
     """Write the rows of a new table; when they are certainly not committed, undo its creation."""
-    try:
-        options = {k: v for k, v in session.catalog.options.items() if k in OF_ONE_USE}
+    with undone_without_rows(undo):
+        options = {**{k: v for k, v in session.catalog.options.items() if k in OF_ONE_USE}, **write_options}
         if JOB.key in options and query is not None and names_no_table(query):
             options[NO_SOURCES.key] = "true"
         table.write(rows, mode="append", **options)
+
+
+@contextmanager
+def undone_without_rows(undo: Callable[[], None]) -> Iterator[None]:
+    """Undo what a statement has made, when its rows are certainly not committed."""
+    try:
+        yield
     except CommitOutcomeUnknownError:
         raise
     except BaseException:
@@ -278,7 +314,7 @@ def _write(session: Session, table: Table, rows: DataFrame, query: str | None, u
         raise
 
 
-def _check_location(catalog: Catalog, name: TableName, location: str | None) -> None:
+def check_location(catalog: Catalog, name: TableName, location: str | None) -> None:
     """Check that a LOCATION is where the catalog keeps the table. Raises UnsupportedFeatureError."""
     if location is None or is_same_location(catalog, location, table_url(catalog.warehouse, name.database, name.table)):
         return
@@ -299,7 +335,7 @@ def is_same_location(catalog: Catalog, location: str, url: str) -> bool:
 
 def create_database(session: Session, statement: CreateDatabase) -> Result:
     """Create a database of the warehouse."""
-    name = _database_of_warehouse(statement.name)
+    name = database_of_warehouse(session, statement.name)
     if name is None:
         return Outcome.RUN_BY_SPARK
     if statement.if_not_exists and session.has_database(name):
@@ -318,10 +354,10 @@ def create_database(session: Session, statement: CreateDatabase) -> Result:
 
 def drop_database(session: Session, statement: DropDatabase) -> Result:
     """Drop a database of the warehouse."""
-    name = _database_of_warehouse(statement.name)
+    name = database_of_warehouse(session, statement.name)
     if name is None:
         return Outcome.RUN_BY_SPARK
-    is_ours = session.has_database(name)
+    is_ours = session.has_database(name) or session.is_attached
     if not is_ours and len(statement.name) == 1 and session.spark.catalog.databaseExists(quoted(name)):
         return Outcome.RUN_BY_SPARK
     session.catalog.drop_database(name, ignore_if_not_exists=statement.if_exists, cascade=statement.cascade)
@@ -330,8 +366,8 @@ def drop_database(session: Session, statement: DropDatabase) -> Result:
 
 def alter_database(session: Session, statement: AlterDatabase) -> Result:
     """Refuse to alter a database of the warehouse."""
-    name = _database_of_warehouse(statement.name)
-    if name is None or not session.has_database(name):
+    name = database_of_warehouse(session, statement.name)
+    if name is None or not (session.has_database(name) or session.is_attached):
         return Outcome.RUN_BY_SPARK
     raise UnsupportedFeatureError(
         f"database {name!r} cannot be altered: a database of a warehouse is a directory without properties, in a fixed "
@@ -343,7 +379,11 @@ def alter_database(session: Session, statement: AlterDatabase) -> Result:
 def create_view(session: Session, statement: CreateView) -> Result:
     """Refuse a permanent view in the catalog or over its tables, whose text Spark could not run later."""
     parts = statement.name
-    is_ours = len(parts) > 1 and (parts[0].lower() == CATALOG or (len(parts) == 2 and session.has_database(parts[0])))
+    is_ours = len(parts) > 1 and (
+        parts[0].lower() == session.catalog_name.lower() or (len(parts) == 2 and session.has_database(parts[0]))
+    )
+    if session.is_attached:
+        is_ours = resolve_name(session, parts) is not None
     tables = references(session.caching(), parse_query(statement.query)) if statement.query else ()
     if not is_ours and not tables:
         return Outcome.RUN_BY_SPARK
@@ -364,10 +404,3 @@ def _check_database_location(catalog: Catalog, name: str, location: str) -> None
             "catalog of another warehouse",
             feature="CREATE DATABASE with LOCATION",
         )
-
-
-def _database_of_warehouse(parts: Name) -> str | None:
-    """The database of the warehouse that a name means, existing or not; None when it is another catalog's."""
-    if len(parts) == 1:
-        return parts[0]
-    return parts[1] if len(parts) == 2 and parts[0].lower() == CATALOG else None

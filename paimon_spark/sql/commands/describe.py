@@ -5,20 +5,20 @@ Source: Spark's `DescribeTableExec`, `DescribeColumnExec`, `DescribeNamespaceExe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
 from paimon_spark.errors import PaimonError, UnsupportedFeatureError
+from paimon_spark.format.metadata_files.statistics import ColumnStatistics
+from paimon_spark.jobs.scan import statistics_of
 from paimon_spark.options.location import database_url
 from paimon_spark.spark.schema import spark_type
-from paimon_spark.sql.commands.show import OWNER, quoted_if_needed, table_properties
+from paimon_spark.sql.commands.show import OWNER, table_properties
 from paimon_spark.sql.commands.target import on_table
 from paimon_spark.sql.grammar.show import Describe, DescribeDatabase, DescribeHistory
-from paimon_spark.sql.names import CATALOG, TableName, resolve_column, resolve_database
+from paimon_spark.sql.names import TableName, resolve_column, resolve_database
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Outcome, Result
 from paimon_spark.types import (
@@ -33,6 +33,7 @@ from paimon_spark.types import (
     MapType,
     MultisetType,
     RowType,
+    quoted_if_needed,
 )
 
 if TYPE_CHECKING:
@@ -49,10 +50,10 @@ _HISTORY: Final = (
 _INFO: Final = "info_name STRING NOT NULL, info_value STRING"
 _BLANK: Final = ("", "", "")
 _STATISTICS: Final = {
-    "min": "min", "max": "max", "num_nulls": "nullCount", "distinct_count": "distinctCount", "avg_col_len": "avgLen",
-    "max_col_len": "maxLen", "histogram": "histogram",
+    "min": "minimum", "max": "maximum", "num_nulls": "null_count", "distinct_count": "distinct_count",
+    "avg_col_len": "average_length", "max_col_len": "longest", "histogram": None,
 }  # fmt: skip
-"""Rows of Spark's `DescribeColumnCommand`, with the key in Paimon's statistics, which have no histograms."""
+"""Rows of Spark's `DescribeColumnCommand`, with the attribute of ours; Paimon has no histograms."""
 
 
 @on_table
@@ -65,7 +66,7 @@ def describe(session: Session, name: TableName, statement: Describe) -> Result:
     if statement.version is not None:
         table = table.at(statement.version)
     if statement.column:
-        return session.rows(_INFO, [*_column(table, statement), *_statistics(session, name, table, statement)])
+        return session.rows(_INFO, [*_column(table, statement), *_statistics(table, statement)])
     rows = [*_schema(table)]
     if statement.extended:
         rows += [*_metadata_columns(table), *_details(name, table), *_not_null(table)]
@@ -108,7 +109,7 @@ def describe_database(session: Session, statement: DescribeDatabase) -> Result:
     if database is None:
         return Outcome.RUN_BY_SPARK
     rows = [
-        ("Catalog Name", CATALOG),
+        ("Catalog Name", session.catalog_name),
         ("Namespace Name", quoted_if_needed(database)),
         ("Location", database_url(session.catalog.warehouse, database)),
     ]
@@ -127,24 +128,19 @@ def _column(table: Table, statement: Describe) -> list[tuple[str, str]]:
     return [("col_name", found.name), ("data_type", spark_text(found.type)), ("comment", found.description or "NULL")]
 
 
-def _statistics(
-    session: Session, name: TableName, table: Table, statement: Describe
-) -> Iterator[tuple[str, str | None]]:
+def _statistics(table: Table, statement: Describe) -> Iterator[tuple[str, str | None]]:
     """With EXTENDED, the statistics of a column that ANALYZE stored; NULL when unknown."""
     if not statement.extended or table.is_system:
         return
-    statistics = session.table(replace(name, system="statistics"))
-    if statement.version is not None:
-        statistics = statistics.at(statement.version)
-    found = [json.loads(row["colstat"]) or {} for row in statistics.scan(columns=["colstat"]).to_arrow().to_pylist()]
+    found = statistics_of(table.scan())
     row_type = table.row_type
     field = row_type.field(resolve_column(table, statement.column[0], row_type.names))
     # Statistics outlive the renaming of a column, whose id stays.
-    of_column: dict[str, object] = next(
-        (c for all_of in found for c in all_of.values() if c.get("colId") == field.id), {}
-    )
-    for info, key in _STATISTICS.items():
-        yield info, str(of_column.get(key, "NULL"))
+    known = (found.columns if found is not None else None) or {}
+    of_column = next((c for c in known.values() if c.column_id == field.id), ColumnStatistics(field.id))
+    for info, name in _STATISTICS.items():
+        value = None if name is None else getattr(of_column, name)
+        yield info, "NULL" if value is None else str(value)
 
 
 def _schema(table: Table) -> Iterator[_Row]:
@@ -180,7 +176,7 @@ def _details(name: TableName, table: Table) -> Iterator[_Row]:
         if schema.comment:
             yield "Comment", schema.comment, ""
         yield "Location", table.location, ""
-        yield "Provider", CATALOG, ""
+        yield "Provider", "paimon", ""
         if schema.options.get(OWNER):
             yield "Owner", schema.options[OWNER], ""
     yield "Table Properties", "[" + ",".join(f"{k}={v}" for k, v in table_properties(table).items()) + "]", ""

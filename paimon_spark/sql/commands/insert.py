@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from paimon_spark.errors import InvalidInputError, SchemaMismatchError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.options.lineage import NO_SOURCES
 from paimon_spark.options.scan import TIME_ZONE
+from paimon_spark.options.write import MERGE_SCHEMA
 from paimon_spark.options.write_request import (
     DYNAMIC_OVERWRITE,
     OVERWRITE_MODE,
@@ -27,16 +28,20 @@ from paimon_spark.sql.commands.target import (
     affected_rows,
     constant_column,
     on_target,
+    open_target,
     static_partition,
 )
 from paimon_spark.sql.grammar.write import Insert
 from paimon_spark.sql.lineage_job import names_no_table
+from paimon_spark.sql.session import reads_of_run
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructField
 
+    from paimon_spark.jobs.commit import WriteResult
+    from paimon_spark.sql.session import Session
     from paimon_spark.types import DataField, DataType
 
 _OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
@@ -46,20 +51,38 @@ _OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 def insert(target: Target, statement: Insert) -> DataFrame:
     """Run an INSERT; the numbers of rows. Raises as `Table.write`; Spark's own errors for the query."""
     insertion = _insertion(target, statement)
-    with our_errors():
-        rows = insertion.rows(target.query(insertion.query))
-        mode: Literal["append", "overwrite"] = "overwrite" if statement.overwrites else "append"
-        no_sources = {NO_SOURCES.key: "true"} if target.job is not None and names_no_table(insertion.query) else {}
-        made = target.table.write(rows, mode=mode, **insertion.options, **no_sources)
+    has_no_sources = target.job is not None and names_no_table(insertion.query)
+    more = {NO_SOURCES.key: "true"} if has_no_sources else {}
+    made = _write(insertion, statement, lambda: target.query(insertion.query), more)
     is_known = statement.overwrites or made.deleted_rows is not None  # else rows of kind -D were written too
     return affected_rows(target.session, made.inserted_rows if is_known else None, inserted=made.inserted_rows)
+
+
+def insert_rows(
+    session: Session, statement: Insert, rows: DataFrame, lineage_options: Mapping[str, str] | None = None
+) -> None:
+    """Write a DataFrame as an INSERT into a table of the catalog writes the rows of its query. Raises as `insert`."""
+    opened = open_target(session, statement)
+    assert opened is not None, "the table is the catalog's"
+    with reads_of_run(opened[0].session):
+        _write(_insertion(*opened), statement, lambda: rows, lineage_options or {})
+
+
+def _write(
+    insertion: _Insertion, statement: Insert, query: Callable[[], DataFrame], lineage_options: Mapping[str, str]
+) -> WriteResult:
+    mode: Literal["append", "overwrite"] = "overwrite" if statement.overwrites else "append"
+    with our_errors():
+        rows = insertion.rows(query())
+        return insertion.target.table.write(rows, mode=mode, **{**insertion.options, **lineage_options})
 
 
 @dataclass(frozen=True, slots=True)
 class _Insertion:
     """What an INSERT writes: `static` has values of partition columns that the query lacks.
 
-    The columns are in the order of the query's; None when they match by name.
+    The columns are in the order of the query's; None when they match by name. Where it `evolves` the schema, the query
+    may have more.
     """
 
     target: Target
@@ -67,6 +90,7 @@ class _Insertion:
     columns: Sequence[DataField] | None
     static: StaticPartition
     options: dict[str, str]
+    evolves: bool = False
 
     def rows(self, found: DataFrame) -> DataFrame:
         """The rows of the query with the table's columns. Raises SchemaMismatchError: the columns do not match."""
@@ -81,6 +105,9 @@ class _Insertion:
                 )
         else:
             names = [f.name for f in self.columns]
+            if self.evolves:
+                names += found.columns[len(names) :]
+                self._refuse_known(found.columns[len(self.columns) :])
             if len(names) != len(found.columns):
                 raise SchemaMismatchError(
                     f"the query has {len(found.columns)} columns, {', '.join(found.columns)}, and {len(names)} of "
@@ -93,6 +120,16 @@ class _Insertion:
         columns = [self._converted(f, types.get(f.name.lower())) for f in found.schema.fields]
         constants = [constant_column(self.target, k, v).alias(k) for k, v in self.static.values.items()]
         return found.select(*columns, *constants)
+
+    def _refuse_known(self, more: Sequence[str]) -> None:
+        """Check that columns behind those of the table are not among them."""
+        known = next((c for c in more if c.lower() in {f.name.lower() for f in self.target.columns}), None)
+        if known is not None:
+            raise SchemaMismatchError(
+                f"{self.target.table.handle.describe()} has column {known}, and the query has it behind the columns of "
+                "the table; columns match by position: write BY NAME",
+                column=known,
+            )
 
     def _converted(self, given: StructField, wanted: DataType | None) -> Column:
         """A column of the query converted for the table; a column that the table lacks stays as it is."""
@@ -113,7 +150,8 @@ def _insertion(target: Target, statement: Insert) -> _Insertion:
     static = static_partition(target, statement.partition)
     columns = _columns(target, statement, static)
     query = statement.query if columns is None else with_defaults(statement.query, columns)
-    return _Insertion(target, query, columns, static, _options(target, statement, static))
+    evolves = statement.evolves and statement.columns is None and not static.values
+    return _Insertion(target, query, columns, static, _options(target, statement, static), evolves)
 
 
 def _columns(target: Target, statement: Insert, static: StaticPartition) -> Sequence[DataField] | None:
@@ -135,9 +173,11 @@ def _columns(target: Target, statement: Insert, static: StaticPartition) -> Sequ
 def _options(target: Target, statement: Insert, static: StaticPartition) -> dict[str, str]:
     """Options of the write."""
     options = {**target.options, **canonical_write(statement.options)}
+    if statement.evolves:
+        options[MERGE_SCHEMA.key] = "true"
     asked_mode, dynamic = options.pop(OVERWRITE_MODE.key, None), options.pop(DYNAMIC_OVERWRITE.key, None)
     options.pop(OVERWRITE_PARTITION.key, None)
-    options[TIME_ZONE.key] = target.session.time_zone
+    options.setdefault(TIME_ZONE.key, target.session.time_zone)
     if not statement.overwrites:
         return options
     if statement.replace_where is not None:

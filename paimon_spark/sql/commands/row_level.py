@@ -7,19 +7,22 @@ MERGE: its source is a DataFrame, its clauses are expressions by column.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.engine.commit.overwrite import NamedPartitions, WholeTable
 from paimon_spark.engine.row_level.strategy import delete_strategy
 from paimon_spark.engine.tasks.commit_message import sum_if_known
 from paimon_spark.errors import PaimonError, SchemaMismatchError, UnsupportedFeatureError
+from paimon_spark.jobs.alter import altered
 from paimon_spark.jobs.row_level import delete_partitions, is_cut_by_spark, partitions_where
+from paimon_spark.metadata.definition.merge_schema import merged_columns
 from paimon_spark.metadata.handle import current
 from paimon_spark.predicate.ast import has_expressions
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.spark import merge as job
 from paimon_spark.spark.row_level import Change, delete_found, deletion, update_found, updating
+from paimon_spark.spark.schema import row_type
 from paimon_spark.spark.session import our_errors, temporary_views
 from paimon_spark.sql.commands.expressions import (
     default_expression,
@@ -149,9 +152,33 @@ def merge_into(target: Target, statement: Merge) -> DataFrame:
     delete_strategy(current(target.table.handle))
     with our_errors():
         source = target.query(f"{statement.prefix} SELECT * FROM {statement.source}".strip())  # noqa: S608 - the user's own
-        made = _Merge(target, statement, source).plan().run()
+        made = _Merge(_evolved(target, statement, source), statement, source).plan().run()
     counts = {"updated": made.updated_rows, "deleted": made.deleted_rows, "inserted": made.inserted_rows}
     return affected_rows(target.session, sum_if_known(counts.values()), **counts)
+
+
+def _merges_schema(target: Target, statement: Merge) -> bool:
+    return statement.evolves or target.table.options.changed(target.options).schema_merge.enabled
+
+
+def _evolved(target: Target, statement: Merge, source: DataFrame) -> Target:
+    """The table with the columns that the clauses set and only the source has, where the schema may change.
+
+    Raises UnsupportedFeatureError: no type of a table holds the values of a column.
+    """
+    if not _merges_schema(target, statement):
+        return target
+    clauses = [c for c in statement.clauses if c.verb is not job.Verb.DELETE]
+    named = {a.target[-1].lower() for c in clauses for a in c.assignments or ()}
+    if all(c.assignments is not None for c in clauses):
+        named -= {f.name.lower() for f in target.columns}
+        source = source.select([quoted(c) for c in source.columns if c.lower() in named])
+    wanted = row_type(source.schema, all_nullable=True)
+    options = target.table.options.changed(target.options).schema_merge
+    if not merged_columns(target.table.row_type, wanted, options):
+        return target
+    altered(target.table.handle, lambda columns: merged_columns(columns, wanted, options))
+    return replace(target, table=target.session.table_to_change(target.name))
 
 
 @dataclass(frozen=True)
@@ -216,20 +243,11 @@ class _Merge:
         names = [f.name for f in self.target.columns]
         where = self.target.table.handle.describe()
         missing = [n for n in names if n.lower() not in by_lower]
-        merges = self.target.table.options.changed(self.target.options).schema_merge.enabled
-        if missing and not merges:
+        if missing and not _merges_schema(self.target, self.statement):
             raise SchemaMismatchError(
                 f"{verb.name} * fills all columns of {where}, and the source has no column {', '.join(missing)}; it "
                 f"has {', '.join(self.source.columns)}. Name the columns instead",
                 column=missing[0],
-            )
-        more = [c for c in self.source.columns if c.lower() not in {n.lower() for n in names}]
-        if more and merges:
-            raise UnsupportedFeatureError(
-                f"the source of the MERGE has columns that {where} lacks, {', '.join(more)}, and MERGE does not add "
-                "them; add them first with ALTER TABLE … ADD COLUMNS, or set spark.paimon.write.merge-schema=false to "
-                "leave them out",
-                feature="MERGE with write.merge-schema",
             )
         alias = quoted(self._source_alias)
         return {n: f"{alias}.{quoted(by_lower[n.lower()])}" for n in names if n.lower() in by_lower}

@@ -23,6 +23,7 @@ from paimon_spark.sql.commands.target import on_table
 from paimon_spark.sql.grammar.show import (
     PartitionFilter,
     Refresh,
+    ShowCatalogs,
     ShowColumns,
     ShowCreateTable,
     ShowCurrent,
@@ -33,7 +34,7 @@ from paimon_spark.sql.grammar.show import (
     Use,
     UseKind,
 )
-from paimon_spark.sql.names import CATALOG, TableName, resolve_column, resolve_database
+from paimon_spark.sql.names import DEFAULT_DATABASE, TableName, resolve_column, resolve_database
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Outcome, Result
 from paimon_spark.system_tables.java_text import sql_text
@@ -54,6 +55,7 @@ from paimon_spark.types import (
     TimestampType,
     VectorType,
     quoted,
+    quoted_if_needed,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +70,6 @@ _ESCAPED: Final = str.maketrans(
     {c: f"%{ord(c):02X}" for c in [*map(chr, range(1, 0x20)), "\x7f", *"\"#%'*/:=?\\{}[]^"]}
 )
 """What Spark's `ExternalCatalogUtils.escapePathName` escapes."""
-_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEFAULT_DIGITS: Final = 6
 """Of TIMESTAMP and TIMESTAMP_NTZ, when none are written."""
 
@@ -84,15 +85,16 @@ def show_create_table(session: Session, name: TableName, _: ShowCreateTable) -> 
             f"{name} is a system table, which always exists and is not created; DESCRIBE {name} shows its columns",
             feature="SHOW CREATE TABLE of a system table",
         )
-    return session.rows("createtab_stmt STRING NOT NULL", [(_create_statement(name, session.table(name)),)])
+    return session.rows("createtab_stmt STRING NOT NULL", [(_create_statement(session, name),)])
 
 
-def _create_statement(name: TableName, table: Table) -> str:
+def _create_statement(session: Session, name: TableName) -> str:
     """CREATE TABLE of a table, without LOCATION, which follows from its name."""
+    table = session.table(name)
     schema = table.schema
     columns = ",\n  ".join(ddl_column(field) for field in schema.fields)
-    out = [f"CREATE TABLE {CATALOG}.{quoted_if_needed(name.database)}.{quoted_if_needed(name.table)} (\n  {columns})"]
-    out.append(f"USING {CATALOG}")
+    parts = map(quoted_if_needed, (session.catalog_name, name.database, name.table))
+    out = [f"CREATE TABLE {'.'.join(parts)} (\n  {columns})", "USING paimon"]
     if schema.partition_keys:
         out.append(f"PARTITIONED BY ({', '.join(map(quoted_if_needed, schema.partition_keys))})")
     if schema.comment:
@@ -167,7 +169,7 @@ def show_properties(session: Session, name: TableName, statement: ShowProperties
     """Table options, the primary key and the path, by key; of a key that the table lacks, a sentence that says so."""
     found = table_properties(session.table(name))
     if statement.key is not None:
-        missing = f"Table {CATALOG}.{name} does not have property: {statement.key}"
+        missing = f"Table {session.catalog_name}.{name} does not have property: {statement.key}"
         found = {statement.key: found.get(statement.key, missing)}
     return session.rows("key STRING NOT NULL, value STRING NOT NULL", found.items())
 
@@ -202,16 +204,29 @@ def show_tables(session: Session, statement: ShowTables) -> Result:
             feature="SHOW TABLE EXTENDED",
         )
     shown = quoted_if_needed(database)
-    rows = [(shown, name, False) for name in matching(session.catalog.list_tables(database), statement.pattern)]
+    is_missing = database == DEFAULT_DATABASE and session.is_attached and not session.has_database(database)
+    tables = [] if is_missing else session.catalog.list_tables(database)
+    rows = [(shown, name, False) for name in matching(tables, statement.pattern)]
     return session.rows("namespace STRING NOT NULL, tableName STRING NOT NULL, isTemporary BOOLEAN NOT NULL", rows)
 
 
 def show_databases(session: Session, statement: ShowDatabases) -> Result:
     """Databases of the warehouse; when another catalog is named, Spark lists those of it."""
-    if statement.catalog is not None and statement.catalog.lower() != CATALOG:
+    of = statement.catalog
+    if not session.is_current if of is None else of.lower() != session.catalog_name.lower():
         return Outcome.RUN_BY_SPARK
-    names = matching(session.catalog.list_databases(), statement.pattern)
+    found = session.databases() if session.is_attached else session.catalog.list_databases()
+    names = matching(found, statement.pattern)
     return session.rows("namespace STRING NOT NULL", [(quoted_if_needed(name),) for name in names])
+
+
+def show_catalogs(session: Session, statement: ShowCatalogs) -> Result:
+    """Spark's catalogs and those that are attached without its knowledge."""
+    if session.used is None:
+        return Outcome.RUN_BY_SPARK
+    ours = matching((s.catalog_name for s in session.each()), statement.pattern)
+    names = {*ours, *(row[0] for row in session.run(statement.sql).collect())}
+    return session.rows("catalog STRING NOT NULL", [(name,) for name in sorted(names)])
 
 
 def matching(names: Iterable[str], pattern: str | None) -> Iterator[str]:
@@ -232,11 +247,13 @@ def use(session: Session, statement: Use) -> Result:
     The word `paimon` alone is the catalog with its database `default`; a database of that name is USE DATABASE paimon
     or USE paimon.paimon. Raises DatabaseNotFoundError: neither the warehouse nor Spark has it.
     """
+    if session.used is not None:
+        return _use_beside(session, statement)
     *qualifier, last = statement.name
-    if not qualifier and statement.kind is not UseKind.DATABASE and last.lower() == CATALOG:
+    if not qualifier and statement.kind is not UseKind.DATABASE and last.lower() == session.catalog_name.lower():
         session.forget_database()
         return None
-    if [part.lower() for part in qualifier] == [CATALOG]:
+    if [part.lower() for part in qualifier] == [session.catalog_name.lower()]:
         session.use(last)
         return None
     if not qualifier and statement.kind is not UseKind.CATALOG:
@@ -250,10 +267,33 @@ def use(session: Session, statement: Use) -> Result:
     return Outcome.RUN_BY_SPARK
 
 
+def _use_beside(session: Session, statement: Use) -> Result:
+    """As `use`, of catalogs that Spark does not know: as Spark, a name of one part is a catalog if there is one."""
+    first, *rest = statement.name
+    is_catalog = rest or statement.kind is not UseKind.DATABASE
+    if is_catalog and first.lower() == session.catalog_name.lower():
+        session.use(".".join(rest) or DEFAULT_DATABASE)
+        return None
+    if is_catalog and any(first.lower() == o.catalog_name.lower() for o in session.others):
+        return Outcome.RUN_BY_SPARK  # the other catalog takes it
+    is_database = statement.kind is UseKind.DATABASE or (
+        statement.kind is UseKind.ANY and not session.is_other_catalog(first)
+    )
+    if session.is_current and not rest and is_database:
+        session.use(first)
+        return None
+    found = session.run(statement.sql)
+    session.forget_database()
+    return found
+
+
 def show_current(session: Session, _: ShowCurrent) -> Result:
     """The database of names without one."""
+    if not session.is_current:
+        return Outcome.RUN_BY_SPARK
     return session.rows(
-        "catalog STRING NOT NULL, namespace STRING NOT NULL", [(CATALOG, quoted_if_needed(session.database))]
+        "catalog STRING NOT NULL, namespace STRING NOT NULL",
+        [(session.catalog_name, quoted_if_needed(session.database))],
     )
 
 
@@ -261,11 +301,6 @@ def show_current(session: Session, _: ShowCurrent) -> Result:
 def refresh(session: Session, name: TableName, _: Refresh) -> None:
     """Check that the table exists; nothing of tables is cached between statements."""
     session.table(name)
-
-
-def quoted_if_needed(name: str) -> str:
-    """A name as Spark prints it: in backquotes only when it must be."""
-    return name if _PLAIN.fullmatch(name) else quoted(name)
 
 
 def ddl_column(field: DataField) -> str:

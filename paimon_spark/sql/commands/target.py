@@ -26,9 +26,9 @@ from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.write import Insert, read_write
 from paimon_spark.sql.lineage_job import with_lineage_job
 from paimon_spark.sql.literals import evaluate
-from paimon_spark.sql.names import CATALOG, TableName, resolve_column, resolve_table
+from paimon_spark.sql.names import TableName, resolve_column, resolve_table
 from paimon_spark.sql.queries.run import run_query
-from paimon_spark.sql.session import Session
+from paimon_spark.sql.session import Session, reads_of_run
 from paimon_spark.sql.statement import Outcome, Result, TableStatement
 from paimon_spark.types import DataField, in_any_case
 
@@ -51,7 +51,10 @@ def on_target(command: Callable[[Target, Any], Result]) -> Callable[[Session, An
 
     def run(session: Session, statement: TableStatement) -> Result:
         opened = open_target(session, statement)
-        return Outcome.RUN_BY_SPARK if opened is None else command(*opened)
+        if opened is None:
+            return Outcome.RUN_BY_SPARK
+        with reads_of_run(opened[0].session):
+            return command(*opened)
 
     run.__doc__ = command.__doc__
     return run
@@ -104,7 +107,7 @@ class Target:
     @property
     def full_names(self) -> tuple[tuple[str, ...], ...]:
         """The names of the table that may precede a column, with its database."""
-        return (CATALOG, self.name.database, self.name.table), (self.name.database, self.name.table)
+        return (self.session.catalog_name, self.name.database, self.name.table), (self.name.database, self.name.table)
 
 
 def open_target(session: Session, statement: Written) -> tuple[Target, Written] | None:

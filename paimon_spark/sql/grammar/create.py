@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -16,7 +16,7 @@ from paimon_spark.sql.grammar.clauses import (
     unsupported,
     valid_or_invalid,
 )
-from paimon_spark.sql.statement import Name, Statement, TableStatement
+from paimon_spark.sql.statement import InvalidStatement, Name, Statement, TableStatement
 from paimon_spark.sql.tokens import abbreviated
 from paimon_spark.types import DataField, RowType
 
@@ -82,8 +82,10 @@ def read_create(mode: CreateMode, cursor: Cursor) -> Statement:
         mode = CreateMode.IF_NOT_EXISTS
     name = cursor.name()
     provider = _find_provider(cursor) or ""
-    read = _like if cursor.at("LIKE") else _table
-    return valid_or_invalid(cursor, name, lambda: read(cursor, name, mode), provider)
+    is_like = cursor.at("LIKE")
+    read = _like if is_like else _table
+    found = valid_or_invalid(cursor, name, lambda: read(cursor, name, mode), provider)
+    return replace(found, copies=is_like) if isinstance(found, InvalidStatement) else found
 
 
 def _find_provider(cursor: Cursor) -> str | None:

@@ -88,6 +88,13 @@ class ShowDatabases(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class ShowCatalogs(Statement):
+    """SHOW CATALOGS."""
+
+    pattern: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ShowProcedures(Statement):
     """SHOW PROCEDURES, of the database after IN, which is () without one."""
 
@@ -210,6 +217,11 @@ def read_show_databases(cursor: Cursor) -> Statement:
     has_catalog = cursor.take_one("IN", "FROM") is not None
     catalog = cursor.identifier("the name of a catalog") if has_catalog else None
     return ShowDatabases(cursor.sql, catalog, _pattern(cursor))
+
+
+def read_show_catalogs(cursor: Cursor) -> Statement:
+    """Read SHOW CATALOGS [LIKE 'pattern']. Raises SqlSyntaxError."""
+    return ShowCatalogs(cursor.sql, _pattern(cursor))
 
 
 def read_show_procedures(cursor: Cursor) -> Statement:

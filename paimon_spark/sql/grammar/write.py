@@ -26,7 +26,7 @@ class Insert(TableStatement):
     """INSERT; it overwrites also by REPLACE WHERE. The query includes WITH … written before INSERT.
 
     `partition` has the text of the constant by column, None for a column without a value; `options` are those of
-    `WITH ('key' = 'value')` behind the name.
+    `WITH ('key' = 'value')` behind the name. It `evolves` the schema by WITH SCHEMA EVOLUTION.
     """
 
     query: str
@@ -37,6 +37,7 @@ class Insert(TableStatement):
     replace_where: str | None = None
     if_not_exists: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
+    evolves: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,6 @@ def read_insert(cursor: Cursor, prefix: str = "") -> Statement | None:
     if cursor.at("IDENTIFIER", "("):
         return None
     name = cursor.name()
-    if evolves:
-        instead = "Set spark.paimon.write.merge-schema=true and write INSERT INTO … BY NAME …"
-        return UnsupportedStatement(cursor.sql, (name,), "INSERT WITH SCHEMA EVOLUTION", instead)
     options = write_options(cursor) if cursor.at("WITH", "(") and cursor.take("WITH") else {}
     partition = partition_expressions(cursor) if cursor.take("PARTITION") else {}
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
@@ -129,6 +127,7 @@ def read_insert(cursor: Cursor, prefix: str = "") -> Statement | None:
         replace_where=where,
         if_not_exists=if_not_exists,
         options=options,
+        evolves=evolves,
     )
 
 
@@ -262,7 +261,8 @@ class WhenClause:
 class Merge(TableStatement):
     """MERGE INTO. Aliases are the names that conditions use; None without one.
 
-    `source` is what follows USING, a table or a query with its alias; `prefix` is WITH … written before MERGE.
+    `source` is what follows USING, a table or a query with its alias; `prefix` is WITH … written before MERGE. It
+    `evolves` the schema by WITH SCHEMA EVOLUTION.
     """
 
     alias: str | None
@@ -271,6 +271,7 @@ class Merge(TableStatement):
     condition: str
     clauses: tuple[WhenClause, ...]
     prefix: str = ""
+    evolves: bool = False
 
 
 def read_merge(cursor: Cursor, prefix: str = "") -> Statement:
@@ -279,9 +280,6 @@ def read_merge(cursor: Cursor, prefix: str = "") -> Statement:
     cursor.expect("INTO")
     cursor.take("TABLE")
     name = cursor.name()
-    if evolves:
-        instead = "Add the columns first, with ALTER TABLE … ADD COLUMNS, then MERGE"
-        return UnsupportedStatement(cursor.sql, (name,), "MERGE WITH SCHEMA EVOLUTION", instead)
     alias = None
     if not cursor.at("USING"):
         cursor.take("AS")
@@ -299,7 +297,7 @@ def read_merge(cursor: Cursor, prefix: str = "") -> Statement:
         cursor.fail("WHEN MATCHED or WHEN NOT MATCHED")
     cursor.end()
     _check_conditions(cursor, clauses)
-    return Merge(cursor.sql, name, alias, source, source_alias, condition, tuple(clauses), prefix)
+    return Merge(cursor.sql, name, alias, source, source_alias, condition, tuple(clauses), prefix, evolves)
 
 
 def _when_clause(cursor: Cursor) -> WhenClause:

@@ -15,7 +15,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.logger import PySparkLogger
 
 from paimon_spark.engine.tasks.split import METADATA_COLUMNS
-from paimon_spark.errors import PaimonError, SqlSyntaxError, TableNotFoundError
+from paimon_spark.errors import PaimonError, SqlSyntaxError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.spark.session import unwrapped
 from paimon_spark.sql.tokens import abbreviated
@@ -35,6 +35,12 @@ _OWN_COLUMN: Final = re.compile(r", (?:`[^`]+`\.)*`__paimon_\w+`(?=[],])")
 _UNKNOWN_COLUMN: Final = re.compile(r" (?:Did you mean one of|SQLSTATE:).*", re.DOTALL)
 _STATE: Final = "SQLSTATE: 42703"
 _MOST_OFFERED: Final = 5
+_NOT_ONE_PART: Final = (
+    "REQUIRES_SINGLE_PART_NAMESPACE",
+    "NESTED_DATABASE_UNSUPPORTED_BY_V1_SESSION_CATALOG",
+    "_LEGACY_ERROR_TEMP_1126",  # the same in Spark 4.1
+)
+"""What Spark reports of a name that begins with a catalog that it does not know."""
 _LOGGER: Final = "SQLQueryContextLogger"
 _IS_QUIET: Final = ContextVar("is_quiet", default=False)
 _NO_PREFIX: Final = ("EXPLAIN", "SET", "RESET", "BEGIN")
@@ -47,6 +53,14 @@ _AFTER_CONDITION: Final = frozenset(
 def helpful_error(session: Session, error: PySparkException, sql: str) -> PaimonError | None:
     """A more helpful error than Spark's, if there is one."""
     condition = error.getCondition()
+    if session.used is not None and condition in _NOT_ONE_PART:
+        attached = {s.catalog_name for s in session.each()}
+        for value in (error.getMessageParameters() or {}).values():
+            name = _parts(value) or value.split(".")
+            if name[0] in attached:
+                return _not_in_connect(name, sql)
+    if session.is_attached and not session.is_current:
+        return unwrapped(error)  # the names are those of Spark's catalog
     if condition == "TABLE_OR_VIEW_NOT_FOUND":
         return _unknown_table(session, _parts((error.getMessageParameters() or {}).get("relationName", "")))
     if condition == "PARSE_SYNTAX_ERROR" and "'$'" in str(error):
@@ -172,6 +186,15 @@ def _not_parsed(error: ParseException, sql: str) -> SqlSyntaxError:
 def _parts(name: str) -> list[str]:
     parts = [p.replace("``", "`") for p in _PART.findall(name)]
     return parts[1:] if parts[:1] == [_OF_SPARK] else parts
+
+
+def _not_in_connect(parts: Sequence[str], sql: str) -> UnsupportedFeatureError:
+    """The error of a statement on an attached catalog that only Spark runs, which does not know the catalog."""
+    return UnsupportedFeatureError(
+        f"the statement is not supported for {'.'.join(parts)} in Spark Connect, whose server does not know catalog "
+        f"{parts[0]}: {abbreviated(sql)}",
+        feature="statement in Spark Connect",
+    )
 
 
 def _unknown_table(session: Session, parts: Sequence[str]) -> TableNotFoundError | None:

@@ -33,7 +33,7 @@ _PIPED: Final = f"FROM {DOLLAR} "
 _BEFORE_TABLE: Final = frozenset(("(", "AS", "ALL", "DISTINCT", "UNION", "EXCEPT", "INTERSECT", "MINUS"))
 _READING: Final = ("JOIN", "UNION", "EXCEPT", "INTERSECT", "MINUS", "FROM")
 _QUERY: Final = frozenset(("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"))
-_EXPLAIN: Final = ("EXTENDED", "CODEGEN", "COST", "FORMATTED", "LOGICAL")
+EXPLAIN_MODES: Final = ("EXTENDED", "CODEGEN", "COST", "FORMATTED", "LOGICAL")
 _WHOLE: Final = ("DELETE", "UPDATE", "MERGE", "SET", "DECLARE")
 """Statements of Spark with queries in their expressions."""
 
@@ -101,11 +101,11 @@ def parse_query(sql: str) -> ParsedQuery:
     found = ParsedQuery(sql, tokens, use, body, versions, options, tuple(dollar_names(tokens)))
     if use is Use.OTHER:
         return found
-    found = replace(found, tables=_table_queries(tokens, body))
+    found = replace(found, tables=table_queries(tokens, body))
     return replace(found, trees=_trees(found))
 
 
-def _table_queries(tokens: Sequence[Token], body: int) -> tuple[int, ...]:
+def table_queries(tokens: Sequence[Token], body: int) -> tuple[int, ...]:
     """Positions of `TABLE t` that is a query."""
     out = []
     for i in range(body, len(tokens) - 1):
@@ -185,7 +185,7 @@ def find_query(tokens: Sequence[Token], start: int = 0) -> tuple[Use, int]:
         return Use.ROWS, start
     match first:
         case "EXPLAIN":
-            at = start + 2 if start + 1 < len(keys) and keys[start + 1] in _EXPLAIN else start + 1
+            at = start + 2 if start + 1 < len(keys) and keys[start + 1] in EXPLAIN_MODES else start + 1
             use, body = find_query(tokens, at)
             return use if use is Use.ROWS else Use.OTHER, body
         case "DESCRIBE" | "DESC":

@@ -7,7 +7,7 @@ names are Spark's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 from sqlglot import exp
@@ -30,11 +30,13 @@ class Reference:
     """A table or table function of the catalog in a query, its position in the text, and the clauses behind it.
 
     Attributes:
+        session: of the catalog that has the table.
         node: sqlglot's, with the alias.
         sample: position of its TABLESAMPLE; None without.
         function: name of the table function; None for a table.
     """
 
+    session: Session = field(repr=False)
     name: TableName
     node: Tree
     start: int
@@ -48,6 +50,11 @@ class Reference:
     def cut_end(self) -> int:
         """Position after what the DataFrame replaces: name, version, options."""
         return max(self.end, *(c.end for c in (self.version, self.options) if c is not None), self.end)
+
+    @property
+    def full_name(self) -> tuple[str, str, str]:
+        """The parts of the name: catalog, database, table with its suffix."""
+        return self.session.catalog_name, self.name.database, self.name.last_part
 
     @property
     def alias(self) -> str:
@@ -69,38 +76,54 @@ class Reference:
 
 
 def references(session: Session, parsed: ParsedQuery) -> tuple[Reference, ...]:
-    """The tables of the catalog that a query reads, in their order.
+    """The tables of the catalog, and of others attached beside it, that a query reads, in their order.
 
     Raises:
         UnsupportedFeatureError: a table in syntax that cannot be parsed, or a search function.
         InvalidOptionError: what follows `$` is neither a branch nor a system table.
     """
     _refuse_functions(parsed)
+    sessions = _caching(session)
     if parsed.trees is None:
-        _refuse_tables(session, parsed)
+        _refuse_tables(sessions, parsed)
         return ()
     found: dict[int, Reference] = {}
     for tree in parsed.trees:
         for node in tree.find_all(exp.Table):
-            reference = _reference(session, parsed, node)
+            reference = _reference(sessions, parsed, node)
             if reference is not None and reference.start not in found:
                 found[reference.start] = reference
-    _check_all_found(session, parsed, found)
+    _check_all_found(sessions, parsed, found)
     return tuple(found[start] for start in sorted(found))
 
 
-def _reference(session: Session, parsed: ParsedQuery, node: Tree) -> Reference | None:
-    if not isinstance(node.this, exp.Identifier):
-        return _function(parsed, node)
+def _caching(session: Session) -> tuple[Session, ...]:
+    """The sessions of all catalogs that are attached, each of which looks up a name only once."""
+    return tuple(s if s.seen is not None else s.caching() for s in session.each())
+
+
+def _resolved(sessions: Sequence[Session], parts: Sequence[str]) -> tuple[Session, TableName] | None:
+    """The table that a name means, and the session of its catalog; None when it is Spark's."""
+    for session in sessions:
+        name = resolve_source(session, parts)
+        if name is not None:
+            return session, name
+    return None
+
+
+def _reference(sessions: Sequence[Session], parsed: ParsedQuery, node: Tree) -> Reference | None:
+    if not isinstance(node.this, exp.Identifier | exp.Dot):  # a Dot is a name of more than three parts
+        return _function(sessions[0], parsed, node)
     identifiers = [part for part in node.parts if isinstance(part, exp.Identifier)]
     parts = [parsed.name_at(i) for i in identifiers]
     if len(parts) != len(node.parts) or _is_cte(node) or parts == ["$"]:
         return None
     if parsed.has_pipes and len(parts) == 1 and parts[0].lower() in _all_ctes(parsed):
         return None
-    name = resolve_source(session, parts)
-    if name is None:
+    resolved = _resolved(sessions, parts)
+    if resolved is None:
         return None
+    session, name = resolved
     if _is_written(node):
         raise UnsupportedFeatureError(
             f"the statement writes {name} in a form that is not supported: {abbreviated(parsed.sql)}; write one table "
@@ -111,10 +134,10 @@ def _reference(session: Session, parsed: ParsedQuery, node: Tree) -> Reference |
     if any("start" not in i.meta for i in identifiers):
         refuse_table(parsed, name, "the position of its name is unknown")
     start, end = identifiers[0].meta["start"], identifiers[-1].meta["end"] + 1
-    return _placed(parsed, name, node, start, end, None)
+    return _placed(parsed, session, name, node, start, end, None)
 
 
-def _function(parsed: ParsedQuery, node: Tree) -> Reference | None:
+def _function(session: Session, parsed: ParsedQuery, node: Tree) -> Reference | None:
     """A table function of Paimon."""
     called = str(node.this.name).lower() if isinstance(node.this, exp.Anonymous) else ""
     if called not in INCREMENTAL_FUNCTIONS:
@@ -123,10 +146,12 @@ def _function(parsed: ParsedQuery, node: Tree) -> Reference | None:
     at = next(i for i, w in enumerate(parsed.tokens) if w.start == start)
     end = matching_bracket(parsed.tokens, at + 1)
     assert end is not None, "sqlglot read the call"
-    return _placed(parsed, TableName("", called), node, start, parsed.tokens[end].end, called)
+    return _placed(parsed, session, TableName("", called), node, start, parsed.tokens[end].end, called)
 
 
-def _placed(parsed: ParsedQuery, name: TableName, node: Tree, start: int, end: int, function: str | None) -> Reference:
+def _placed(
+    parsed: ParsedQuery, session: Session, name: TableName, node: Tree, start: int, end: int, function: str | None
+) -> Reference:
     version: VersionClause | None = None
     given: OptionClause | None = None
     at = end
@@ -137,7 +162,7 @@ def _placed(parsed: ParsedQuery, name: TableName, node: Tree, start: int, end: i
         if given is None:
             given = next((o for o in parsed.options if _follows(parsed, at, o.start)), None)
             at = at if given is None else max(at, given.end)
-    return Reference(name, node, start, end, version, given, _sample(parsed.tokens, at), function)
+    return Reference(session, name, node, start, end, version, given, _sample(parsed.tokens, at), function)
 
 
 def _follows(parsed: ParsedQuery, end: int, start: int) -> bool:
@@ -204,10 +229,10 @@ def _refuse_functions(parsed: ParsedQuery) -> None:
             refuse_search(word.text)
 
 
-def _refuse_tables(session: Session, parsed: ParsedQuery) -> None:
+def _refuse_tables(sessions: Sequence[Session], parsed: ParsedQuery) -> None:
     """Refuse tables of the catalog in a statement that cannot be parsed."""
-    for _, name in _names(session, parsed, ()):
-        error = syntax_error(session, parsed)
+    for _, name in _names(sessions, parsed, ()):
+        error = syntax_error(sessions[0], parsed)
         if error is not None:
             raise error
         if parsed.use is Use.OTHER:
@@ -215,10 +240,10 @@ def _refuse_tables(session: Session, parsed: ParsedQuery) -> None:
         refuse_table(parsed, name, "its syntax is not supported")
 
 
-def _check_all_found(session: Session, parsed: ParsedQuery, found: dict[int, Reference]) -> None:
+def _check_all_found(sessions: Sequence[Session], parsed: ParsedQuery, found: dict[int, Reference]) -> None:
     """Check that no table was missed by sqlglot."""
     taken = [(r.start, r.cut_end) for r in found.values()]
-    for word, name in _names(session, parsed, taken):
+    for word, name in _names(sessions, parsed, taken):
         is_unknown = parsed.tokens[word].start not in found and not _is_known(parsed, word)
         if is_unknown and _is_of_a_from(parsed.tokens, word):
             refuse_table(parsed, name, "its syntax is not supported")
@@ -244,7 +269,9 @@ def _is_known(parsed: ParsedQuery, word: int) -> bool:
     )
 
 
-def _names(session: Session, parsed: ParsedQuery, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, TableName]]:
+def _names(
+    sessions: Sequence[Session], parsed: ParsedQuery, taken: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, TableName]]:
     """Names of tables of the catalog where a table may be read, by tokens only."""
     for i, parts in _dotted(parsed.tokens):
         word = parsed.tokens[i]
@@ -253,7 +280,7 @@ def _names(session: Session, parsed: ParsedQuery, taken: Sequence[tuple[int, int
         before = parsed.tokens[i - 1].keyword if i else ""
         if len(parts) == 1 and before not in _BEFORE_NAME:
             continue
-        name = _existing(session, parts)
+        name = _existing(sessions, parts)
         if name is not None:
             yield i, name
 
@@ -278,12 +305,15 @@ def _dotted(tokens: Sequence[Token]) -> Iterator[tuple[int, tuple[str, ...]]]:
         i = at + 1
 
 
-def _existing(session: Session, parts: Sequence[str]) -> TableName | None:
+def _existing(sessions: Sequence[Session], parts: Sequence[str]) -> TableName | None:
     try:
-        name = resolve_source(session, parts)
+        found = _resolved(sessions, parts)
     except InvalidOptionError:
         return None
-    return name if name is not None and session.has_table(name.database, name.table) else None
+    if found is None:
+        return None
+    session, name = found
+    return name if session.has_table(name.database, name.table) else None
 
 
 def ancestors(node: Any) -> Iterator[Any]:

@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from paimon_spark.predicate.ast import literal_text
 from paimon_spark.sql.functions import scalar_of_call
-from paimon_spark.sql.names import CATALOG
 from paimon_spark.sql.queries.columns import select_of, stars
 from paimon_spark.sql.queries.parse import ParsedQuery, Tree
 from paimon_spark.sql.queries.references import Reference, ancestors
@@ -50,10 +49,13 @@ def _aliases(references: Sequence[Reference]) -> dict[Reference, str]:
         others = [
             r for r in references
             if r is not reference and not r.alias and r.function is None and select is not None
-            and select_of(r.node) is select and r.visible == name and r.name != reference.name
+            and select_of(r.node) is select and r.visible == name and r.full_name != reference.full_name
         ]  # fmt: skip
-        is_bare = not reference.alias and reference.function is None
-        out[reference] = f"{reference.name.database}.{name}" if is_bare and others else name
+        if others and not reference.alias and reference.function is None:
+            name = f"{reference.name.database}.{name}"
+            if any(r.name == reference.name for r in others):
+                name = f"{reference.session.catalog_name}.{name}"
+        out[reference] = name
     return out
 
 
@@ -94,14 +96,19 @@ def _owner(column: Tree, named: Sequence[str], bare: Sequence[Reference]) -> tup
     """The innermost table whose qualified name is the prefix of a column, and the length of that prefix."""
     around = [a for a in ancestors(column) if isinstance(a, exp.Select)]
     for select in (*around, None):
+        found: list[tuple[int, Reference]] = []
         for reference in bare:
             if select_of(reference.node) is not select:
                 continue
-            name = [reference.name.database.lower(), reference.name.last_part.lower()]
-            for prefix in ([CATALOG, *name], name):
+            catalog, *name = (part.lower() for part in reference.full_name)
+            for prefix in ([catalog, *name], name):
                 rest = len(named) > len(prefix) or isinstance(column.this, exp.Star)
                 if list(named[: len(prefix)]) == prefix and rest:
-                    return len(prefix), reference
+                    found.append((len(prefix), reference))
+                    break
+        if found:
+            is_ambiguous = len({r.session.catalog_name for _, r in found}) > 1  # Spark reports the column
+            return (0, None) if is_ambiguous else found[0]
     return 0, None
 
 
@@ -128,9 +135,10 @@ def _is_in(place: int, taken: Sequence[tuple[int, int]]) -> bool:
 
 
 def with_scalars(session: Session, sql: str) -> str:
-    """The query with values in place of Paimon's scalar functions. Raises as `scalar_of_call`."""
+    """The query with values in place of Paimon's scalar functions of attached catalogs. Raises as `scalar_of_call`."""
     if "sys" not in sql.lower():
         return sql
+    sessions = tuple(session.each())
     edits: list[Edit] = []
     found = tokenize(sql)
     for i, word in enumerate(found[:-3]):
@@ -142,7 +150,20 @@ def with_scalars(session: Session, sql: str) -> str:
         end = matching_bracket(found, i + 3)
         if end is None or found[0].keyword == "CALL":
             return sql  # Spark reports brackets that do not end
-        value = scalar_of_call(session, called.text, sql[found[i + 3].end : found[end].start])
-        start = found[i - 2].start if i >= 2 and found[i - 1].keyword == "." else word.start
+        qualifier = found[i - 2] if i >= 2 and found[i - 1].keyword == "." else None
+        of = _session_of_function(sessions, None if qualifier is None else qualifier.text)
+        if of is None:
+            continue
+        value = scalar_of_call(of, called.text, sql[found[i + 3].end : found[end].start])
+        start = word.start if qualifier is None else qualifier.start
         edits.append(Edit(start, found[end].end, literal_text(value)))
     return edited(sql, edits)
+
+
+def _session_of_function(sessions: Sequence[Session], catalog: str | None) -> Session | None:
+    """The session of the catalog that has a function `[catalog.]sys.f`; None when it is Spark's."""
+    if not sessions[0].is_attached:
+        return sessions[0]
+    if catalog is None:
+        return sessions[0] if sessions[0].is_current else None
+    return next((s for s in sessions if s.catalog_name.lower() == catalog.lower()), None)

@@ -6,16 +6,16 @@ the DataFrames have no meaning.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.functions import col
 
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.spark.dataframe import native_dataframe
+from paimon_spark.spark.dataframe import dataframe
+from paimon_spark.spark.session import without_attached
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.queries.columns import stars
 from paimon_spark.sql.queries.errors import helpful_error, in_one_line, is_one_of, lacks_a_column
@@ -24,6 +24,7 @@ from paimon_spark.sql.queries.references import Reference, references
 from paimon_spark.sql.queries.rewrite import replaced, stars_without_list, with_scalars
 from paimon_spark.sql.queries.scans import metadata_columns, scan_of
 from paimon_spark.sql.session import Session
+from paimon_spark.sql.substitutions import with_quoted_setting
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
@@ -31,20 +32,19 @@ if TYPE_CHECKING:
 
     from paimon_spark.jobs.scan import Scan
 
-_SETTING: Final = re.compile(
-    r"(\s*(?:RE)?SET\s+)(spark\.paimon\.[^\s=`;]*[^\s=`;\w.][^\s=`;]*)((?:\s*=.*)?)", re.IGNORECASE | re.DOTALL
-)
-
 
 def run_query(session: Session, sql: str, job: str | None = None) -> DataFrame:
     """Run a statement that may read tables of the catalog; `job` is the lineage job of the reads.
 
+    Where Spark plans the reads, they have the job of `reads_of_run`.
+
     Raises as `Catalog.sql`.
     """
-    setting = _SETTING.fullmatch(sql)
-    if setting is not None:
-        # Spark takes - and * in a key only in quotes.
-        return session.run(f"{setting[1]}{quoted(setting[2])}{setting[3]}")
+    if session.is_planned_by_spark:
+        return session.run(sql)
+    setting = with_quoted_setting(sql)
+    if setting != sql:
+        return session.run(setting)
     try:
         return _read_and_run(session, sql, job)
     except PySparkException as e:
@@ -83,7 +83,7 @@ def _rows(
         return _with_scans(session, parsed, found, job, begin, has_all)
     except AnalysisException as e:
         error = helpful_error(session, e, parsed.sql)
-        columns = _columns(session, parsed, found) if lacks_a_column(e) else []
+        columns = _columns(parsed, found) if lacks_a_column(e) else []
         if has_all or not is_one_of(e, columns):
             raise error or in_one_line(e, parsed.sql, columns) from None
     # The query names a column in a way that is not understood, so that it was not read.
@@ -98,7 +98,7 @@ def _with_scans(
     begin: int,
     has_all: bool,
 ) -> DataFrame:
-    scans = [scan_of(session, parsed, reference, job, has_all=has_all) for reference in found]
+    scans = [scan_of(parsed, reference, job, has_all=has_all) for reference in found]
     hidden = {
         r: () if r.function is not None else metadata_columns(parsed, r, s) for r, s in zip(found, scans, strict=True)
     }
@@ -108,19 +108,27 @@ def _with_scans(
     return _without_version_args(session, parsed, found).run(replaced(parsed, found, hidden, begin), frames)
 
 
-def _columns(session: Session, parsed: ParsedQuery, found: Sequence[Reference]) -> list[tuple[str, ...]]:
+def _columns(parsed: ParsedQuery, found: Sequence[Reference]) -> list[tuple[str, ...]]:
     """All columns of the tables of a query, for messages: Spark knows only those that the query needs."""
     out: list[tuple[str, ...]] = []
     for reference in found:
-        qualifier = (reference.visible,) if len(found) > 1 else ()
-        scan = scan_of(session, parsed, reference, None, has_all=True)
+        qualifier = _qualifier(reference, found) if len(found) > 1 else ()
+        scan = scan_of(parsed, reference, None, has_all=True)
         out += [(*qualifier, name) for name in scan.row_type.names]
     return out
 
 
+def _qualifier(reference: Reference, found: Sequence[Reference]) -> tuple[str, ...]:
+    """What tells the columns of a table from those of the others: its name or alias, where need be the full name."""
+    others = [r for r in found if r.visible == reference.visible and r.full_name != reference.full_name]
+    if reference.alias or not others:
+        return (reference.visible,)
+    return reference.full_name if any(r.name == reference.name for r in others) else reference.full_name[1:]
+
+
 def _frame(session: Session, scan: Scan) -> DataFrame:
-    frame = native_dataframe(scan, session.spark)
-    return scan.to_spark(session.spark) if frame is None else frame
+    """The DataFrame of a scan, whose filters the query evaluates again."""
+    return dataframe(scan, session.spark, keeps_filters=True)
 
 
 def _check_hidden(reference: Reference, columns: Sequence[str]) -> None:
@@ -181,7 +189,8 @@ def _cache_table(session: Session, parsed: ParsedQuery, frame: DataFrame) -> Non
     if cursor.take("OPTIONS"):
         options = f" OPTIONS ({cursor.parenthesised()})"
     _register(frame, name[0], False, False)
-    session.spark.sql(f"CACHE {'LAZY ' if lazy else ''}TABLE {quoted(name[0])}{options}")
+    with without_attached():
+        session.spark.sql(f"CACHE {'LAZY ' if lazy else ''}TABLE {quoted(name[0])}{options}")
 
 
 def _register(frame: DataFrame, name: str, replaces: bool, is_global: bool) -> None:

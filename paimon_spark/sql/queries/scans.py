@@ -32,9 +32,7 @@ _NAMES_IN_QUOTES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
 _TRACKING: Final = (ROW_ID, SEQUENCE_NUMBER)
 
 
-def scan_of(
-    session: Session, parsed: ParsedQuery, reference: Reference, job: str | None, *, has_all: bool = False
-) -> Scan:
+def scan_of(parsed: ParsedQuery, reference: Reference, job: str | None, *, has_all: bool = False) -> Scan:
     """The scan of a table in a query. Its reads have the lineage job `job`; with `has_all` it reads all columns.
 
     Raises:
@@ -42,6 +40,7 @@ def scan_of(
         InvalidInputError: a parameter of a version has no value.
         InvalidOptionError: an option is unknown or wrong.
     """
+    session = reference.session
     if reference.function is not None:
         return _function_scan(session, parsed, reference, job)
     options = session.options(reference.name)

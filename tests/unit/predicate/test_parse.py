@@ -159,6 +159,7 @@ UTC = timezone.utc
         ("n = 0.1e0", Compare(Op.EQ, N, Decimal("0.10"))),
         ("n > '2.5'", Compare(Op.GT, N, Decimal("2.50"))),
         ("w = 1.5", Compare(Op.EQ, col("w"), Decimal("1.50"))),
+        ("w = -" + "9" * 28 + ".25", Compare(Op.EQ, col("w"), Decimal("-" + "9" * 28 + ".25"))),
         ("dt = '2024-1-2'", Compare(Op.EQ, DT, date(2024, 1, 2))),
         ("dt = DATE '2024-01-02'", Compare(Op.EQ, DT, date(2024, 1, 2))),
         ("dt < TIMESTAMP '2024-01-02 00:00:00'", Compare(Op.LT, DT, date(2024, 1, 2))),

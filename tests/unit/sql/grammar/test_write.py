@@ -199,9 +199,7 @@ def test_a_statement_that_is_written_wrongly_says_where(words: str, message: str
         ("COPY INTO db.t FROM '/x' FILE_FORMAT = (TYPE = CSV)", "COPY INTO", ()),
         ("COPY INTO '/x' FROM db.t FILE_FORMAT = (TYPE = CSV)", "COPY INTO", ()),
         ("LOAD DATA LOCAL INPATH '/x' OVERWRITE INTO TABLE db.t", "LOAD DATA", (T,)),
-        ("INSERT WITH SCHEMA EVOLUTION INTO db.t SELECT 1", "INSERT WITH SCHEMA EVOLUTION", (T,)),
         ("INSERT INTO db.t REPLACE ON x = y SELECT 1", "INSERT INTO … REPLACE other than REPLACE WHERE", (T,)),
-        ("MERGE WITH SCHEMA EVOLUTION INTO db.t USING s ON 1 WHEN MATCHED THEN DELETE", "MERGE WITH SCHEMA", (T,)),
         (
             "FROM x INSERT INTO db.t SELECT a INSERT OVERWRITE TABLE u SELECT b WHERE c",
             "several INSERTs",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +11,8 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.engine.commit import committer
 from paimon_spark.engine.commit.committer import Committer
-from paimon_spark.engine.commit.statistics import ColumnStatistics, Statistics, encode
 from paimon_spark.errors import CommitRetriesExhaustedError
+from paimon_spark.format.metadata_files.statistics import ColumnStatistics, Statistics
 
 
 @pytest.fixture
@@ -48,19 +47,6 @@ def test_later_snapshots_keep_them_until_the_schema_changes(table: Table) -> Non
     assert kept(table) == [None, made.statistics, made.statistics, None]
     assert files(table) == [made.statistics]
     assert table.scan().to_arrow().num_rows == 3
-
-
-def test_what_is_unknown_is_left_out_of_the_file() -> None:
-    assert json.loads(encode(FOUND)) == {
-        "snapshotId": 1,
-        "schemaId": 0,
-        "mergedRecordCount": 1,
-        "mergedRecordSize": 10,
-        "colStats": {
-            "k": {"colId": 0, "distinctCount": 1, "min": "1", "max": "1", "nullCount": 0, "avgLen": 4, "maxLen": 4},
-            "v": {"colId": 1},
-        },
-    }
 
 
 def test_a_commit_that_fails_leaves_no_file(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,414 @@
+"""The catalog that Spark asks for databases, tables and procedures.
+
+Source: Spark `connector/catalog/TableCatalog.java`, `StagingTableCatalog.java`, `SupportsNamespaces.java`,
+`ProcedureCatalog.java`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.errors import (
+    BranchNotFoundError,
+    DatabaseAlreadyExistsError,
+    DatabaseNotFoundError,
+    InvalidInputError,
+    PaimonError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    WarehouseNotFoundError,
+)
+from paimon_spark.spark_catalog.definitions import definition_of, schema_changes
+from paimon_spark.spark_catalog.functions import MaxPtProxy
+from paimon_spark.spark_catalog.gateway import CATALOG, SQL, Gateway, optional
+from paimon_spark.spark_catalog.names import table_name
+from paimon_spark.spark_catalog.procedures import ProcedureProxy, procedure_names
+from paimon_spark.spark_catalog.proxies import (
+    Proxy,
+    namespace_exists,
+    namespace_not_empty,
+    no_such_function,
+    no_such_namespace,
+    no_such_table,
+    refused_change,
+    table_exists,
+)
+from paimon_spark.spark_catalog.table import STATE_OPTIONS, TableProxy, TimeTravel
+from paimon_spark.spark_catalog.write import StagedMode, StagedTableProxy
+from paimon_spark.sql.commands.alter_table import alter_table, new_name
+from paimon_spark.sql.commands.create import create_defined
+from paimon_spark.sql.functions import MAX_PT, check_scalar
+from paimon_spark.sql.grammar.alter_table import AlterTable
+from paimon_spark.sql.names import DEFAULT_DATABASE, TableName
+from paimon_spark.sql.session import Session
+
+if TYPE_CHECKING:
+    from paimon_spark.spark_catalog.sessions import AttachedSession
+
+_IDENTIFIER = CATALOG + "Identifier"
+_PROCEDURES = "sys"
+_CAPABILITIES = (
+    "SUPPORT_COLUMN_DEFAULT_VALUE",
+    "SUPPORT_TABLE_CONSTRAINT",
+    "SUPPORTS_CREATE_TABLE_WITH_GENERATED_COLUMNS",
+    "SUPPORTS_CREATE_TABLE_WITH_IDENTITY_COLUMNS",
+)
+
+
+class CatalogProxy(
+    Proxy,
+    implements=(
+        CATALOG + "StagingTableCatalog",
+        CATALOG + "SupportsNamespaces",
+        CATALOG + "ProcedureCatalog",
+        CATALOG + "FunctionCatalog",
+    ),
+    constants=(
+        "capabilities", "changelogStateOptionKeys", "defaultNamespace", "name", "tableStateOptionKeys", "toString",
+        "useNullableQuerySchema",
+    ),
+):  # fmt: skip
+    """An attached catalog of one Spark session."""
+
+    def __init__(self, gateway: Gateway, session: AttachedSession, name: str, catalog: Catalog) -> None:
+        self.gateway = gateway
+        self._attached = session
+        self.catalog_name = name
+        self.catalog = catalog
+
+    @property
+    def _session(self) -> Session:
+        return self._attached.known(self.catalog_name, self.catalog)
+
+    # CatalogPlugin
+
+    def initialize(self, name: str, options: Any) -> None:
+        """Do nothing: `attach` made the catalog."""
+
+    def name(self) -> str:
+        """The name of the catalog in this session."""
+        return self.catalog_name
+
+    def defaultNamespace(self) -> Any:
+        """The database of `USE <catalog>`."""
+        return self.gateway.strings([DEFAULT_DATABASE])
+
+    # TableCatalog
+
+    def capabilities(self) -> Any:
+        """What CREATE TABLE may ask for: default values; `definition_of` refuses the others in our words."""
+        kinds = CATALOG + "TableCatalogCapability"
+        return self.gateway.java_set([self.gateway.constant(kinds, name) for name in _CAPABILITIES])
+
+    def tableStateOptionKeys(self) -> Any:
+        """Options of a read that change which columns or rows a table has."""
+        return self.gateway.once("state options", lambda: self.gateway.java_set(STATE_OPTIONS))
+
+    def changelogStateOptionKeys(self) -> Any:
+        """Options of CHANGES reads, which are not supported."""
+        return self.gateway.java_set(())
+
+    def listTables(self, namespace: Any) -> Any:
+        """The tables of a database."""
+        of = self.gateway.static(_IDENTIFIER, "of")
+        return self.gateway.array(_IDENTIFIER, [of(namespace, t) for t in self._tables(namespace)])
+
+    def listTableSummaries(self, namespace: Any) -> Any:
+        """The tables of a database, with their kind."""
+        kind, of = CATALOG + "TableSummary", self.gateway.static(_IDENTIFIER, "of")
+        summary = self.gateway.static(kind, "of")
+        found = [summary(of(namespace, t), "MANAGED") for t in self._tables(namespace)]
+        return self.gateway.array(kind, found)
+
+    def _tables(self, namespace: Any) -> list[str]:
+        parts = list(namespace)
+        if len(parts) > 1:
+            raise no_such_namespace(self.gateway, self.catalog_name, parts)
+        database = parts[0] if parts else DEFAULT_DATABASE
+        try:
+            return self.catalog.list_tables(database)
+        except (DatabaseNotFoundError, WarehouseNotFoundError):
+            if database == DEFAULT_DATABASE:
+                return []
+            raise no_such_namespace(self.gateway, self.catalog_name, parts) from None
+
+    def loadTable(self, ident: Any, *how: Any) -> Any:
+        """A table, branch or system table, at its head or at a version.
+
+        `how` is a version as text, a timestamp in microseconds or privileges (Spark 4.1 and 4.2), or a `TableContext`
+        with options (4.3).
+        """
+        travel, options = _how(self.gateway, how)
+        return self._load(ident, travel, options)
+
+    def loadChangelog(self, ident: Any, context: Any, options: Any) -> Any:
+        """Refuse CHANGES."""
+        name = ".".join((*ident.namespace(), ident.name()))
+        raise UnsupportedFeatureError(
+            f"CHANGES of {name} is not supported; use paimon_incremental_query('{name}', 'from', 'to')",
+            feature="CHANGES",
+        )
+
+    def _load(self, ident: Any, travel: TimeTravel | None = None, options: dict[str, str] | None = None) -> Any:
+        name = table_name(ident)
+        try:
+            return TableProxy(self.gateway, self._session, name, travel, options or {})
+        except (TableNotFoundError, DatabaseNotFoundError, WarehouseNotFoundError):
+            raise no_such_table(self.gateway, ident) from None
+
+    def invalidateTable(self, ident: Any) -> None:
+        """Do nothing: nothing is cached."""
+
+    def tableExists(self, ident: Any) -> bool:
+        """Whether there is such a table, branch or system table."""
+        name = table_name(ident)
+        try:
+            self.catalog.table(name.text)
+        except (TableNotFoundError, DatabaseNotFoundError, WarehouseNotFoundError, BranchNotFoundError):
+            return False
+        return True
+
+    def createTable(self, ident: Any, *definition: Any) -> Any:
+        """Create a table. Raises Spark's TABLE_OR_VIEW_ALREADY_EXISTS."""
+        session = self._session
+        name = self._new_name(session, ident)
+        try:
+            create_defined(session, name, definition_of(self.gateway, session, name, definition), False)
+        except TableAlreadyExistsError:
+            raise table_exists(self.gateway, ident) from None
+        return self._load(ident)
+
+    def createTableLike(self, ident: Any, info: Any, source: Any) -> Any:
+        """Refuse: CREATE TABLE … LIKE is a routed statement, so Spark never asks for it."""
+        raise UnsupportedFeatureError(
+            f"CREATE TABLE {ident.name()} LIKE is supported in SQL only", feature="createTableLike"
+        )
+
+    def useNullableQuerySchema(self) -> bool:
+        """NOT NULL of a query's columns is ignored: later rows may be null."""
+        return True
+
+    def alterTable(self, ident: Any, changes: Any) -> Any:
+        """Change columns, properties and the comment of a table or branch, all or nothing."""
+        session = self._session
+        name = table_name(ident)
+        self._must_exist(session, name, ident)
+        parts = (self.catalog_name, name.database, name.last_part)
+        try:
+            found = schema_changes(self.gateway, changes, lambda: session.table(name).schema.primary_keys)
+            with self._attached.refreshing():  # which Spark 4.1 does not do itself
+                alter_table(session, AlterTable("", parts, found))
+        except PaimonError as e:
+            raise refused_change(self.gateway, e) from None
+        return self._load(ident)
+
+    def dropTable(self, ident: Any) -> bool:
+        """Drop a table with its branches and files; whether there was one."""
+        name = table_name(ident)
+        if name.branch is not None and name.system is None:
+            raise UnsupportedFeatureError(
+                f"{name} is a branch; use CALL {self.catalog_name}.sys.delete_branch('{name.database}.{name.table}', "
+                f"'{name.branch}')",
+                feature="DROP TABLE of a branch",
+            )
+        name.refuse_suffix("dropped")
+        if not self._session.has_table(name.database, name.table):
+            return False
+        self.catalog.drop_table(name.bare)
+        return True
+
+    def purgeTable(self, ident: Any) -> bool:
+        """Drop a table: there is no trash."""
+        return bool(self.dropTable(ident))
+
+    def renameTable(self, old: Any, new: Any) -> None:
+        """Rename a table, also into another database."""
+        session, name = self._session, table_name(old)
+        if name.branch is not None and name.system is None:
+            raise UnsupportedFeatureError(
+                f"{name} is a branch; use CALL {self.catalog_name}.sys.rename_branch('{name.database}.{name.table}', "
+                f"'{name.branch}', '…')",
+                feature="ALTER TABLE of a branch RENAME TO",
+            )
+        name.refuse_suffix("renamed")
+        self._must_exist(session, name, old)
+        to = new_name(session, name, (*new.namespace(), new.name()))  # as it is written, with a catalog too
+        try:
+            self.catalog.rename_table(name.bare, to.bare)
+        except TableAlreadyExistsError:
+            raise table_exists(self.gateway, new) from None
+
+    def _must_exist(self, session: Session, name: TableName, ident: Any) -> None:
+        if not session.has_table(name.database, name.table):
+            raise no_such_table(self.gateway, ident)
+
+    def _new_name(self, session: Session, ident: Any) -> TableName:
+        """The name of a table to create. Raises Spark's SCHEMA_NOT_FOUND; UnsupportedFeatureError: a branch."""
+        name = table_name(ident)
+        if name.database != DEFAULT_DATABASE and not session.has_database(name.database):
+            raise no_such_namespace(self.gateway, self.catalog_name, [name.database])
+        if name.branch is not None and name.system is None:
+            raise UnsupportedFeatureError(
+                f"{name} is a branch; create it from the table: CALL {self.catalog_name}.sys.create_branch("
+                f"'{name.database}.{name.table}', '{name.branch}')",
+                feature="CREATE TABLE of a branch",
+            )
+        name.refuse_suffix("created")
+        return name
+
+    # StagingTableCatalog
+
+    def stageCreate(self, ident: Any, *definition: Any) -> Any:
+        """The table of CREATE TABLE AS SELECT, created with its rows."""
+        return self._stage(StagedMode.CREATE, ident, definition)
+
+    def stageReplace(self, ident: Any, *definition: Any) -> Any:
+        """The table of REPLACE TABLE, replaced with its rows."""
+        return self._stage(StagedMode.REPLACE, ident, definition)
+
+    def stageCreateOrReplace(self, ident: Any, *definition: Any) -> Any:
+        """The table of CREATE OR REPLACE TABLE, with its rows."""
+        return self._stage(StagedMode.CREATE_OR_REPLACE, ident, definition)
+
+    def _stage(self, mode: StagedMode, ident: Any, definition: Any) -> Any:
+        session = self._session
+        name = self._new_name(session, ident)
+        exists = session.has_table(name.database, name.table)
+        if exists and mode is StagedMode.CREATE:
+            raise table_exists(self.gateway, ident)
+        if not exists and mode is StagedMode.REPLACE:
+            raise no_such_table(self.gateway, ident)
+        found = definition_of(self.gateway, session, name, definition)
+        return StagedTableProxy(self.gateway, session, name, found, replaces=exists)
+
+    def supportedCustomMetrics(self) -> Any:
+        """No metrics of its own."""
+        return self.gateway.array(SQL + "connector.metric.CustomMetric")
+
+    # SupportsNamespaces
+
+    def listNamespaces(self, *namespace: Any) -> Any:
+        """The databases; a database has none inside."""
+        if namespace and list(namespace[0]):
+            if not self.namespaceExists(namespace[0]):
+                raise no_such_namespace(self.gateway, self.catalog_name, list(namespace[0]))
+            return self.gateway.namespaces([])
+        try:
+            return self.gateway.namespaces([[d] for d in self.catalog.list_databases()])
+        except WarehouseNotFoundError:
+            return self.gateway.namespaces([])
+
+    def namespaceExists(self, namespace: Any) -> bool:
+        """Whether there is such a database; `default` always is."""
+        parts = list(namespace)
+        return len(parts) == 1 and (parts[0] == DEFAULT_DATABASE or self._session.has_database(parts[0]))
+
+    def loadNamespaceMetadata(self, namespace: Any) -> Any:
+        """The properties of a database: its location."""
+        if not self.namespaceExists(namespace):
+            raise no_such_namespace(self.gateway, self.catalog_name, list(namespace))
+        from paimon_spark.options.location import database_url
+
+        return self.gateway.java_map({"location": database_url(self.catalog.warehouse, next(iter(namespace)))})
+
+    def createNamespace(self, namespace: Any, metadata: Any) -> None:
+        """Create a database."""
+        from paimon_spark.sql.commands.create import create_database
+        from paimon_spark.sql.grammar.create import CreateDatabase
+
+        properties = self.gateway.text_map(metadata)
+        location = properties.pop("location", None)
+        not_stored = tuple(word for word, key in (("COMMENT", "comment"),) if properties.pop(key, None))
+        properties.pop("owner", None)
+        if properties:
+            not_stored = (*not_stored, "DBPROPERTIES")
+        parts = (self.catalog_name, *namespace)
+        statement = CreateDatabase("", parts, False, location, not_stored)
+        try:
+            create_database(self._session, statement)
+        except DatabaseAlreadyExistsError:
+            raise namespace_exists(self.gateway, list(namespace)) from None
+
+    def alterNamespace(self, namespace: Any, changes: Any) -> None:
+        """Refuse: a database is a directory without properties."""
+        raise UnsupportedFeatureError(
+            f"database {list(namespace)[-1]!r} cannot be altered: a database of a warehouse is a directory without "
+            "properties, in a fixed place; set options on its tables, or copy them to another database",
+            feature="ALTER DATABASE",
+        )
+
+    def dropNamespace(self, namespace: Any, cascade: bool) -> bool:
+        """Drop a database, with its tables when `cascade`; whether there was one."""
+        database = next(iter(namespace))
+        if not self._session.has_database(database):
+            return False
+        try:
+            self.catalog.drop_database(database, cascade=cascade)
+        except InvalidInputError:
+            raise namespace_not_empty(self.gateway, [database]) from None
+        return True
+
+    # FunctionCatalog
+
+    def listFunctions(self, namespace: Any) -> Any:
+        """The functions of `sys`."""
+        place = self.gateway.strings([_PROCEDURES])
+        of_sys = [MAX_PT] if list(namespace) == [_PROCEDURES] else []
+        return self.gateway.array(_IDENTIFIER, [self.gateway.static(_IDENTIFIER, "of")(place, n) for n in of_sys])
+
+    def loadFunction(self, ident: Any) -> Any:
+        """`sys.max_pt`. Raises Spark's UNRESOLVED_ROUTINE; UnsupportedFeatureError: another function of Paimon's."""
+        if not self.functionExists(ident):
+            raise no_such_function(self.gateway, ident)
+        check_scalar(ident.name())
+        return MaxPtProxy(self.gateway, self._session)
+
+    def functionExists(self, ident: Any) -> bool:
+        """Whether there is such a function, in Paimon at least."""
+        if [p.lower() for p in ident.namespace()] != [_PROCEDURES]:
+            return False
+        try:
+            check_scalar(ident.name())
+        except UnsupportedFeatureError:
+            return True
+        except InvalidInputError:
+            return False
+        return True
+
+    # ProcedureCatalog
+
+    def loadProcedure(self, ident: Any) -> Any:
+        """A procedure of `sys`. Raises ProcedureNotFoundError with the nearest names."""
+        return ProcedureProxy(self.gateway, self._session, [*ident.namespace()], ident.name())
+
+    def listProcedures(self, namespace: Any) -> Any:
+        """The procedures that can be called, all in `sys`."""
+        # Spark asks for those of the current database, too.
+        of, where = self.gateway.static(_IDENTIFIER, "of"), self.gateway.strings([_PROCEDURES])
+        return self.gateway.array(_IDENTIFIER, [of(where, n) for n in procedure_names()])
+
+    def toString(self) -> str:
+        return f"paimon_spark catalog {self.catalog_name}"
+
+
+def _how(gateway: Gateway, how: tuple[Any, ...]) -> tuple[TimeTravel | None, dict[str, str]]:
+    """What `loadTable` gets besides the name: a version or timestamp, and options."""
+    if not how:
+        return None, {}
+    if len(how) == 1:
+        first = how[0]
+        if isinstance(first, str):
+            return TimeTravel(version=first), {}
+        if isinstance(first, int):
+            return TimeTravel(timestamp_us=first), {}
+        return None, {}  # privileges
+    context, options = how
+    given = gateway.text_map(options.asCaseSensitiveMap())
+    travel = optional(context.timeTravel())
+    if travel is None:
+        return None, given
+    if travel.getClass().getSimpleName() == "AsOfVersion":
+        return TimeTravel(version=travel.version()), given
+    return TimeTravel(timestamp_us=travel.micros()), given

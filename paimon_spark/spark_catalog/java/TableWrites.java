@@ -1,0 +1,181 @@
+import java.lang.reflect.Field;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.function.Supplier;
+import org.apache.spark.sql.catalyst.analysis.Analyzer;
+import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases$;
+import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
+import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Option;
+import scala.collection.Iterable;
+import scala.collection.Seq;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Map$;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Adds the rule below to those of a session whose analyzer exists, once. */
+public void installRule(Object session, String refusal) throws Exception {
+  Analyzer analyzer = ((SparkSession) session).sessionState().analyzer();
+  Seq present = analyzer.postHocResolutionRules();
+  ArrayList rules = new ArrayList();
+  for (int i = 0; i < present.size(); i++) {
+    if (present.apply(i) instanceof TableWrites) {
+      return;
+    }
+    rules.add(present.apply(i));
+  }
+  rules.add(new TableWrites(refusal));
+  Field field = analyzer.getClass().getDeclaredField("postHocResolutionRules");
+  field.setAccessible(true);
+  field.set(analyzer, seq(rules));
+}
+
+public Object rule(String refusal) {
+  return new TableWrites(refusal);
+}
+
+/**
+ * Adds an option to the writes of our tables: whether columns match by name or by position, which Spark tells no table.
+ * An overwrite of the partitions that the rows are in becomes an append with that option, as Spark hands over the rows
+ * of an append as a DataFrame. Refuses what Spark would plan, but cannot run.
+ */
+public static class TableWrites extends Rule {
+  private final String refusal;
+
+  /** `refusal`: the message for Paimon tables in Spark's session catalog. */
+  TableWrites(String refusal) {
+    this.refusal = refusal;
+  }
+
+  public TreeNode apply(TreeNode plan) {
+    try {
+      return changed((LogicalPlan) plan);
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  private LogicalPlan changed(LogicalPlan plan) throws ReflectiveOperationException {
+    if (plan instanceof V2WriteCommand) {
+      return write(plan, (V2WriteCommand) plan);
+    }
+    if (plan instanceof MergeIntoTable) {
+      refuse((MergeIntoTable) plan);
+    }
+    refuseUnreadable(plan);
+    if (!(plan instanceof Union) && !(plan instanceof WithCTE)) {
+      return plan;
+    }
+    Seq children = plan.children();
+    boolean isChanged = false;
+    ArrayList made = new ArrayList();
+    for (int i = 0; i < children.size(); i++) {
+      Object now = changed((LogicalPlan) children.apply(i));
+      isChanged = isChanged || now != children.apply(i);
+      made.add(now);
+    }
+    return isChanged ? (LogicalPlan) plan.withNewChildren(seq(made)) : plan;
+  }
+
+  private static LogicalPlan write(LogicalPlan plan, V2WriteCommand command) throws ReflectiveOperationException {
+    Object target = command.table();
+    if (!isOurs(target)) {
+      return plan;
+    }
+    DataSourceV2Relation relation = (DataSourceV2Relation) target;
+    Object key = ((Supplier) relation.table()).get();
+    // Of SQL the relation has the options, of DataFrames both; Spark takes those of the command, if it has any.
+    HashMap options = new HashMap(relation.options().asCaseSensitiveMap());
+    boolean isDynamic = plan instanceof OverwritePartitionsDynamic;
+    String kind = (isDynamic ? "dynamic " : "") + (command.isByName() ? "name" : "position");
+    Object[] arguments = new Object[plan.productArity() + (isDynamic ? 1 : 0)];
+    for (int i = 0; i < plan.productArity(); i++) {
+      Object argument = plan.productElement(i);
+      if (argument == target) {
+        argument = withoutOptions(relation);
+      } else if (argument instanceof Map) {
+        options.putAll(CollectionConverters.asJava((scala.collection.Map) argument));
+        options.putIfAbsent(key, kind);
+        argument = Map$.MODULE$.from(CollectionConverters.asScala((java.util.Map) options));
+      }
+      arguments[i] = argument;
+    }
+    if (!isDynamic) {
+      return (LogicalPlan) plan.makeCopy(arguments);
+    }
+    arguments[arguments.length - 1] = Option.empty();  // an append has one field more, behind the others
+    return (LogicalPlan) AppendData.class.getConstructors()[0].newInstance(arguments);
+  }
+
+  private static Object withoutOptions(DataSourceV2Relation relation) {
+    Object[] arguments = new Object[relation.productArity()];
+    for (int i = 0; i < arguments.length; i++) {
+      Object argument = relation.productElement(i);
+      arguments[i] = argument instanceof CaseInsensitiveStringMap ? CaseInsensitiveStringMap.empty() : argument;
+    }
+    return relation.makeCopy(arguments);
+  }
+
+  /** Refuses to register a table in Spark's session catalog, where nobody could read it. */
+  private void refuseUnreadable(LogicalPlan plan) {
+    ResolvedIdentifier name = null;
+    Object provider = null;
+    for (int i = 0; i < plan.productArity(); i++) {
+      Object field = plan.productElement(i);
+      if (field instanceof ResolvedIdentifier) {
+        name = (ResolvedIdentifier) field;
+      } else if (field instanceof TableSpecBase) {
+        Option given = ((TableSpecBase) field).provider();
+        provider = given.isEmpty() ? null : given.get();
+      }
+    }
+    boolean isPaimon = "paimon".equalsIgnoreCase((String) provider) || "paimon_py".equalsIgnoreCase((String) provider);
+    if (isPaimon && name != null && name.catalog().name().equals("spark_catalog") && hasCatalogs()) {
+      throw new UnsupportedOperationException(refusal);
+    }
+  }
+
+  private static boolean hasCatalogs() {
+    Iterator settings = CollectionConverters.asJava(
+        (scala.collection.Map) SQLConf.get().getAllConfs()).values().iterator();
+    while (settings.hasNext()) {
+      if (settings.next().equals("paimon_spark")) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private static boolean isOurs(Object relation) {
+    return relation instanceof DataSourceV2Relation
+        && ((DataSourceV2Relation) relation).table() instanceof Supplier;
+  }
+
+  private static void refuse(MergeIntoTable merge) {
+    LogicalPlan target = EliminateSubqueryAliases$.MODULE$.apply(merge.targetTable());
+    if (isOurs(target)) {
+      String name = ((DataSourceV2Relation) target).table().name();
+      throw new UnsupportedOperationException("mergeInto of " + name + " is not supported; use "
+          + "spark.sql('MERGE INTO " + name + " AS t USING {df} AS s ON …', df=df)");
+    }
+  }
+}
+
+private static scala.collection.immutable.Seq seq(List items) {
+  return ((Iterable) CollectionConverters.asScala(items)).toSeq();
+}

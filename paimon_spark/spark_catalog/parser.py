@@ -1,0 +1,157 @@
+"""The SQL parser of a session: Spark's own, but for statements that Spark lacks.
+
+Statements on tables of attached catalogs that Spark cannot parse or plan are run here when they are parsed, and their
+rows take the place of the statement. In all other text, only what Spark's grammar lacks is rewritten: `t$branch_b`
+without quotes, `t#savepoints`, and Flink's hint OPTIONS.
+
+Source: Spark `catalyst/parser/ParserInterface.scala`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
+
+from paimon_spark.errors import DatabaseNotFoundError, PaimonError, TableNotFoundError
+from paimon_spark.spark_catalog.gateway import SQL, Gateway
+from paimon_spark.spark_catalog.parse_errors import parse_error
+from paimon_spark.spark_catalog.proxies import Proxy
+from paimon_spark.spark_catalog.results import command_result
+from paimon_spark.sql.functions import refuse_columns
+from paimon_spark.sql.queries.errors import without_log
+from paimon_spark.sql.routing import computes_names, refuse_in_script, routed, with_computed_names, with_spark_syntax
+
+if TYPE_CHECKING:
+    from paimon_spark.spark_catalog.sessions import AttachedSession
+
+_PARSER: Final = SQL + "catalyst.parser."
+
+
+class ParserProxy(Proxy, implements=(_PARSER + "ParserInterface",)):
+    """The parser of one session."""
+
+    def __init__(self, gateway: Gateway, session: AttachedSession, inner: Any) -> None:
+        """`inner` is the parser that the session had."""
+        self.gateway = gateway
+        self.inner = inner
+        self._session = session
+
+    def parsePlan(self, sql: str) -> Any:
+        """The plan of a statement."""
+        if not self._session.has_catalogs():
+            return self.inner.parsePlan(sql)
+        self._check(sql)
+        return self._plan(self._rewritten(sql))
+
+    def parsePlanWithParameters(self, sql: str, context: Any) -> Any:
+        """The plan of a statement with parameters."""
+        if not self._session.has_catalogs():
+            return self.inner.parsePlanWithParameters(sql, context)
+        self._check(sql)
+        text = with_spark_syntax(sql)
+        if computes_names(text):
+            text = self._rewritten(self._with_values(text, context))
+        return self._plan(text, context)
+
+    def _check(self, sql: str) -> None:
+        """Refuse what Spark would refuse late, and not in one line."""
+        refuse_in_script(self._session.sessions, sql)
+        refuse_columns(sql)
+
+    def _with_values(self, sql: str, context: Any) -> str:
+        """A statement with values in place of its parameters; one that Spark cannot parse stays as it is."""
+        if context is None:
+            return sql
+        substitute = self.gateway.static(_PARSER + "ParameterHandler", "substituteParameters")
+        try:
+            with without_log():
+                return str(substitute(sql, context)._1())
+        except (Py4JJavaError, CapturedException):
+            return sql
+
+    def _rewritten(self, sql: str) -> str:
+        if not self._session.has_catalogs():
+            return sql
+        if computes_names(sql):
+            sql = with_computed_names(self._session.sessions()[0], sql)
+        return with_spark_syntax(sql)
+
+    def _plan(self, sql: str, context: Any = None) -> Any:
+        """The plan of a statement: of its rows, if it is one of ours that is routed or that Spark's parser lacks."""
+        found = self._run(self._with_values(sql, context)) if routed(sql) else None
+        if found is not None:
+            return found
+        try:
+            with without_log():  # an error is logged when the user gets it
+                if context is None:
+                    return self.inner.parsePlan(sql)
+                return self.inner.parsePlanWithParameters(sql, context)
+        except (Py4JJavaError, CapturedException) as e:
+            found = self._run(self._with_values(sql, context), is_unknown=True)
+            if found is None:
+                raise e from None
+            return found
+
+    def _run(self, sql: str, *, is_unknown: bool = False) -> Any:
+        """The plan with the rows of a statement that is run here; None for one that Spark runs."""
+        try:
+            frame = self._session.run(sql, is_unknown=is_unknown)
+        except (TableNotFoundError, DatabaseNotFoundError) as e:
+            if not is_unknown and self._is_of_spark(sql):
+                return None  # Spark says that there is no such table
+            raise parse_error(self.gateway, e) from None
+        except (PaimonError, PySparkException) as e:
+            raise parse_error(self.gateway, e) from None
+        return None if frame is None else command_result(self.gateway, frame)
+
+    def _is_of_spark(self, sql: str) -> bool:
+        """Whether Spark can parse a statement."""
+        try:
+            with without_log():
+                self.inner.parsePlan(sql)
+        except (Py4JJavaError, CapturedException):
+            return False
+        return True
+
+    def parseQuery(self, sql: str) -> Any:
+        """The plan of a query."""
+        return self.inner.parseQuery(self._rewritten(sql))
+
+    def parseExpression(self, sql: str) -> Any:
+        """An expression."""
+        return self.inner.parseExpression(sql)
+
+    def parseTableIdentifier(self, sql: str) -> Any:
+        """The name of a table of Spark's own catalog."""
+        return self.inner.parseTableIdentifier(self._rewritten(sql))
+
+    def parseFunctionIdentifier(self, sql: str) -> Any:
+        """The name of a function."""
+        return self.inner.parseFunctionIdentifier(sql)
+
+    def parseMultipartIdentifier(self, sql: str) -> Any:
+        """The name of a table, for `spark.table` and its kin."""
+        return self.inner.parseMultipartIdentifier(self._rewritten(sql))
+
+    def parseTemporalTableIdentifier(self, sql: str) -> Any:
+        """The name of a table with a version (Spark 4.3)."""
+        return self.inner.parseTemporalTableIdentifier(self._rewritten(sql))
+
+    def parseRoutineParam(self, sql: str) -> Any:
+        """Parameters of a function."""
+        return self.inner.parseRoutineParam(sql)
+
+    def parseTableSchema(self, sql: str) -> Any:
+        """Columns."""
+        return self.inner.parseTableSchema(sql)
+
+    def parseDataType(self, sql: str) -> Any:
+        """A type."""
+        return self.inner.parseDataType(sql)
+
+    def splitStatements(self, sql: str) -> Any:
+        """The statements of a script (Spark 4.3)."""
+        return self.inner.splitStatements(sql)

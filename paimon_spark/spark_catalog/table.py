@@ -1,0 +1,293 @@
+"""A table, branch or system table of an attached catalog, as Spark reads and writes it.
+
+Source: Spark `connector/catalog/Table.java`, `SupportsRead.java`, `SupportsWrite.java`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from paimon_spark.engine.tasks.split import METADATA_COLUMNS
+from paimon_spark.errors import InvalidOptionError
+from paimon_spark.options.scan import (
+    BRANCH,
+    INCREMENTAL_KEYS,
+    TIME_ZONE,
+    VERSION_AS_OF,
+    VERSION_KEYS,
+    canonical,
+)
+from paimon_spark.spark.schema import spark_schema
+from paimon_spark.spark_catalog.columns import java_columns
+from paimon_spark.spark_catalog.gateway import CATALOG, SQL, Gateway
+from paimon_spark.spark_catalog.proxies import Proxy
+from paimon_spark.spark_catalog.scan_builder import ScanBuilderProxy
+from paimon_spark.spark_catalog.write import MATCHING, WriteBuilderProxy
+from paimon_spark.sql.commands.show import table_properties
+from paimon_spark.sql.names import TableName
+from paimon_spark.sql.session import Session, options_of_run
+from paimon_spark.types import ROW_ID, SEQUENCE_NUMBER, RowType
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructField
+
+    from paimon_spark.api.table import Table
+    from paimon_spark.jobs.scan import Scan
+
+STATE_OPTIONS: Final = (*VERSION_KEYS, *INCREMENTAL_KEYS, BRANCH.key, *BRANCH.fallbacks, "read.changelog", "scan.mode")
+"""Options of a read that change which rows or columns a table has."""
+_CAPABILITY: Final = CATALOG + "TableCapability"
+_READS: Final = ("BATCH_READ",)
+_ALL: Final = (
+    "BATCH_READ", "MICRO_BATCH_READ", "V1_BATCH_WRITE", "BATCH_WRITE", "STREAMING_WRITE", "TRUNCATE",
+    "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC", "ACCEPT_ANY_SCHEMA",
+)  # fmt: skip
+_MILLIS: Final = "scan.timestamp-millis"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeTravel:
+    """VERSION AS OF or TIMESTAMP AS OF."""
+
+    version: str | None = None
+    timestamp_us: int | None = None
+
+    def options(self) -> dict[str, str]:
+        """The read options that say the same."""
+        if self.version is not None:
+            return {VERSION_AS_OF: self.version}
+        assert self.timestamp_us is not None
+        return {_MILLIS: str(self.timestamp_us // 1000)}
+
+
+class TableProxy(
+    Proxy,
+    implements=(
+        CATALOG + "SupportsRead", CATALOG + "SupportsWrite", CATALOG + "SupportsMetadataColumns",
+        "java.util.function.Supplier",
+    ),
+    constants=(
+        "canRenameConflictingMetadataColumns", "capabilities", "columns", "constraints", "id", "metadataColumns",
+        "name", "partitioning", "properties", "schema", "toString", "version",
+    ),
+):  # fmt: skip
+    """A table at the snapshot that was the newest when Spark analyzed the query, or at the version that it names."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        session: Session,
+        name: TableName,
+        travel: TimeTravel | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Open the table. Raises as `Catalog.table`."""
+        self.gateway = gateway
+        self.session = session
+        self.table_name = name
+        self._travel = travel
+        self._given = _state(options or {})
+        self._run = options_of_run()
+        self._scan = self._scan_with({}).pinned()
+        self._row_type = self._scan.row_type
+        self._java: dict[str, Any] = {}
+
+    def _table(self, options: Mapping[str, str] | None = None) -> Table:
+        """The table with the options of the session, of the time travel and `options`."""
+        given = self.session.options(self.table_name)
+        asked = canonical({**self._given, **(options or {})})
+        if self._travel is not None:
+            given = {k: v for k, v in given.items() if k not in (*VERSION_KEYS, *INCREMENTAL_KEYS, "scan.mode")}
+            asked = {**asked, **self._travel.options()}
+        return self.session.table(
+            self.table_name, {TIME_ZONE.key: self.session.time_zone, **given, **asked, **self._run}
+        )
+
+    def _scan_with(self, options: Mapping[str, str]) -> Scan:
+        return self._table(options).scan()
+
+    def _once(self, key: str, make: Any) -> Any:
+        if key not in self._java:
+            self._java[key] = make()
+        return self._java[key]
+
+    def has_changed(self) -> bool:
+        """Whether a new read would read other rows or columns. Raises as `Catalog.table`."""
+        if self._scan.is_system:
+            return True
+        now = self._scan_with({}).pinned()
+        return (now.snapshot_id, now.row_type) != (self._scan.snapshot_id, self._row_type)
+
+    # Table
+
+    def name(self) -> str:
+        """The name in messages and plans."""
+        return f"{self.session.catalog_name}.{self.table_name}"
+
+    def id(self) -> str | None:
+        """No id: a table that was dropped and created again has the same name."""
+        return None
+
+    def version(self) -> str | None:
+        """The snapshot that is read, so that Spark reads each query of a DataFrame at the then newest one."""
+        snapshot = self._scan.snapshot_id
+        return None if self._scan.is_system or self._travel is not None else str(snapshot or 0)
+
+    def schema(self) -> Any:
+        """The columns."""
+        return self._once("schema", lambda: self.gateway.struct(spark_schema(self._row_type).json()))
+
+    def columns(self) -> Any:
+        """The columns, as Spark's V2 has them."""
+        return self._once("columns", lambda: java_columns(self.gateway, self._row_type))
+
+    def partitioning(self) -> Any:
+        """The partition columns."""
+        return self._once("partitioning", self._partitioning)
+
+    def _partitioning(self) -> Any:
+        keys = () if self._scan.is_system else self._scan.handle.schema.partition_keys
+        kind = SQL + "connector.expressions.Transform"
+        identity = self.gateway.static(SQL + "connector.expressions.Expressions", "identity")
+        return self.gateway.array(kind, [identity(k) for k in keys])
+
+    def properties(self) -> Any:
+        """The options of the table, its primary key and comment, for DESCRIBE and SHOW."""
+        return self._once("properties", lambda: self.gateway.java_map(self._properties()))
+
+    def _properties(self) -> dict[str, str]:
+        if self._scan.is_system:
+            return {"provider": "paimon"}
+        found = {**table_properties(self._table()), "provider": "paimon", "location": self._scan.handle.location}
+        comment = self._scan.handle.schema.comment
+        return found if not comment else {**found, "comment": comment}
+
+    def constraints(self) -> Any:
+        """None: primary keys are properties."""
+        return self.gateway.array(CATALOG + "constraints.Constraint")
+
+    def capabilities(self) -> Any:
+        """What Spark may do with the table; a system table and a version are only read."""
+        names = _READS if self._is_read_only else _ALL
+        return self.gateway.once(
+            f"capabilities {names}",
+            lambda: self.gateway.java_set([self.gateway.constant(_CAPABILITY, n) for n in names]),
+        )
+
+    @property
+    def _is_read_only(self) -> bool:
+        return self._scan.is_system or self._travel is not None
+
+    # SupportsMetadataColumns
+
+    def metadataColumns(self) -> Any:
+        """The columns that are read only if they are named."""
+        return self._once("metadata", self._metadata_columns)
+
+    def _metadata_columns(self) -> Any:
+        kind = CATALOG + "MetadataColumn"
+        if self._scan.is_system:
+            return self.gateway.array(kind)
+        own = set(self._row_type.names)
+        tracking = (ROW_ID, SEQUENCE_NUMBER) if self._scan.handle.options.row_tracking else ()
+        names = [n for n in (*METADATA_COLUMNS, *tracking) if n not in own]
+        found = RowType(False, tuple(self._scan.columns_named(names)))
+        struct = spark_schema(found)
+
+        def make() -> Any:
+            return self.gateway.array(kind, [MetadataColumnProxy(self.gateway, f) for f in struct.fields])
+
+        return self.gateway.once(f"metadata columns {struct.json()}", make)
+
+    def canRenameConflictingMetadataColumns(self) -> bool:
+        """No: the names are fixed."""
+        return False
+
+    # SupportsRead, SupportsWrite
+
+    def newScanBuilder(self, options: Any) -> Any:
+        """A read, which takes the columns and conditions of the query."""
+        given = _of_reads(self.gateway.text_map(options.asCaseSensitiveMap()))
+        new = {k: v for k, v in given.items() if self._given.get(k) != v}
+        scan = self._scan
+        if new:
+            scan = self._scan_with(new).pinned()
+            if any(k in STATE_OPTIONS for k in new) and scan.row_type != self._row_type:
+                raise InvalidOptionError(
+                    f"{self.name()} has other columns with {', '.join(f'{k}={v}' for k, v in new.items())}; use "
+                    "VERSION AS OF, or spark.read.format('paimon')",
+                    option=next(iter(new)),
+                )
+        run = options_of_run()
+        if run and not self._run and not scan.is_system:  # of the write that has got this DataFrame
+            scan = scan.with_options_of_use(run)
+        return ScanBuilderProxy(
+            self.gateway, self.session.spark, scan, self._row_type, {**self._stream_options(), **given}
+        )
+
+    def _stream_options(self) -> dict[str, str]:
+        found = {**self.session.options(self.table_name), **self._given}
+        return {**found, **(self._travel.options() if self._travel is not None else {})}
+
+    def newWriteBuilder(self, info: Any) -> Any:
+        """A write of a DataFrame or a stream."""
+        return WriteBuilderProxy(self.gateway, self.session, self.table_name, self._row_type, info, self._given)
+
+    def get(self) -> str:
+        """The option of writes that says how Spark matches their columns: see `java/TableWrites.java`."""
+        return MATCHING
+
+    def toString(self) -> str:
+        return self.name()
+
+    def _key(self) -> str:
+        """Which rows are read, so that cached rows are found again."""
+        given = sorted(self._given.items())
+        run = list(self._run.items())  # cached rows were not read by this run
+        of = (self.session.catalog.warehouse, self.session.catalog_name, self.table_name, self._travel, given, run)
+        return repr((*of, self._scan.snapshot_id))
+
+
+class MetadataColumnProxy(
+    Proxy,
+    implements=(CATALOG + "MetadataColumn",),
+    constants=("comment", "dataType", "isNullable", "metadataInJSON", "name", "transform"),
+):
+    """A column that is read only if it is named."""
+
+    def __init__(self, gateway: Gateway, field: StructField) -> None:
+        self.gateway = gateway
+        self._field = field
+
+    def name(self) -> str:
+        """The name of the column."""
+        return self._field.name
+
+    def dataType(self) -> Any:
+        """The type of the column."""
+        return self.gateway.struct(self._field.dataType.json())
+
+    def isNullable(self) -> bool:
+        """Whether it may be null."""
+        return bool(self._field.nullable)
+
+    def comment(self) -> str | None:
+        """No comment."""
+        return None
+
+    def transform(self) -> None:
+        """No transform of other columns."""
+
+    def metadataInJSON(self) -> None:
+        """No metadata."""
+
+
+def _state(options: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in options.items() if k.lower() != "path"}
+
+
+def _of_reads(options: Mapping[str, str]) -> dict[str, str]:
+    """Options of a read; Spark adds some of its own."""
+    return {k: v for k, v in options.items() if k.lower() not in ("path", "__table_name__")}

@@ -1,0 +1,239 @@
+"""Statements and syntax that Spark lacks for tables of attached catalogs.
+
+`spark.sql` in a session with attached catalogs hands these statements to `run_routed`; all others are Spark's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import PySparkException
+
+from paimon_spark.errors import PaimonError, SqlSyntaxError, UnsupportedFeatureError
+from paimon_spark.predicate.ast import literal_text
+from paimon_spark.sql.commands.create import PROVIDERS
+from paimon_spark.sql.execute import parse, run_statement
+from paimon_spark.sql.grammar import alter_table as alter_grammar
+from paimon_spark.sql.grammar import create as create_grammar
+from paimon_spark.sql.grammar import show as show_grammar
+from paimon_spark.sql.grammar import tags_and_branches as ref_grammar
+from paimon_spark.sql.grammar import write as write_grammar
+from paimon_spark.sql.names import resolve_name
+from paimon_spark.sql.procedures import Call, is_of_catalog
+from paimon_spark.sql.queries.clauses import option_clauses, version_clauses
+from paimon_spark.sql.queries.errors import without_log
+from paimon_spark.sql.queries.parse import find_query, table_queries
+from paimon_spark.sql.session import Session
+from paimon_spark.sql.statement import InvalidStatement, Name, Outcome, Statement, TableStatement, UnsupportedStatement
+from paimon_spark.sql.substitutions import flink_hints, savepoint_names, substituted, with_quoted_setting
+from paimon_spark.sql.tokens import Edit, Token, abbreviated, edited, statements_of_block, tokenize
+from paimon_spark.types import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_FIRST: Final = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*(?!\+).*?\*/|\()*(ALTER|ANALYZE|CALL|COMMENT|COPY|CREATE|DELETE|DESC|DESCRIBE|FROM|INSERT|LOAD|"
+    r"MERGE|MSCK|OPTIMIZE|REPAIR|RESTORE|SHOW|TRUNCATE|UPDATE|VACUUM|WITH)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""The first word of the statements that may be routed."""
+_SCRIPT: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*BEGIN\b", re.IGNORECASE | re.DOTALL)
+_OF_REFS: Final = re.compile(r"(?:ALTER\s+TABLE|SHOW)\b.*\b(?:TAGS?|BRANCH|BRANCHES)\b", re.IGNORECASE | re.DOTALL)
+"""What is in statements of which Spark knows nothing."""
+_IDENTIFIER: Final = re.compile(r"\bIDENTIFIER\s*\(", re.IGNORECASE)
+_REWRITTEN: Final = re.compile(r"[$#]|/\*\+|\bVERSION\b", re.IGNORECASE)
+"""What is in every statement that has something to rewrite."""
+_LITERAL: Final = re.compile(r"[\d'\"]")
+"""How a version begins that Spark's parser takes."""
+ROUTED: Final[tuple[type[Statement], ...]] = (
+    write_grammar.Insert,
+    write_grammar.Delete,
+    write_grammar.Update,
+    write_grammar.Merge,
+    write_grammar.Truncate,
+    Call,
+    ref_grammar.CreateTag,
+    ref_grammar.DropTags,
+    ref_grammar.CreateBranch,
+    ref_grammar.DropBranch,
+    ref_grammar.RenameRef,
+    ref_grammar.PublishBranch,
+    ref_grammar.ShowRefs,
+    alter_grammar.AddPartitions,
+    alter_grammar.DropPartitions,
+    create_grammar.CreateTableLike,
+    show_grammar.Analyze,
+    show_grammar.Describe,
+    show_grammar.DescribeHistory,
+    show_grammar.ShowCreateTable,
+    show_grammar.ShowPartitions,
+)
+"""Statements that Spark's parser or planner lacks, or that return numbers of rows, which Spark's do not."""
+
+
+_IN_SCRIPTS: Final = (write_grammar.Insert, Call)
+"""Routed statements that Spark itself can run too; INSERT then returns no numbers of rows."""
+
+
+def routed(sql: str) -> bool:
+    """Whether a statement may be one that is routed, by its first word."""
+    return _FIRST.match(sql) is not None
+
+
+def run_routed(sessions: Iterable[Session], sql: str, *, is_unknown: bool = False) -> DataFrame | None:
+    """Run a statement on a table of one of the catalogs; None where Spark is to run it.
+
+    Statements that `is_unknown` says Spark's parser has refused are run whatever their class. Raises as `Catalog.sql`.
+    """
+    found = list(sessions)
+    try:
+        statement = parse(substituted(found[0], sql)[1])
+    except SqlSyntaxError:
+        if is_unknown and _OF_REFS.search(sql):
+            raise
+        return None  # Spark says what is wrong
+    is_routed = is_unknown or isinstance(statement, (*ROUTED, InvalidStatement, UnsupportedStatement))
+    if not is_routed and not _is_of_other_format(statement):
+        return None
+    for session in found:
+        if _is_of(session, statement, is_unknown=is_unknown):
+            result = run_statement(session, statement)
+            return None if result is Outcome.RUN_BY_SPARK else result
+    return None
+
+
+def refuse_in_script(sessions: Callable[[], Sequence[Session]], sql: str) -> None:
+    """Refuse routed statements of a script, BEGIN … END, of which Spark runs each without its parser.
+
+    Raises UnsupportedFeatureError.
+    """
+    if not _SCRIPT.match(sql):
+        return
+    for statement in _parsed_parts(sql):
+        is_refused = isinstance(statement, ROUTED) and not isinstance(statement, _IN_SCRIPTS)
+        if is_refused and any(_is_of(session, statement, is_unknown=False) for session in sessions()):
+            raise UnsupportedFeatureError(
+                "a script, BEGIN … END, cannot hold this statement on a Paimon table: "
+                f"{abbreviated(statement.sql)}; run it as a statement of its own. Scripts can hold queries, INSERT, "
+                "CREATE, DROP and CALL",
+                feature="routed statements in a script",
+            )
+
+
+def _parsed_parts(script: str) -> Iterator[Statement]:
+    """The statements of a script as far as they can be parsed one by one."""
+    with suppress(SqlSyntaxError):
+        for text in statements_of_block(script):
+            with suppress(SqlSyntaxError):
+                yield parse(text)
+
+
+def _is_of_other_format(statement: Statement) -> bool:
+    """Whether USING names a format for a new table, which the catalog does not see: it may be Spark's default."""
+    provider = statement.provider if isinstance(statement, create_grammar.CreateTable) else None
+    return provider is not None and provider.lower() not in PROVIDERS
+
+
+def _is_of(session: Session, statement: Statement, *, is_unknown: bool) -> bool:
+    """Whether a statement is about the session's catalog."""
+    match statement:
+        case Call():
+            return is_of_catalog(session, statement)
+        case InvalidStatement():
+            # Spark says what is wrong with a statement that creates a table, where it has a word for it.
+            has_answer = statement.copies or (is_unknown and not isinstance(statement.error, SqlSyntaxError))
+            is_of_spark = statement.creates and not has_answer
+            return not is_of_spark and _has(session, statement.table)
+        case UnsupportedStatement():
+            return (is_unknown and not statement.names) or any(_has(session, name) for name in statement.names)
+        case alter_grammar.CommentOnColumn():
+            return _has(session, statement.name[:-1])
+        case TableStatement():
+            return _has(session, statement.table)
+    return False
+
+
+def _has(session: Session, name: Name) -> bool:
+    if not name or (len(name) == 1 and session.has_view(name[0])):
+        return False
+    return resolve_name(session, name) is not None
+
+
+def with_spark_syntax(sql: str) -> str:
+    """A statement with what Spark's parser lacks rewritten.
+
+    That is `t$tags`, `t#savepoints`, Flink's hint OPTIONS, versions without quotes or behind options:
+    `t WITH (…) VERSION AS OF fix.v1`, and hyphens in keys of SET.
+    """
+    setting = with_quoted_setting(sql)
+    if setting != sql or not _REWRITTEN.search(sql):
+        return setting
+    try:
+        tokens = tokenize(sql)
+        named = edited(sql, [*flink_hints(sql, tokens), *savepoint_names(tokens)])
+        if named != sql:
+            tokens = tokenize(named)
+        return edited(named, [*_quoted_suffixes(tokens), *_versions(named, tokens)])
+    except SqlSyntaxError:
+        return sql  # Spark says what is wrong
+
+
+def computes_names(sql: str) -> bool:
+    """Whether a statement may compute names, by IDENTIFIER(…)."""
+    return _IDENTIFIER.search(sql) is not None
+
+
+def with_computed_names(session: Session, sql: str) -> str:
+    """A statement with the names that it computes: Spark's IDENTIFIER takes no `$` in them."""
+    try:
+        with without_log():
+            return substituted(session, sql)[1]
+    except (PaimonError, PySparkException):
+        return sql  # Spark says what is wrong, or knows the variables of a script
+
+
+def _versions(sql: str, tokens: Sequence[Token]) -> Iterable[Edit]:
+    """Versions in quotes and before options, and `SELECT * FROM t` for `TABLE t` before a version."""
+    tables = table_queries(tokens, find_query(tokens)[1])
+    options = option_clauses(tokens)
+    for clause in version_clauses(sql, tokens, options):
+        for o in options:
+            if sum(o.end <= t.start < clause.start for t in tokens) == 0 and o.end <= clause.start:
+                yield from (Edit(o.start, o.end, ""), Edit(clause.end, clause.end, " " + sql[o.start : o.end]))
+        before = _before_name(tokens, sum(t.end <= clause.start for t in tokens) - 1)
+        if before is not None and before.start in tables:
+            yield Edit(before.start, before.end, "SELECT * FROM")
+        if not clause.is_timestamp and clause.value is not None and not _LITERAL.match(clause.expression):
+            yield Edit(clause.end - len(clause.expression), clause.end, literal_text(clause.value))
+
+
+def _before_name(tokens: Sequence[Token], last: int) -> Token | None:
+    """The token before the name that ends with index `last`."""
+    while last >= 2 and tokens[last - 1].keyword in (".", "$"):
+        last -= 2
+    return tokens[last - 1] if last > 0 else None
+
+
+def _quoted_suffixes(tokens: Sequence[Token]) -> Iterable[Edit]:
+    """Names with `$` in quotes."""
+    i = 0
+    while i < len(tokens):
+        first = i
+        name = tokens[i].text
+        while (
+            i + 2 < len(tokens)
+            and tokens[first].is_name
+            and tokens[i + 1].keyword == "$"
+            and tokens[i + 2].is_name
+            and tokens[i].end == tokens[i + 1].start
+            and tokens[i + 1].end == tokens[i + 2].start
+        ):
+            name += "$" + tokens[i + 2].text
+            i += 2
+        if i > first:
+            yield Edit(tokens[first].start, tokens[i].end, quoted(name))
+        i += 1

@@ -1,0 +1,229 @@
+"""The two doors of SQL statements: `catalog.sql`, and plain `spark.sql` in a session to which the catalog is attached.
+
+Tests of statements take the fixture `door`, open their warehouses by it, and run everything by `catalog.sql`:
+behind the second door that is `spark.sql`, while the attached catalog and its current database are the session's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+import pytest
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    ParseException,
+    PySparkException,
+    UnsupportedOperationException,
+)
+from pyspark.sql import DataFrame, SparkSession
+
+import paimon_spark
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.errors import (
+    ColumnNotFoundError,
+    DatabaseAlreadyExistsError,
+    DatabaseNotFoundError,
+    PaimonError,
+    SqlSyntaxError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+    WarehouseNotFoundError,
+)
+
+NAME: Final = "paimon"
+_SPARK: Final = "spark_catalog"
+_CURRENT: Final = "spark.paimon-spark.current-database"
+_NO_TABLE: Final = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
+CONDITIONS: Final[Mapping[type[PaimonError], tuple[str, ...]]] = {
+    TableNotFoundError: _NO_TABLE,
+    DatabaseNotFoundError: _NO_TABLE,
+    WarehouseNotFoundError: _NO_TABLE,
+    TableAlreadyExistsError: ("TABLE_OR_VIEW_ALREADY_EXISTS",),
+    DatabaseAlreadyExistsError: ("SCHEMA_ALREADY_EXISTS",),
+    ColumnNotFoundError: ("UNRESOLVED_COLUMN.WITH_SUGGESTION",),
+    SqlSyntaxError: ("PARSE_SYNTAX_ERROR",),
+}
+"""Spark's conditions that mean the same as our errors, in Spark's words."""
+_NOT_FOR_USERS: Final = re.compile(r"Traceback|py4j|Py4J|\bat org\.apache|\.py\"|CALLBACK|JVM stacktrace|CALL sys\\.")
+
+
+class DoorName(Enum):
+    """By what statements are run."""
+
+    CATALOG = "catalog.sql"
+    PLAIN = "spark.sql"
+
+
+@dataclass(frozen=True)
+class Door:
+    """How the statements of a test are run."""
+
+    name: DoorName
+    spark: SparkSession
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether statements go through `spark.sql`."""
+        return self.name is DoorName.PLAIN
+
+    def load_catalog(self, warehouse: str, **options: Any) -> Catalog:
+        """As `paimon_spark.load_catalog`, with this door."""
+        found = paimon_spark.load_catalog(warehouse, **options)
+        return self.through(found)
+
+    def through(self, catalog: Catalog) -> Catalog:
+        """The catalog with this door."""
+        if not self.is_plain:
+            return catalog
+        made = PlainCatalog(catalog.warehouse, catalog.options)
+        made.state["spark"] = self.spark
+        return made
+
+    def close(self) -> None:
+        """Detach what was attached."""
+        if NAME in attached(self.spark):
+            paimon_spark.detach(self.spark, NAME)
+        self.spark.catalog.setCurrentCatalog(_SPARK)
+
+
+def run_through_both(metafunc: pytest.Metafunc, *, plain_marks: Sequence[pytest.MarkDecorator] = ()) -> None:
+    """Run a test that takes the fixture `door` through both doors; `plain_marks` are of the runs by `spark.sql`."""
+    if "door" not in metafunc.fixturenames:
+        return
+    doors = [pytest.param(DoorName.CATALOG, id="catalog"), pytest.param(DoorName.PLAIN, id="plain", marks=plain_marks)]
+    metafunc.parametrize("door", doors, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def door(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Door]:
+    """By what the statements of a test are run."""
+    made = Door(request.param, spark)
+    yield made
+    made.close()
+
+
+def attached(spark: SparkSession) -> set[str]:
+    """Names of the attached catalogs, by their settings."""
+    key = f"spark.sql.catalog.{NAME}"
+    return {NAME} if spark.conf.get(key, None) is not None else set()
+
+
+class PlainCatalog(Catalog):
+    """A catalog whose statements are run by `spark.sql`, attached as `paimon`."""
+
+    state: dict[str, Any]
+
+    def __init__(self, warehouse: str, options: Mapping[str, str]) -> None:
+        super().__init__(warehouse, options)
+        object.__setattr__(self, "state", {"database": "default"})
+
+    def __reduce__(self) -> Any:
+        return Catalog, (self.warehouse, self.options)
+
+    def sql(
+        self,
+        statement: str,
+        *,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        session: SparkSession | None = None,
+    ) -> DataFrame:
+        """The statement by `spark.sql`; what it makes current is current again for the next one."""
+        with self.in_force() as spark:
+            return spark.sql(statement, args=args)  # type: ignore[arg-type]
+
+    @contextmanager
+    def in_force(self) -> Iterator[SparkSession]:
+        """The session with the current catalog and database of the statements; afterwards Spark's own are current."""
+        spark = self.state["spark"]
+        self._attach(spark)
+        spark.catalog.setCurrentCatalog(self.state.get("catalog", NAME))
+        spark.catalog.setCurrentDatabase(self.state["database"])
+        try:
+            yield spark
+        finally:
+            self.state["catalog"] = spark.catalog.currentCatalog()
+            self.state["database"] = spark.catalog.currentDatabase()
+            spark.catalog.setCurrentCatalog(_SPARK)
+
+    def _attach(self, spark: SparkSession) -> None:
+        if spark.conf.get("tests.attached", "") != repr((self.warehouse, dict(self.options))) or not attached(spark):
+            paimon_spark.attach(spark, self.warehouse, name=NAME, **self.options)
+            spark.conf.set("tests.attached", repr((self.warehouse, dict(self.options))))
+
+
+@contextmanager
+def using(catalog: Catalog, spark: SparkSession, database: str) -> Iterator[None]:
+    """Let names without a database be of this one."""
+    if isinstance(catalog, PlainCatalog):
+        catalog.state["database"] = database
+    else:
+        spark.conf.set(_CURRENT, database)
+    try:
+        yield
+    finally:
+        if isinstance(catalog, PlainCatalog):
+            catalog.state["database"] = "default"
+        else:
+            spark.conf.unset(_CURRENT)
+
+
+def collected(catalog: Catalog, frame: DataFrame) -> list[tuple[Any, ...]]:
+    """The rows of a query about what is current, which Spark looks up when the query runs."""
+    if not isinstance(catalog, PlainCatalog):
+        return [tuple(row) for row in frame.collect()]
+    with catalog.in_force():
+        return [tuple(row) for row in frame.collect()]
+
+
+@contextmanager
+def refused(
+    catalog: Catalog, kind: type[Exception] | tuple[type[Exception], ...], match: str = "", *, plain: str | None = None
+) -> Iterator[pytest.ExceptionInfo[Any]]:
+    """Check that a statement of a catalog raises an error of our class whose text matches.
+
+    Behind `spark.sql` it is Spark's condition of the same meaning (`CONDITIONS`), in Spark's words, else our text in
+    one line as an error of Spark's for wrong arguments or unsupported operations. `plain` is Spark's condition where
+    Spark finds the error before it asks the catalog.
+    """
+    if not isinstance(catalog, PlainCatalog):
+        with pytest.raises(kind, match=match or None) as caught:
+            yield caught
+        return
+    with pytest.raises(PySparkException) as caught:
+        yield caught
+    check_plain_error(caught.value, kind, match, plain)
+
+
+def check_plain_error(
+    error: PySparkException, kind: type[Exception] | tuple[type[Exception], ...], match: str, plain: str | None
+) -> None:
+    """Check an error of plain `spark.sql` against ours."""
+    text, condition = str(error).strip(), error.getCondition()
+    assert _NOT_FOR_USERS.search(text) is None, text
+    text = text.replace(f"CALL {NAME}.sys.", "CALL sys.")
+    if plain is not None:
+        assert condition == plain, f"{condition}: {text}"
+        assert isinstance(error, AnalysisException)
+        return
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if condition is not None and any(condition in found for k, found in CONDITIONS.items() if k in kinds):
+        assert isinstance(error, AnalysisException)
+        return
+    assert re.search(match, text), text
+    if any(issubclass(k, AnalysisException) for k in kinds):
+        assert isinstance(error, AnalysisException)
+        return
+    assert "\n" not in text, text
+    if any(issubclass(k, SqlSyntaxError) for k in kinds):
+        assert isinstance(error, ParseException), type(error)
+    elif any(issubclass(k, UnsupportedFeatureError) for k in kinds):
+        assert isinstance(error, UnsupportedOperationException), type(error)
+    else:
+        assert isinstance(error, IllegalArgumentException), type(error)
