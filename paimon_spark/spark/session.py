@@ -28,7 +28,8 @@ _LOG: Final = logging.getLogger(__name__)
 SEPARATOR: Final = "\x1e"
 """Between the entries in `entries_of`."""
 _NOT_FOUND: Final = "DATA_SOURCE_NOT_FOUND"
-_NOT_IMPORTED: Final = "No module named 'paimon_spark'"
+_NOT_IMPORTED: Final = re.compile("No module named '(paimon_spark|pyarrow)'")
+"""Of workers without this package, or without what it needs: which of both they miss first differs."""
 _VIEW_EXISTS: Final = "TEMP_TABLE_OR_VIEW_ALREADY_EXISTS"
 _ALIASED_VIEW: Final = re.compile(
     r"SubqueryAlias (.+)\n[\s:]*[+:]- '?(?:SubqueryAlias|UnresolvedRelation) \[?(_pyspark_\w+)"
@@ -185,7 +186,7 @@ def with_sources(spark: SparkSession, act: Callable[[], T]) -> T:
         _start_worker(spark)
         return act()
     except PySparkException as e:
-        if _NOT_IMPORTED not in str(e):
+        if _NOT_IMPORTED.search(str(e)) is None:
             raise
     where = (
         f"run {spark.sparkContext.pythonExec!r}; activate the virtual environment, or set the environment variable "
@@ -201,7 +202,7 @@ def _start_worker(spark: SparkSession) -> None:
     try:
         _ = spark.read.format(PaimonPyDataSource.name()).load().schema
     except PySparkException as e:
-        if _NOT_IMPORTED in str(e):
+        if _NOT_IMPORTED.search(str(e)) is not None:
             raise
         # They can: it is refused, as it names no table.
 

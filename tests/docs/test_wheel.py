@@ -99,10 +99,13 @@ def test_an_environment_that_is_not_activated_is_named(installed: Path, tmp_path
     other.chmod(0o755)
     (tmp_path / "job.py").write_text(
         "import paimon_spark\n"
+        "import pyarrow as pa\n"
         f"catalog = paimon_spark.load_catalog({str(tmp_path / 'warehouse')!r})\n"
         "catalog.create_database('d')\n"
-        "catalog.create_table('d.t', 'id INT')\n"
-        "for statement in ('SELECT * FROM d.t', 'INSERT INTO d.t VALUES (1)', 'DELETE FROM d.t WHERE id + 1 = 2'):\n"
+        "table = catalog.create_table('d.t', 'id INT')\n"
+        "table.write(pa.table({'id': pa.array([7], pa.int32())}))\n"
+        "print(catalog.sql('SELECT id FROM d.t').first().id)  # by Spark's own readers\n"
+        "for statement in ('INSERT INTO d.t VALUES (1)', 'DELETE FROM d.t WHERE id + 1 = 8'):\n"
         "    try:\n"
         "        catalog.sql(statement).show()\n"
         "    except paimon_spark.PaimonError as e:\n"
@@ -112,7 +115,8 @@ def test_an_environment_that_is_not_activated_is_named(installed: Path, tmp_path
         installed / "python", "job.py", cwd=tmp_path, PATH=f"{programs}{os.pathsep}{os.environ['PATH']}"
     ).splitlines()
     assert len(shown) == 3, shown
-    for text in shown:
+    assert shown[0] == "7"
+    for text in shown[1:]:
         assert text.startswith("Spark's Python workers cannot import paimon_spark: they run 'python3'; activate the ")
         assert f"PYSPARK_PYTHON to '{installed / 'python'}' before the session starts" in text
 
