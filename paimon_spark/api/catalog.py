@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.api.table import Table, load
+from paimon_spark.display import ShownList
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, TableAlreadyExistsError
 from paimon_spark.jobs.alter import SchemaLike, columns_of
 from paimon_spark.jobs.opened_table import OptionValue, as_text
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from paimon_spark.api.lineage_verbs import Lineage
+    from paimon_spark.api.pipeline import Pipeline, PipelineBranch, Release
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -230,6 +232,61 @@ class Catalog:
         from paimon_spark.api.lineage_verbs import Lineage
 
         return Lineage(self)
+
+    def pipeline(
+        self,
+        *tables: str | Table,
+        downstream: bool = True,
+        upstream: bool = False,
+        stop_at: Sequence[str | Table] = (),
+    ) -> Pipeline:
+        """The pipeline of some tables: the tables and jobs downstream or upstream of them, from lineage.
+
+        Args:
+            tables: names, `db.t`, or opened tables, where it begins.
+            downstream: follow jobs from the tables that they read to those that they write.
+            upstream: follow jobs from the tables that they write to those that they read.
+            stop_at: tables that belong to the pipeline, and beyond which it does not go.
+
+        Raises:
+            InvalidInputError: no table is given, or a branch.
+            LineageError: lineage was never switched on.
+            TableNotFoundError, DatabaseNotFoundError: there is no such table, and no job knows it.
+            StorageError: a store failed.
+        """
+        from paimon_spark.api.pipeline import find_pipeline
+
+        return find_pipeline(self, tables, downstream=downstream, upstream=upstream, stop_at=stop_at)
+
+    def pipeline_branch(self, name: str) -> PipelineBranch:
+        """The pipeline branch of a name. Raises NotFoundError: there is none; names those that there are."""
+        from paimon_spark.api.pipeline import get_pipeline_branch
+
+        return get_pipeline_branch(self, name)
+
+    def pipeline_branches(self) -> list[PipelineBranch]:
+        """The pipeline branches of the warehouse, by name. Raises StorageError, CorruptFileError."""
+        from paimon_spark.api.pipeline import find_pipeline_branches
+
+        return ShownList(find_pipeline_branches(self), "Pipeline branches", ("name", "tables"))
+
+    def releases(self) -> list[Release]:
+        """The releases of the warehouse: what was published or undone together, oldest first.
+
+        Interrupted publications are finished first, so that each release is there as a whole.
+
+        Raises:
+            StorageError, CorruptFileError: a record cannot be read.
+        """
+        from paimon_spark.api.pipeline import find_releases
+
+        return ShownList(find_releases(self), "Releases", ("id", "time_ms", "tables"))
+
+    def release(self, release_id: int) -> Release:
+        """The release of a number. Raises NotFoundError: there is none; names the newest ones."""
+        from paimon_spark.api.pipeline import get_release
+
+        return get_release(self, release_id)
 
     @property
     def _files(self) -> FileSystemCatalog:

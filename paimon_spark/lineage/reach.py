@@ -135,15 +135,20 @@ def _met(graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf |
         if provenance_of is not None and (provenance := provenance_of(node, at)) is not None:
             jobs[provenance.job] = None  # of a branch also those that wrote what it was made from
         for job in jobs:
-            for source, met in _read(graph, job, node, at, provenance_of).items():
+            for source, met in read_by_job(graph, job, node, at, provenance_of).items():
                 found.setdefault(source, {})[met] = None
                 if met.last and source not in on_path:
                     todo.append((source, met.last, on_path | {source}))
     return {n: tuple(sorted(some, key=lambda m: (-m.last, -m.barrier, m.job, m.sink))) for n, some in found.items()}
 
 
-def _read(graph: Graph, job: str, node: Node, snapshot: int, provenance_of: ProvenanceOf | None) -> dict[Node, Met]:
-    """What a job had read of each source when it made a snapshot, or last made one before it."""
+def read_by_job(
+    graph: Graph, job: str, node: Node, snapshot: int, provenance_of: ProvenanceOf | None
+) -> dict[Node, Met]:
+    """What a job had read of each source when it made a snapshot of a table, or last made one before it.
+
+    `graph` is loaded with `Direction.UP`; `provenance_of` as of `upstream`. Empty when the snapshot has nothing of it.
+    """
     barrier, provenance = _batch(graph, job, node, snapshot, provenance_of)
     if barrier is None:
         return {}

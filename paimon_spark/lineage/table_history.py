@@ -53,7 +53,7 @@ class TableHistory:
 
     def parent(self, node: Node, snapshot_id: int) -> Node | None:
         """The branch that a shared snapshot of a branch was made on; None where it is its own, or unknown."""
-        handle = None if node.ref.branch == MAIN else self._handle(node)
+        handle = None if node.ref.branch == MAIN else self.handle(node)
         if handle is None:
             return None
         try:
@@ -75,7 +75,7 @@ class TableHistory:
 
     def newest_between(self, node: Node, first: int, last: int | None) -> int | None:
         """The newest snapshot alive from `first` to `last`, both included; None for `last`: to the head."""
-        handle = self._handle(node)
+        handle = self.handle(node)
         if handle is None:
             return None
         try:
@@ -93,12 +93,12 @@ class TableHistory:
 
     def columns(self, node: Node) -> RowType | None:
         """The columns of a table as they are now."""
-        handle = self._handle(node)
+        handle = self.handle(node)
         return None if handle is None else handle.schema.row_type
 
     def refs(self, node: Node) -> Refs:
         """Snapshots alive, tags and branches of a table."""
-        handle = self._handle(node)
+        handle = self.handle(node)
         if handle is None:
             return Refs()
         try:
@@ -114,7 +114,8 @@ class TableHistory:
             return Refs()
         return Refs(alive, tags, branches)
 
-    def _handle(self, node: Node) -> TableHandle | None:
+    def handle(self, node: Node) -> TableHandle | None:
+        """The branch, opened once; None when it is gone or unreadable."""
         if node not in self._handles:
             self._handles[node] = None if node.ref == NOWHERE else open_branch(self.warehouses, node)
         return self._handles[node]
@@ -126,7 +127,7 @@ class TableHistory:
         return self._snapshots[key]
 
     def _find(self, node: Node, snapshot_id: int) -> Snapshot | None:
-        handle = self._handle(node)
+        handle = self.handle(node)
         if handle is None:
             return None
         try:

@@ -39,7 +39,11 @@ class Unified:
 
 
 def unified_version(
-    graph: Graph, tables: Sequence[Node], history: History = ROWS_ONLY, ignoring: Collection[str] = ()
+    graph: Graph,
+    tables: Sequence[Node],
+    history: History = ROWS_ONLY,
+    ignoring: Collection[str] = (),
+    older_than: Mapping[Node, int] | None = None,
 ) -> Unified:
     """The newest snapshots of `tables` such that every table above them is met at one snapshot only.
 
@@ -49,6 +53,7 @@ def unified_version(
         history: of the tables of the graph.
         ignoring: jobs whose rows do not count: such as have ended, and whose tables another job goes on writing. What
             they made after the others is left out: the answer is the newest snapshot that the others made.
+        older_than: table → the snapshot that its answer is to be older than; other tables are not bounded.
 
     Raises:
         LineageError: an unknown table, or no consistent snapshots; names the tables that differ, and what helps.
@@ -58,6 +63,9 @@ def unified_version(
     for node in tables:
         graph.check_table(node)
     search = Alignment(graph, tables, history, ignoring)
+    for node, snapshot in (older_than or {}).items():
+        if node in search.tables:
+            search.drop(node, snapshot)
     newest_between = history.newest_between
     expired: dict[Node, int] = {}
     while True:

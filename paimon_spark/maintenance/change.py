@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from paimon_spark import progress
 from paimon_spark.engine.commit.publish import check_store
 from paimon_spark.errors import (
     FileAlreadyThereError,
+    OperationInProgressError,
     PaimonError,
     StorageError,
     TableNotFoundError,
@@ -27,6 +28,7 @@ from paimon_spark.maintenance.removal import Removal, Removed, delete, find_remo
 from paimon_spark.maintenance.roots import all_roots, without
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.journal.change import Root, TableChange, encode, find_change, roots_put
+from paimon_spark.metadata.journal.decision import Decision, decide, decision_path, find_decision, warehouse_root
 from paimon_spark.metadata.journal.execution import run_step
 from paimon_spark.metadata.journal.lock import (
     LOCK_FILE,
@@ -95,6 +97,116 @@ def change_table(
                 return replace(_run(held, change, removal, roots), finished=finished)
             except KeyboardInterrupt as e:
                 raise _interrupted(held, change) from e
+
+
+class PlannedTable(NamedTuple):
+    """A table, and its part of a change of several tables: as `plan` of `change_table`."""
+
+    handle: TableHandle
+    plan: Callable[[], TableChange | None]
+
+
+def change_tables(
+    kind: str,
+    parts: Sequence[PlannedTable],
+    decision_id: str,
+    record: Callable[[], dict[str, Any]],
+    *,
+    dry_run: bool = False,
+    wait_ms: int = 60_000,
+    waiting: Waiting = _NOW,
+) -> list[Removed]:
+    """Plan and run a change of several tables of one warehouse: all of it, or nothing.
+
+    All tables are locked and planned, and their journals written, before the change is decided; whatever stops it
+    until then leaves every table as it was. From the decision on it happens, if need be by the next process that
+    changes such a table. Readers see each table before or after its part. Returns what was deleted in each table.
+
+    The decision stays, so that the caller can first complete what belongs to it; see `decision.py`. Where no table has
+    anything to do, there is none.
+
+    Args:
+        kind: of the operation, such as `publish-pipeline`.
+        parts: at least one table, each once.
+        decision_id: new, and unique.
+        record: what to keep with the decision; called last before it, when all journals are written. It raises what
+            must stop the change.
+        dry_run: only return what would be deleted.
+        wait_ms: longest wait for the lock of one table.
+
+    Raises:
+        OperationInProgressError: a table is locked, or another process ended this change as it took too long.
+        Others as `change_table`.
+    """
+    if dry_run:
+        return [replace(preview(part.handle, part.plan()), dry_run=True) for part in parts]
+    owner = Owner.new()
+    # In one order everywhere, so that two such changes cannot wait for each other.
+    order = sorted(range(len(parts)), key=lambda i: parts[i].handle.layout.root)
+    with running(owner), ExitStack() as stack:
+        locks: dict[int, HeldLock] = {}
+        changes: dict[int, tuple[TableChange, Removal, list[Root]]] = {}
+        try:
+            for i in order:
+                handle = parts[i].handle
+                check_store(handle)
+                check_there(handle)
+                locks[i] = stack.enter_context(_acquire(handle, owner, kind, waiting, wait_ms)[1])
+            for i in order:
+                change = parts[i].plan()
+                if change is not None:
+                    change = replace(change, decision=decision_id)
+                    changes[i] = (change, *_expected_removal(locks[i].handle, change))
+            for i, (change, _, _) in changes.items():
+                locks[i].write_journal(encode(change))
+            kept = record() if changes else {}
+            for lock in locks.values():
+                lock.check()
+        except BaseException:
+            for lock in locks.values():
+                lock.abandon()
+            raise
+        if changes and not _decided(parts, decision_id, kept):
+            for lock in locks.values():
+                lock.abandon()
+            raise OperationInProgressError(
+                f"the {kind} of {len(parts)} tables took too long, and another process that needed one of them ended "
+                "it; nothing was changed, try again",
+                operation=kind,
+            )
+        return _run_all(kind, locks, changes)
+
+
+def _decided(parts: Sequence[PlannedTable], decision_id: str, record: dict[str, Any]) -> bool:
+    """Decide that a change of several tables runs; whether it does."""
+    handle = parts[0].handle
+    warehouse = warehouse_root(handle)
+    tables = tuple(part.handle.layout.root.removeprefix(f"{warehouse}/") for part in parts)
+    return decide(handle.store, decision_path(warehouse, decision_id), Decision(True, tables, record)).runs
+
+
+def _run_all(
+    kind: str, locks: Mapping[int, HeldLock], changes: Mapping[int, tuple[TableChange, Removal, list[Root]]]
+) -> list[Removed]:
+    """Run the decided changes; one that fails is left to the next operation on its table, and the others go on."""
+    done = {i: Removed() for i in locks}
+    failure: Exception | None = None
+    try:
+        for i, lock in locks.items():
+            if i not in changes:
+                lock.abandon()
+                continue
+            try:
+                done[i] = _run(lock, *changes[i])
+            except PaimonError as e:
+                failure = failure or e
+    except KeyboardInterrupt as e:
+        raise KeyboardInterrupt(
+            f"the {kind} is decided but not finished; the next change of its tables finishes it"
+        ) from e
+    if failure is not None:
+        raise failure
+    return [done[i] for i in sorted(done)]
 
 
 def _interrupted(held: HeldLock, change: TableChange) -> KeyboardInterrupt:
@@ -258,9 +370,18 @@ def _until_free(handle: TableHandle, owner: Owner, waiting: Waiting, wait_ms: in
 
 def _finish_other(held: HeldLock, lock: LockFile) -> str | None:
     change = find_change(held.handle, lock.owner)
-    if change is None:
+    if change is None or not _is_to_run(held.handle, change):
         held.release()
         return None
     _LOG.warning("finishing the %s of table %s, left by %s", change.label, held.handle.name, lock.owner.describe())
     _run(held, change, Removal(), ())
     return change.label
+
+
+def _is_to_run(handle: TableHandle, change: TableChange) -> bool:
+    """Whether the change of a dead process runs: one of several tables only if that was decided."""
+    if change.decision is None:
+        return True
+    path = decision_path(warehouse_root(handle), change.decision)
+    found = find_decision(handle.store, path)
+    return (found or decide(handle.store, path, Decision(runs=False))).runs

@@ -150,7 +150,7 @@ def merge_branch(
         if publication.changes_nothing:
             return None
         if not takes_back and if_main_moved == REFUSE:
-            _check_not_moved(publication)
+            check_not_moved(publication)
         return merge_change(with_sink_logs(publication), uuid.uuid4().hex[:12])
 
     removed = change_table(handle, KIND, plan, dry_run=dry_run, wait_ms=wait_ms)
@@ -181,8 +181,8 @@ def check_if_main_moved(choice: object) -> None:
         raise InvalidInputError(f"if_main_moved={choice!r}: expected 'refuse' or 'replace'", argument="if_main_moved")
 
 
-def _check_not_moved(plan: Publication) -> None:
-    """Check that main has no commits of its own. Raises BranchDivergedError."""
+def check_not_moved(plan: Publication) -> None:
+    """Check that main has no commits of its own but compactions. Raises BranchDivergedError."""
     found = plan.commits_of_main
     if not found:
         return

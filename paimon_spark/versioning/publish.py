@@ -128,11 +128,12 @@ def read_publication(
     backup: bool,
     now_ms: int,
     takes_back: bool = False,
+    always_keep: bool = False,
 ) -> Publication:
     """Read what publishing a branch needs, and refuse what cannot be published.
 
     `snapshot`: the version of the branch that becomes main's head; None for its own head. `backup`: whether what main
-    loses is kept as a branch.
+    loses is kept as a branch. `always_keep`: a main that loses nothing has a backup of its head too, if it has one.
 
     Raises InvalidInputError, BranchNotFoundError, NotFoundError: it cannot be published.
     """
@@ -165,7 +166,7 @@ def read_publication(
         found = "where it left main is unknown, so all of main's history would be deleted"
         raise _refused(main, name, verb, found, "keep it with backup=True")
     kept, late = None, backup_name(branch_names(main.store, main.layout), now_ms) if backup else None
-    if late is not None and done.discards:
+    if late is not None and (done.discards or (always_keep and old.snapshots)):
         children = [o.name for o in others if _lost_base(main, o, done)]
         kept = backup_state(late, old, done, children)
     breaks_off = done.fork_id == source.head and _breaks_off(main, old, source.head)

@@ -104,7 +104,7 @@ def undo(
             main, backup.name, "the undo", snapshot=None, backup=True, now_ms=clock_ms(), takes_back=True
         )
         if if_main_moved == REFUSE:
-            _check_not_moved(publication.main, backup, note, handle.name)
+            check_not_moved_since(publication.main, backup, note, handle.name)
         plans.append((backup, note, publication))
         change = merge_change(with_sink_logs(publication), uuid.uuid4().hex[:12], _label(note.operation))
         return replace(change, steps=(*change.steps, Delete(undo_path(backup.name))))
@@ -141,12 +141,7 @@ def _newest(main: TableHandle) -> tuple[Backup, UndoNote]:
             continue
         head = latest_snapshot(main.on_branch_directory(backup.name))
         if head is not None and snapshot_identity(head) != note.kept:
-            raise InvalidInputError(
-                f"the {note.operation} of table {main.name} cannot be undone: its backup branch {backup.name!r} was "
-                f"written to since; fast_forward({backup.name!r}) makes main what that branch is",
-                table=main.name,
-                branch=backup.name,
-            )
+            raise _was_written_to(main, backup.name, note.operation)
         return backup, note
     raise InvalidInputError(
         f"table {main.name} has nothing to undo: no backup branch of a merge, fast-forward, replacement or rollback of "
@@ -155,7 +150,34 @@ def _newest(main: TableHandle) -> tuple[Backup, UndoNote]:
     )
 
 
-def _check_not_moved(main: BranchState, backup: Backup, note: UndoNote, table: str) -> None:
+def find_backup(main: TableHandle, name: str) -> Backup:
+    """The backup branch of a name, which nobody wrote to. Raises InvalidInputError."""
+    for backup in list_backups(main):
+        if backup.name != name:
+            continue
+        note = read_undo_note(main, name)
+        head = latest_snapshot(main.on_branch_directory(name))
+        if note is not None and head is not None and snapshot_identity(head) != note.kept:
+            raise _was_written_to(main, name, note.operation)
+        return backup
+    raise InvalidInputError(
+        f"backup branch {name!r} of table {main.name} is gone: it expired, or was deleted or undone by itself; "
+        "rollback_to goes back to an earlier snapshot",
+        table=main.name,
+        branch=name,
+    )
+
+
+def _was_written_to(main: TableHandle, name: str, operation: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"the {operation} of table {main.name} cannot be undone: its backup branch {name!r} was "
+        f"written to since; fast_forward({name!r}) makes main what that branch is",
+        table=main.name,
+        branch=name,
+    )
+
+
+def check_not_moved_since(main: BranchState, backup: Backup, note: UndoNote, table: str) -> None:
     """Check that main has no commits after the operation, except compactions. Raises BranchDivergedError."""
     head = main.snapshots.get(note.head[0])
     later = [i for i in sorted(main.snapshots) if i > note.head[0]]

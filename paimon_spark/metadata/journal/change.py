@@ -26,6 +26,8 @@ from paimon_spark.metadata.layout import MAIN, is_file_name
 from paimon_spark.metadata.small_files import find_decoded
 
 VERSION: Final = 1
+VERSION_WITH_DECISION: Final = 2
+"""Of journals whose steps run only if a decision says so, which older releases must not run."""
 
 _REF_PATHS: Final = frozenset(("snapshot", "changelog", "tag", "schema", "consumer", "sink", "branch", "MAIN-BRANCH"))
 """Directories and files that steps may touch. Files that several roots share are deleted by `maintenance.removal`."""
@@ -167,12 +169,15 @@ class TableChange:
         label: the operation as text, for messages: `merge into main of branch 'fix'`.
         steps: run in order.
         released: roots that do not exist any more after the steps. Files that no other root needs are then deleted.
+        decision: id of the decision that the steps wait for, of a change of several tables (`decision.py`); None: they
+            run once the journal is written.
     """
 
     kind: str
     label: str
     steps: tuple[Step, ...]
     released: tuple[Root, ...] = ()
+    decision: str | None = None
 
 
 def encode(change: TableChange) -> bytes:
@@ -180,8 +185,10 @@ def encode(change: TableChange) -> bytes:
     for path in _paths(change.steps):
         if not _is_ref_path(path):
             raise ValueError(f"a step of {change.label} may not touch {path!r}")
+    decided = {} if change.decision is None else {"decision": change.decision}
     raw = {
-        "version": VERSION,
+        "version": VERSION if change.decision is None else VERSION_WITH_DECISION,
+        **decided,
         "kind": change.kind,
         "label": change.label,
         "steps": [_encode_step(step) for step in change.steps],
@@ -202,14 +209,17 @@ def decode(data: bytes, path: str) -> TableChange:
     """The change in the bytes of a journal; `path` is for messages. Raises CorruptFileError."""
     try:
         raw = json.loads(data)
-        if not isinstance(raw, dict) or raw["version"] != VERSION:
-            raise FormatError(f"it is not a change of version {VERSION}")
+        if not isinstance(raw, dict) or raw["version"] not in (VERSION, VERSION_WITH_DECISION):
+            raise FormatError(f"it is not a change of version {VERSION} or {VERSION_WITH_DECISION}")
         steps = tuple(_decode_step(step) for step in raw["steps"])
         for touched in _paths(steps):
             if not _is_ref_path(touched):
                 raise FormatError(f"a step touches {touched!r}, which is not a snapshot, tag or branch of the table")
         released = tuple(_decode_root(r, path) for r in raw["released"])
-        return TableChange(_text(raw["kind"]), _text(raw["label"]), steps, released)
+        decision = raw["decision"] if raw["version"] == VERSION_WITH_DECISION else None
+        if decision is not None and not is_file_name(_text(decision)):
+            raise FormatError(f"{decision!r} is not the id of a decision")
+        return TableChange(_text(raw["kind"]), _text(raw["label"]), steps, released, decision)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, FormatError) as e:
         raise CorruptFileError(
             f"{path} is not a readable plan of a change: {e}. Nothing was done; if no process works on the table, "

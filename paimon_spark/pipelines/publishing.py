@@ -1,0 +1,272 @@
+"""Publish the branches of a pipeline as main of all its tables, and undo that: all or none.
+
+Each table keeps a backup branch of its former main, also where main loses nothing, so that a release can be undone. On
+main each table gets the tag `release-<n>` at its new head: it keeps the versions that belong together readable while
+main goes on.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from typing import Final
+
+from paimon_spark.errors import (
+    BranchDivergedError,
+    InvalidInputError,
+    TagAlreadyExistsError,
+)
+from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.maintenance.change import PlannedTable, change_tables, preview, reopened
+from paimon_spark.maintenance.removal import Removed
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import Delete, Put, TableChange
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.snapshots import latest_snapshot_id
+from paimon_spark.pipelines.records import (
+    ReleaseRecord,
+    complete,
+    release_json,
+    release_path,
+    release_tag,
+    reserve_release,
+    to_complete,
+)
+from paimon_spark.versioning.backups import both
+from paimon_spark.versioning.branch_state import Ref, read_undo_note, tag_path, undo_path
+from paimon_spark.versioning.merge import REFUSE, check_if_main_moved, check_not_moved, merge_change
+from paimon_spark.versioning.publish import Publication, read_publication, with_sink_logs
+from paimon_spark.versioning.tag_steps import local_time, new_tag
+from paimon_spark.versioning.undo import check_not_moved_since, find_backup
+
+PUBLISH: Final = "publish-pipeline"
+UNDO: Final = "undo-release"
+_ATTEMPTS: Final = 5
+
+
+@dataclass(slots=True)
+class _Planned:
+    """What the plans of a change found, by table."""
+
+    heads: dict[str, int] = field(default_factory=dict)
+    before: dict[str, int | None] = field(default_factory=dict)
+    backups: dict[str, str] = field(default_factory=dict)
+
+
+def publish(
+    warehouse: Warehouse,
+    branches: Mapping[str, str],
+    handles: Mapping[str, TableHandle],
+    *,
+    snapshots: Mapping[str, int],
+    name: str,
+    if_main_moved: str = REFUSE,
+    checks: tuple[str, ...] = (),
+    dry_run: bool = False,
+    clock_ms: Callable[[], int] = now_ms,
+    wait_ms: int = 60_000,
+) -> tuple[ReleaseRecord, Removed]:
+    """Make a branch of each table its main, all or none.
+
+    Args:
+        warehouse: of all tables.
+        branches: table → the branch that becomes main.
+        handles: main of each table.
+        snapshots: table → the snapshot of its branch that becomes main's head, and nothing after it.
+        name: of the pipeline branch, for the record.
+        if_main_moved: `refuse`, or `replace`, as of `merge_branch`; looked at under the locks of all tables.
+        checks: names of the checks that these snapshots passed.
+        dry_run: only return what would be done; the release has number 0.
+        clock_ms: epoch milliseconds.
+        wait_ms: longest wait for the lock of one table.
+
+    Raises:
+        BranchDivergedError: main of a table has moved, and `if_main_moved` is `refuse`; nothing was changed.
+        BranchNotFoundError, InvalidInputError: a branch cannot be published.
+        OperationInProgressError: another process is changing tags or branches of a table.
+        UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
+    """
+    check_if_main_moved(if_main_moved)
+    number = 0
+    planned = _Planned()
+
+    def plan(table: str) -> TableChange:
+        publication = read_publication(
+            handles[table],
+            branches[table],
+            "the publication",
+            snapshot=snapshots[table],
+            backup=True,
+            now_ms=clock_ms(),
+            always_keep=True,
+        )
+        if publication.changes_nothing:
+            planned.heads[table] = publication.main.head
+            planned.before[table] = publication.main.head
+            head = publication.main.snapshots[publication.main.head].snapshot
+            tag = _tag(publication, number, head, clock_ms())
+            path = tag_path(publication.main.directory, release_tag(number))
+            return TableChange(PUBLISH, f"release {number}", (Put(path, tag.text),))
+        if if_main_moved == REFUSE:
+            check_not_moved(publication)
+        return _switch(
+            publication, number, planned, table, f"release {number} of branch {branches[table]!r}", clock_ms()
+        )
+
+    def record() -> ReleaseRecord:
+        return ReleaseRecord(number, dict(planned.heads), dict(planned.backups), name, clock_ms(), checks)
+
+    changes = {table: plan(table) for table in handles}  # refusals come before a number is taken
+    if dry_run:
+        previews = [preview(handles[table], change) for table, change in changes.items()]
+        return record(), replace(reduce(both, previews, Removed()), dry_run=True)
+    number = reserve_release(warehouse)
+    files = {release_path(warehouse, number): record}
+    removed = _change(
+        warehouse, PUBLISH, handles, plan, planned, files, may_move=if_main_moved != REFUSE, wait_ms=wait_ms
+    )
+    return record(), removed
+
+
+def undo_release(
+    warehouse: Warehouse,
+    undone: ReleaseRecord,
+    handles: Mapping[str, TableHandle],
+    *,
+    if_main_moved: str = REFUSE,
+    clock_ms: Callable[[], int] = now_ms,
+    wait_ms: int = 60_000,
+) -> tuple[ReleaseRecord, Removed]:
+    """Give main of each table of a release its former history back, all or none; a release of its own.
+
+    What main loses is kept as a backup branch of each table, so that an undo can be undone.
+
+    Raises:
+        BranchDivergedError: main of a table has moved since, and `if_main_moved` is `refuse`; nothing was changed.
+        InvalidInputError: a backup is gone or was written to; nothing was changed.
+        Others as `publish`.
+    """
+    check_if_main_moved(if_main_moved)
+    number = 0
+    planned = _Planned()
+
+    def plan(table: str) -> TableChange | None:
+        main = reopened(handles[table])
+        if table not in undone.backups:
+            planned.heads[table] = undone.tables[table]
+            planned.before[table] = latest_snapshot_id(main)
+            return None
+        backup = find_backup(main, undone.backups[table])
+        note = read_undo_note(main, backup.name)
+        if note is None:
+            raise InvalidInputError(
+                f"release {undone.id} cannot be undone: branch {backup.name!r} of {table} no longer says what it is a "
+                "backup of, as it was undone by itself",
+                table=table,
+            )
+        publication = read_publication(
+            main, backup.name, "the undo", snapshot=None, backup=True, now_ms=clock_ms(), takes_back=True
+        )
+        if if_main_moved == REFUSE:
+            check_not_moved_since(publication.main, backup, note, table)
+        label = f"undo of release {undone.id}"
+        change = _switch(publication, number, planned, table, label, clock_ms())
+        return replace(change, steps=(*change.steps, Delete(undo_path(backup.name))))
+
+    def record() -> ReleaseRecord:
+        return ReleaseRecord(
+            number, dict(planned.heads), dict(planned.backups), undone.branch, clock_ms(), undoes=undone.id
+        )
+
+    for table in handles:
+        plan(table)  # refusals come before a number is taken
+    number = reserve_release(warehouse)
+    files = {
+        release_path(warehouse, number): record,
+        release_path(warehouse, undone.id): lambda: replace(undone, undone_by=number),
+    }
+    removed = _change(warehouse, UNDO, handles, plan, planned, files, may_move=if_main_moved != REFUSE, wait_ms=wait_ms)
+    return record(), removed
+
+
+def _change(
+    warehouse: Warehouse,
+    kind: str,
+    handles: Mapping[str, TableHandle],
+    plan: Callable[[str], TableChange | None],
+    planned: _Planned,
+    files: Mapping[str, Callable[[], ReleaseRecord]],
+    *,
+    may_move: bool,
+    wait_ms: int,
+) -> Removed:
+    """Run a change of all tables, and complete it.
+
+    `may_move`: commits that others make to main meanwhile go to the backup; else everything is planned again.
+    """
+    parts = [PlannedTable(handle, partial(plan, table)) for table, handle in handles.items()]
+
+    def decided() -> dict[str, object]:
+        if not may_move:
+            for table, handle in handles.items():
+                if latest_snapshot_id(handle) != planned.before[table]:
+                    raise _MainMovedError(table)
+        return to_complete({path: release_json(record()) for path, record in files.items()}, warehouse)
+
+    for attempt in range(_ATTEMPTS):
+        change_id = uuid.uuid4().hex
+        try:
+            removed = change_tables(kind, parts, change_id, decided, wait_ms=wait_ms)
+        except _MainMovedError as e:
+            if attempt + 1 < _ATTEMPTS:
+                continue
+            raise BranchDivergedError(
+                f"nothing was published: main of {e.table} got new commits in each of {_ATTEMPTS} attempts; stop its "
+                "writers for a moment, or pass if_main_moved='replace'",
+                table=e.table,
+            ) from None
+        complete(warehouse, change_id)
+        return reduce(both, removed, Removed())
+    raise AssertionError("the last attempt returns or raises")
+
+
+class _MainMovedError(Exception):
+    """Main of a table got commits between its plan and the decision."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(table)
+        self.table = table
+
+
+def _switch(
+    publication: Publication, number: int, planned: _Planned, table: str, label: str, time_ms: int
+) -> TableChange:
+    """The change that makes the publication main, with the tag of the release."""
+    planned.heads[table] = publication.source.head
+    planned.before[table] = publication.main.head or None
+    if publication.backup is not None and publication.backup.snapshots:
+        planned.backups[table] = publication.backup.directory
+    tagged = _tag(publication, number, publication.head.snapshot, time_ms)
+    state = publication.new_main.state
+    state = replace(state, tags={**state.tags, release_tag(number): tagged})
+    done = replace(publication, new_main=replace(publication.new_main, state=state))
+    return merge_change(with_sink_logs(done), uuid.uuid4().hex[:12], label)
+
+
+def _tag(publication: Publication, number: int, snapshot: Snapshot, time_ms: int) -> Ref:
+    """The tag of a release; it lives as long as backups do (`branch.backup.time-retained`), else for ever."""
+    name = release_tag(number)
+    if name in publication.main.tags or name in publication.source.state.tags:
+        raise TagAlreadyExistsError(
+            f"{publication.handle.describe()} or its branch has a tag {name!r} already, which release {number} needs; "
+            "rename that tag",
+            table=publication.handle.name,
+            tag=name,
+        )
+    retained_ms = publication.handle.options.expiry.backup_time_retained_ms
+    tag = new_tag(name, snapshot, None if retained_ms is None else retained_ms / 1000, local_time(time_ms))
+    return Ref(snapshot_file.encode_tag(tag).decode(), snapshot)

@@ -1,0 +1,305 @@
+"""Records of pipeline branches and releases in a warehouse, and the completion of interrupted changes.
+
+    _pipelines/changes/<id>          decision of a change of several tables, until it is complete
+    _pipelines/branches/<name>.json  a pipeline branch
+    _pipelines/releases/<n>.json     a release; empty until its publication is complete
+
+A decision holds the files to write and to delete once every table has its part. Each access to the records first
+completes the changes of dead processes, so that what it returns is whole.
+
+Source: own.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from paimon_spark.errors import (
+    CorruptFileError,
+    FileAlreadyThereError,
+    InvalidInputError,
+    NotFoundError,
+    OperationInProgressError,
+)
+from paimon_spark.lineage.warehouse import Warehouse, quote_name
+from paimon_spark.maintenance.change import check_there, recover
+from paimon_spark.metadata.handle import open_table
+from paimon_spark.metadata.journal.decision import DIRECTORY, decision_path, find_decision
+from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.small_files import find_decoded
+from paimon_spark.options.descriptor import did_you_mean
+
+_LOG = logging.getLogger(__name__)
+_VERSION: Final = 1
+_SUFFIX: Final = ".json"
+_ABORTED_KEPT_MS: Final = 86_400_000
+"""How long the decision that a change does not run is kept: longer than any process may still want to run it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRecord:
+    """A pipeline branch.
+
+    Attributes:
+        tables: table → the snapshot of main that its branch starts from; None: it starts empty.
+        jobs: of the pipeline, in order.
+        start: what it was made from, as text for users.
+        created_ms: epoch milliseconds.
+    """
+
+    name: str
+    tables: Mapping[str, int | None]
+    jobs: tuple[str, ...] = ()
+    start: str = ""
+    created_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRecord:
+    """What one publication, or the undo of one, made main of several tables.
+
+    Attributes:
+        tables: table → the snapshot that became main's head.
+        backups: table → the branch that keeps main as it was before; only of tables that changed.
+        branch: the pipeline branch; of an undo that of the undone release.
+        time_ms: epoch milliseconds.
+        checks: names of the checks that passed.
+        undoes: the release that this one undid.
+        undone_by: the release that undid this one.
+    """
+
+    id: int
+    tables: Mapping[str, int]
+    backups: Mapping[str, str] = field(default_factory=dict)
+    branch: str = ""
+    time_ms: int = 0
+    checks: tuple[str, ...] = ()
+    undoes: int | None = None
+    undone_by: int | None = None
+
+
+def release_tag(release_id: int) -> str:
+    """The tag that each table of a release has on main."""
+    return f"release-{release_id}"
+
+
+def branch_path(warehouse: Warehouse, name: str) -> str:
+    """The record of a pipeline branch."""
+    return f"{warehouse.root}/{DIRECTORY}/branches/{quote_name(name)}{_SUFFIX}"
+
+
+def release_path(warehouse: Warehouse, release_id: int) -> str:
+    """The record of a release."""
+    return f"{warehouse.root}/{DIRECTORY}/releases/{release_id}{_SUFFIX}"
+
+
+def branch_json(record: BranchRecord) -> dict[str, Any]:
+    """The record as JSON values."""
+    return {
+        "version": _VERSION,
+        "name": record.name,
+        "tables": dict(record.tables),
+        "jobs": list(record.jobs),
+        "start": record.start,
+        "createdMs": record.created_ms,
+    }
+
+
+def release_json(record: ReleaseRecord) -> dict[str, Any]:
+    """The record as JSON values."""
+    return {
+        "version": _VERSION,
+        "id": record.id,
+        "tables": dict(record.tables),
+        "backups": dict(record.backups),
+        "branch": record.branch,
+        "timeMs": record.time_ms,
+        "checks": list(record.checks),
+        "undoes": record.undoes,
+        "undoneBy": record.undone_by,
+    }
+
+
+def to_complete(files: Mapping[str, Mapping[str, Any] | None], warehouse: Warehouse) -> dict[str, Any]:
+    """The record of a decision: files to write once every table is done, or to delete (None), by their paths."""
+    root = f"{warehouse.root}/"
+    return {"files": {path.removeprefix(root): values for path, values in files.items()}}
+
+
+def list_branch_records(warehouse: Warehouse) -> list[BranchRecord]:
+    """The pipeline branches, by name. Completes interrupted changes first. Raises CorruptFileError, StorageError."""
+    complete_changes(warehouse)
+    directory = f"{warehouse.root}/{DIRECTORY}/branches"
+    names = [i.name for i in warehouse.store.list(directory) if not i.is_directory and i.name.endswith(_SUFFIX)]
+    found = [find_decoded(warehouse.store, f"{directory}/{name}", _decode_branch) for name in names]
+    return sorted((record for record in found if record is not None), key=lambda record: record.name)
+
+
+def get_branch_record(warehouse: Warehouse, name: str) -> BranchRecord:
+    """The record of a pipeline branch. Raises NotFoundError, which names those that there are."""
+    complete_changes(warehouse)
+    found = find_decoded(warehouse.store, branch_path(warehouse, name), _decode_branch)
+    if found is not None:
+        return found
+    names = [record.name for record in list_branch_records(warehouse)]
+    there = f"; there are {', '.join(names)}" if names else "; there is none"
+    raise NotFoundError(
+        f"warehouse {warehouse.url} has no pipeline branch {name!r}{did_you_mean(name, names) or there}; "
+        "catalog.pipeline(…).branch(…) makes one",
+        branch=name,
+    )
+
+
+def list_release_records(warehouse: Warehouse) -> list[ReleaseRecord]:
+    """The releases, oldest first. Completes interrupted changes first. Raises CorruptFileError, StorageError."""
+    complete_changes(warehouse)
+    ids = _release_ids(warehouse)
+    found = [find_decoded(warehouse.store, release_path(warehouse, i), _decode_release) for i in ids]
+    return [record for record in found if record is not None]
+
+
+def get_release_record(warehouse: Warehouse, release_id: int) -> ReleaseRecord:
+    """The record of a release. Raises NotFoundError, which names the newest ones."""
+    for record in (records := list_release_records(warehouse)):
+        if record.id == release_id:
+            return record
+    there = ", ".join(str(record.id) for record in records[-10:])
+    raise NotFoundError(
+        f"warehouse {warehouse.url} has no release {release_id!r}; "
+        + (f"the newest are {there}" if there else "nothing was published as a release yet"),
+        release=release_id,
+    )
+
+
+def reserve_release(warehouse: Warehouse) -> int:
+    """Reserve the next number of a release. No two publications get the same; numbers may be skipped."""
+    number = max(_release_ids(warehouse), default=0) + 1
+    while True:
+        try:
+            # Bytes that no other process writes, as a store may take its own repeated request for a success.
+            data = json.dumps({"version": _VERSION, "reserved": uuid.uuid4().hex}).encode()
+            warehouse.store.create_exclusive(release_path(warehouse, number), data)
+        except FileAlreadyThereError:
+            number += 1
+        else:
+            return number
+
+
+def complete_changes(warehouse: Warehouse) -> None:
+    """Complete the changes of several tables that were decided and whose processes died. One listing for none.
+
+    A change whose process still works on a table is left to it.
+    """
+    store = warehouse.store
+    directory = f"{warehouse.root}/{DIRECTORY}/changes"
+    for info in store.list(directory):
+        if info.is_directory or info.name.startswith("."):
+            continue
+        path = f"{directory}/{info.name}"
+        decision = find_decision(store, path)
+        if decision is None:
+            continue
+        if not decision.runs:
+            if info.modified_ms is not None and now_ms() - info.modified_ms > _ABORTED_KEPT_MS:
+                store.delete(path)
+            continue
+        try:
+            for table in decision.tables:
+                _recover_table(warehouse, table)
+        except OperationInProgressError as e:
+            _LOG.info("a change of several tables in %s is left to its process: %s", warehouse.url, e)
+            continue
+        complete(warehouse, info.name)
+
+
+def complete(warehouse: Warehouse, decision_id: str) -> None:
+    """Complete a change that every table has its part of: write its files, then delete the decision.
+
+    Nothing where it is complete already: its files may have changed since.
+    """
+    path_of_decision = decision_path(warehouse.root, decision_id)
+    decision = find_decision(warehouse.store, path_of_decision)
+    if decision is None:
+        return
+    for path, values in decision.record.get("files", {}).items():
+        if values is None:
+            warehouse.store.delete(f"{warehouse.root}/{path}")
+        else:
+            warehouse.store.write(f"{warehouse.root}/{path}", json.dumps(values, ensure_ascii=True).encode())
+    warehouse.store.delete(path_of_decision)
+
+
+def _recover_table(warehouse: Warehouse, path: str) -> None:
+    """Finish the part of one table. A table that is gone has none."""
+    root = f"{warehouse.root}/{path}"
+    try:
+        handle = open_table(warehouse.store, root, MAIN)
+        check_there(handle)
+    except NotFoundError:
+        return
+    recover(handle, wait_ms=0)
+
+
+def check_name(name: object) -> str:
+    """Check that a pipeline branch may have this name; the rules of branches are checked by each table."""
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidInputError(f"{name!r} is not the name of a pipeline branch; expected text that is not blank")
+    return name
+
+
+def _release_ids(warehouse: Warehouse) -> list[int]:
+    return sorted(
+        int(i.name.removesuffix(_SUFFIX))
+        for i in warehouse.store.list(f"{warehouse.root}/{DIRECTORY}/releases")
+        if i.name.endswith(_SUFFIX) and i.name.removesuffix(_SUFFIX).isdecimal()
+    )
+
+
+def _decode_branch(data: bytes, path: str) -> BranchRecord:
+    raw = _checked(data, path)
+    try:
+        tables = {str(k): None if v is None else int(v) for k, v in raw["tables"].items()}
+        return BranchRecord(str(raw["name"]), tables, tuple(raw["jobs"]), str(raw["start"]), int(raw["createdMs"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        raise _corrupt(path, repr(e)) from e
+
+
+def _decode_release(data: bytes, path: str) -> ReleaseRecord | None:
+    raw = _checked(data, path)
+    if "reserved" in raw:
+        return None
+    try:
+        return ReleaseRecord(
+            int(raw["id"]),
+            {str(k): int(v) for k, v in raw["tables"].items()},
+            {str(k): str(v) for k, v in raw["backups"].items()},
+            str(raw["branch"]),
+            int(raw["timeMs"]),
+            tuple(map(str, raw["checks"])),
+            raw["undoes"],
+            raw["undoneBy"],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        raise _corrupt(path, repr(e)) from e
+
+
+def _checked(data: bytes, path: str) -> dict[str, Any]:
+    try:
+        raw = json.loads(data)
+    except ValueError as e:
+        raise _corrupt(path, str(e)) from e
+    if not isinstance(raw, dict) or raw.get("version") != _VERSION:
+        raise _corrupt(path, f"expected an object of version {_VERSION}")
+    return raw
+
+
+def _corrupt(path: str, why: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"{path} is not a readable record of pipelines: {why}; remove it if nothing needs it", path=path
+    )

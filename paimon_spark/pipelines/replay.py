@@ -1,0 +1,144 @@
+"""Replay plan: how each job of a pipeline runs again on the branches, so that it goes on from where they start.
+
+A stream starts after the last snapshot of each source that the branch of its sink holds, by lineage. A batch statement
+runs again as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from paimon_spark.display import ShownAsFacts
+from paimon_spark.lineage.graph import Graph, Node
+from paimon_spark.lineage.job_registry import Registration
+from paimon_spark.lineage.reach import read_by_job
+from paimon_spark.lineage.results import ProvenanceOf
+from paimon_spark.pipelines.scope import Scope
+from paimon_spark.text import safe
+
+STREAM: Final = "stream"
+BATCH: Final = "batch"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ReplayStep(ShownAsFacts):
+    """How one job runs again.
+
+    Attributes:
+        job: its name in lineage.
+        kind: `stream` or `batch`.
+        sources: the tables that it reads: `db.t$branch_fix` where the table has the branch, else `db.t`.
+        start_options: source, named as in `sources` → options of its read. Empty: it reads the source from its
+            beginning, or a batch reads it whole.
+        sinks: the branches that it writes.
+        order: its place, from 1; jobs with the same number may run side by side.
+        checkpoint: a new location for a stream: the job's own one, which production goes on using, with the branch's
+            name; None for batch jobs, and where the job's own is not known.
+        notes: what to look at before it runs.
+    """
+
+    job: str
+    kind: str
+    sources: tuple[str, ...]
+    start_options: Mapping[str, Mapping[str, str]]
+    sinks: tuple[str, ...]
+    order: int
+    checkpoint: str | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    def text_lines(self) -> list[str]:
+        out = [f"{self.order}. {self.kind} {safe(self.job)}: writes {safe(', '.join(self.sinks))}"]
+        for source in self.sources:
+            options = self.start_options.get(source)
+            how = ", ".join(f"{k}={v}" for k, v in options.items()) if options else "from its beginning"
+            out.append(f"   reads {safe(source)}" + (f": {how}" if self.kind == STREAM else ""))
+        if self.checkpoint is not None:
+            out.append(f"   checkpoint {safe(self.checkpoint)}")
+        return [*out, *(f"   note: {safe(note)}" for note in self.notes)]
+
+
+def replay_plan(
+    scope: Scope,
+    graph: Graph,
+    branch: str,
+    starts: Mapping[Node, int | None],
+    queries: Mapping[str, tuple[str, Registration]],
+    provenance_of: ProvenanceOf | None,
+) -> list[ReplayStep]:
+    """The steps, in the order of the data flow.
+
+    Args:
+        scope: of the pipeline.
+        graph: loaded with the rows of snapshots upstream of its tables.
+        branch: name of the pipeline branch.
+        starts: tables that have the branch → the snapshot of main that it starts from.
+        queries: streaming jobs → query id and registration.
+        provenance_of: as of `lineage.reach.upstream`.
+    """
+    steps = []
+    for job in scope.jobs:
+        sinks = [node for node in scope.sinks[job] if node in starts]
+        if not sinks:
+            continue
+        is_stream = job in queries
+        names = {node: _name(node, branch, starts) for node in scope.sources[job]}
+        options: dict[str, dict[str, str]] = {}
+        notes: list[str] = []
+        if is_stream:
+            for node, name in names.items():
+                options[name], note = _start(graph, job, node, sinks, starts, provenance_of)
+                notes += [note] if note else []
+        elif not graph.is_batch(job):
+            notes.append("lineage does not know whether it is a stream; if it is, give it a new checkpoint")
+        steps.append(
+            ReplayStep(
+                job,
+                STREAM if is_stream else BATCH,
+                tuple(names.values()),
+                {name: found for name, found in options.items() if found},
+                tuple(_name(node, branch, starts) for node in sinks),
+                scope.order[job],
+                _checkpoint(queries[job][1].checkpoint if is_stream else None, branch),
+                tuple(notes),
+            )
+        )
+    return steps
+
+
+def _name(node: Node, branch: str, starts: Mapping[Node, int | None]) -> str:
+    return f"{node.name}$branch_{branch}" if node in starts else node.name
+
+
+def _checkpoint(own: str | None, branch: str) -> str | None:
+    return None if own is None else f"{own.rstrip('/')}-{branch}"
+
+
+def _start(
+    graph: Graph,
+    job: str,
+    source: Node,
+    sinks: Iterable[Node],
+    starts: Mapping[Node, int | None],
+    provenance_of: ProvenanceOf | None,
+) -> tuple[dict[str, str], str | None]:
+    """Options by which a stream reads what its sinks lack of a source, and a note where that is not exact."""
+    read: dict[Node, int] = {}
+    within = None
+    for sink in sinks:
+        start = starts[sink]
+        met = {} if start is None else read_by_job(graph, job, sink, start, provenance_of)
+        found = met.get(source)
+        read[sink] = 0 if found is None else found.last
+        within = within or (None if found is None else found.within)
+    first = min(read.values()) + 1
+    note = None
+    if len(set(read.values())) > 1:
+        ends = ", ".join(f"{sink.name} up to {last}" for sink, last in read.items())
+        note = f"its sinks hold {source.name} to different snapshots ({ends}); rows between them are written again"
+    elif within is not None:
+        note = f"its sinks hold a part of {source.name}, snapshot {within}; that part is written again"
+    if first == 1:
+        return {}, note
+    return {"scan.mode": "from-snapshot", "scan.snapshot-id": str(first)}, note

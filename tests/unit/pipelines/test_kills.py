@@ -1,0 +1,168 @@
+"""Changes of several tables whose process dies at any call to the store: all tables have their part, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.maintenance.change import recover
+from paimon_spark.metadata.branches import branch_exists
+from paimon_spark.metadata.journal.lock import find_lock
+from paimon_spark.pipelines.branching import create_pipeline_branch, delete_pipeline_branch
+from paimon_spark.pipelines.publishing import publish, undo_release
+from paimon_spark.pipelines.records import get_branch_record, list_branch_records, list_release_records, release_tag
+from tests.harness.fault_store import ALL, MUTATING, Fault
+from tests.harness.search import is_nightly
+from tests.harness.table_files import missing_files, reachable_files
+from tests.unit.pipelines.warehouse import TABLES, SmallWarehouse
+
+STARTS = {"db.a": 1, "db.b": 2, "other.c": None}
+OLD = {table: {f"{table}1", f"{table}2", f"{table}3"} for table in TABLES}
+NEW = {"db.a": {"db.a1", "db.afix"}, "db.b": {"db.b1", "db.b2", "db.bfix"}, "other.c": {"other.cfix"}}
+
+
+def a_warehouse() -> SmallWarehouse:
+    """Three commits on each table; nothing is branched yet."""
+    made = SmallWarehouse.new()
+    for table in TABLES:
+        for n in (1, 2, 3):
+            made.commit(table, f"{table}{n}")
+    return made
+
+
+def branched() -> SmallWarehouse:
+    """With a pipeline branch `fix`, and a commit on each of its branches."""
+    made = a_warehouse()
+    create(made)
+    for table in TABLES:
+        made.commit(table, f"{table}fix", "fix")
+    return made
+
+
+def published() -> SmallWarehouse:
+    """With the branch published as release 1."""
+    made = branched()
+    release(made)
+    return made
+
+
+def create(made: SmallWarehouse) -> None:
+    create_pipeline_branch(made.warehouse, "fix", made.handles, STARTS, jobs=("j",), start="a test")
+
+
+def delete(made: SmallWarehouse) -> None:
+    delete_pipeline_branch(made.warehouse, get_branch_record(made.warehouse, "fix"), made.handles)
+
+
+def release(made: SmallWarehouse) -> None:
+    heads = {table: made.head(table, "fix") or 0 for table in TABLES}
+    branches = dict.fromkeys(TABLES, "fix")
+    publish(made.warehouse, branches, made.handles, snapshots=heads, name="fix", if_main_moved="replace")
+
+
+def undo(made: SmallWarehouse) -> None:
+    undo_release(made.warehouse, list_release_records(made.warehouse)[-1], made.handles)
+
+
+def has_branches(made: SmallWarehouse) -> set[bool]:
+    """Whether each table has the branch, and the warehouse the record of it."""
+    is_recorded = bool(list_branch_records(made.warehouse))  # finishes what was decided
+    return {is_recorded, *(branch_exists(made.on(table), "fix") for table in TABLES)}
+
+
+def has_release(made: SmallWarehouse) -> set[bool]:
+    """Whether main of each table is the branch, and the warehouse lists the release with its tags."""
+    records = list_release_records(made.warehouse)  # finishes what was decided
+    releases = [r for r in records if r.undone_by is None and r.undoes is None]
+    found = {made.live(table) == NEW[table] for table in TABLES}
+    assert all(made.live(table) in (NEW[table], OLD[table]) for table in TABLES)
+    for record in releases:
+        for table in TABLES:
+            assert made.store.exists(made.on(table).layout.tag_path(release_tag(record.id)))
+            assert record.tables[table] == made.head(table)
+    return {*found, bool(releases)}
+
+
+def kills(
+    before: Callable[[], SmallWarehouse], act: Callable[[SmallWarehouse], None], *, step: int, verbs: frozenset[str]
+) -> Iterator[tuple[SmallWarehouse, bool]]:
+    """Act with the process dying at call after call; each time the warehouse as it is left, and whether it is done.
+
+    `step`: every how many calls; the last one is the act without a fault.
+    """
+    made = before()
+    saved = made.saved()
+    for after in (False, True):
+        for n in range(1 + step * after // 2, 10_000, step):
+            made.restore(saved)
+            made.store.arm(Fault(n, after=after, forever=True, retryable=False, verbs=verbs))
+            with suppress(PaimonError):
+                act(made)
+            is_over = not made.store.failed
+            made.store.arm(None)
+            yield made, is_over
+            if is_over:
+                assert n > 20, "the act calls the store more often"
+                break
+
+
+def check_whole(made: SmallWarehouse) -> None:
+    """Nothing that a version needs is missing, and no refs or locks are left over."""
+    for table in TABLES:
+        handle = made.on(table)
+        assert [path for path in missing_files(handle) if "/bucket-" not in path] == []
+        assert find_lock(handle) is None
+        assert not [i for i in made.store.list(handle.layout.branches_dir) if i.name.startswith(".merge-")]
+        assert reachable_files(handle)
+    changes = f"{made.root}/paimon.db/_pipelines/changes"
+    decided = [made.store.read(f"{changes}/{info.name}") for info in made.store.list(changes)]
+    assert not [data for data in decided if b'"runs": true' in data]
+
+
+ACTS = {
+    "branch": (a_warehouse, create, has_branches, True),
+    "delete": (branched, delete, has_branches, False),
+    "publish": (branched, release, has_release, True),
+    "undo": (published, undo, has_release, False),
+}
+
+
+@pytest.mark.parametrize(
+    ("step", "verbs"),
+    [
+        pytest.param(3, MUTATING, id="some changes"),
+        pytest.param(1, ALL, id="every call", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("name", ACTS)
+def test_killed_at_any_call_to_the_store(name: str, step: int, verbs: frozenset[str]) -> None:
+    before, act, state, done = ACTS[name]
+    count = 0
+    for made, is_over in kills(before, act, step=step, verbs=verbs):
+        found = state(made)
+        for table in TABLES:
+            recover(made.on(table))
+        assert len(found) == 1, f"{name} is half done"
+        assert state(made) == found
+        check_whole(made)
+        if is_over:
+            assert found == {done}
+        if found != {done}:
+            act(made)
+            assert state(made) == {done}
+            check_whole(made)
+        count += 1
+    assert count > (20 if verbs is MUTATING else 200)
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_next_change_of_one_table_finishes_its_part(name: str) -> None:
+    """Without looking at the records: after the first table every other one goes the same way."""
+    before, act, state, _ = ACTS[name]
+    for made, _ in kills(before, act, step=3 if is_nightly() else 8, verbs=MUTATING):
+        for table in reversed(TABLES):
+            recover(made.on(table))
+        assert len(state(made)) == 1
