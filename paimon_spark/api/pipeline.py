@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from paimon_spark.api.lineage_question import Question, TableLike, Version, check_ever_enabled, warehouse_of
+from paimon_spark.api.lineage_question import Question, TableLike, Version, Warehouses, check_ever_enabled, warehouse_of
 from paimon_spark.display import ShownAsText, grid, moment, paragraph, section
 from paimon_spark.errors import InvalidInputError, NotFoundError, VersionNotFoundError
 from paimon_spark.lineage.graph import Direction, Graph, Node
 from paimon_spark.lineage.picture import Picture, picture_of
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.reach import impact
+from paimon_spark.lineage.table_history import TableHistory
 from paimon_spark.lineage.table_index import open_index
 from paimon_spark.lineage.unrecorded_writes import NOTHING, Unrecorded
 from paimon_spark.metadata.handle import TableHandle
@@ -30,6 +31,7 @@ from paimon_spark.pipelines.records import (
     ReleaseRecord,
     get_branch_record,
     get_release_record,
+    in_force,
     list_branch_records,
     list_release_records,
     release_tag,
@@ -139,7 +141,8 @@ class Pipeline(ShownAsText):
             return from_time(handles, moment_ms(timestamp, "timestamp"), str(timestamp)), f"timestamp {timestamp}", ""
         if before is None:
             return from_heads(handles), "the heads", ""
-        if not isinstance(before, tuple) or len(before) != 2:
+        pair: object = before
+        if not isinstance(pair, tuple) or len(pair) != 2:
             raise InvalidInputError(
                 f"before={before!r}: expected a table and one of its snapshots, such as ('shop.sales', 2)"
             )
@@ -304,13 +307,15 @@ class PipelineBranch(ShownAsText):
             InvalidInputError: a branch is main, or is read beside another one.
             OperationInProgressError: another process is changing tags or branches of a table.
         """
-        handles: dict[str, TableHandle] = {}
-        for table in self.record.tables:
-            try:
-                handles[table] = self.catalog.table(table).handle
-            except NotFoundError:
-                continue  # dropped, with its branches
+        handles = {table: handle for table in self.record.tables if (handle := self._main(table)) is not None}
         return delete_pipeline_branch(warehouse_of(self.catalog), self.record, handles, dry_run=dry_run)
+
+    def _main(self, table: str) -> TableHandle | None:
+        """Main of a table; None when the table was dropped, with its branches."""
+        try:
+            return self.catalog.table(table).handle
+        except NotFoundError:
+            return None
 
     def _head(self, table: str) -> int:
         head = latest_snapshot_id(self.table(table).handle)
@@ -420,7 +425,7 @@ class Release(ShownAsText):
             )
         return opened[name].at(f"tag-name.{tag}")
 
-    def undo(self, *, if_main_moved: Literal["refuse", "replace"] = "refuse") -> Release:
+    def undo(self, *, if_main_moved: Literal["refuse", "replace"] = "refuse", dry_run: bool = False) -> Release:
         """Give main of each table its history from before this release back: of all of them, or of none.
 
         Only the newest release that was not undone can be. What main loses is kept as a backup branch of each table;
@@ -429,6 +434,7 @@ class Release(ShownAsText):
         Args:
             if_main_moved: when main of a table has commits after the release, compactions aside: `refuse`, or
                 `replace`, which keeps them in the backup branch.
+            dry_run: only return what main would be; the release has the id 0.
 
         Returns:
             The release that the undo is.
@@ -443,7 +449,7 @@ class Release(ShownAsText):
         record = get_release_record(warehouse, self.id)
         if record.undone_by is not None:
             raise InvalidInputError(f"release {self.id} was undone already, by release {record.undone_by}")
-        later = [r.id for r in records if r.id > record.id and r.undone_by is None and r.tables.keys() & record.tables]
+        later = [r.id for r in in_force(records) if r.id > record.id and r.tables.keys() & record.tables]
         if later:
             raise InvalidInputError(
                 f"release {self.id} cannot be undone, as release {later[-1]} has tables of it and is newer; undo that "
@@ -452,7 +458,7 @@ class Release(ShownAsText):
         if not record.backups:
             raise InvalidInputError(f"release {self.id} changed no table, so there is nothing to undo")
         handles = {table: self.catalog.table(table).handle for table in record.tables}
-        done, removed = undo_release(warehouse, record, handles, if_main_moved=if_main_moved)
+        done, removed = undo_release(warehouse, record, handles, if_main_moved=if_main_moved, dry_run=dry_run)
         return Release(self.catalog, done, removed)
 
     def text_lines(self) -> Iterator[str]:
@@ -529,8 +535,11 @@ def get_release(catalog: Catalog, release_id: int) -> Release:
 
 
 def _question(catalog: Catalog) -> Question:
-    """A question about the warehouse; its missing rows are written first, where it records lineage."""
-    return Question.of(catalog, ())
+    """A question about the warehouse. Where it records lineage, rows that are missing are written first."""
+    if open_index(warehouse_of(catalog)).exists():
+        return Question.of(catalog, ())
+    places = Warehouses.of(catalog, ())
+    return Question(places, TableHistory(places.warehouses))
 
 
 def _on_main(question: Question, table: TableLike, graph: Graph) -> Node:

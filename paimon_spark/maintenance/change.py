@@ -133,6 +133,7 @@ def change_tables(
             must stop the change.
         dry_run: only return what would be deleted.
         wait_ms: longest wait for the lock of one table.
+        waiting: clock and sleep of that.
 
     Raises:
         OperationInProgressError: a table is locked, or another process ended this change as it took too long.

@@ -17,6 +17,7 @@ from paimon_spark.operations import (
     compaction,
     history,
     lineage,
+    pipelines,
     refused,
     snapshots,
     tables,
@@ -25,7 +26,7 @@ from paimon_spark.operations import (
 )
 from paimon_spark.operations.operation import Operation
 
-_MODULES: Final = (history, tables, branches, tags, snapshots, undo, cleanup, compaction, lineage, refused)
+_MODULES: Final = (history, tables, branches, tags, snapshots, undo, cleanup, compaction, lineage, pipelines, refused)
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(o for module in _MODULES for o in module.OPERATIONS)
 """In the order in which help lists them."""
 

@@ -36,12 +36,12 @@ from paimon_spark.pipelines.records import (
     reserve_release,
     to_complete,
 )
-from paimon_spark.versioning.backups import both
-from paimon_spark.versioning.branch_state import Ref, read_undo_note, tag_path, undo_path
+from paimon_spark.versioning.backups import Backup, both
+from paimon_spark.versioning.branch_state import Ref, UndoNote, read_undo_note, tag_path, undo_path
 from paimon_spark.versioning.merge import REFUSE, check_if_main_moved, check_not_moved, merge_change
 from paimon_spark.versioning.publish import Publication, read_publication, with_sink_logs
 from paimon_spark.versioning.tag_steps import local_time, new_tag
-from paimon_spark.versioning.undo import check_not_moved_since, find_backup
+from paimon_spark.versioning.undo import check_not_moved_since, drop_backup, find_backup
 
 PUBLISH: Final = "publish-pipeline"
 UNDO: Final = "undo-release"
@@ -122,8 +122,7 @@ def publish(
 
     changes = {table: plan(table) for table in handles}  # refusals come before a number is taken
     if dry_run:
-        previews = [preview(handles[table], change) for table, change in changes.items()]
-        return record(), replace(reduce(both, previews, Removed()), dry_run=True)
+        return record(), _previewed(handles, changes)
     number = reserve_release(warehouse)
     files = {release_path(warehouse, number): record}
     removed = _change(
@@ -138,6 +137,7 @@ def undo_release(
     handles: Mapping[str, TableHandle],
     *,
     if_main_moved: str = REFUSE,
+    dry_run: bool = False,
     clock_ms: Callable[[], int] = now_ms,
     wait_ms: int = 60_000,
 ) -> tuple[ReleaseRecord, Removed]:
@@ -153,6 +153,7 @@ def undo_release(
     check_if_main_moved(if_main_moved)
     number = 0
     planned = _Planned()
+    used: dict[str, tuple[Backup, UndoNote]] = {}
 
     def plan(table: str) -> TableChange | None:
         main = reopened(handles[table])
@@ -173,6 +174,7 @@ def undo_release(
         )
         if if_main_moved == REFUSE:
             check_not_moved_since(publication.main, backup, note, table)
+        used[table] = backup, note
         label = f"undo of release {undone.id}"
         change = _switch(publication, number, planned, table, label, clock_ms())
         return replace(change, steps=(*change.steps, Delete(undo_path(backup.name))))
@@ -182,15 +184,24 @@ def undo_release(
             number, dict(planned.heads), dict(planned.backups), undone.branch, clock_ms(), undoes=undone.id
         )
 
-    for table in handles:
-        plan(table)  # refusals come before a number is taken
+    changes = {table: plan(table) for table in handles}  # refusals come before a number is taken
+    if dry_run:
+        return record(), _previewed(handles, changes)
     number = reserve_release(warehouse)
     files = {
         release_path(warehouse, number): record,
         release_path(warehouse, undone.id): lambda: replace(undone, undone_by=number),
     }
     removed = _change(warehouse, UNDO, handles, plan, planned, files, may_move=if_main_moved != REFUSE, wait_ms=wait_ms)
+    for table, (backup, note) in used.items():
+        drop_backup(handles[table], backup, note, wait_ms)
     return record(), removed
+
+
+def _previewed(handles: Mapping[str, TableHandle], changes: Mapping[str, TableChange | None]) -> Removed:
+    """What the changes would delete."""
+    previews = [preview(handles[table], change) for table, change in changes.items()]
+    return replace(reduce(both, previews, Removed()), dry_run=True)
 
 
 def _change(

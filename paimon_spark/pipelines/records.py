@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -177,18 +177,33 @@ def get_release_record(warehouse: Warehouse, release_id: int) -> ReleaseRecord:
     )
 
 
+def in_force(records: Sequence[ReleaseRecord]) -> list[ReleaseRecord]:
+    """The releases that published something and were not undone; an undo of an undo publishes again."""
+    by_id = {record.id: record for record in records}
+
+    def publishes(record: ReleaseRecord) -> bool:
+        undone = None if record.undoes is None else by_id.get(record.undoes)
+        return undone is None or not publishes(undone)
+
+    return [record for record in records if record.undone_by is None and publishes(record)]
+
+
 def reserve_release(warehouse: Warehouse) -> int:
     """Reserve the next number of a release. No two publications get the same; numbers may be skipped."""
     number = max(_release_ids(warehouse), default=0) + 1
-    while True:
-        try:
-            # Bytes that no other process writes, as a store may take its own repeated request for a success.
-            data = json.dumps({"version": _VERSION, "reserved": uuid.uuid4().hex}).encode()
-            warehouse.store.create_exclusive(release_path(warehouse, number), data)
-        except FileAlreadyThereError:
-            number += 1
-        else:
-            return number
+    while not _reserve(warehouse, number):
+        number += 1
+    return number
+
+
+def _reserve(warehouse: Warehouse, number: int) -> bool:
+    # Bytes that no other process writes, as a store may take its own repeated request for a success.
+    data = json.dumps({"version": _VERSION, "reserved": uuid.uuid4().hex}).encode()
+    try:
+        warehouse.store.create_exclusive(release_path(warehouse, number), data)
+    except FileAlreadyThereError:
+        return False
+    return True
 
 
 def complete_changes(warehouse: Warehouse) -> None:

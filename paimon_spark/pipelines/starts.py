@@ -84,6 +84,8 @@ def before_snapshot(
 ) -> dict[Node, Start]:
     """Start each table from its newest snapshot without rows of the snapshot whose impact was found.
 
+    A table whose first snapshot has such rows starts empty, if that snapshot is there to tell.
+
     Raises NotFoundError: names every table of which no such snapshot is left, alive or tagged.
     """
     firsts = {a.node: a.first for a in (found.origin, *found.tables) if a.first is not None}
@@ -101,10 +103,10 @@ def before_snapshot(
             starts[node] = Start(newest, f"the newest before snapshot {first}, the first with the rows")
         elif tagged:
             starts[node] = Start(tagged, f"tag {tags[tagged]}, the newest before snapshot {first}")
-        elif first == 1:
+        elif first == 1 and history.is_there(node, 1):  # of an expired one it is not certain
             starts[node] = Start(None, "its first snapshot has the rows already")
         else:
-            lost.append(f"{node.name} (before snapshot {first})")
+            lost.append(f"{node.name} (before snapshot {first})" if first > 1 else node.name)
     if lost:
         raise NotFoundError(
             f"{named(lost, 'table')} of the pipeline: no snapshot without rows of {found.origin.node.name}, snapshot "

@@ -112,7 +112,7 @@ def undo(
     removed = change_table(handle, KIND, plan, dry_run=dry_run, wait_ms=wait_ms)
     backup, note, publication = plans[-1]
     if not dry_run:
-        _drop(handle, backup, note, wait_ms)
+        drop_backup(handle, backup, note, wait_ms)
     done = merge_result(publication, removed)
     return Undone(
         note.operation,
@@ -196,8 +196,8 @@ def check_not_moved_since(main: BranchState, backup: Backup, note: UndoNote, tab
     )
 
 
-def _drop(handle: TableHandle, backup: Backup, note: UndoNote, wait_ms: int) -> None:
-    """Delete the backup, which has nothing that main lacks, unless something needs it."""
+def drop_backup(handle: TableHandle, backup: Backup, note: UndoNote, wait_ms: int) -> None:
+    """Delete a backup after its undo, when it has nothing that main lacks, unless something needs it."""
 
     def plan(main: TableHandle) -> TableChange | None:
         is_there = backup.name in (found.name for found in list_backups(main))

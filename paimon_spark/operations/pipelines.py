@@ -1,0 +1,225 @@
+"""Operations on pipelines: branch, replay, compare, publish and undo the tables of one together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.operations.answer import Answer, change, lines, removal, rows
+from paimon_spark.operations.operation import (
+    Argument,
+    Effect,
+    Operation,
+    Request,
+    Scope,
+    Style,
+    Type,
+    UsageError,
+    command_flag,
+    positional,
+)
+from paimon_spark.text import moment, safe
+
+if TYPE_CHECKING:
+    from paimon_spark.api.pipeline import Pipeline, PipelineBranch, Release
+    from paimon_spark.maintenance.removal import Removed
+    from paimon_spark.pipelines.replay import ReplayStep
+
+
+def _pipeline(a: Request) -> Pipeline:
+    tables = [a.table_name(t) for t in a["tables"]]
+    stop_at = [a.table_name(t) for t in a["stop_at"] or ()]
+    return a.catalog().pipeline(*tables, downstream=not a["only"], upstream=bool(a["upstream"]), stop_at=stop_at)
+
+
+def _show_pipeline(a: Request, found: Pipeline) -> Answer:
+    if a["graph"]:
+        picture = found.graph()
+        return lines(picture.text_lines(), picture)
+    return lines(found.text_lines(), found)
+
+
+def _branch(a: Request) -> PipelineBranch:
+    given = [name for name in ("before", "tag", "timestamp") if a[name] is not None]
+    if len(given) > 1:
+        raise UsageError(f"{a.caller} takes one of {' and '.join(f'--{name}' for name in given)}")
+    before = None
+    if a["before"] is not None:
+        table, equals, version = a["before"].rpartition("=")
+        if not equals or not table or not version:
+            raise UsageError(f"{a.caller} --before takes TABLE=SNAPSHOT, such as shop.sales=2, found {a['before']!r}")
+        before = a.table_name(table), version
+    return _pipeline(a).branch(a["branch"], before=before, tag=a["tag"], timestamp=a["timestamp"], dry_run=a.dry_run)
+
+
+def _of_name(a: Request) -> PipelineBranch:
+    return a.catalog().pipeline_branch(a["branch"])
+
+
+def _show_branches(a: Request, found: list[PipelineBranch]) -> Answer:
+    shown = [(b.name, len(b.tables), b.record.start, moment(b.record.created_ms)) for b in found]
+    return rows(("name", "tables", "from", "created"), shown, data=found, empty="no pipeline branches")
+
+
+def _show_replay(a: Request, steps: list[ReplayStep]) -> Answer:
+    out = [line for step in steps for line in step.text_lines()]
+    return lines(out or ["no job of the pipeline is recorded"], steps)
+
+
+def _show_diff(a: Request, found: dict[str, Any]) -> Answer:
+    same = all(diff.is_same for diff in found.values())
+    return lines([line for diff in found.values() for line in diff.text_lines()], found, exit_code=0 if same else 1)
+
+
+def _publish(a: Request) -> Release:
+    return _of_name(a).publish(if_main_moved=a["if_main_moved"], dry_run=a.dry_run)
+
+
+def _show_release(a: Request, done: Release) -> Answer:
+    return change(a, done.text_lines(), done)
+
+
+def _show_releases(a: Request, found: list[Release]) -> Answer:
+    shown = [
+        (
+            r.id,
+            f"undo of {r.record.undoes}" if r.record.undoes else r.record.branch,
+            moment(r.time_ms),
+            len(r.tables),
+            "" if r.record.undone_by is None else f"by {r.record.undone_by}",
+        )
+        for r in found
+    ]
+    return rows(("id", "branch", "published", "tables", "undone"), shown, data=found, empty="no releases")
+
+
+def _undo(a: Request) -> Release:
+    release = a.catalog().release(a["release"]) if a["release"] is not None else _newest(a)
+    return release.undo(if_main_moved=a["if_main_moved"], dry_run=a.dry_run)
+
+
+def _newest(a: Request) -> Release:
+    """The newest release that may be undone."""
+    found = [r for r in a.catalog().releases() if r.record.undone_by is None]
+    if not found:
+        raise UsageError(f"{a.caller}: there is no release to undo; `release list` shows all")
+    return found[-1]
+
+
+def _show_deleted(a: Request, removed: Removed) -> Answer:
+    return removal(a, f"{a.did('deleted', 'delete')} pipeline branch {safe(a['branch'])}", removed)
+
+
+_TABLES = positional("tables", "table where the pipeline begins", repeated=True, metavar="TABLE")
+_SCOPE = (
+    command_flag("upstream", "follow jobs from what they write to what they read, too"),
+    command_flag("only", "only the tables that are given, without those downstream"),
+    Argument("stop_at", "table beyond which the pipeline does not go; may be repeated", repeated=True, metavar="TABLE"),
+)
+_NAME = positional("branch", "name of the pipeline branch", "name")
+_IF_MAIN_MOVED = Argument(
+    "if_main_moved",
+    "when main of a table has commits of its own other than compactions: refuse, or replace them",
+    default="refuse",
+    metavar="refuse|replace",
+)
+
+
+def _of_pipeline(help: str, run: Any, *arguments: Argument, command: str, **more: Any) -> Operation:
+    return Operation(
+        help,
+        run,
+        tuple(replace(argument, style=Style.COMMAND) for argument in arguments),
+        scope=Scope.WAREHOUSE,
+        command=command,
+        **more,
+    )
+
+
+OPERATIONS = (
+    _of_pipeline(
+        "show the tables and jobs downstream of tables, from lineage",
+        _pipeline,
+        *_SCOPE,
+        command_flag("graph", "print a Mermaid flowchart"),
+        _TABLES,
+        command="pipeline show",
+        show=_show_pipeline,
+    ),
+    _of_pipeline(
+        "create a branch of each table of a pipeline: of all of them, or of none",
+        _branch,
+        _NAME,
+        Argument(
+            "before",
+            "start from the newest snapshots without rows of this snapshot, by lineage",
+            metavar="TABLE=SNAPSHOT",
+        ),
+        Argument("tag", "start from this tag of each table"),
+        Argument("timestamp", "start from the newest snapshots at or before this time"),
+        command_flag("dry_run", "print where each branch would start, and change nothing"),
+        *_SCOPE,
+        _TABLES,
+        command="pipeline branch",
+        effect=Effect.WRITE,
+        details="Without --before, --tag and --timestamp the branches start from the heads. --dry-run shows from which "
+        "snapshot each table would start, and why.",
+        show=lambda a, made: change(a, made.text_lines(), made),
+    ),
+    _of_pipeline(
+        "list the pipeline branches",
+        lambda a: a.catalog().pipeline_branches(),
+        command="pipeline list",
+        show=_show_branches,
+    ),
+    _of_pipeline(
+        "show how each job runs again on the branches: sources, start options, order",
+        lambda a: _of_name(a).replay_plan(),
+        _NAME,
+        command="pipeline replay",
+        show=_show_replay,
+    ),
+    _of_pipeline(
+        "compare the branch of each table with its main; files, not rows",
+        lambda a: _of_name(a).diff(),
+        _NAME,
+        command="pipeline diff",
+        show=_show_diff,
+    ),
+    _of_pipeline(
+        "make the branches main of their tables: of all of them, or of none",
+        _publish,
+        _NAME,
+        _IF_MAIN_MOVED,
+        command="pipeline publish",
+        effect=Effect.DELETE,
+        details="Main of each table is kept as a backup branch; `release undo` goes back to it.",
+        show=_show_release,
+        question=lambda a: f"publish pipeline branch {a['branch']} as main",
+    ),
+    _of_pipeline(
+        "delete a pipeline branch: the branch of each table, and the files that only they use",
+        lambda a: _of_name(a).delete(dry_run=a.dry_run),
+        _NAME,
+        command="pipeline delete",
+        effect=Effect.DELETE,
+        show=_show_deleted,
+        question=lambda a: f"delete pipeline branch {a['branch']}",
+    ),
+    _of_pipeline(
+        "list the releases: what was published or undone together",
+        lambda a: a.catalog().releases(),
+        command="release list",
+        show=_show_releases,
+    ),
+    _of_pipeline(
+        "give main of each table of a release its former history back: of all of them, or of none",
+        _undo,
+        positional("release", "number of the release", "id", type=Type.BIGINT, required=False, otherwise="the newest"),
+        _IF_MAIN_MOVED,
+        command="release undo",
+        effect=Effect.DELETE,
+        show=_show_release,
+        question=lambda a: f"undo release {a['release'] or '(the newest)'}",
+    ),
+)

@@ -1,0 +1,401 @@
+from __future__ import annotations
+
+import pickle
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_spark
+from paimon_spark import Catalog
+from paimon_spark.api.lineage_question import warehouse_of
+from paimon_spark.errors import (
+    BranchAlreadyExistsError,
+    BranchDivergedError,
+    InvalidInputError,
+    LineageError,
+    NotFoundError,
+    TableNotFoundError,
+    TagAlreadyExistsError,
+    VersionNotFoundError,
+)
+from paimon_spark.lineage.job_registry import Registration, register_query
+
+SHAPE = {
+    "clean": ("raw", "orders"),
+    "daily": ("orders", "daily"),
+    "top": ("orders", "top"),
+    "report": ("daily", "report"),
+}
+"""job → its source and its sink."""
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    """raw → orders → daily → report, and orders → top; lineage is on, and nothing is written."""
+    made = paimon_spark.load_catalog(str(tmp_path / "wh"))
+    made.create_database("shop")
+    for name in ("raw", "orders", "daily", "top", "report", "other"):
+        made.create_table(f"shop.{name}", "id BIGINT")
+    made.lineage.enable()
+    return made
+
+
+def put(catalog: Catalog, table: str, *ids: int, branch: str = "main", **options: str) -> None:
+    rows = pa.table({"id": pa.array(ids, pa.int64())})
+    catalog.table(f"shop.{table}").branch(branch).write(rows, **options)
+
+
+def run(catalog: Catalog, *jobs: str) -> None:
+    """Run batch jobs, each of which replaces its sink by its source."""
+    for job in jobs:
+        source, sink = SHAPE[job]
+        named = {"lineage.job": job}
+        rows = catalog.table(f"shop.{source}").scan(**named).to_arrow()
+        catalog.table(f"shop.{sink}").write(rows, mode="overwrite", **named)
+
+
+def ids(catalog: Catalog, table: str, branch: str = "main") -> list[int]:
+    return sorted(catalog.table(f"shop.{table}").branch(branch).scan().to_arrow()["id"].to_pylist())
+
+
+def heads(catalog: Catalog) -> dict[str, list[int]]:
+    """Ids of the snapshots of main, and the branches, of each table."""
+    return {
+        name: [
+            *(s.id for s in catalog.table(name).snapshots()),
+            *(hash(b.name) for b in catalog.table(name).branches()),
+        ]
+        for name in (f"shop.{t}" for t in catalog.list_tables("shop"))
+    }
+
+
+@pytest.fixture
+def faulty(catalog: Catalog) -> Catalog:
+    """Two runs of all jobs; the second one after the wrong row -1, snapshot 2 of raw. Then one more row."""
+    put(catalog, "raw", 1)
+    run(catalog, "clean", "daily", "top", "report")
+    put(catalog, "raw", -1)
+    run(catalog, "clean", "daily", "top", "report")
+    put(catalog, "raw", 3)
+    return catalog
+
+
+def replay(catalog: Catalog, branch: str) -> None:
+    """Correct the rows on a branch, and run each job there."""
+    put(catalog, "raw", 2, 3, branch=branch)
+    for job in ("clean", "daily", "top", "report"):
+        source, sink = SHAPE[job]
+        rows = catalog.table(f"shop.{source}").branch(branch).scan().to_arrow()
+        catalog.table(f"shop.{sink}").branch(branch).write(rows, mode="overwrite")
+
+
+def test_tables_and_jobs_downstream_in_the_order_of_the_flow(faulty: Catalog) -> None:
+    found = faulty.pipeline("shop.raw")
+    assert found.tables == ["shop.raw", "shop.orders", "shop.daily", "shop.top", "shop.report"]
+    assert found.jobs == ["clean", "daily", "top", "report"]
+    assert [found.scope.order[job] for job in found.jobs] == [1, 2, 2, 3]
+    assert str(found).splitlines()[0] == "5 tables, 4 jobs"
+    assert "shop.report" in found.graph().to_mermaid()
+    assert "report" in found._repr_html_()
+    assert pickle.loads(pickle.dumps(found)).tables == found.tables
+
+
+def test_a_pipeline_is_cut_where_told(faulty: Catalog) -> None:
+    assert faulty.pipeline("shop.raw", stop_at=["shop.orders"]).tables == ["shop.raw", "shop.orders"]
+    assert faulty.pipeline("shop.daily").tables == ["shop.daily", "shop.report"]
+    up = faulty.pipeline("shop.daily", downstream=False, upstream=True)
+    assert up.tables == ["shop.raw", "shop.orders", "shop.daily"]
+    assert up.jobs == ["clean", "daily"]
+    assert faulty.pipeline("shop.daily", "shop.other", downstream=False).jobs == []
+
+
+def test_what_was_not_recorded_is_named(faulty: Catalog) -> None:
+    put(faulty, "other", 7)
+    text = str(faulty.pipeline("shop.raw"))
+    assert "shop.other" in text
+
+
+def test_tables_that_cannot_begin_a_pipeline_are_refused(faulty: Catalog) -> None:
+    with pytest.raises(InvalidInputError, match="at least one table"):
+        faulty.pipeline()
+    with pytest.raises(TableNotFoundError, match="no table 'raws'; did you mean 'raw'"):
+        faulty.pipeline("shop.raws")
+    faulty.table("shop.raw").create_branch("fix")
+    with pytest.raises(InvalidInputError, match=r"is a branch; .* give shop\.raw"):
+        faulty.pipeline("shop.raw$branch_fix")
+    with pytest.raises(InvalidInputError, match="list of tables"):
+        faulty.pipeline("shop.raw", stop_at="shop.orders")
+
+
+def test_without_lineage_only_the_tables_given_are_a_pipeline(tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
+    catalog.create_database("shop")
+    catalog.create_table("shop.raw", "id BIGINT")
+    with pytest.raises(LineageError, match="never switched on"):
+        catalog.pipeline("shop.raw")
+    put(catalog, "raw", 1)
+    made = catalog.pipeline("shop.raw", downstream=False).branch("fix")
+    put(catalog, "raw", 2, branch="fix")
+    assert made.publish().tables == {"shop.raw": 2}
+    assert ids(catalog, "raw") == [1, 2]
+
+
+def test_a_branch_starts_before_the_faulty_snapshot(faulty: Catalog) -> None:
+    before = heads(faulty)
+    planned = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2), dry_run=True)
+    assert planned.tables == dict.fromkeys(planned.tables, 1)
+    assert "would start from before shop.raw, snapshot 2" in str(planned)
+    assert heads(faulty) == before
+    assert faulty.pipeline_branches() == []
+    made = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
+    assert made.tables == planned.tables
+    assert all(ids(faulty, t, "fix") == [1] for t in ("raw", "orders", "daily", "top", "report"))
+    assert [b.name for b in faulty.pipeline_branches()] == ["fix"]
+    assert faulty.pipeline_branch("fix").tables == made.tables
+    assert made.table("shop.raw").branch_name == "fix"
+    assert "because" in made._repr_html_()
+    assert pickle.loads(pickle.dumps(made)).tables == made.tables
+
+
+def test_tables_that_the_fault_did_not_reach_start_from_their_heads(faulty: Catalog) -> None:
+    put(faulty, "raw", -4)  # snapshot 4, which no job has read
+    run(faulty, "report")
+    made = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 4))
+    assert made.tables["shop.raw"] == 3
+    assert made.tables["shop.orders"] == 2
+    assert made.tables["shop.report"] == 3
+
+
+def test_derived_tables_start_from_snapshots_of_the_same_sources(catalog: Catalog) -> None:
+    put(catalog, "raw", 1)
+    run(catalog, "clean", "daily", "top")
+    put(catalog, "raw", 2)
+    run(catalog, "clean", "daily")  # top is behind
+    put(catalog, "raw", -3)
+    run(catalog, "clean", "daily", "top")
+    made = catalog.pipeline("shop.raw").branch("fix", before=("shop.raw", 3))
+    assert made.tables["shop.raw"] == 2, "nobody would bring its rows back"
+    assert made.tables["shop.top"] == 1
+    assert made.tables["shop.daily"] == 1, "as top is"
+    assert made.tables["shop.orders"] == 1
+    assert "stems from the same snapshots" in str(made)
+
+
+def test_a_table_whose_first_snapshot_is_faulty_starts_empty(catalog: Catalog) -> None:
+    put(catalog, "raw", -1)
+    run(catalog, "clean", "daily")
+    made = catalog.pipeline("shop.raw").branch("fix", before=("shop.raw", 1))
+    assert made.tables == {"shop.raw": None, "shop.orders": None, "shop.daily": None}
+    assert ids(catalog, "daily", "fix") == []
+    with pytest.raises(InvalidInputError, match="has no snapshot, so the pipeline branch cannot be published"):
+        made.publish(if_main_moved="replace")
+
+
+def test_a_tag_keeps_the_start_of_an_expired_snapshot(faulty: Catalog) -> None:
+    for name in ("raw", "orders", "daily", "top", "report"):
+        faulty.table(f"shop.{name}").create_tag("good", snapshot_id=1)
+    for name in ("raw", "orders", "daily", "top", "report"):
+        faulty.table(f"shop.{name}").expire_snapshots(retain_max=1, retain_min=1)
+    made = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
+    assert set(made.tables.values()) == {1}
+    assert all(ids(faulty, t, "fix") == [1] for t in ("raw", "orders", "daily", "top", "report"))
+
+
+def test_an_expired_start_is_refused_by_table(faulty: Catalog) -> None:
+    faulty.table("shop.daily").expire_snapshots(retain_max=1, retain_min=1)
+    with pytest.raises(NotFoundError, match=r"(?s)shop\.daily.* have expired"):
+        faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
+    assert faulty.pipeline_branches() == []
+
+
+def test_a_branch_from_a_tag_needs_it_on_every_table(faulty: Catalog) -> None:
+    faulty.table("shop.raw").create_tag("good", snapshot_id=1)
+    with pytest.raises(NotFoundError, match=r"(?s)shop\.orders.*shop\.report"):
+        faulty.pipeline("shop.raw").branch("fix", tag="good")
+    for name in ("orders", "daily", "top", "report"):
+        faulty.table(f"shop.{name}").create_tag("good", snapshot_id=2)
+    made = faulty.pipeline("shop.raw").branch("fix", tag="good")
+    assert made.tables == {**dict.fromkeys(made.tables, 2), "shop.raw": 1}
+
+
+def test_a_branch_from_a_time_needs_a_snapshot_then(faulty: Catalog) -> None:
+    at = faulty.table("shop.report").snapshots()[0].time_ms
+    moment = datetime.fromtimestamp(at / 1000, timezone.utc)
+    made = faulty.pipeline("shop.raw").branch("fix", timestamp=moment)
+    assert made.tables["shop.report"] == 1
+    assert set(made.tables.values()) <= {1, 2}
+    with pytest.raises(NotFoundError, match="5 tables of the pipeline have no version"):
+        faulty.pipeline("shop.raw").branch("old", timestamp=moment - timedelta(days=1))
+
+
+def test_wrong_starts_are_refused(faulty: Catalog) -> None:
+    pipeline = faulty.pipeline("shop.raw")
+    with pytest.raises(InvalidInputError, match="before and tag"):
+        pipeline.branch("fix", before=("shop.raw", 2), tag="good")
+    with pytest.raises(InvalidInputError, match="expected a table and one of its snapshots"):
+        pipeline.branch("fix", before="shop.raw")  # type: ignore[arg-type]
+    with pytest.raises(VersionNotFoundError):
+        pipeline.branch("fix", before=("shop.raw", 99))
+    with pytest.raises(InvalidInputError, match="not the name of a pipeline branch"):
+        pipeline.branch(" ")
+    with pytest.raises(InvalidInputError):
+        pipeline.branch("main")
+
+
+def test_one_table_with_such_a_branch_stops_all(faulty: Catalog) -> None:
+    faulty.table("shop.top").create_branch("fix")
+    before = heads(faulty)
+    for dry_run in (True, False):
+        with pytest.raises(BranchAlreadyExistsError, match=r"shop\.top"):
+            faulty.pipeline("shop.raw").branch("fix", dry_run=dry_run)
+    assert heads(faulty) == before
+    faulty.pipeline("shop.daily").branch("other")
+    with pytest.raises(BranchAlreadyExistsError, match="has a pipeline branch 'other' already"):
+        faulty.pipeline("shop.raw").branch("other")
+
+
+def test_published_together_and_undone_together(faulty: Catalog) -> None:
+    tables = ("raw", "orders", "daily", "top", "report")
+    before = {t: ids(faulty, t) for t in tables}
+    made = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
+    replay(faulty, "fix")
+    state = heads(faulty)
+    with pytest.raises(BranchDivergedError, match=r"shop\.raw"):
+        made.publish()
+    assert heads(faulty) == state
+    assert made.publish(if_main_moved="replace", dry_run=True).id == 0
+    assert heads(faulty) == state
+    assert faulty.releases() == []
+    release = made.publish(if_main_moved="replace")
+    assert all(ids(faulty, t) == [1, 2, 3] for t in tables)
+    assert release.id == 1
+    assert release.tables == {f"shop.{t}": 2 for t in tables}
+    assert set(release.backups) == set(release.tables)
+    for t, rows in before.items():
+        assert ids(faulty, t, release.backups[f"shop.{t}"]) == rows, "nothing is lost"
+    put(faulty, "raw", 4)
+    read = faulty.release(1)
+    assert sorted(read.table("shop.raw").scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    with pytest.raises(InvalidInputError, match=r"has no table 'shop\.other'"):
+        read.table("shop.other")
+    with pytest.raises(BranchDivergedError, match="moved since"):
+        release.undo()
+    assert release.undo(if_main_moved="replace", dry_run=True).id == 0
+    assert ids(faulty, "daily") == [1, 2, 3]
+    undone = release.undo(if_main_moved="replace")
+    assert {t: ids(faulty, t) for t in tables} == before
+    assert (undone.id, undone.record.undoes, faulty.release(1).record.undone_by) == (2, 1, 2)
+    with pytest.raises(VersionNotFoundError, match="the release was undone"):
+        faulty.release(1).table("shop.raw")
+    with pytest.raises(InvalidInputError, match="undone already, by release 2"):
+        faulty.release(1).undo()
+    undone.undo()
+    assert all(ids(faulty, t) == [1, 2, 3] for t in tables if t != "raw")
+    assert ids(faulty, "raw") == [1, 2, 3, 4]
+    assert [r.id for r in faulty.releases()] == [1, 2, 3]
+
+
+def test_tables_without_changes_are_part_of_the_release(faulty: Catalog) -> None:
+    made = faulty.pipeline("shop.orders").branch("fix")
+    put(faulty, "daily", 9, branch="fix")
+    release = made.publish()
+    assert release.tables == {"shop.orders": 2, "shop.daily": 3, "shop.top": 2, "shop.report": 2}
+    assert set(release.backups) == {"shop.daily"}
+    assert release.table("shop.top").scan().to_arrow().num_rows == 2
+    release.undo()
+    assert ids(faulty, "daily") == [-1, 1]
+    nothing = faulty.pipeline("shop.orders").branch("nothing").publish()
+    with pytest.raises(InvalidInputError, match="changed no table"):
+        nothing.undo()
+
+
+def test_only_the_newest_release_of_a_table_is_undone(faulty: Catalog) -> None:
+    for n in (1, 2):
+        made = faulty.pipeline("shop.top").branch(f"fix{n}")
+        put(faulty, "top", 10 + n, branch=f"fix{n}")
+        made.publish()
+    with pytest.raises(InvalidInputError, match="release 2 has tables of it and is newer"):
+        faulty.release(1).undo()
+    faulty.release(2).undo()
+    faulty.release(1).undo()
+    assert ids(faulty, "top") == [-1, 1]
+
+
+def test_a_backup_that_is_gone_stops_the_undo_of_all(faulty: Catalog) -> None:
+    made = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
+    replay(faulty, "fix")
+    release = made.publish(if_main_moved="replace")
+    faulty.table("shop.top").delete_branch(release.backups["shop.top"])
+    state = heads(faulty)
+    with pytest.raises(InvalidInputError, match=r"of table shop\.top is gone"):
+        release.undo()
+    assert heads(faulty) == state
+    assert [r.id for r in faulty.releases()] == [1]
+
+
+def test_a_tag_of_the_name_of_the_release_stops_it(faulty: Catalog) -> None:
+    faulty.table("shop.daily").create_tag("release-1")
+    made = faulty.pipeline("shop.orders").branch("fix")
+    put(faulty, "top", 9, branch="fix")
+    with pytest.raises(TagAlreadyExistsError, match="release-1"):
+        made.publish()
+    assert ids(faulty, "top") == [-1, 1]
+    faulty.table("shop.daily").delete_tag("release-1")
+    assert made.publish().id == 2, "numbers may be skipped"
+
+
+def test_deleted_with_its_branches(faulty: Catalog) -> None:
+    made = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
+    replay(faulty, "fix")
+    assert made.delete(dry_run=True).dry_run
+    assert faulty.pipeline_branch("fix").tables
+    faulty.drop_table("shop.top")
+    faulty.table("shop.report").delete_branch("fix")
+    removed = made.delete()
+    assert removed.paths
+    assert faulty.pipeline_branches() == []
+    assert [b.name for b in faulty.table("shop.raw").branches()] == []
+    with pytest.raises(NotFoundError, match="has no pipeline branch 'fix'; there is none"):
+        faulty.pipeline_branch("fix")
+    with pytest.raises(NotFoundError, match="has no pipeline branch 'fix'"):
+        made.delete()
+    with pytest.raises(NotFoundError, match="no release 7; nothing was published"):
+        faulty.release(7)
+
+
+def test_streams_go_on_after_what_their_sinks_hold(catalog: Catalog) -> None:
+    for n in (1, 2, 3):
+        put(catalog, "raw", n)
+        run(catalog, "clean")
+    register_query(warehouse_of(catalog), "q1", Registration("clean", "file:///checkpoints/clean"))
+    made = catalog.pipeline("shop.raw").branch("fix", before=("shop.raw", 3))
+    assert made.tables == {"shop.raw": 2, "shop.orders": 2}
+    (step,) = made.replay_plan()
+    assert (step.job, step.kind, step.order) == ("clean", "stream", 1)
+    assert step.sources == ("shop.raw$branch_fix",)
+    assert step.sinks == ("shop.orders$branch_fix",)
+    assert step.start_options == {"shop.raw$branch_fix": {"scan.mode": "from-snapshot", "scan.snapshot-id": "3"}}
+    assert step.checkpoint == "file:///checkpoints/clean-fix"
+    assert "scan.snapshot-id=3" in str(step)
+
+
+def test_a_stream_into_an_empty_branch_reads_from_the_beginning(catalog: Catalog) -> None:
+    put(catalog, "raw", -1)
+    run(catalog, "clean")
+    register_query(warehouse_of(catalog), "q1", Registration("clean"))
+    (step,) = catalog.pipeline("shop.raw").branch("fix", before=("shop.raw", 1)).replay_plan()
+    assert step.sources == ("shop.raw$branch_fix",)
+    assert step.start_options == {}
+    assert step.checkpoint is None
+
+
+def test_batch_jobs_run_again_as_a_whole(faulty: Catalog) -> None:
+    made = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
+    steps = made.replay_plan()
+    assert [(s.job, s.kind, s.order) for s in steps] == [
+        ("clean", "batch", 1), ("daily", "batch", 2), ("top", "batch", 2), ("report", "batch", 3),
+    ]  # fmt: skip
+    assert steps[0].sources == ("shop.raw$branch_fix",)
+    assert all(s.start_options == {} and s.checkpoint is None for s in steps)
