@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from paimon_spark.api.lineage_verbs import Lineage
-    from paimon_spark.api.pipeline import Pipeline, PipelineBranch, Release
+    from paimon_spark.api.pipeline import Pipeline, PipelineBranch
+    from paimon_spark.api.release import Release
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -278,13 +279,13 @@ class Catalog:
         Raises:
             StorageError, CorruptFileError: a record cannot be read.
         """
-        from paimon_spark.api.pipeline import find_releases
+        from paimon_spark.api.release import find_releases
 
         return ShownList(find_releases(self), "Releases", ("id", "time_ms", "tables"))
 
     def release(self, release_id: int) -> Release:
         """The release of a number. Raises NotFoundError: there is none; names the newest ones."""
-        from paimon_spark.api.pipeline import get_release
+        from paimon_spark.api.release import get_release
 
         return get_release(self, release_id)
 

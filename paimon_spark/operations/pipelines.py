@@ -21,7 +21,8 @@ from paimon_spark.operations.operation import (
 from paimon_spark.text import moment, safe
 
 if TYPE_CHECKING:
-    from paimon_spark.api.pipeline import Pipeline, PipelineBranch, Release
+    from paimon_spark.api.pipeline import Pipeline, PipelineBranch
+    from paimon_spark.api.release import Release
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.pipelines.replay import ReplayStep
 
@@ -36,7 +37,7 @@ def _show_pipeline(a: Request, found: Pipeline) -> Answer:
     if a["graph"]:
         picture = found.graph()
         return lines(picture.text_lines(), picture)
-    return lines(found.text_lines(), found)
+    return lines(list(found.text_lines()), found.to_dict())
 
 
 def _branch(a: Request) -> PipelineBranch:
@@ -58,7 +59,9 @@ def _of_name(a: Request) -> PipelineBranch:
 
 def _show_branches(a: Request, found: list[PipelineBranch]) -> Answer:
     shown = [(b.name, len(b.tables), b.record.start, moment(b.record.created_ms)) for b in found]
-    return rows(("name", "tables", "from", "created"), shown, data=found, empty="no pipeline branches")
+    return rows(
+        ("name", "tables", "from", "created"), shown, data=[b.to_dict() for b in found], empty="no pipeline branches"
+    )
 
 
 def _show_replay(a: Request, steps: list[ReplayStep]) -> Answer:
@@ -68,7 +71,11 @@ def _show_replay(a: Request, steps: list[ReplayStep]) -> Answer:
 
 def _show_diff(a: Request, found: dict[str, Any]) -> Answer:
     same = all(diff.is_same for diff in found.values())
-    return lines([line for diff in found.values() for line in diff.text_lines()], found, exit_code=0 if same else 1)
+    return lines(
+        [line for diff in found.values() for line in diff.text_lines()],
+        {t: d.to_dict() for t, d in found.items()},
+        exit_code=0 if same else 1,
+    )
 
 
 def _publish(a: Request) -> Release:
@@ -76,7 +83,7 @@ def _publish(a: Request) -> Release:
 
 
 def _show_release(a: Request, done: Release) -> Answer:
-    return change(a, done.text_lines(), done)
+    return change(a, list(done.text_lines()), done.to_dict())
 
 
 def _show_releases(a: Request, found: list[Release]) -> Answer:
@@ -90,7 +97,9 @@ def _show_releases(a: Request, found: list[Release]) -> Answer:
         )
         for r in found
     ]
-    return rows(("id", "branch", "published", "tables", "undone"), shown, data=found, empty="no releases")
+    return rows(
+        ("id", "branch", "published", "tables", "undone"), shown, data=[r.to_dict() for r in found], empty="no releases"
+    )
 
 
 def _undo(a: Request) -> Release:
@@ -164,7 +173,7 @@ OPERATIONS = (
         effect=Effect.WRITE,
         details="Without --before, --tag and --timestamp the branches start from the heads. --dry-run shows from which "
         "snapshot each table would start, and why.",
-        show=lambda a, made: change(a, made.text_lines(), made),
+        show=lambda a, made: change(a, list(made.text_lines()), made.to_dict()),
     ),
     _of_pipeline(
         "list the pipeline branches",

@@ -114,6 +114,22 @@ def _lineage(stage: Stage) -> None:
     add(catalog.table("shop.report"), (0, "2024-01-01", 0.0))
 
 
+def _pipeline(stage: Stage) -> None:
+    """`shop.orders` → `daily` → `shop.daily` → `report` → `shop.report`, run twice; the second day's order is wrong."""
+    catalog = stage.catalog
+    table = orders(stage)
+    catalog.lineage.enable()
+    days = ORDERS.remove(0)
+    for name in ("shop.daily", "shop.report"):
+        catalog.create_table(name, days)
+    for row in ((1, "2024-01-01", 30.0), (2, "2024-01-02", 3000.0)):
+        add(table, row)
+        for job, source, sink in (("daily", "shop.orders", "shop.daily"), ("report", "shop.daily", "shop.report")):
+            rows = catalog.table(source).scan(columns=days.names, **{"lineage.job": job}).to_arrow()
+            catalog.table(sink).write(rows, mode="overwrite", **{"lineage.job": job})
+    stage.detach()
+
+
 PREPARED: Final[dict[str, Callable[[Stage], object]]] = {
     "README.md": _readme,
     "docs/index.md": _nothing,
@@ -123,6 +139,7 @@ PREPARED: Final[dict[str, Callable[[Stage], object]]] = {
     "docs/tasks/maintain.md": _days,
     "docs/tasks/stream.md": _two_days,
     "docs/tasks/lineage.md": _two_days,
+    "docs/tasks/pipelines.md": _pipeline,
     "docs/tasks/jobs.md": _two_days,
     "docs/tasks/write.md": _warehouse,
     "docs/version-control.md": _two_days,
