@@ -149,6 +149,12 @@ class BranchDivergedError(PaimonError):
     kind = "branch-diverged"
 
 
+class CheckFailedError(PaimonError):
+    """A check found rows that must not be published, so nothing was; correct the rows on the branch."""
+
+    kind = "check-failed"
+
+
 class UnsupportedFeatureError(PaimonError):
     """The table or the request needs something this package would get wrong, so it refuses.
 

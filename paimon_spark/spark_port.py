@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from paimon_spark.api.catalog import Catalog
+    from paimon_spark.api.table import Table
     from paimon_spark.engine.compaction.task import BucketTask
     from paimon_spark.engine.tasks.commit_message import CommitMessage
     from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from paimon_spark.metadata.handle import TableHandle
     from paimon_spark.options.write_request import WriteMode
     from paimon_spark.types import DataField, RowType
+    from paimon_spark.versioning.checks import CheckResult, Checks
 
 
 class SparkJobs(Protocol):
@@ -67,6 +69,11 @@ class SparkJobs(Protocol):
         ended: Callable[[str], None],
     ) -> None:
         """Report the ids of streaming queries of a session that begin and end; once for each `what_for`."""
+
+    def run_checks(
+        self, checks: Checks, tables: Mapping[str, Table], session: SparkSession | None
+    ) -> list[CheckResult]:
+        """Run checks on tables opened at versions, as `Table.check`."""
 
     def run_tasks(
         self, handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from paimon_spark.api.checks import checked_versions
 from paimon_spark.api.lineage_question import Question, TableLike, Version, Warehouses, check_ever_enabled, warehouse_of
 from paimon_spark.api.release import Release
 from paimon_spark.display import ShownAsText, grid, paragraph, section
@@ -35,11 +36,15 @@ from paimon_spark.pipelines.replay import ReplayStep, replay_plan
 from paimon_spark.pipelines.scope import Scope, part_of, scope_of, scope_of_jobs
 from paimon_spark.pipelines.starts import Start, before_snapshot, from_heads, from_tag, from_time, narrowed, opened
 from paimon_spark.text import counted, named, safe
+from paimon_spark.versioning.checks import refuse_failed
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from paimon_spark.api.catalog import Catalog
     from paimon_spark.api.table import Table
     from paimon_spark.maintenance.removal import Removed
+    from paimon_spark.versioning.checks import CheckResult, Checks
     from paimon_spark.versioning.diff import Diff
 
 
@@ -258,7 +263,31 @@ class PipelineBranch(ShownAsText):
         """
         return {table: self.catalog.table(table).diff(MAIN, self.name) for table in self.record.tables}
 
-    def publish(self, *, if_main_moved: Literal["refuse", "replace"] = "refuse", dry_run: bool = False) -> Release:
+    def check(self, checks: Checks, *, session: SparkSession | None = None) -> list[CheckResult]:
+        """Run checks on the branches of the tables, by Spark. A failed check is a result, not an error.
+
+        Args:
+            checks: name → SQL that must return no row, in which `{shop.sales}` stands for the branch of a table; or a
+                function from a mapping of table names to DataFrames (of one table: from its DataFrame) to a DataFrame
+                of the offending rows.
+            session: default is the active session, else one is made.
+
+        Raises:
+            InvalidInputError: a check is not a query or a function, or names another table; nothing was run.
+            NotFoundError: a table or its branch is gone.
+        """
+        return checked_versions(checks, self._pinned({t: self._head(t) for t in self.record.tables}), session)
+
+    def _pinned(self, snapshots: Mapping[str, int]) -> dict[str, Table]:
+        return {table: self.table(table).at(f"snapshot.{i}") for table, i in snapshots.items()}
+
+    def publish(
+        self,
+        *,
+        if_main_moved: Literal["refuse", "replace"] = "refuse",
+        checks: Checks | None = None,
+        dry_run: bool = False,
+    ) -> Release:
         """Make the branches main of their tables: of all of them, or of none.
 
         All tables are prepared and locked, then the publication is decided, then each is switched; a process that is
@@ -270,10 +299,13 @@ class PipelineBranch(ShownAsText):
         Args:
             if_main_moved: when main of a table has commits after the branch point other than compactions: `refuse`,
                 or `replace` them by the branch; they are kept in the backup branch.
+            checks: as of `check`, run before on exactly the snapshots that are published. Names of those that passed
+                are in the release, and in the property `paimon-spark.checks` of each snapshot they looked at.
             dry_run: only return what would be main; the release has the id 0.
 
         Raises:
             BranchDivergedError: main of a table has moved, and `if_main_moved` is `refuse`; nothing was changed.
+            CheckFailedError: a check found rows; nothing was changed.
             NotFoundError: the pipeline branch, or the branch of a table, is gone.
             InvalidInputError: a branch has no snapshot.
             OperationInProgressError: another process is changing tags or branches of a table.
@@ -283,6 +315,8 @@ class PipelineBranch(ShownAsText):
         handles = {table: self.catalog.table(table).handle for table in record.tables}
         snapshots = {table: self._head(table) for table in handles}
         branches = dict.fromkeys(handles, self.name)
+        results = [] if checks is None else checked_versions(checks, self._pinned(snapshots))
+        refuse_failed(results, f"pipeline branch {self.name!r} was not published")
         released, removed = publish(
             warehouse,
             branches,
@@ -290,6 +324,7 @@ class PipelineBranch(ShownAsText):
             snapshots=snapshots,
             name=self.name,
             if_main_moved=if_main_moved,
+            checks=results,
             dry_run=dry_run,
         )
         return Release(self.catalog, released, removed)

@@ -1,4 +1,4 @@
-"""Releases: what publications of pipeline branches, and their undos, made main of several tables."""
+"""Releases: what was published or undone together, as values of a catalog."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.jobs.commit import WriteResult
     from paimon_spark.jobs.scan import Scan
+    from paimon_spark.versioning.checks import CheckResult, Checks
 
 _SNAPSHOT_COLUMNS = (
     "id", "commit_kind", "time_ms", "schema_id", "total_record_count", "delta_record_count", "commit_user", "operation",
@@ -122,6 +123,22 @@ class Table(TableRefs, TableMaintenance):
             InvalidOptionError: an option is unknown or wrong.
         """
         return scan_of(self if version is None else at_version(self, version), columns, where, options)
+
+    def check(self, checks: Checks, *, session: SparkSession | None = None) -> list[CheckResult]:
+        """Run checks on the rows of this table, branch or version, by Spark. A failed check is a result, not an error.
+
+        Args:
+            checks: name → SQL that must return no row, in which `{table}` stands for the rows, or a function from the
+                DataFrame of the rows to one of the offending rows.
+            session: default is the active session, else one is made.
+
+        Raises:
+            InvalidInputError: a check is not a query or a function, or names another table; nothing was run.
+            pyspark.errors.AnalysisException: Spark's error about the SQL of a check.
+        """
+        from paimon_spark.api.checks import checked_versions
+
+        return checked_versions(checks, {self.name: self}, session)
 
     def create_temp_view(self, name: str, *, session: SparkSession | None = None) -> None:
         """Make the table, branch or version a temporary view, for plain `spark.sql`: as `Scan.create_temp_view`."""

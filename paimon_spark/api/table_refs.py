@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, overload
 
+from paimon_spark.api.checks import checked
 from paimon_spark.jobs.branch_access import at_head, older_than_ms, reopen_at_head
 from paimon_spark.jobs.opened_table import OpenedTable
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from paimon_spark.metadata.version import Moment
     from paimon_spark.versioning.append_branch import Appended
     from paimon_spark.versioning.auto_tags import AutoTags
+    from paimon_spark.versioning.checks import Checks
     from paimon_spark.versioning.merge import MergeResult
     from paimon_spark.versioning.replace_main import ReplaceResult
     from paimon_spark.versioning.rollback import Restored, RolledBack
@@ -388,6 +390,7 @@ class TableRefs(OpenedTable):
         *,
         snapshot: int | str | None = None,
         if_main_moved: Literal["refuse", "replace"] = "refuse",
+        checks: Checks | None = None,
         backup: bool = True,
         dry_run: bool = False,
     ) -> MergeResult:
@@ -405,12 +408,15 @@ class TableRefs(OpenedTable):
             name: the branch.
             snapshot: a snapshot id, tag or version of the branch: publish up to that.
             if_main_moved: when main has commits of its own: `refuse`, or `replace` them by the branch.
+            checks: as of `Table.check`, run before the merge on the snapshot that is published, and on no later one.
+                Names of those that passed are in its property `paimon-spark.checks`.
             backup: keep what main loses as a backup branch. Without it, files that nothing else needs are deleted.
             dry_run: only return what would move, be discarded and be deleted.
 
         Raises:
             BranchNotFoundError: there is no such branch.
             BranchDivergedError: main has commits of its own, and `if_main_moved` is `refuse`; nothing was changed.
+            CheckFailedError: a check found rows; nothing was changed.
             InvalidInputError: the branch is empty, or main itself; this is not main; the snapshot is not one of the
                 branch after the fork.
             OperationInProgressError: another process is changing tags or branches.
@@ -419,12 +425,25 @@ class TableRefs(OpenedTable):
         from paimon_spark.versioning.merge import merge_branch
 
         handle = at_head(self)
+        snapshot, properties = checked(self, name, snapshot, checks)
         return merge_branch(
-            handle, name, snapshot=snapshot, if_main_moved=if_main_moved, backup=backup, dry_run=dry_run
+            handle,
+            name,
+            snapshot=snapshot,
+            if_main_moved=if_main_moved,
+            backup=backup,
+            dry_run=dry_run,
+            properties=properties,
         )
 
     def fast_forward(
-        self, name: str, *, snapshot: int | str | None = None, backup: bool = True, dry_run: bool = False
+        self,
+        name: str,
+        *,
+        snapshot: int | str | None = None,
+        checks: Checks | None = None,
+        backup: bool = True,
+        dry_run: bool = False,
     ) -> MergeResult:
         """Make main equal to a branch, as Paimon's fast-forward does, even when that takes main back.
 
@@ -436,6 +455,7 @@ class TableRefs(OpenedTable):
         Args:
             name: the branch.
             snapshot: a snapshot id, tag or version of the branch: main ends there.
+            checks: as of `merge_branch`.
             backup: keep what main loses as a backup branch. Without it, files that nothing else needs are deleted.
             dry_run: only return what would move, be discarded and be deleted.
 
@@ -444,7 +464,11 @@ class TableRefs(OpenedTable):
         """
         from paimon_spark.versioning.merge import merge_branch
 
-        return merge_branch(at_head(self), name, snapshot=snapshot, backup=backup, dry_run=dry_run, takes_back=True)
+        handle = at_head(self)
+        snapshot, properties = checked(self, name, snapshot, checks)
+        return merge_branch(
+            handle, name, snapshot=snapshot, backup=backup, dry_run=dry_run, takes_back=True, properties=properties
+        )
 
     def replace_main(self, name: str, *, backup: bool = True, dry_run: bool = False) -> ReplaceResult:
         """Replace main by a branch: what it needs of the former main is copied, and the former main is deleted.

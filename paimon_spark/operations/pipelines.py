@@ -1,4 +1,4 @@
-"""Operations on pipelines: branch, replay, compare, publish and undo the tables of one together."""
+"""Operations on pipelines, and on the releases of a warehouse."""
 
 from __future__ import annotations
 

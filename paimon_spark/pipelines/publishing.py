@@ -1,4 +1,4 @@
-"""Publish the branches of a pipeline as main of all its tables, and undo that: all or none.
+"""Publish a pipeline branch as main of all its tables, and undo that.
 
 Each table keeps a backup branch of its former main, also where main loses nothing, so that a release can be undone. On
 main each table gets the tag `release-<n>` at its new head: it keeps the versions that belong together readable while
@@ -8,7 +8,7 @@ main goes on.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Final
@@ -38,8 +38,9 @@ from paimon_spark.pipelines.records import (
 )
 from paimon_spark.versioning.backups import Backup, both
 from paimon_spark.versioning.branch_state import Ref, UndoNote, read_undo_note, tag_path, undo_path
+from paimon_spark.versioning.checks import CheckResult, passed_property
 from paimon_spark.versioning.merge import REFUSE, check_if_main_moved, check_not_moved, merge_change
-from paimon_spark.versioning.publish import Publication, read_publication, with_sink_logs
+from paimon_spark.versioning.publish import Publication, read_publication, with_head_properties, with_sink_logs
 from paimon_spark.versioning.tag_steps import local_time, new_tag
 from paimon_spark.versioning.undo import check_not_moved_since, drop_backup, find_backup
 
@@ -65,7 +66,7 @@ def publish(
     snapshots: Mapping[str, int],
     name: str,
     if_main_moved: str = REFUSE,
-    checks: tuple[str, ...] = (),
+    checks: Sequence[CheckResult] = (),
     dry_run: bool = False,
     clock_ms: Callable[[], int] = now_ms,
     wait_ms: int = 60_000,
@@ -79,7 +80,7 @@ def publish(
         snapshots: table → the snapshot of its branch that becomes main's head, and nothing after it.
         name: of the pipeline branch, for the record.
         if_main_moved: `refuse`, or `replace`, as of `merge_branch`; looked at under the locks of all tables.
-        checks: names of the checks that these snapshots passed.
+        checks: results of the checks that these snapshots passed.
         dry_run: only return what would be done; the release has number 0.
         clock_ms: epoch milliseconds.
         wait_ms: longest wait for the lock of one table.
@@ -113,12 +114,15 @@ def publish(
             return TableChange(PUBLISH, f"release {number}", (Put(path, tag.text),))
         if if_main_moved == REFUSE:
             check_not_moved(publication)
+        passed = passed_property([result for result in checks if table in result.tables])
+        publication = with_head_properties(publication, passed)
         return _switch(
             publication, number, planned, table, f"release {number} of branch {branches[table]!r}", clock_ms()
         )
 
     def record() -> ReleaseRecord:
-        return ReleaseRecord(number, dict(planned.heads), dict(planned.backups), name, clock_ms(), checks)
+        passed = tuple(result.name for result in checks)
+        return ReleaseRecord(number, dict(planned.heads), dict(planned.backups), name, clock_ms(), passed)
 
     changes = {table: plan(table) for table in handles}  # refusals come before a number is taken
     if dry_run:

@@ -1,4 +1,4 @@
-"""Records of pipeline branches and releases in a warehouse, and the completion of interrupted changes.
+"""Records of pipeline branches and releases; complete interrupted changes.
 
     _pipelines/changes/<id>          decision of a change of several tables, until it is complete
     _pipelines/branches/<name>.json  a pipeline branch

@@ -1,4 +1,4 @@
-"""Replay plan: how each job of a pipeline runs again on the branches, so that it goes on from where they start.
+"""Replay plan: how each job of a pipeline runs again on the branches.
 
 A stream starts after the last snapshot of each source that the branch of its sink holds, by lineage. A batch statement
 runs again as a whole.

@@ -1,4 +1,4 @@
-"""Scope of a pipeline: its tables and jobs, from the graph of lineage, in the order of the data flow.
+"""Scope of a pipeline: its tables and jobs, in the order of the data flow.
 
 Only main of each table counts: what jobs did on branches, such as in an earlier correction, is no part of the pipeline.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from paimon_spark.spark.checks import run_checks
 from paimon_spark.spark.compaction import run_tasks
 from paimon_spark.spark.dataframe import arrow_dataframe, dataframe
 from paimon_spark.spark.dataframe_write import write
@@ -12,8 +13,8 @@ from paimon_spark.spark.query_watch import watch_queries
 from paimon_spark.spark.row_level import delete, update
 from paimon_spark.spark.schema import column, row_type
 
-__all__ = ["arrow_dataframe", "column", "dataframe", "delete", "has_session", "merge", "row_type", "run_tasks",
-           "update", "watch_queries", "write"]  # fmt: skip
+__all__ = ["arrow_dataframe", "column", "dataframe", "delete", "has_session", "merge", "row_type", "run_checks",
+           "run_tasks", "update", "watch_queries", "write"]  # fmt: skip
 
 
 def has_session() -> bool:

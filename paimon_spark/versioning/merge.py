@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from paimon_spark.display import ShownAsFacts
@@ -56,6 +56,7 @@ from paimon_spark.versioning.publish import (
     read_publication,
     released,
     with_guard_of_backup,
+    with_head_properties,
     with_sink_logs,
 )
 
@@ -123,6 +124,7 @@ def merge_branch(
     backup: bool = True,
     dry_run: bool = False,
     takes_back: bool = False,
+    properties: Mapping[str, str] | None = None,
     clock_ms: Callable[[], int] = now_ms,
     wait_ms: int = 60_000,
 ) -> MergeResult:
@@ -134,7 +136,7 @@ def merge_branch(
     What main has after the fork is kept as a branch `main-backup-<time>`, unless `backup` is False. The branch stays,
     forked from main at its published snapshot. Nothing happens when main already has every commit of the branch, unless
     `takes_back` (a fast-forward): then main goes back to the branch, and also gets its tags up to the fork, where their
-    names are free.
+    names are free. `properties` are added to main's new head; it stays the same commit.
 
     Source: Java `utils/FileSystemBranchManager.fastForward`, which keeps no backup.
     """
@@ -151,6 +153,7 @@ def merge_branch(
             return None
         if not takes_back and if_main_moved == REFUSE:
             check_not_moved(publication)
+        publication = with_head_properties(publication, properties or {})
         return merge_change(with_sink_logs(publication), uuid.uuid4().hex[:12])
 
     removed = change_table(handle, KIND, plan, dry_run=dry_run, wait_ms=wait_ms)

@@ -38,6 +38,7 @@ from paimon_spark.versioning.branch_state import (
     tag_path,
     undo_put,
 )
+from paimon_spark.versioning.checks import with_properties
 from paimon_spark.versioning.names import backup_name
 from paimon_spark.versioning.new_main import NewMain, Other, Source, backup_state, plan_new_main, without_expiration
 
@@ -177,6 +178,14 @@ def with_sink_logs(plan: Publication) -> Publication:
     """The plan with the sink logs of main and the branch."""
     main, branch = (_sink_logs(plan.handle, state.directory) for state in (plan.main, plan.source.state))
     return replace(plan, main_logs=main, branch_logs=branch)
+
+
+def with_head_properties(plan: Publication, properties: Mapping[str, str]) -> Publication:
+    """The plan with more properties of the snapshot that becomes main's head."""
+    state = plan.new_main.state
+    head = with_properties(plan.head, properties)
+    state = replace(state, snapshots={**state.snapshots, head.id: head})
+    return replace(plan, new_main=replace(plan.new_main, state=state))
 
 
 def backup_steps(plan: Publication, operation: str) -> tuple[Step, ...]:

@@ -1,4 +1,4 @@
-"""The decision whether a change of several tables happens: one small file, created exclusively.
+"""The decision whether a change of several tables happens, in one small file.
 
 Each table has its lock and its journal, and each journal names the decision. Whoever finds the journal of a dead
 process reads the decision: if the change is to run, it runs the steps of that table; if not, it removes the lock. If

@@ -1,0 +1,119 @@
+"""Checks run on exactly the rows that are published."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import paimon_spark
+from paimon_spark import Catalog
+from paimon_spark.errors import CheckFailedError, InvalidInputError
+from paimon_spark.versioning.checks import PROPERTY
+
+pytestmark = [pytest.mark.spark]
+
+NO_NEGATIVE = {"no negative": "SELECT * FROM {table} WHERE v < 0"}
+
+
+@pytest.fixture
+def catalog(spark: SparkSession, tmp_path: Path) -> Catalog:
+    made = paimon_spark.load_catalog(str(tmp_path / "wh"))
+    made.create_database("shop")
+    for name in ("a", "b"):
+        made.create_table(f"shop.{name}", "k BIGINT, v BIGINT")
+        put(made, f"shop.{name}", (1, 1))
+    return made
+
+
+def put(catalog: Catalog, table: str, *rows: tuple[int, int], branch: str = "main") -> None:
+    columns = {"k": [k for k, _ in rows], "v": [v for _, v in rows]}
+    catalog.table(table).branch(branch).write(pa.table(columns))
+
+
+def negative(rows: DataFrame) -> DataFrame:
+    return rows.where("v < 0")
+
+
+def test_checks_of_a_table_and_a_version(catalog: Catalog) -> None:
+    table = catalog.table("shop.a")
+    put(catalog, "shop.a", *((n, -n) for n in range(2, 10)))
+    first, second = table.check({**NO_NEGATIVE, "by function": negative})
+    assert (first.passed, first.rows, len(first.sample)) == (False, 8, 5)
+    assert (second.name, second.rows) == ("by function", 8)
+    assert "check no negative failed: 8 rows" in str(first)
+    assert [r.passed for r in table.at("snapshot.1").check(NO_NEGATIVE)] == [True]
+
+
+def test_a_failed_check_publishes_nothing(catalog: Catalog) -> None:
+    table = catalog.table("shop.a")
+    table.create_branch("fix")
+    put(catalog, "shop.a", (2, -5), branch="fix")
+    with pytest.raises(CheckFailedError, match=r"not published: check 'no negative' on shop\.a found 1 row .*v=-5"):
+        table.merge_branch("fix", checks=NO_NEGATIVE)
+    assert [s.id for s in table.snapshots()] == [1]
+    table.branch("fix").delete("v < 0")
+    table.merge_branch("fix", checks=NO_NEGATIVE)
+    head = table.snapshots()[-1]
+    assert json.loads((head.properties or {})[PROPERTY]) == [{"name": "no negative", "rows": 0}]
+    assert table.merge_branch("fix").already_merged
+    put(catalog, "shop.a", (3, 3), branch="fix")
+    table.merge_branch("fix", checks={"all": negative})
+    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [1, 3]
+
+
+def test_what_is_published_is_what_was_checked(catalog: Catalog) -> None:
+    """A commit to the branch during the checks is not published."""
+    table = catalog.table("shop.a")
+    table.create_branch("fix")
+    put(catalog, "shop.a", (2, 2), branch="fix")
+
+    def slow(rows: DataFrame) -> DataFrame:
+        put(catalog, "shop.a", (3, -3), branch="fix")
+        return rows.where("v < 0")
+
+    done = table.fast_forward("fix", checks={"slow": slow})
+    assert done.published_snapshot_id == 2
+    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [1, 2]
+
+
+def test_checks_of_a_pipeline(catalog: Catalog) -> None:
+    branch = catalog.pipeline("shop.a", "shop.b", downstream=False).branch("fix")
+    put(catalog, "shop.a", (2, 2), branch="fix")
+    checks = {
+        "same keys": "SELECT k FROM {shop.a} EXCEPT SELECT k FROM {shop.b}",
+        "a": "SELECT * FROM {shop.a} WHERE v<0",
+    }
+    assert [r.passed for r in branch.check(checks)] == [False, True]
+    with pytest.raises(CheckFailedError, match=r"'same keys' on shop\.a, shop\.b found 1 row"):
+        branch.publish(checks=checks)
+    assert catalog.releases() == []
+    put(catalog, "shop.b", (2, 2), branch="fix")
+    release = branch.publish(checks=checks)
+    assert release.record.checks == ("same keys", "a")
+    named = {
+        name: [c["name"] for c in json.loads((catalog.table(name).snapshots()[-1].properties or {})[PROPERTY])]
+        for name in ("shop.a", "shop.b")
+    }
+    assert named == {"shop.a": ["same keys", "a"], "shop.b": ["same keys"]}
+
+
+@pytest.mark.parametrize(
+    ("checks", "message"),
+    [
+        ({"w": "INSERT INTO {table} VALUES (1, 1)"}, "is not a query"),
+        ({"w": "WITH x AS (SELECT 1) INSERT INTO {table} SELECT * FROM x"}, "is not a query"),
+        ({"w": ""}, "is not a query"),
+        ({"w": "SELECT 1"}, "names no table"),
+        ({"w": "SELECT * FROM {shop.c}"}, r"names \{shop\.c\}.* may name \{shop\.a\} or \{table\}"),
+        ({"w": lambda rows: 3}, "expected a DataFrame"),
+        ({" ": "SELECT * FROM {table}"}, "expected a name"),
+        (["SELECT"], "expected a mapping"),
+    ],
+)
+def test_wrong_checks_are_refused(catalog: Catalog, checks: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        catalog.table("shop.a").check(checks)
