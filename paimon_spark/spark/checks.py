@@ -1,4 +1,4 @@
-"""Run checks of pinned versions: SQL that must return no row, or functions of DataFrames. User's process."""
+"""Run checks, SQL or functions of DataFrames, on tables at versions. User's process."""
 
 from __future__ import annotations
 

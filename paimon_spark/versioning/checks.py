@@ -1,4 +1,4 @@
-"""Checks of rows before they are published: results, and the property that says what passed."""
+"""Results of checks of rows before they are published, as values and as a property."""
 
 from __future__ import annotations
 
