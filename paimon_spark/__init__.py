@@ -22,6 +22,7 @@ from paimon_spark.errors import (
     BranchAlreadyExistsError,
     BranchDivergedError,
     BranchNotFoundError,
+    CheckFailedError,
     ColumnNotFoundError,
     CommitConflictError,
     CommitError,
@@ -69,6 +70,8 @@ from paimon_spark.jobs import lineage_port
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog, load_catalog
     from paimon_spark.api.lineage_verbs import Lineage
+    from paimon_spark.api.pipeline import Pipeline, PipelineBranch
+    from paimon_spark.api.release import Release
     from paimon_spark.api.table import Table, load_table
     from paimon_spark.engine.commit.listeners import CommitEvent, CommitListener
     from paimon_spark.engine.compaction.task import CompactResult
@@ -96,6 +99,7 @@ __all__ = [
     "BranchDivergedError",
     "BranchNotFoundError",
     "Catalog",
+    "CheckFailedError",
     "ColumnNotFoundError",
     "CommitConflictError",
     "CommitError",
@@ -126,8 +130,11 @@ __all__ = [
     "OperationInProgressError",
     "PaimonError",
     "Picture",
+    "Pipeline",
+    "PipelineBranch",
     "PredicateSyntaxError",
     "ProcedureNotFoundError",
+    "Release",
     "Removed",
     "Savepoint",
     "SavepointNotFoundError",
@@ -199,6 +206,10 @@ def __getattr__(name: str) -> Any:
             from paimon_spark.api import catalog as module
         case "Lineage":
             from paimon_spark.api import lineage_verbs as module
+        case "Pipeline" | "PipelineBranch":
+            from paimon_spark.api import pipeline as module
+        case "Release":
+            from paimon_spark.api import release as module
         case "Table" | "load_table":
             from paimon_spark.api import table as module
         case "CommitEvent" | "CommitListener":
