@@ -18,8 +18,7 @@ from paimon_spark.errors import (
     InvalidInputError,
     TagAlreadyExistsError,
 )
-from paimon_spark.format.metadata_files import snapshot as snapshot_file
-from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot, encode_tag
 from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.maintenance.change import PlannedTable, change_tables, preview, reopened
 from paimon_spark.maintenance.removal import Removed
@@ -27,6 +26,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, TableChange
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot_id
+from paimon_spark.metadata.tags import find_tag
 from paimon_spark.pipelines.records import (
     ReleaseRecord,
     complete,
@@ -164,7 +164,7 @@ def undo_release(
         if table not in undone.backups:
             planned.heads[table] = undone.tables[table]
             planned.before[table] = latest_snapshot_id(main)
-            return None
+            return _moved_tag(main, undone, number)
         backup = find_backup(main, undone.backups[table])
         note = read_undo_note(main, backup.name)
         if note is None:
@@ -272,6 +272,17 @@ def _switch(
     return merge_change(with_sink_logs(done), uuid.uuid4().hex[:12], label)
 
 
+def _moved_tag(main: TableHandle, undone: ReleaseRecord, number: int) -> TableChange | None:
+    """Give the tag of a release that is undone to the undo, in a table that neither changes; None when it expired."""
+    tag = find_tag(main, release_tag(undone.id))
+    if tag is None:
+        return None
+    directory = main.layout.directory_branch
+    new = tag_path(directory, release_tag(number))
+    old = tag_path(directory, release_tag(undone.id))
+    return TableChange(UNDO, f"undo of release {undone.id}", (Put(new, encode_tag(tag).decode()), Delete(old)))
+
+
 def _tag(publication: Publication, number: int, snapshot: Snapshot, time_ms: int) -> Ref:
     """The tag of a release; it lives as long as backups do (`branch.backup.time-retained`), else for ever."""
     name = release_tag(number)
@@ -284,4 +295,4 @@ def _tag(publication: Publication, number: int, snapshot: Snapshot, time_ms: int
         )
     retained_ms = publication.handle.options.expiry.backup_time_retained_ms
     tag = new_tag(name, snapshot, None if retained_ms is None else retained_ms / 1000, local_time(time_ms))
-    return Ref(snapshot_file.encode_tag(tag).decode(), snapshot)
+    return Ref(encode_tag(tag).decode(), snapshot)

@@ -304,8 +304,11 @@ def test_tables_without_changes_are_part_of_the_release(faulty: Catalog) -> None
     assert release.tables == {"shop.orders": 2, "shop.daily": 3, "shop.top": 2, "shop.report": 2}
     assert set(release.backups) == {"shop.daily"}
     assert release.table("shop.top").scan().to_arrow().num_rows == 2
-    release.undo()
+    undone = release.undo()
     assert ids(faulty, "daily") == [-1, 1]
+    assert undone.table("shop.top").scan().to_arrow().num_rows == 2
+    assert sorted(undone.table("shop.daily").scan().to_arrow()["id"].to_pylist()) == [-1, 1]
+    assert [t.name for t in faulty.table("shop.top").tags() if t.name.startswith("release")] == ["release-2"]
     nothing = faulty.pipeline("shop.orders").branch("nothing").publish()
     with pytest.raises(InvalidInputError, match="changed no table"):
         nothing.undo()
