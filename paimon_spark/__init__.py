@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.commit.listeners import CommitEvent, CommitListener
     from paimon_spark.engine.compaction.task import CompactResult
     from paimon_spark.jobs.commit import WriteResult
+    from paimon_spark.jobs.row_diff import RowDiff
     from paimon_spark.jobs.scan import Scan
     from paimon_spark.lineage.picture import Picture
     from paimon_spark.maintenance.removal import Removed
@@ -136,6 +137,7 @@ __all__ = [
     "ProcedureNotFoundError",
     "Release",
     "Removed",
+    "RowDiff",
     "Savepoint",
     "SavepointNotFoundError",
     "Scan",
@@ -218,6 +220,8 @@ def __getattr__(name: str) -> Any:
             from paimon_spark.engine.compaction import task as module
         case "WriteResult":
             from paimon_spark.jobs import commit as module
+        case "RowDiff":
+            from paimon_spark.jobs import row_diff as module
         case "Scan":
             from paimon_spark.jobs import scan as module
         case "Picture":

@@ -7,7 +7,7 @@ everything else works without pyspark.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
     from paimon_spark.api.table import Table
     from paimon_spark.engine.compaction.task import BucketTask
+    from paimon_spark.engine.row_diff.compare import Differences
     from paimon_spark.engine.tasks.commit_message import CommitMessage
     from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.jobs.commit import WriteResult
     from paimon_spark.jobs.opened_table import OpenedTable
+    from paimon_spark.jobs.row_diff import RowComparison
     from paimon_spark.jobs.row_level import MergeClauses
     from paimon_spark.jobs.scan import Scan
     from paimon_spark.metadata.handle import TableHandle
@@ -74,6 +76,12 @@ class SparkJobs(Protocol):
         self, checks: Checks, tables: Mapping[str, Table], session: SparkSession | None
     ) -> list[CheckResult]:
         """Run checks on tables opened at versions, as `Table.check`."""
+
+    def row_diff(self, planned: RowComparison, session: SparkSession | None) -> DataFrame:
+        """The rows that differ, as `RowDiff.to_spark`."""
+
+    def row_diff_counts(self, planned: RowComparison) -> Iterator[Differences]:
+        """The differences, each with a few of its rows, compared by a job of the active session."""
 
     def run_tasks(
         self, handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str

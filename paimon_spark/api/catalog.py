@@ -214,7 +214,8 @@ class Catalog:
 
         `paimon_table('db.t', 'fix.v1')` is a table, branch (`db.t$branch_fix`) or system table (`db.t$tags`) at a
         version, which may be left out; `paimon_incremental_query('db.t', 1, 'v1')`,
-        `paimon_incremental_between_timestamp` and `paimon_incremental_to_auto_tag` are what changed between two.
+        `paimon_incremental_between_timestamp` and `paimon_incremental_to_auto_tag` are what changed between two;
+        `paimon_table_diff('db.t', 'main', 'fix')` is the rows that differ between two, as `Table.diff` has them.
         Names without a database are of database `default`; times without a zone are read in the zone that the session
         has now. Arguments are constants.
 

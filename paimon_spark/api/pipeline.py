@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from paimon_spark.api.checks import checked_versions
 from paimon_spark.api.lineage_question import Question, TableLike, Version, Warehouses, check_ever_enabled, warehouse_of
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.api.catalog import Catalog
     from paimon_spark.api.table import Table
+    from paimon_spark.jobs.row_diff import RowDiff
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.versioning.checks import CheckResult, Checks
     from paimon_spark.versioning.diff import Diff
@@ -256,12 +257,26 @@ class PipelineBranch(ShownAsText):
         scope = scope_of_jobs(every, nodes, record.jobs)
         return replay_plan(scope, graph, self.name, nodes, question.queries(), question.history.provenance)
 
-    def diff(self) -> dict[str, Diff]:
-        """What the branch of each table has and main has not, and the other way round, by table.
+    @overload
+    def diff(self, *, rows: Literal[True] = True) -> dict[str, RowDiff]: ...
 
-        Raises NotFoundError: a table or its branch is gone.
+    @overload
+    def diff(self, *, rows: Literal[False]) -> dict[str, Diff]: ...
+
+    def diff(self, *, rows: bool = True) -> dict[str, RowDiff] | dict[str, Diff]:
+        """Compare the branch of each table with main, by table: `added` is what only the branch has.
+
+        Args:
+            rows: compare rows; False compares files, by metadata alone.
+
+        Raises:
+            NotFoundError: a table or its branch is gone.
+            Others as `Table.diff`.
         """
-        return {table: self.catalog.table(table).diff(MAIN, self.name) for table in self.record.tables}
+        tables = {table: self.catalog.table(table) for table in self.record.tables}
+        if rows:
+            return {name: table.diff(MAIN, self.name, rows=True) for name, table in tables.items()}
+        return {name: table.diff(MAIN, self.name) for name, table in tables.items()}
 
     def check(self, checks: Checks, *, session: SparkSession | None = None) -> list[CheckResult]:
         """Run checks on the branches of the tables, by Spark. A failed check is a result, not an error.

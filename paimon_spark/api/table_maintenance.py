@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 from paimon_spark.display import ShownList
+from paimon_spark.errors import InvalidInputError
 from paimon_spark.jobs.branch_access import at_head, older_than_ms, reopen_at_head
 from paimon_spark.jobs.opened_table import OpenedTable, on_branch
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.jobs.maintain import DroppedPartitions
     from paimon_spark.jobs.partition_specs import Asked
+    from paimon_spark.jobs.row_diff import RowDiff
     from paimon_spark.maintenance.consumers import Consumer
     from paimon_spark.maintenance.orphan_files import RemovedOrphans
     from paimon_spark.maintenance.partitions import ExpiredPartitions
@@ -268,20 +270,38 @@ class TableMaintenance(OpenedTable):
 
         return purge(reopen_at_head(self), dry_run=dry_run)
 
-    def diff(self, old: str | int, new: str | int | None = None) -> Diff:
-        """Compare two versions: their files, columns and options.
+    @overload
+    def diff(self, old: str | int, new: str | int | None = None, *, rows: Literal[False] = False) -> Diff: ...
 
-        Files are compared, not the rows in them, by metadata alone.
+    @overload
+    def diff(self, old: str | int, new: str | int | OpenedTable | None = None, *, rows: Literal[True]) -> RowDiff: ...
+
+    def diff(self, old: str | int, new: str | int | OpenedTable | None = None, *, rows: bool = False) -> Diff | RowDiff:
+        """Compare two versions: their files by metadata alone, or their rows.
+
+        Rows are compared by primary key, or as multisets where there is none. Files that both versions have are not
+        read. Where there is an active Spark session and much to read, a Spark job compares.
 
         Args:
             old: a version as `at` takes it: a tag, `snapshot.<id>`, `<branch>.<version>`, a snapshot id or a branch.
-            new: another one; None is this branch as it is now.
+            new: another one; None is this branch as it is now. With `rows` also another table with columns of the same
+                names, at the version that it is opened at.
+            rows: compare rows, not files.
 
         Raises:
             NotFoundError: a version does not exist, or has expired.
-            InvalidInputError: the table was opened at a version, or is a system table.
-            CorruptFileError: metadata cannot be read.
+            InvalidInputError: the table was opened at a version, or is a system table; the two have no common column.
+            SnapshotExpiredError: a version expired while its rows were read.
+            UnsupportedFeatureError: a column has a type that cannot be read, or changed to one that its values do not
+                fit.
+            CorruptFileError: metadata or a file cannot be read.
         """
+        if rows:
+            from paimon_spark.jobs.row_diff import row_diff
+
+            return row_diff(self, old, new)
+        if isinstance(new, OpenedTable):
+            raise InvalidInputError("another table is compared by its rows only; pass rows=True")
         from paimon_spark.versioning.compare import compare
 
         return compare(reopen_at_head(self), str(old), None if new is None else str(new))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -232,11 +233,17 @@ class Scan:
         def read(split: DataSplit) -> Iterator[pa.RecordBatch]:
             return read_split(plan.requests[split.branch], split)
 
-        try:
+        with self.refusing_expired():
             batches = read_splits(read, plan.splits, os.cpu_count() or 1, ahead)
             yield from progress.counted(batches, "read", "rows", size=lambda batch: batch.num_rows)
+
+    @contextmanager
+    def refusing_expired(self) -> Iterator[None]:
+        """Raise SnapshotExpiredError for an error that comes from reading the planned snapshot after it expired."""
+        try:
+            yield
         except PaimonError as e:
-            self._refuse_expired(plan.snapshot, e)
+            self._refuse_expired(self.plan().snapshot, e)
             raise
 
     def to_arrow(self) -> pa.Table:
@@ -410,6 +417,11 @@ class Scan:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.handle, self.options, self.option_text, self.filters, self.limit, self._travelled = state
         self._plan = None
+
+
+def scan_at(found: Resolved) -> Scan:
+    """The read of all columns of a version that was found."""
+    return Scan(found.handle, _travelled=found)
 
 
 def statistics_of(scan: Scan) -> Statistics | None:

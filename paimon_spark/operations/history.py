@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from paimon_spark.display import amount
 from paimon_spark.operations.answer import Answer, lines, plain, rows
@@ -13,6 +13,7 @@ from paimon_spark.text import grid, moment, safe
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
+    from paimon_spark.jobs.row_diff import RowDiff
     from paimon_spark.versioning.damage import Finding
     from paimon_spark.versioning.diff import Diff
     from paimon_spark.versioning.log import Commit, History
@@ -62,17 +63,29 @@ def _listed(commits: Sequence[Commit]) -> Iterator[str]:
     yield from map(str, commits)
 
 
-def _diff(a: Request) -> Diff:
+def _diff(a: Request) -> Diff | RowDiff:
     old, new = a["old"], a["new"]
     if new is None and ".." in old:
         old, _, new = old.partition("..")
         if not old:
             raise UsageError(f"{a['old']!r}: expected OLD..NEW")
+    if a["rows"]:
+        if a["partitions"]:
+            raise UsageError("--partitions shows files; leave out --rows")
+        return a.table().diff(old, new or None, rows=True)
     return a.table().diff(old, new or None)
 
 
-def _show_diff(a: Request, found: Diff) -> Answer:
-    return Answer(plain(found.to_dict()), lambda width: _diff_lines(found, a, width), 0 if found.is_same else 1)
+def _show_diff(a: Request, found: Any) -> Answer:
+    exit_code = 0 if found.is_same else 1
+    if not a["rows"]:
+        return Answer(plain(found.to_dict()), lambda width: _diff_lines(found, a, width), exit_code)
+    differences: RowDiff = found
+    if a["stat"]:
+        return lines(differences.count_lines(), differences.to_dict(), exit_code)
+    listed = differences.to_arrow(check_limit(a))
+    data = {**differences.to_dict(), "rows": listed.to_pylist(maps_as_pydicts="lossy")}
+    return lines([*differences.count_lines(), *differences.row_lines(listed)], data, exit_code)
 
 
 def _diff_lines(found: Diff, a: Request, width: int | None) -> Iterator[str]:
@@ -148,15 +161,17 @@ OPERATIONS = (
         show=_show_log,
     ),
     Operation(
-        "compare two versions by their files; exit code 1 when they differ",
+        "compare two versions by their files or their rows; exit code 1 when they differ",
         _diff,
         (
             positional("old", "a version, such as main, fix.v1 or 12; or OLD..NEW"),
             positional("new", "another version", required=False, otherwise="the head of the branch"),
-            command_flag("stat", "show rows by partition"),
+            command_flag("rows", "compare the rows, not the files"),
+            Argument("limit", "list at most so many rows", Type.INT, default=100, spellings=("-n",)),
+            command_flag("stat", "show rows by partition; with --rows only the numbers of rows and values"),
             command_flag("partitions", "show files, rows and bytes by partition"),
         ),
-        details="Files are compared, not the rows in them: files that a compaction rewrote differ, too.",
+        details="Without --rows, files that a compaction rewrote differ, too.",
         command="diff",
         show=_show_diff,
     ),

@@ -189,9 +189,10 @@ OPERATIONS = (
         show=_show_replay,
     ),
     _of_pipeline(
-        "compare the branch of each table with its main; files, not rows",
-        lambda a: _of_name(a).diff(),
+        "compare the branch of each table with its main; exit code 1 when any differ",
+        lambda a: _of_name(a).diff(rows=False) if a["files"] else _of_name(a).diff(),
         _NAME,
+        command_flag("files", "compare files, not rows"),
         command="pipeline diff",
         show=_show_diff,
     ),

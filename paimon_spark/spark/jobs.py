@@ -10,10 +10,12 @@ from paimon_spark.spark.dataframe import arrow_dataframe, dataframe
 from paimon_spark.spark.dataframe_write import write
 from paimon_spark.spark.merge import merge
 from paimon_spark.spark.query_watch import watch_queries
+from paimon_spark.spark.row_diff import row_diff, row_diff_counts
 from paimon_spark.spark.row_level import delete, update
 from paimon_spark.spark.schema import column, row_type
 
-__all__ = ["arrow_dataframe", "column", "dataframe", "delete", "has_session", "merge", "row_type", "run_checks",
+__all__ = ["arrow_dataframe", "column", "dataframe", "delete", "has_session", "merge", "row_diff",
+           "row_diff_counts", "row_type", "run_checks",
            "run_tasks", "update", "watch_queries", "write"]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.spark_catalog.gateway import Gateway
 from paimon_spark.spark_catalog.proxies import Proxy
-from paimon_spark.sql.functions import INCREMENTAL_FUNCTIONS, incremental_scan, session_of_table
+from paimon_spark.sql.functions import TABLE_FUNCTIONS, session_of_table, table_function
 
 if TYPE_CHECKING:
     from paimon_spark.spark_catalog.sessions import AttachedSession
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def table_function_names() -> tuple[str, ...]:
     """Names of the functions."""
-    return tuple(sorted(INCREMENTAL_FUNCTIONS))
+    return tuple(sorted(TABLE_FUNCTIONS))
 
 
 class TableFunctionProxy(Proxy, implements=("scala.Function1",)):
@@ -33,8 +33,8 @@ class TableFunctionProxy(Proxy, implements=("scala.Function1",)):
         """The plan that reads what the arguments name."""
         values = [_value(self._name, expressions.apply(i)) for i in range(expressions.size())]
         session = session_of_table(self._session.sessions(), values)
-        scan = incremental_scan(session, self._name, values)
-        return scan.to_spark(self._session.spark)._jdf.queryExecution().analyzed()
+        found = table_function(session, self._name, values)
+        return found.to_spark(self._session.spark)._jdf.queryExecution().analyzed()
 
     def compose(self, before: Any) -> Any:
         """Spark does not call it."""

@@ -20,6 +20,8 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format import binary_row
+from paimon_spark.jobs.row_diff import plan_row_diff
+from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.partition_path import value_text
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.spark.schema import arrow_schema, spark_schema
@@ -31,6 +33,7 @@ from paimon_spark.sql.tokens import matching_bracket, tokenize
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
+    from paimon_spark.jobs.row_diff import RowComparison
     from paimon_spark.jobs.scan import Scan
     from paimon_spark.sql.session import Session
 
@@ -50,6 +53,10 @@ INCREMENTAL_FUNCTIONS: Final[Mapping[str, IncrementalFunction]] = {
     "paimon_incremental_to_auto_tag": IncrementalFunction("incremental-to-auto-tag", ("tag",)),
 }
 """By name, in lower case."""
+TABLE_DIFF: Final = "paimon_table_diff"
+"""The table function of the rows that differ between two versions, as `Table.diff`."""
+TABLE_FUNCTIONS: Final = (*INCREMENTAL_FUNCTIONS, TABLE_DIFF)
+"""Names of all table functions that queries may call, in lower case."""
 _SEARCH_FUNCTIONS: Final = ("vector_search", "hybrid_search", "full_text_search")
 """Also without the prefix `paimon_`, as in Paimon's connector."""
 _REFUSED: Final = frozenset((*_SEARCH_FUNCTIONS, *(f"paimon_{name}" for name in _SEARCH_FUNCTIONS)))
@@ -60,18 +67,18 @@ _BLOBS: Final = (
 )  # fmt: skip
 _BUCKETS: Final = ("bucket", "mod_bucket", "hive_bucket")
 TABLE_FUNCTION: Final = "paimon_table"
-OpenScan = Callable[[CallContext, Sequence[object]], "Scan"]
+OpenRead = Callable[[CallContext, Sequence[object]], "Scan | RowComparison"]
 
 
-def incremental_scan_of_call(session: Session, name: str, text: str) -> Scan:
-    """The scan of a table function that a query calls.
+def read_of_call(session: Session, name: str, text: str) -> Scan | RowComparison:
+    """What a table function that a query calls reads.
 
     `text` has the arguments: literals, expressions without columns, parameters of the query. Raises as
-    `incremental_scan`; SqlSyntaxError: the arguments cannot be parsed.
+    `table_function`; SqlSyntaxError: the arguments cannot be parsed.
     """
     refuse_search(name)
     arguments = evaluate(session, split_arguments(text))
-    return incremental_scan(session_of_table(tuple(session.each()), arguments), name, arguments)
+    return table_function(session_of_table(tuple(session.each()), arguments), name, arguments)
 
 
 def session_of_table(sessions: Sequence[Session], arguments: Sequence[object]) -> Session:
@@ -81,11 +88,14 @@ def session_of_table(sessions: Sequence[Session], arguments: Sequence[object]) -
     return next((s for s in sessions if table.count(".") > 1 and s.catalog_name.lower() == first), sessions[0])
 
 
-def incremental_scan(where: Session | Catalog | CallContext, name: str, arguments: Sequence[object]) -> Scan:
-    """The scan of a table function, with current database, time zone and `SET spark.paimon.…` of a session.
+def table_function(
+    where: Session | Catalog | CallContext, name: str, arguments: Sequence[object]
+) -> Scan | RowComparison:
+    """What a table function reads, with current database, time zone and `SET spark.paimon.…` of a session.
 
     The arguments are the name of a table, then the ends: snapshot ids, tags, or versions as `Table.at` takes them; of
-    `paimon_incremental_between_timestamp` epoch milliseconds or text such as `2025-03-12 00:00:00`.
+    `paimon_incremental_between_timestamp` epoch milliseconds or text such as `2025-03-12 00:00:00`. The second version
+    of `paimon_table_diff` may be left out: it is the head of main.
 
     Raises:
         UnsupportedFeatureError: a function that is not supported.
@@ -93,16 +103,20 @@ def incremental_scan(where: Session | Catalog | CallContext, name: str, argument
         NotFoundError: there is no such table. A missing version is reported when the scan is planned.
     """
     refuse_search(name)
-    function = INCREMENTAL_FUNCTIONS[name.lower()]
-    expected = ("table", *function.arguments)
-    if len(arguments) != len(expected) or None in arguments:
+    function = INCREMENTAL_FUNCTIONS.get(name.lower())
+    expected = ("table", *(("old", "new") if function is None else function.arguments))
+    fewest = len(expected) - (function is None)
+    if not fewest <= len(arguments) <= len(expected) or None in arguments:
         found = ", ".join("NULL" if a is None else repr(a) for a in arguments)
         signature = f"{name.lower()}({', '.join(expected)})"
         raise InvalidInputError(
-            f"{signature} takes {len(expected)} arguments, none of them null; found ({found})",
+            f"{signature} takes {'2 or ' if function is None else ''}{len(expected)} arguments, none of them null; "
+            f"found ({found})",
             function=name,
         )
     context = CallContext.of(where)
+    if function is None:
+        return plan_row_diff(context.table(str(arguments[0]), name.lower()), *map(str, [*arguments[1:], MAIN][:2]))
     table = context.table_name(str(arguments[0]), name.lower())
     given: dict[str, Any] = {**context.options(table)}
     if context.time_zone is not None:
@@ -197,20 +211,23 @@ def max_pt(where: Session | Catalog | CallContext, table: str) -> str:
 
 @dataclass
 class Opened(AnalyzeResult):
-    """The result of `analyze`, for `eval`: the scan at the version found."""
+    """The result of `analyze`, for `eval`: the read of the versions found."""
 
-    scan: Any = None
+    read: Any = None
 
 
 def register_functions(catalog: Catalog, session: SparkSession | None = None, prefix: str = "") -> list[str]:
     """As `Catalog.register_functions`."""
     spark = session_or_new(session)
     context = CallContext(catalog, time_zone=spark.conf.get("spark.sql.session.timeZone"))
-    opens: dict[str, tuple[tuple[str, ...], OpenScan]] = {TABLE_FUNCTION: (("table", "version"), _table)}
+    opens: dict[str, tuple[tuple[str, ...], OpenRead]] = {
+        TABLE_FUNCTION: (("table", "version"), _table),
+        TABLE_DIFF: (("table", "old", "new"), _read(TABLE_DIFF)),
+    }
     for name, incremental in INCREMENTAL_FUNCTIONS.items():
-        opens[name] = ("table", *incremental.arguments), _changes(name)
-    for name, (parameters, open_scan) in opens.items():
-        function: Any = udtf(_handler(context, prefix + name, parameters, open_scan), useArrow=False)
+        opens[name] = ("table", *incremental.arguments), _read(name)
+    for name, (parameters, open_read) in opens.items():
+        function: Any = udtf(_handler(context, prefix + name, parameters, open_read), useArrow=False)
         spark.udtf.register(prefix + name, function)
     return [prefix + name for name in opens]
 
@@ -224,17 +241,17 @@ def _table(context: CallContext, arguments: Sequence[object]) -> Scan:
     return context.catalog.table(name.text).scan(version=None if version is None else str(version), **zone)
 
 
-def _changes(name: str) -> OpenScan:
-    return lambda context, arguments: incremental_scan(context, name, arguments)
+def _read(name: str) -> OpenRead:
+    return lambda context, arguments: table_function(context, name, arguments)
 
 
-def _handler(context: CallContext, name: str, parameters: tuple[str, ...], open_scan: OpenScan) -> type:
+def _handler(context: CallContext, name: str, parameters: tuple[str, ...], open_read: OpenRead) -> type:
     """The class that Spark calls. A local class, so that it is pickled by value with the catalog's options."""
 
     @errors_in_one_line
     class Handler:
         def __init__(self, opened: Opened) -> None:
-            self._scan: Scan = opened.scan
+            self._read: Scan | RowComparison = opened.read
 
         @staticmethod
         def analyze(*arguments: AnalyzeArgument, **named: AnalyzeArgument) -> Opened:
@@ -244,18 +261,18 @@ def _handler(context: CallContext, name: str, parameters: tuple[str, ...], open_
                 raise InvalidInputError(
                     f"{name}({', '.join(parameters)}) takes only these arguments, and only constants"
                 )
-            scan = open_scan(context, [a.value for a in given])
-            return Opened(spark_schema(scan.row_type), scan=scan)
+            read = open_read(context, [a.value for a in given])
+            return Opened(spark_schema(read.row_type), read=read)
 
         def eval(self, *_: object, **named: object) -> Iterator[Any]:
             """The rows. One task."""
-            yield from rows_of(self._scan, spark_schema(self._scan.row_type))
+            yield from rows_of(self._read, spark_schema(self._read.row_type))
 
     return Handler
 
 
-def rows_of(scan: Scan, schema: StructType) -> Iterator[Any]:
-    """The rows of a scan as Python UDTFs return them."""
+def rows_of(read: Scan | RowComparison, schema: StructType) -> Iterator[Any]:
+    """The rows of a read as Python UDTFs return them."""
     import pyarrow as pa
 
     # Private to Spark, but Spark Connect makes its rows by it.
@@ -264,5 +281,5 @@ def rows_of(scan: Scan, schema: StructType) -> Iterator[Any]:
     from paimon_spark.format.casts.conformance import fit
 
     target = arrow_schema(schema)
-    for batch in fit(scan.to_batches(), scan.row_type.names, target, scan.table_name):
+    for batch in fit(read.to_batches(), read.row_type.names, target, read.table_name):
         yield from ArrowTableToRowsConversion.convert(pa.Table.from_batches([batch]), schema, return_as_tuples=True)

@@ -64,7 +64,7 @@ def _diff(
     related = relation(old.handle, old.snapshot, new.handle, new.snapshot)
     partitions = _partitions(new.handle, files)
     before, after = old.handle.schema, new.handle.schema
-    columns = changed_columns(before, after, _shared_field_id(old.handle, new.handle)) if before != after else ()
+    columns = changed_columns(before, after, shared_field_id(old.handle, new.handle)) if before != after else ()
     keys = sorted(before.options.keys() | after.options.keys())
     options = {k: (before.options.get(k), after.options.get(k)) for k in keys}
     return Diff(
@@ -122,7 +122,7 @@ def _partitions(handle: TableHandle, files: pa.Table) -> tuple[PartitionDiff, ..
     return tuple(sorted(made, key=lambda p: p.name))
 
 
-def _shared_field_id(old: TableHandle, new: TableHandle) -> int | None:
+def shared_field_id(old: TableHandle, new: TableHandle) -> int | None:
     """The highest field id that both branches assigned before they diverged; None on one branch.
 
     Afterwards each assigns ids of its own, so an id may mean two columns.

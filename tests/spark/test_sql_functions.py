@@ -32,6 +32,7 @@ def test_plain_sql_reads_versions_by_functions_and_views(spark: SparkSession, tm
     catalog.create_table("default.empty", "k INT")
     assert catalog.register_functions(spark, prefix="w_") == [
         "w_paimon_table",
+        "w_paimon_table_diff",
         "w_paimon_incremental_query",
         "w_paimon_incremental_between_timestamp",
         "w_paimon_incremental_to_auto_tag",

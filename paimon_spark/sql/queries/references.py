@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 from sqlglot import exp
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.sql.functions import INCREMENTAL_FUNCTIONS, refuse_search
+from paimon_spark.sql.functions import TABLE_FUNCTIONS, refuse_search
 from paimon_spark.sql.names import TableName, resolve_source
 from paimon_spark.sql.queries.clauses import OptionClause, VersionClause
 from paimon_spark.sql.queries.errors import syntax_error
@@ -140,7 +140,7 @@ def _reference(sessions: Sequence[Session], parsed: ParsedQuery, node: Tree) -> 
 def _function(session: Session, parsed: ParsedQuery, node: Tree) -> Reference | None:
     """A table function of Paimon."""
     called = str(node.this.name).lower() if isinstance(node.this, exp.Anonymous) else ""
-    if called not in INCREMENTAL_FUNCTIONS:
+    if called not in TABLE_FUNCTIONS:
         return None
     start = node.this.meta["start"]
     at = next(i for i, w in enumerate(parsed.tokens) if w.start == start)

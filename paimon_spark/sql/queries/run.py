@@ -14,6 +14,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.functions import col
 
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.jobs.row_diff import RowComparison
 from paimon_spark.spark.dataframe import dataframe
 from paimon_spark.spark.session import without_attached
 from paimon_spark.sql.cursor import Cursor
@@ -22,7 +23,7 @@ from paimon_spark.sql.queries.errors import helpful_error, in_one_line, is_one_o
 from paimon_spark.sql.queries.parse import ParsedQuery, Use, parse_query
 from paimon_spark.sql.queries.references import Reference, references
 from paimon_spark.sql.queries.rewrite import replaced, stars_without_list, with_scalars
-from paimon_spark.sql.queries.scans import metadata_columns, scan_of
+from paimon_spark.sql.queries.scans import metadata_columns, read_of
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.substitutions import with_quoted_setting
 from paimon_spark.types import quoted
@@ -98,13 +99,14 @@ def _with_scans(
     begin: int,
     has_all: bool,
 ) -> DataFrame:
-    scans = [scan_of(parsed, reference, job, has_all=has_all) for reference in found]
+    reads = [read_of(parsed, reference, job, has_all=has_all) for reference in found]
     hidden = {
-        r: () if r.function is not None else metadata_columns(parsed, r, s) for r, s in zip(found, scans, strict=True)
+        r: () if isinstance(s, RowComparison) or r.function is not None else metadata_columns(parsed, r, s)
+        for r, s in zip(found, reads, strict=True)
     }
     for reference, columns in hidden.items():
         _check_hidden(reference, columns)
-    frames = {f"p{n}": (r.name.text, _frame(session, s)) for n, (r, s) in enumerate(zip(found, scans, strict=True))}
+    frames = {f"p{n}": (r.name.text, _frame(session, s)) for n, (r, s) in enumerate(zip(found, reads, strict=True))}
     return _without_version_args(session, parsed, found).run(replaced(parsed, found, hidden, begin), frames)
 
 
@@ -113,7 +115,7 @@ def _columns(parsed: ParsedQuery, found: Sequence[Reference]) -> list[tuple[str,
     out: list[tuple[str, ...]] = []
     for reference in found:
         qualifier = _qualifier(reference, found) if len(found) > 1 else ()
-        scan = scan_of(parsed, reference, None, has_all=True)
+        scan = read_of(parsed, reference, None, has_all=True)
         out += [(*qualifier, name) for name in scan.row_type.names]
     return out
 
@@ -126,9 +128,11 @@ def _qualifier(reference: Reference, found: Sequence[Reference]) -> tuple[str, .
     return reference.full_name if any(r.name == reference.name for r in others) else reference.full_name[1:]
 
 
-def _frame(session: Session, scan: Scan) -> DataFrame:
-    """The DataFrame of a scan, whose filters the query evaluates again."""
-    return dataframe(scan, session.spark, keeps_filters=True)
+def _frame(session: Session, read: Scan | RowComparison) -> DataFrame:
+    """The DataFrame of a read, whose filters the query evaluates again."""
+    if isinstance(read, RowComparison):
+        return read.to_spark(session.spark)
+    return dataframe(read, session.spark, keeps_filters=True)
 
 
 def _check_hidden(reference: Reference, columns: Sequence[str]) -> None:

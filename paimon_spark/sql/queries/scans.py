@@ -1,4 +1,4 @@
-"""The scan of each table in a query, with only the columns and rows that it needs."""
+"""The read of each table in a query, with only the columns and rows that it needs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.engine.tasks.split import BUCKET, METADATA_COLUMNS
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.jobs.row_diff import RowComparison
 from paimon_spark.jobs.table_scan import open_scan
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_AS_OF, VERSION_KEYS
 from paimon_spark.predicate.ast import Predicate
-from paimon_spark.sql.functions import incremental_scan_of_call
+from paimon_spark.sql.functions import read_of_call
 from paimon_spark.sql.queries.clauses import VersionClause
 from paimon_spark.sql.queries.columns import metadata_named, names, needs_all
 from paimon_spark.sql.queries.filters import condition
@@ -32,8 +33,10 @@ _NAMES_IN_QUOTES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
 _TRACKING: Final = (ROW_ID, SEQUENCE_NUMBER)
 
 
-def scan_of(parsed: ParsedQuery, reference: Reference, job: str | None, *, has_all: bool = False) -> Scan:
-    """The scan of a table in a query. Its reads have the lineage job `job`; with `has_all` it reads all columns.
+def read_of(
+    parsed: ParsedQuery, reference: Reference, job: str | None, *, has_all: bool = False
+) -> Scan | RowComparison:
+    """The read of a table in a query. Its reads have the lineage job `job`; with `has_all` it reads all columns.
 
     Raises:
         NotFoundError: the table or version does not exist.
@@ -42,7 +45,7 @@ def scan_of(parsed: ParsedQuery, reference: Reference, job: str | None, *, has_a
     """
     session = reference.session
     if reference.function is not None:
-        return _function_scan(session, parsed, reference, job)
+        return _function_read(session, parsed, reference, job)
     options = session.options(reference.name)
     options.update(() if reference.options is None else reference.options.options)
     if reference.version is not None:
@@ -101,15 +104,17 @@ def _has_default_semantics(session: Session, parsed: ParsedQuery) -> bool:
     return not any("collation" in key and "default" in key for key in session.conf)
 
 
-def _function_scan(session: Session, parsed: ParsedQuery, reference: Reference, job: str | None) -> Scan:
+def _function_read(
+    session: Session, parsed: ParsedQuery, reference: Reference, job: str | None
+) -> Scan | RowComparison:
     assert reference.function is not None
     if reference.version is not None:
         refuse_table(parsed, reference.function, "a function takes no version")
     inner = parsed.sql[reference.start : reference.end].partition("(")[2].rstrip()[:-1]
-    scan = incremental_scan_of_call(session, reference.function, inner)
-    if job is None:
-        return scan
-    return open_scan(scan.load_path, {**scan.option_text, "branch": scan.handle.branch, JOB.key: job})
+    found = read_of_call(session, reference.function, inner)
+    if job is None or isinstance(found, RowComparison):
+        return found
+    return open_scan(found.load_path, {**found.option_text, "branch": found.handle.branch, JOB.key: job})
 
 
 def _version(session: Session, parsed: ParsedQuery, reference: Reference, version: VersionClause) -> Mapping[str, str]:

@@ -259,6 +259,7 @@ def test_the_public_names_are_these() -> None:
         "PipelineBranch",
         "Release",
         "Removed",
+        "RowDiff",
         "Savepoint",
         "Scan",
         "Table",

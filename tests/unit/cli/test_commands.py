@@ -80,6 +80,22 @@ def test_diff_says_by_its_exit_code_whether_versions_differ(cli: CommandLine) ->
     assert "dt=2024-01-02       0       1" in cli("diff", "db.orders", "main", "fix", "--partitions").out
 
 
+def test_diff_compares_rows(cli: CommandLine) -> None:
+    same = cli("diff", "db.orders", "v1", "fix.v1", "--rows")
+    assert (same.code, same.out.splitlines()[-1]) == (0, "the same rows")
+    other = cli("diff", "db.orders", "main..fix", "--rows")
+    first, *shown = other.out.splitlines()[1:]
+    assert (other.code, first) == (1, "1 row added, 2 removed, 0 changed")
+    assert sorted(line[0] for line in shown) == ["+", "-", "-"]
+    assert len(cli("diff", "db.orders", "main", "fix", "--rows", "-n", "1").out.splitlines()) == 3
+    assert cli("diff", "db.orders", "main", "fix", "--rows", "--stat").out.splitlines()[1:] == [first]
+    told = cli("diff", "db.orders", "main", "fix", "--rows", "--json").json
+    assert (told["added"], told["removed"], len(told["rows"])) == (1, 2, 3)
+    assert {row["_change"] for row in told["rows"]} == {"added", "removed"}
+    refused = cli("diff", "db.orders", "main", "fix", "--rows", "--partitions")
+    assert (refused.code, "--partitions shows files; leave out --rows" in refused.err) == (2, True)
+
+
 def test_refs_are_those_of_all_branches(cli: CommandLine) -> None:
     cli.done("savepoint", "create", "db.orders", "-b", "fix")
     cli.done("consumer", "reset", "db.orders", "reader", "--next-snapshot", "3")

@@ -48,6 +48,8 @@ def test_from_the_fault_to_the_release_and_back(cli: CommandLine, catalog: Catal
     differs = cli("pipeline", "diff", "fix")
     assert differs.code == 1
     assert "shop.daily" in differs.out
+    assert "changed" in differs.out
+    assert "files" in cli("pipeline", "diff", "fix", "--files").out
     refused = cli("pipeline", "publish", "fix", "--yes")
     assert refused.code != 0
     assert "main has commits" in refused.err

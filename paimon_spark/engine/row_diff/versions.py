@@ -1,0 +1,189 @@
+"""The versions that are compared: the files that differ, and their rows in the newer columns."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pat
+
+from paimon_spark.engine.read.evolution import evolve
+from paimon_spark.engine.read.split_reader import read_split, read_splits
+from paimon_spark.engine.row_diff.compare import Differences, compare
+from paimon_spark.engine.scan.plan import Plan
+from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, ReadRequest, SplitMode
+from paimon_spark.format.arrays.arrow_types import arrow_schema, arrow_type
+from paimon_spark.format.bucket_hash import hashes
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.types import ArrayType, DataField, DataType, MapType, RowType
+
+UNIT_SPLITS: Final = {"source.split.target-size": "1 b", "source.split.open-file-cost": "1 b"}
+"""Table options with which every unit of files that must be read together is a split of its own."""
+PART_ROWS: Final = 4_000_000
+"""Maximum of rows, before merging, that are compared at a time."""
+_HASHED: Final = 4
+"""Columns that are hashed of rows without keys."""
+_SameField = Callable[[DataField, DataField], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What reads the rows of one version as columns of the newer one. Picklable.
+
+    Attributes:
+        requests: by branch, for the version's own columns.
+        own: columns of the version.
+        columns: of the result, in the newer names and types, with the version's field ids; a column that the version
+            lacks has an id of its own and comes out as nulls.
+    """
+
+    requests: Mapping[str, ReadRequest]
+    own: RowType
+    columns: tuple[DataField, ...]
+
+    def read(self, split: DataSplit) -> Iterator[pa.RecordBatch]:
+        """The rows of a split. Raises as `read_split`."""
+        evolution = evolve(self.columns, self.own.fields, {})
+        request = replace(self.requests[split.branch], columns=tuple(f.name for f in evolution.file_fields))
+        kinds = [arrow_type(f.type) for f in evolution.file_fields]
+        schema = arrow_schema(self.columns)
+        for batch in read_split(request, split):
+            arrays = [
+                a if a.type == kind else a.cast(kind, safe=False) for a, kind in zip(batch.columns, kinds, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(evolution.columns(arrays, batch.num_rows), schema=schema)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Which rows of two versions are compared, and how. Picklable.
+
+    Attributes:
+        old, new: the versions.
+        keys: the primary key; empty compares rows as multisets.
+        compared: columns that both versions have.
+    """
+
+    old: Version
+    new: Version
+    keys: tuple[str, ...]
+    compared: tuple[str, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows of both versions."""
+        return arrow_schema(self.new.columns)
+
+    @cached_property
+    def _hashed(self) -> list[str]:
+        """Columns by whose hash rows are dealt to parts: equal ones have equal bytes."""
+        names = self.keys or self.compared
+        types = {f.name: self.schema.field(f.name).type for f in self.new.columns}
+        flat = [n for n in names if not (pat.is_nested(types[n]) or pat.is_floating(types[n]) or pat.is_null(types[n]))]
+        return flat if self.keys else flat[:_HASHED]
+
+    def parts_of(self, rows: int) -> int:
+        """Into how many parts so many rows are cut, each of which has all rows of its keys."""
+        return max(1, -(-rows // PART_ROWS)) if self._hashed else 1
+
+    def part(self, batch: pa.RecordBatch, parts: int) -> np.ndarray:
+        """The part of each row."""
+        return hashes(batch.select(self._hashed)).view(np.uint32) % np.uint32(parts)
+
+    def compare(self, old: Sequence[pa.RecordBatch], new: Sequence[pa.RecordBatch]) -> Differences:
+        """The differences between all rows that some keys have in each version."""
+        before, after = (pa.Table.from_batches(list(batches), self.schema) for batches in (old, new))
+        return compare(before, after, self.keys, self.compared)
+
+    def run(self, old: Sequence[DataSplit], new: Sequence[DataSplit]) -> Iterator[Differences]:
+        """The differences between the rows of these splits, in this process. One for each `parts_of` their rows."""
+        parts = self.parts_of(sum(s.row_count for s in (*old, *new)))
+        for part in range(parts):
+            before = list(self._rows(self.old, old, part, parts))
+            yield self.compare(before, list(self._rows(self.new, new, part, parts)))
+
+    def _rows(self, version: Version, splits: Sequence[DataSplit], part: int, parts: int) -> Iterator[pa.RecordBatch]:
+        for batch in read_splits(version.read, splits, os.cpu_count() or 1):
+            yield batch if parts == 1 else batch.filter(pa.array(self.part(batch, parts) == part))
+
+
+def differing(old: Plan, new: Plan, *, merged_alike: bool) -> tuple[tuple[DataSplit, ...], tuple[DataSplit, ...]]:
+    """The splits of each plan that the other lacks. Both were made with `UNIT_SPLITS`.
+
+    `merged_alike`: rows of the same files are merged to the same rows in both versions.
+    """
+    before = {_identity(s, merged_alike, i): s for i, s in enumerate(old.splits)}
+    after = {_identity(s, merged_alike, ~i): s for i, s in enumerate(new.splits)}
+    return (
+        tuple(s for key, s in before.items() if key not in after),
+        tuple(s for key, s in after.items() if key not in before),
+    )
+
+
+def _identity(split: DataSplit, merged_alike: bool, number: int) -> Hashable:
+    """Equal for splits that return the same rows; `number` is different for splits of which that is not known."""
+    as_it_lies = split.mode in (SplitMode.RAW, SplitMode.EVOLVED)
+    return (
+        0 if as_it_lies or merged_alike else number,
+        split.mode,
+        split.partition,
+        split.bucket,
+        _files(split, split.files, split.deletions),
+        _files(split, split.before_files, split.before_deletions),
+    )
+
+
+def _files(
+    split: DataSplit, files: Sequence[DataFileMeta], deletions: Sequence[DeletionFile | None]
+) -> frozenset[Hashable]:
+    vectors = deletions or (None,) * len(files)
+    return frozenset(
+        (f.external_path or split.path_of(f), 0 if split.mode is SplitMode.RAW else f.level, v)
+        for f, v in zip(files, vectors, strict=True)
+    )
+
+
+def grouped(
+    old: Sequence[DataSplit], new: Sequence[DataSplit], place: Callable[[DataSplit], Hashable]
+) -> list[tuple[list[DataSplit], list[DataSplit]]]:
+    """The splits of both versions by what `place` returns for them: equal rows, or keys, have the same place."""
+    found: dict[Hashable, tuple[list[DataSplit], list[DataSplit]]] = defaultdict(lambda: ([], []))
+    for side, splits in enumerate((old, new)):
+        for split in splits:
+            found[place(split)][side].append(split)
+    return list(found.values())
+
+
+def with_ids_of(old: RowType, new: RowType, same: _SameField) -> tuple[DataField, ...]:
+    """The columns of `new` with the ids of the same columns of `old`; others have ids that `old` does not have."""
+    unused = -1
+    out = []
+    for f in new.fields:
+        match = next((o for o in old.fields if same(o, f)), None)
+        if match is None:
+            out.append(replace(f, id=unused))
+            unused -= 1
+        else:
+            out.append(replace(f, id=match.id, type=_type_with_ids_of(match.type, f.type, same)))
+    return tuple(out)
+
+
+def _type_with_ids_of(old: DataType, new: DataType, same: _SameField) -> DataType:
+    match old, new:
+        case RowType(), RowType():
+            return replace(new, fields=with_ids_of(old, new, same))
+        case ArrayType(), ArrayType():
+            return replace(new, element=_type_with_ids_of(old.element, new.element, same))
+        case MapType(), MapType():
+            return replace(
+                new,
+                key=_type_with_ids_of(old.key, new.key, same),
+                value=_type_with_ids_of(old.value, new.value, same),
+            )
+    return new
