@@ -1,4 +1,4 @@
-"""The versions that are compared: the files that differ, and their rows in the newer columns."""
+"""The two versions that are compared: the files that differ, and the rows of these files."""
 
 from __future__ import annotations
 
