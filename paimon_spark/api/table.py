@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from paimon_spark.jobs.commit import WriteResult
     from paimon_spark.jobs.scan import Scan
     from paimon_spark.versioning.checks import CheckResult, Checks
+    from paimon_spark.versioning.sizes import RefSize
 
 _SNAPSHOT_COLUMNS = (
     "id", "commit_kind", "time_ms", "schema_id", "total_record_count", "delta_record_count", "commit_user", "operation",
@@ -309,6 +310,15 @@ class Table(TableRefs, TableMaintenance):
         """Tags of the branch, sorted by snapshot and name, with savepoints and guard tags."""
         found = list_tag_infos(current(self.handle))
         return ShownList(found, f"Tags of {self.handle.describe()}", _TAG_COLUMNS)
+
+    def sizes(self) -> list[RefSize]:
+        """What each branch, tag and savepoint of the table alone keeps, so what deleting it would free.
+
+        Two that share files free them only when both are deleted. From metadata alone.
+        """
+        from paimon_spark.versioning.sizes import ref_sizes
+
+        return ShownList(ref_sizes(current(self.handle)), f"Sizes of the branches and tags of {self.name}")
 
     def branches(self) -> list[Branch]:
         """Branches of the table except main, sorted by name."""

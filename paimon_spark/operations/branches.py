@@ -18,6 +18,7 @@ from paimon_spark.operations.operation import (
     command_flag,
     positional,
 )
+from paimon_spark.operations.sizes import SIZE, sizes_of, with_sizes
 from paimon_spark.text import moment, safe
 
 if TYPE_CHECKING:
@@ -34,7 +35,12 @@ def _show_list(a: Request, found: list[Branch]) -> Answer:
         (b.name, "yes" if b.is_main else "", b.created_from_tag, b.created_from_snapshot_id, moment(b.modified_ms))
         for b in found
     ]
-    return rows(columns, shown, data=found, empty="no branches but main")
+    sizes = sizes_of(a, "branch")
+    return rows(
+        *with_sizes(a, columns, shown, [sizes.get((b.name, b.name)) for b in found]),
+        data=found if not a["size"] else list(sizes.values()),
+        empty="no branches but main",
+    )
 
 
 def _create(a: Request) -> Branch:
@@ -143,7 +149,13 @@ _TARGET = Argument(
 )
 
 OPERATIONS = (
-    Operation("list the branches of a table", lambda a: a.table().branches(), command="branch list", show=_show_list),
+    Operation(
+        "list the branches of a table",
+        lambda a: a.table().branches(),
+        (SIZE,),
+        command="branch list",
+        show=_show_list,
+    ),
     Operation(
         "create a branch from the head, from a tag, snapshot or version, or empty",
         _create,

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import InvalidInputError
+from paimon_spark.metadata.tags import savepoint_id_of
 from paimon_spark.operations.answer import Answer, lines, removal, rows
 from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Rows, Type, command_flag, positional
+from paimon_spark.operations.sizes import SIZE, sizes_of, with_sizes
 from paimon_spark.text import duration, moment, safe
 
 if TYPE_CHECKING:
@@ -22,7 +24,16 @@ _LOG = logging.getLogger(__name__)
 def _show_list(a: Request, found: list[TagInfo]) -> Answer:
     columns = ("name", "kind", "snapshot", "committed", "rows", "lives for", "branches")
     chosen = [t for t in found if a["all"] or t.guards is None]
-    return rows(columns, [_row(t) for t in chosen], data=chosen, empty="no tags")
+    sizes, on = {**sizes_of(a, "tag"), **sizes_of(a, "savepoint")}, a.table().handle.layout.directory_branch
+    each = [sizes.get((_ref_name(t.name), on)) for t in chosen]
+    shown = with_sizes(a, columns, [_row(t) for t in chosen], each)
+    return rows(*shown, data=[size for size in each if size is not None] if a["size"] else chosen, empty="no tags")
+
+
+def _ref_name(tag: str) -> str:
+    """The name of a tag, the id of a savepoint."""
+    savepoint = savepoint_id_of(tag)
+    return tag if savepoint is None else str(savepoint)
 
 
 def _row(tag: TagInfo) -> tuple[object, ...]:
@@ -111,7 +122,10 @@ def _described(a: Request) -> str:
 
 def _show_savepoints(a: Request, found: list[Savepoint]) -> Answer:
     shown = [(s.id, moment(s.snapshot.time_ms), s.snapshot.schema_id, s.snapshot.total_record_count) for s in found]
-    return rows(("id", "committed", "schema", "rows"), shown, data=found, empty="no savepoints")
+    sizes, on = sizes_of(a, "savepoint"), a.table().handle.layout.directory_branch
+    each = [sizes.get((str(s.id), on)) for s in found]
+    listed = with_sizes(a, ("id", "committed", "schema", "rows"), shown, each)
+    return rows(*listed, data=each if a["size"] else found, empty="no savepoints")
 
 
 def _savepoint(a: Request) -> str:
@@ -133,7 +147,7 @@ OPERATIONS = (
     Operation(
         "list the tags of a branch, savepoints included",
         lambda a: a.table().tags(),
-        (command_flag("all", "list the guard tags of branches, too", "-a"),),
+        (command_flag("all", "list the guard tags of branches, too", "-a"), SIZE),
         command="tag list",
         show=_show_list,
     ),
@@ -231,6 +245,7 @@ OPERATIONS = (
     Operation(
         "list the savepoints of a branch",
         lambda a: a.table().savepoints(),
+        (SIZE,),
         command="savepoint list",
         show=_show_savepoints,
     ),

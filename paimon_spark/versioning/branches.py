@@ -8,7 +8,7 @@ Source: PIP-14; Java `utils/FileSystemBranchManager`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -44,6 +44,7 @@ from paimon_spark.metadata.journal.change import (
     DeleteTree,
     Put,
     RenameTree,
+    Root,
     RootKind,
     Step,
     TableChange,
@@ -239,11 +240,7 @@ def plan_delete(handle: TableHandle, name: str) -> TableChange:
         )
     _check_not_read_beside(handle, name, "deleted")
     guard = guard_name(name)
-    released = tuple(
-        root
-        for root in all_roots(handle)
-        if root.branch_directory == name or (root.kind is RootKind.TAG and root.name == guard)
-    )
+    released = roots_of_branch(all_roots(handle), name)
     guards = [root.branch_directory for root in released if root.branch_directory != name]
     parent = fork_of(on_branch)
     steps: list[Step] = [put_fork(child, _adopted(fork, parent, name)) for child, fork in _descendants(handle, name)]
@@ -252,6 +249,12 @@ def plan_delete(handle: TableHandle, name: str) -> TableChange:
     steps.append(DeleteTree(relative_path(handle, on_branch.layout.branch_root)))
     steps += [Delete(relative_path(handle, Layout(handle.layout.root, place).tag_path(guard))) for place in guards]
     return TableChange("delete-branch", f"deletion of branch {name!r}", tuple(steps), released)
+
+
+def roots_of_branch(roots: Iterable[Root], name: str) -> tuple[Root, ...]:
+    """Those that go with a branch: its own, and the tags on other branches that guard its base."""
+    guard = guard_name(name)
+    return tuple(r for r in roots if r.branch_directory == name or (r.kind is RootKind.TAG and r.name == guard))
 
 
 def check_branch_exists(handle: TableHandle, name: str) -> None:

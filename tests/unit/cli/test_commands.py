@@ -80,6 +80,19 @@ def test_diff_says_by_its_exit_code_whether_versions_differ(cli: CommandLine) ->
     assert "dt=2024-01-02       0       1" in cli("diff", "db.orders", "main", "fix", "--partitions").out
 
 
+def test_lists_show_what_deleting_would_free(cli: CommandLine) -> None:
+    branches = cli.done("branch", "list", "db.orders", "--size").out.splitlines()
+    assert (branches[0].split()[-1], branches[1].split()[0]) == ("frees", "fix")
+    told = cli.done("branch", "list", "db.orders", "--size", "--json").json
+    assert told[0]["kind"] == "branch"
+    assert told[0]["bytes"] > 0
+    tags = cli.done("tag", "list", "db.orders", "--size").out.splitlines()
+    assert (tags[0].split()[-1], tags[1].split()[0]) == ("frees", "v1")
+    cli.done("savepoint", "create", "db.orders")
+    (saved,) = cli.done("savepoint", "list", "db.orders", "--size", "--json").json
+    assert (saved["kind"], saved["branch"]) == ("savepoint", "main")
+
+
 def test_diff_compares_rows(cli: CommandLine) -> None:
     same = cli("diff", "db.orders", "v1", "fix.v1", "--rows")
     assert (same.code, same.out.splitlines()[-1]) == (0, "the same rows")

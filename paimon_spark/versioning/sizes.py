@@ -1,0 +1,89 @@
+"""Sizes: what each branch, tag and savepoint alone keeps, so what deleting it would free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from paimon_spark.display import ShownAsFacts, amount
+from paimon_spark.errors import FormatError, UnsafeDeletionError
+from paimon_spark.maintenance.removal import Removed, plan_removal
+from paimon_spark.maintenance.roots import all_roots, without
+from paimon_spark.metadata.branches import list_branch_names
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import Root, RootKind
+from paimon_spark.metadata.tags import guarded_branch, savepoint_id_of
+from paimon_spark.text import counted, safe
+from paimon_spark.versioning.branches import roots_of_branch
+
+BRANCH: Final = "branch"
+TAG: Final = "tag"
+SAVEPOINT: Final = "savepoint"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RefSize(ShownAsFacts):
+    """What a branch, tag or savepoint alone keeps.
+
+    Attributes:
+        kind: `branch`, `tag` or `savepoint`.
+        name: of it; the id of a savepoint.
+        branch: the branch that the tag or savepoint is on; of a branch its own name.
+        bytes: of the files that nothing else needs, whose size the metadata states; None where that cannot be told.
+        files: number of these files, metadata included; None as `bytes`.
+        unknown: why it cannot be told.
+    """
+
+    kind: str
+    name: str
+    branch: str
+    bytes: int | None
+    files: int | None
+    unknown: str | None = None
+
+    @property
+    def size_text(self) -> str:
+        """The size with a unit; `unknown` where it cannot be told."""
+        return "unknown" if self.bytes is None else amount(self.bytes)
+
+    def text_lines(self) -> list[str]:
+        on = "" if self.kind == BRANCH else f" on branch {safe(self.branch)}"
+        if self.files is None:
+            return [f"{self.kind} {safe(self.name)}{on}: unknown, {safe(self.unknown or '')}"]
+        return [f"{self.kind} {safe(self.name)}{on}: alone keeps {counted(self.files, 'file')}, {self.size_text}"]
+
+
+def ref_sizes(main: TableHandle) -> list[RefSize]:
+    """The sizes of all branches but main, tags and savepoints, in this order. Reads metadata only.
+
+    Args:
+        main: any branch of the table; those of all branches are listed.
+    """
+    roots = all_roots(main)
+    names = [name for name in list_branch_names(main) if name != main.layout.main_branch]
+    out = [_size(main, BRANCH, name, name, roots_of_branch(roots, name), roots) for name in names]
+    out += [_size(main, kind, name, root.branch_directory, (root,), roots) for kind, name, root in _tagged(roots)]
+    return out
+
+
+def _tagged(roots: list[Root]) -> Iterator[tuple[str, str, Root]]:
+    """Kind and name of each tag and savepoint; tags that guard branches belong to these."""
+    tags = [root for root in roots if root.kind is RootKind.TAG and guarded_branch(root.name) is None]
+    savepoints = {root.key: savepoint_id_of(root.name) for root in tags}
+    for root in tags:
+        if savepoints[root.key] is None:
+            yield TAG, root.name, root
+    for root in tags:
+        if savepoints[root.key] is not None:
+            yield SAVEPOINT, str(savepoints[root.key]), root
+
+
+def _size(
+    main: TableHandle, kind: str, name: str, branch: str, released: tuple[Root, ...], roots: list[Root]
+) -> RefSize:
+    try:
+        found: Removed = plan_removal(main, released, without(roots, released))
+    except (UnsafeDeletionError, FormatError) as e:
+        return RefSize(kind, name, branch, None, None, e.message)
+    return RefSize(kind, name, branch, found.bytes, len(found.paths))
