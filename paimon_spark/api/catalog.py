@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.api.table import Table, load
 from paimon_spark.display import ShownList
@@ -14,6 +14,8 @@ from paimon_spark.jobs.alter import SchemaLike, columns_of
 from paimon_spark.jobs.opened_table import OptionValue, as_text
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.file_system_catalog import FileSystemCatalog
+from paimon_spark.metadata.handle import visible_branch_names
+from paimon_spark.metadata.layout import Layout
 from paimon_spark.options.descriptor import unknown_option
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.lineage import (
@@ -24,14 +26,21 @@ from paimon_spark.options.lineage import (
     refuse_follow,
 )
 from paimon_spark.options.location import (
+    CREATE_BRANCH,
+    MAIN,
+    SESSION_BRANCH,
     TABLE_DEFAULT,
     configured,
     is_name,
+    split_name,
     split_suffix,
     table_defaults,
+    table_url,
     without_table_defaults,
 )
+from paimon_spark.options.scan import chooses_state
 from paimon_spark.spark_port import spark_sql
+from paimon_spark.storage.urls import open_store
 from paimon_spark.text import safe
 
 if TYPE_CHECKING:
@@ -42,6 +51,10 @@ if TYPE_CHECKING:
     from paimon_spark.api.release import Release
 
 
+_OPTIONS: Final = (*OF_ONE_USE, *OF_CATALOG, SESSION_BRANCH, CREATE_BRANCH)
+"""Options of a catalog besides those of its file system and defaults of tables."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Catalog:
     """A warehouse. Picklable; nothing is cached, so every call sees the warehouse as it is.
@@ -49,7 +62,8 @@ class Catalog:
     Attributes:
         warehouse: path or URL.
         options: how to reach its file system, as text; `table-default.<option>` is for the tables it makes;
-            `table-lineage` and `data-lineage` are what the warehouse is to record.
+            `table-lineage` and `data-lineage` are what the warehouse is to record; `branch` is the branch to which
+            reads and writes go of the tables that have it.
     """
 
     warehouse: str
@@ -167,6 +181,9 @@ class Catalog:
     def table(self, name: str, **options: OptionValue) -> Table:
         """The table called `db.t`, or `db.t$branch_<name>`; `$<system table>`, such as `$files`, may follow.
 
+        A catalog with the option `branch` opens that branch of a table that has it, unless the name or an option says
+        which branch or version.
+
         Raises:
             TableNotFoundError, DatabaseNotFoundError, BranchNotFoundError: it does not exist.
             InvalidOptionError: not such a name, or a wrong option.
@@ -174,7 +191,16 @@ class Catalog:
         bare = split_suffix(name)[0]
         if not is_name(bare):
             raise InvalidOptionError(f"{name!r} is not the name of a table; expected database.table", name=name)
-        return load(name, {**self._files.options, **as_text(options), "warehouse": self.warehouse})
+        given = as_text(options)
+        return load(name, {**self._files.options, **self._branch_of(name, given), **given, "warehouse": self.warehouse})
+
+    def _branch_of(self, name: str, given: Mapping[str, str]) -> dict[str, str]:
+        """The option for the catalog's branch, where it has one that applies to this table."""
+        branch = self.options.get(SESSION_BRANCH, MAIN)
+        bare, own, _ = split_suffix(name)
+        if branch == MAIN or own is not None or chooses_state(given) or not has_branch(self, *split_name(bare), branch):
+            return {}
+        return {SESSION_BRANCH: branch}
 
     def sql(
         self,
@@ -302,6 +328,7 @@ def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalo
         warehouse: path or URL; default is `PAIMON_WAREHOUSE`, else that of the configuration file.
         options: how to reach the file system: `**{"fs.key": "…"}`; options of the tables that the catalog makes:
             `**{"table-default.file.format": "orc"}`; those of a job, for all its tables: `**{"lineage.job": "j"}`;
+            the branch to which reads and writes go of the tables that have it: `branch="fix"`;
             and what the warehouse records: `**{"table-lineage": "true", "data-lineage": "true"}` switch lineage on as
             `catalog.lineage.enable(table=…, data=…)` does, if the warehouse exists; else the first database does it.
 
@@ -316,14 +343,24 @@ def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalo
         raise InvalidOptionError("no warehouse is given; pass warehouse=… or set PAIMON_WAREHOUSE", option="warehouse")
     given = as_text(options)
     for key in given:
-        if not is_storage_option(key) and not key.startswith(TABLE_DEFAULT) and key not in (*OF_ONE_USE, *OF_CATALOG):
-            raise unknown_option(key, ["warehouse", *OF_ONE_USE, *OF_CATALOG], "catalog")
+        if not is_storage_option(key) and not key.startswith(TABLE_DEFAULT) and key not in _OPTIONS:
+            raise unknown_option(key, ["warehouse", *_OPTIONS], "catalog")
     check_job_options(given)
     refuse_follow(given, "a catalog")
     defaults.pop("warehouse", None)
     catalog = Catalog(where, {**defaults, **given})
     _apply_lineage(catalog)
     return catalog
+
+
+def has_branch(catalog: Catalog, database: str, table: str, branch: str) -> bool:
+    """Whether there is such a table, and it has such a branch; `main` is none."""
+    try:
+        url = table_url(catalog.warehouse, database, table)
+        store, root = open_store(url, without_table_defaults(catalog.options))
+    except InvalidOptionError:
+        return False  # not the name of a table
+    return branch in visible_branch_names(store, Layout(root))
 
 
 def _apply_lineage(catalog: Catalog) -> None:

@@ -327,7 +327,7 @@ class PipelineBranch(ShownAsText):
         """
         warehouse = warehouse_of(self.catalog)
         record = get_branch_record(warehouse, self.name)
-        handles = {table: self.catalog.table(table).handle for table in record.tables}
+        handles = {table: self.catalog.table(table, branch=MAIN).handle for table in record.tables}
         snapshots = {table: self._head(table) for table in handles}
         branches = dict.fromkeys(handles, self.name)
         results = [] if checks is None else checked_versions(checks, self._pinned(snapshots))
@@ -358,7 +358,7 @@ class PipelineBranch(ShownAsText):
     def _main(self, table: str) -> TableHandle | None:
         """Main of a table; None when the table was dropped, with its branches."""
         try:
-            return self.catalog.table(table).handle
+            return self.catalog.table(table, branch=MAIN).handle
         except NotFoundError:
             return None
 

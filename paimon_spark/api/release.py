@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from paimon_spark.api.lineage_question import warehouse_of
 from paimon_spark.display import ShownAsText, grid, moment, section
 from paimon_spark.errors import InvalidInputError, VersionNotFoundError
+from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.tags import find_tag
 from paimon_spark.pipelines.publishing import undo_release
 from paimon_spark.pipelines.records import (
@@ -71,7 +72,7 @@ class Release(ShownAsText):
                 f"release {self.id} has no table {name!r}; it has {', '.join(self.record.tables)}", table=name
             )
         tag = release_tag(self.id)
-        opened = {table: self.catalog.table(table) for table in self.record.tables}
+        opened = {table: self.catalog.table(table, branch=MAIN) for table in self.record.tables}
         gone = [table for table, its in opened.items() if find_tag(its.handle, tag) is None]
         if gone:
             why = "the release was undone" if self.record.undone_by else "its tag expired or was deleted"
@@ -114,7 +115,7 @@ class Release(ShownAsText):
             )
         if not record.backups:
             raise InvalidInputError(f"release {self.id} changed no table, so there is nothing to undo")
-        handles = {table: self.catalog.table(table).handle for table in record.tables}
+        handles = {table: self.catalog.table(table, branch=MAIN).handle for table in record.tables}
         done, removed = undo_release(warehouse, record, handles, if_main_moved=if_main_moved, dry_run=dry_run)
         return Release(self.catalog, done, removed)
 

@@ -170,9 +170,16 @@ def table_defaults(options: Mapping[str, str]) -> dict[str, str]:
     return {k.removeprefix(TABLE_DEFAULT): v for k, v in options.items() if k.startswith(TABLE_DEFAULT)}
 
 
+SESSION_BRANCH: Final = "branch"
+"""Option of a catalog or session: the branch to which reads and writes go of the tables that have it."""
+CREATE_BRANCH: Final = "branch.create"
+"""Option beside it: whether a write to a table that lacks the branch creates it from the head."""
+
+
 def without_table_defaults(options: Mapping[str, str]) -> dict[str, str]:
     """Options for tables that exist already, of those of a catalog."""
-    return {k: v for k, v in options.items() if not k.startswith(TABLE_DEFAULT) and k not in OF_CATALOG}
+    own = (*OF_CATALOG, SESSION_BRANCH, CREATE_BRANCH)
+    return {k: v for k, v in options.items() if not k.startswith(TABLE_DEFAULT) and k not in own}
 
 
 WAREHOUSE_VARIABLE: Final = "PAIMON_WAREHOUSE"

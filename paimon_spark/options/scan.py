@@ -74,6 +74,7 @@ TAG_TO_SNAPSHOT = Option(
     False,
     "Between two tags, read the changes of their snapshots instead of comparing the two states.",
 )
+_STATE_KEYS: Final = frozenset((*VERSION_KEYS, *INCREMENTAL_KEYS, BRANCH.key, *BRANCH.fallbacks))
 OPTIONS: Final = (BRANCH, WHERE, COLUMNS, TIME_ZONE, ROW_KIND, BATCH_ROWS, INCREMENTAL_MODE, TAG_TO_SNAPSHOT)
 
 LOCATION_KEYS: Final = ("path", "paths", "warehouse")
@@ -160,6 +161,11 @@ class ScanOptions:
     def at(self, version: tuple[str, str] | None) -> ScanOptions:
         """The same read of another version; an incremental range is forgotten."""
         return replace(self, version=version, incremental=None)
+
+
+def chooses_state(options: Mapping[str, str]) -> bool:
+    """Whether options of a read name a branch or a version. Raises InvalidOptionError as `canonical`."""
+    return not _STATE_KEYS.isdisjoint(canonical(options))
 
 
 def canonical(options: Mapping[str, str]) -> dict[str, str]:

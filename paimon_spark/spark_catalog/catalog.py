@@ -193,7 +193,7 @@ class CatalogProxy(
     def alterTable(self, ident: Any, changes: Any) -> Any:
         """Change columns, properties and the comment of a table or branch, all or nothing."""
         session = self._session
-        name = table_name(ident)
+        name = session.to_write(table_name(ident))
         self._must_exist(session, name, ident)
         parts = (self.catalog_name, name.database, name.last_part)
         try:
@@ -214,6 +214,7 @@ class CatalogProxy(
                 feature="DROP TABLE of a branch",
             )
         name.refuse_suffix("dropped")
+        self._session.on_branch(name).refuse_branch_of_session("dropped")
         if not self._session.has_table(name.database, name.table):
             return False
         self.catalog.drop_table(name.bare)
@@ -233,6 +234,7 @@ class CatalogProxy(
                 feature="ALTER TABLE of a branch RENAME TO",
             )
         name.refuse_suffix("renamed")
+        session.on_branch(name).refuse_branch_of_session("renamed")
         self._must_exist(session, name, old)
         to = new_name(session, name, (*new.namespace(), new.name()))  # as it is written, with a catalog too
         try:
@@ -280,6 +282,7 @@ class CatalogProxy(
             raise table_exists(self.gateway, ident)
         if not exists and mode is StagedMode.REPLACE:
             raise no_such_table(self.gateway, ident)
+        session.on_branch(name).refuse_branch_of_session("replaced")
         found = definition_of(self.gateway, session, name, definition)
         return StagedTableProxy(self.gateway, session, name, found, replaces=exists)
 

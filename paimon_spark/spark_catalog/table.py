@@ -18,6 +18,7 @@ from paimon_spark.options.scan import (
     VERSION_AS_OF,
     VERSION_KEYS,
     canonical,
+    chooses_state,
 )
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.spark_catalog.columns import java_columns
@@ -86,7 +87,7 @@ class TableProxy(
         """Open the table. Raises as `Catalog.table`."""
         self.gateway = gateway
         self.session = session
-        self.table_name = name
+        self.table_name = name if travel is not None or chooses_state(options or {}) else session.on_branch(name)
         self._travel = travel
         self._given = _state(options or {})
         self._run = options_of_run()
@@ -233,7 +234,8 @@ class TableProxy(
 
     def newWriteBuilder(self, info: Any) -> Any:
         """A write of a DataFrame or a stream."""
-        return WriteBuilderProxy(self.gateway, self.session, self.table_name, self._row_type, info, self._given)
+        name = self.session.to_write(self.table_name)
+        return WriteBuilderProxy(self.gateway, self.session, name, self._row_type, info, self._given)
 
     def get(self) -> str:
         """The option of writes that says how Spark matches their columns: see `java/TableWrites.java`."""

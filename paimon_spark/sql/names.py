@@ -11,14 +11,14 @@ of the catalog only (`CallContext`), which works without Spark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, InvalidOptionError
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import split_suffix
-from paimon_spark.options.scan import INCREMENTAL_KEYS, VERSION_KEYS
+from paimon_spark.options.scan import INCREMENTAL_KEYS, VERSION_KEYS, chooses_state
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.types import in_any_case, quoted
 
@@ -42,12 +42,16 @@ _VERSION_OPTIONS: Final = frozenset((*VERSION_KEYS, *INCREMENTAL_KEYS))
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """The name of a table of the catalog, which need not exist; `$branch_…` names a branch, `$tags` a system table."""
+    """The name of a table of the catalog, which need not exist; `$branch_…` names a branch, `$tags` a system table.
+
+    `is_of_session`: the branch is that of the setting `spark.paimon.branch`, and was not named.
+    """
 
     database: str
     table: str
     branch: str | None = None
     system: str | None = None
+    is_of_session: bool = False
 
     @property
     def suffix(self) -> str:
@@ -73,6 +77,24 @@ class TableName:
     def __str__(self) -> str:
         """The name as messages show it."""
         return self.text.replace("`", "")
+
+    @property
+    def as_named(self) -> TableName:
+        """The name without the branch of the session, where a version or another branch is chosen."""
+        return replace(self, branch=None, is_of_session=False) if self.is_of_session else self
+
+    def refuse_branch_of_session(self, verb: str) -> None:
+        """Refuse to drop, rename or replace a whole table where the session works on a branch of it.
+
+        Raises InvalidInputError.
+        """
+        if self.is_of_session:
+            raise InvalidInputError(
+                f"{self.as_named} would be {verb} with all its branches, and this session works on its branch "
+                f"{self.branch!r} (spark.paimon.branch); unset that, or change the rows of the branch",
+                table=str(self.as_named),
+                branch=self.branch,
+            )
 
     def refuse_suffix(self, verb: str) -> None:
         """Check that no branch and no system table is named. Raises InvalidOptionError."""
@@ -124,7 +146,8 @@ def resolve_source(session: Session, parts: Sequence[str]) -> TableName | None:
             return None
     if len(parts) == 2 and parts[0].lower() == _SYSTEM_DATABASE:
         return None
-    return resolve_name(session, parts)
+    found = resolve_name(session, parts)
+    return None if found is None else session.on_branch(found)
 
 
 def resolve_table(session: Session, parts: Sequence[str]) -> TableName | None:
@@ -137,6 +160,7 @@ def resolve_table(session: Session, parts: Sequence[str]) -> TableName | None:
     found = resolve_source(session, parts)
     if found is None and not _is_of_spark(session, parts):
         found = resolve_name(session, parts)
+        found = None if found is None else session.on_branch(found)
         if found is None and len(parts) == 2:
             session.catalog.list_tables(parts[0])  # raises: there is no such database
     if found is not None and not session.has_table(found.database, found.table):
@@ -256,6 +280,8 @@ class CallContext:
                 f"{caller}: {name} is a system table; name the table or one of its branches", name=text
             )
         given = {**self.options(name), **(options or {})}
+        if self.session is not None and not chooses_state(given):
+            name = self.session.on_branch(name)
         return self.catalog.table(name.text, **given)
 
 

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import SparkSession
 
+from paimon_spark.api.catalog import has_branch
 from paimon_spark.errors import InvalidOptionError, WarehouseNotFoundError
 from paimon_spark.metadata.handle import is_table
 from paimon_spark.options.descriptor import unknown_option
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
 from paimon_spark.options.lineage import BARRIER, JOB, OF_ONE_USE
-from paimon_spark.options.location import table_url, without_table_defaults
+from paimon_spark.options.location import CREATE_BRANCH, MAIN, SESSION_BRANCH, table_url, without_table_defaults
 from paimon_spark.options.scan import (
     BRANCH,
     COLUMNS,
@@ -30,6 +31,7 @@ from paimon_spark.options.scan import (
     VERSION_KEYS,
     WHERE,
     canonical,
+    chooses_state,
 )
 from paimon_spark.options.scan import OPTIONS as READ_OPTIONS
 from paimon_spark.options.write_request import OPTIONS as WRITE_OPTIONS
@@ -246,9 +248,55 @@ class Session:
         with without_attached():
             return [t.name for t in self.spark.catalog.listTables(pattern=pattern) if t.isTemporary]
 
+    def on_branch(self, name: TableName) -> TableName:
+        """The name of the branch that the session works on, where a name has no branch and its table has that one.
+
+        It is `spark.paimon.branch`, else option `branch` of the catalog.
+        """
+        branch = self._branch
+        if branch is None or name.branch is not None:
+            return name
+        key = ("branch", name.database, name.table, branch)
+        if not self._once(key, lambda: has_branch(self.catalog, name.database, name.table, branch)):
+            return name
+        return replace(name, branch=branch, is_of_session=True)
+
+    def to_write(self, name: TableName) -> TableName:
+        """As `on_branch`, for a write: with `spark.paimon.branch.create` the branch is created from the head first.
+
+        Raises as `Table.create_branch`.
+        """
+        found = self.on_branch(name)
+        if found.branch is not None or self._branch is None or not self._creates_branch:
+            return found
+        if not self.has_table(name.database, name.table):
+            return found
+        main = self.catalog.table(name.bare, **{BRANCH.key: MAIN})
+        main.create_branch(self._branch, empty=not main.snapshots(), ignore_if_exists=True)
+        return replace(name, branch=self._branch, is_of_session=True)
+
+    @property
+    def _branch(self) -> str | None:
+        """The branch that the session works on; None for main."""
+        branch = self.conf.get(SETTING + SESSION_BRANCH, self.catalog.options.get(SESSION_BRANCH, MAIN))
+        return None if branch == MAIN else branch
+
+    @property
+    def _creates_branch(self) -> bool:
+        text = self.conf.get(SETTING + CREATE_BRANCH, self.catalog.options.get(CREATE_BRANCH, "false"))
+        if text.lower() not in ("true", "false"):
+            raise InvalidOptionError(
+                f"{SETTING}{CREATE_BRANCH} = {text!r}: expected true or false", option=CREATE_BRANCH
+            )
+        return text.lower() == "true"
+
     def table(self, name: TableName, options: Mapping[str, str] | None = None) -> Table:
         """A table, branch or system table of the catalog. Raises as `Catalog.table`."""
-        return self.catalog.table(name.text, **(options or {}))
+        if options is not None and chooses_state(options):
+            name = name.as_named
+        # A table without the branch of the session is read on main, whatever branch is the catalog's.
+        of_session = {BRANCH.key: MAIN} if name.branch is None and self._branch is not None else {}
+        return self.catalog.table(name.text, **{**of_session, **(options or {})})
 
     def table_to_change(self, name: TableName) -> Table:
         """A table or branch at its head, with the table options of `SET spark.paimon.…`.
@@ -291,6 +339,7 @@ class Session:
 
         `spark.paimon.<key>` is for all tables, `spark.paimon.<catalog>.<database>.<table>.<key>` for certain ones, with
         `*` for any. A branch in the name overrides option `branch`, as in Paimon's `OptionUtils.withBranchFromOptions`.
+        `spark.paimon.branch` is left out: names have it, by `on_branch`.
         """
         general: dict[str, str] = {}
         special: dict[str, str] = {}
@@ -304,7 +353,7 @@ class Session:
                     special[parts[3]] = value
             elif len(parts) == _SCOPED and self.is_other_catalog(parts[0]):
                 continue
-            else:
+            elif bare not in (SESSION_BRANCH, CREATE_BRANCH):
                 general[bare] = value
         found = {**general, **special}
         if name.branch is not None:

@@ -106,6 +106,24 @@ def test_plain_spark_reads_and_writes_tables_of_two_warehouses(server: ConnectSe
     _run(server, client_of_all_doors, tmp_path)
 
 
+def client_of_a_branch(spark: Any, home: str) -> None:
+    rows, error = _prepare(spark, home)
+    rows("ALTER TABLE paimon.shop.t CREATE BRANCH fix")
+    spark.conf.set("spark.paimon.branch", "fix")
+    spark.createDataFrame([(3, "c", "p1")], "id BIGINT, v STRING, dt STRING").writeTo("paimon.shop.t").append()
+    rows("INSERT INTO paimon.shop.t VALUES (4, 'd', 'p1')")
+    spark.createDataFrame([(5, "e", "p1")], "id BIGINT, v STRING, dt STRING").write.insertInto("paimon.shop.t")
+    assert sorted(r.id for r in spark.table("paimon.shop.t").select("t.id").collect()) == [1, 2, 3, 4, 5]
+    assert rows("SELECT t.id FROM paimon.shop.t WHERE t.id > 3") == [(4,), (5,)]
+    assert "works on its branch 'fix'" in error(lambda: rows("DROP TABLE paimon.shop.t"))
+    spark.conf.unset("spark.paimon.branch")
+    assert rows("SELECT id FROM paimon.shop.t") == [(1,), (2,)]
+
+
+def test_a_session_works_on_a_branch(server: ConnectServer, tmp_path: Path) -> None:
+    _run(server, client_of_a_branch, tmp_path)
+
+
 def client_of_statements(spark: Any, home: str) -> None:
     rows, _ = _prepare(spark, home)
     rows("ALTER TABLE paimon.shop.t CREATE TAG v1")

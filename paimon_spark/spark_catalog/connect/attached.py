@@ -34,6 +34,10 @@ class AttachedTable:
     session: Session
     name: TableName
 
+    def to_write(self) -> AttachedTable:
+        """The same table, or its branch, to write to: as `Session.to_write`."""
+        return AttachedTable(self.session, self.session.to_write(self.name))
+
 
 class AttachedCatalogs:
     """The catalogs attached to one session, and which of them is the current one. Threads may share it."""

@@ -129,7 +129,7 @@ def get_table(attached: AttachedCatalogs, spark_call: Callable[[str], Table], ap
     found = attached.find(api._sparkSession, tableName, is_read=True)
     if found is None:
         return spark_call(tableName)
-    return _shown_table(found.session, found.name.database, found.name.last_part, found.name.text)
+    return _shown_table(found.session, found.name.database, found.name.as_named.last_part, found.name.text)
 
 
 def table_exists(
@@ -342,7 +342,7 @@ def analyze(
 
 def _run(found: AttachedTable, text: str) -> DataFrame:
     """Run a statement on a table, whose name stands for `{}`."""
-    name = (found.session.catalog_name, found.name.database, found.name.last_part)
+    name = (found.session.catalog_name, found.name.database, found.name.as_named.last_part)
     return execute_beside(found.session, text.format(".".join(map(quoted, name))))
 
 

@@ -32,7 +32,7 @@ def read_table(
     _refuse_schema(found, reader)
     with our_errors():
         table = found.session.table(found.name, _options(found, reader._options))
-        return table.scan().to_spark(found.session.spark).alias(found.name.last_part)
+        return table.scan().to_spark(found.session.spark).alias(found.name.as_named.last_part)
 
 
 def read_stream_table(
@@ -59,7 +59,7 @@ def read_stream_table(
         return frame
 
     with our_errors():
-        return with_sources(reader._client, load).alias(found.name.last_part)
+        return with_sources(reader._client, load).alias(found.name.as_named.last_part)
 
 
 def refuse_changes(

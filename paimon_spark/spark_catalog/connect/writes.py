@@ -180,6 +180,7 @@ def insert_into(
 
 def _check_count(found: AttachedTable, columns: Sequence[str], text: str) -> None:
     """Check that as many columns are written by position as a table has."""
+    found = found.to_write()
     names = found.session.table_to_change(found.name).row_type.names
     if len(names) != len(columns):
         raise SchemaMismatchError(
@@ -264,6 +265,7 @@ def to_table(
         _check_partition(found, keys)
     else:
         _create_for_stream(found, writer, provider, keys, given)
+    name = session.to_write(name)
     table = session.table_to_change(name)
     of_session = {k: v for k, v in session.write_options(name).items() if k not in _OF_OVERWRITES}
     of_table = options_of(table, {**of_session, TIME_ZONE.key: session.time_zone})
@@ -303,6 +305,7 @@ def _insert(
     by_name: bool = True,
     replace_where: str | None = None,
 ) -> None:
+    found = found.to_write()
     statement = Insert(
         f"{mode} DataFrame",
         _parts(found),

@@ -41,7 +41,7 @@ _FIXED_PROPERTIES: Final = ("provider", "location", "owner", "external")
 @on_table
 def alter_table(session: Session, name: TableName, statement: AlterTable) -> None:
     """Change columns and properties of a table or branch, all or nothing."""
-    table = session.table(name)
+    table = session.table(session.to_write(name))
     refuse_version(table)
     for change in statement.changes:
         if isinstance(change, (SetOption, RemoveOption)) and change.key in _FIXED_PROPERTIES:
@@ -73,6 +73,7 @@ def comment_on_column(session: Session, statement: CommentOnColumn) -> Result:
 @on_table
 def rename_table(session: Session, name: TableName, statement: RenameTable) -> None:
     """Rename a table, also into another database."""
+    name.refuse_branch_of_session("renamed")
     if name.branch is not None and name.system is None:
         raise UnsupportedFeatureError(
             f"{name} is a branch; use CALL sys.rename_branch('{name.database}.{name.table}', '{name.branch}', '…')",
@@ -113,6 +114,7 @@ def drop_table(session: Session, statement: DropTable) -> Result:
             feature="DROP TABLE of a branch",
         )
     name.refuse_suffix("dropped")
+    session.on_branch(name).refuse_branch_of_session("dropped")
     is_ours = session.has_table(name.database, name.table)
     if not is_ours and len(statement.table) == 1 and _is_of_spark(session, name.table):
         return Outcome.RUN_BY_SPARK

@@ -142,6 +142,7 @@ def create_table(
     assert columns is not None
     definition = table_definition(columns, statement.partition, statement.properties, statement.comment)
     if exists and statement.mode.replaces:
+        session.on_branch(name).refuse_branch_of_session("replaced")
         _replace(session, name, definition, rows, statement.query, write_options or {})
         return None
     table = create_defined(session, name, definition, statement.mode is CreateMode.IF_NOT_EXISTS)

@@ -131,6 +131,7 @@ def open_target(session: Session, statement: Written) -> tuple[Target, Written] 
         raise InvalidInputError(
             f"{name} is a system table, which is read-only; name the table or branch", table=str(name)
         )
+    name = session.to_write(name)
     table = session.table_to_change(name)
     options = canonical_write(statement.options) if isinstance(statement, Insert) else {}
     with_job = with_lineage_job(session, name, given, table.branch_name, options)

@@ -54,7 +54,7 @@ class Reference:
     @property
     def full_name(self) -> tuple[str, str, str]:
         """The parts of the name: catalog, database, table with its suffix."""
-        return self.session.catalog_name, self.name.database, self.name.last_part
+        return self.session.catalog_name, self.name.database, self.name.as_named.last_part
 
     @property
     def alias(self) -> str:
@@ -66,7 +66,7 @@ class Reference:
         """The qualifier of its columns."""
         if self.alias or self.function is not None:
             return self.alias or str(self.function)
-        return self.name.last_part
+        return self.name.as_named.last_part
 
     @property
     def has_new_columns(self) -> bool:

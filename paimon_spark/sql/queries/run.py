@@ -106,7 +106,10 @@ def _with_scans(
     }
     for reference, columns in hidden.items():
         _check_hidden(reference, columns)
-    frames = {f"p{n}": (r.name.text, _frame(session, s)) for n, (r, s) in enumerate(zip(found, reads, strict=True))}
+    frames = {
+        f"p{n}": (reference.name.as_named.text, _frame(session, read))
+        for n, (reference, read) in enumerate(zip(found, reads, strict=True))
+    }
     return _without_version_args(session, parsed, found).run(replaced(parsed, found, hidden, begin), frames)
 
 
