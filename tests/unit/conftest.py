@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 
 @pytest.fixture
@@ -22,6 +23,17 @@ def noon(monkeypatch: pytest.MonkeyPatch) -> None:
 def spark() -> None:
     """A session would stay in the process, and verbs of later tests would run as its jobs."""
     pytest.fail("tests that need Spark are in tests/spark")
+
+
+@pytest.fixture(autouse=True)
+def _files_in_memory_end_with_their_test() -> Iterator[None]:
+    """Delete what the test left in the memory file system, each listing of which looks at all files of the process."""
+    store, directories = MemoryFileSystem.store, MemoryFileSystem.pseudo_dirs
+    files_before, directories_before = set(store), set(directories)
+    yield
+    for path in store.keys() - files_before:
+        store.pop(path, None)
+    directories[:] = [path for path in directories if path in directories_before]
 
 
 @pytest.fixture(autouse=True)
