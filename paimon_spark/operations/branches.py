@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.operations.answer import Answer, change, lines, removal, rows
+from paimon_spark.operations.checks import CHECK, checks_of
 from paimon_spark.operations.operation import (
     Argument,
     Effect,
@@ -103,6 +104,7 @@ def _merge(a: Request) -> MergeResult | Appended:
             snapshot=a["version"],
             if_main_moved=a["if_main_moved"],
             backup=_keeps_backup(a),
+            checks=checks_of(a),
             dry_run=a.dry_run,
         )
     if a.dry_run:
@@ -212,9 +214,9 @@ OPERATIONS = (
     Operation(
         "replace main by a branch, even one that is behind main; what main loses is kept as a backup branch",
         lambda a: a.table().fast_forward(
-            a["branch"], snapshot=a["version"], backup=_keeps_backup(a), dry_run=a.dry_run
+            a["branch"], snapshot=a["version"], backup=_keeps_backup(a), checks=checks_of(a), dry_run=a.dry_run
         ),
-        (_BRANCH, _VERSION, *_BACKUP),
+        (_BRANCH, _VERSION, *_BACKUP, CHECK),
         Effect.DELETE,
         procedure="fast_forward",
         command="branch fast-forward",
@@ -230,6 +232,7 @@ OPERATIONS = (
             _VERSION,
             _IF_MAIN_MOVED,
             *_BACKUP,
+            CHECK,
             Argument("source_branch", "as Paimon's action: add the new files of this branch", style=Style.COMMAND),
             Argument("target_branch", "branch to add them to", default="main", style=Style.COMMAND),
         ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from paimon_spark.display import amount
 from paimon_spark.operations.answer import Answer, lines, plain, rows
+from paimon_spark.operations.checks import CHECK, required_checks, show_checks
 from paimon_spark.operations.operation import Argument, Operation, Request, Type, UsageError, command_flag, positional
 from paimon_spark.operations.snapshots import check_limit
 from paimon_spark.text import grid, moment, safe
@@ -74,6 +75,10 @@ def _diff(a: Request) -> Diff | RowDiff:
             raise UsageError("--partitions shows files; leave out --rows")
         return a.table().diff(old, new or None, rows=True)
     return a.table().diff(old, new or None)
+
+
+def _checked_table(a: Request) -> Table:
+    return a.table() if a["version"] is None else a.table().at(a["version"])
 
 
 def _show_diff(a: Request, found: Any) -> Answer:
@@ -174,6 +179,13 @@ OPERATIONS = (
         details="Without --rows, files that a compaction rewrote differ, too.",
         command="diff",
         show=_show_diff,
+    ),
+    Operation(
+        "run checks on the rows of a table, branch or version; exit code 1 when any fails",
+        lambda a: _checked_table(a).check(required_checks(a)),
+        (positional("version", "tag, snapshot or version", required=False, otherwise="the head of the branch"), CHECK),
+        command="check",
+        show=show_checks,
     ),
     Operation(
         "list tags, branches, savepoints and consumers of all branches",

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.operations.answer import Answer, change, lines, removal, rows
+from paimon_spark.operations.checks import CHECK, checks_of, required_checks, show_checks
 from paimon_spark.operations.operation import (
     Argument,
     Effect,
@@ -79,7 +80,7 @@ def _show_diff(a: Request, found: dict[str, Any]) -> Answer:
 
 
 def _publish(a: Request) -> Release:
-    return _of_name(a).publish(if_main_moved=a["if_main_moved"], dry_run=a.dry_run)
+    return _of_name(a).publish(if_main_moved=a["if_main_moved"], checks=checks_of(a), dry_run=a.dry_run)
 
 
 def _show_release(a: Request, done: Release) -> Answer:
@@ -124,6 +125,9 @@ _SCOPE = (
     command_flag("upstream", "follow jobs from what they write to what they read, too"),
     command_flag("only", "only the tables that are given, without those downstream"),
     Argument("stop_at", "table beyond which the pipeline does not go; may be repeated", repeated=True, metavar="TABLE"),
+)
+_CHECK = replace(
+    CHECK, help="SQL that must return no row, with {db.table} for the branch of a table, as NAME=SQL; may be repeated"
 )
 _NAME = positional("branch", "name of the pipeline branch", "name")
 _IF_MAIN_MOVED = Argument(
@@ -197,10 +201,19 @@ OPERATIONS = (
         show=_show_diff,
     ),
     _of_pipeline(
+        "run checks on the branches of the tables; exit code 1 when any fails",
+        lambda a: _of_name(a).check(required_checks(a)),
+        _NAME,
+        _CHECK,
+        command="pipeline check",
+        show=show_checks,
+    ),
+    _of_pipeline(
         "make the branches main of their tables: of all of them, or of none",
         _publish,
         _NAME,
         _IF_MAIN_MOVED,
+        _CHECK,
         command="pipeline publish",
         effect=Effect.DELETE,
         details="Main of each table is kept as a backup branch; `release undo` goes back to it.",

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.metadata.tags import savepoint_id_of
 from paimon_spark.operations.answer import Answer, lines, removal, rows
 from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Rows, Type, command_flag, positional
 from paimon_spark.operations.sizes import SIZE, sizes_of, with_sizes
@@ -32,6 +31,8 @@ def _show_list(a: Request, found: list[TagInfo]) -> Answer:
 
 def _ref_name(tag: str) -> str:
     """The name of a tag, the id of a savepoint."""
+    from paimon_spark.metadata.tags import savepoint_id_of
+
     savepoint = savepoint_id_of(tag)
     return tag if savepoint is None else str(savepoint)
 

@@ -13,6 +13,7 @@ import paimon_spark
 from paimon_spark import Catalog
 from paimon_spark.errors import CheckFailedError, InvalidInputError
 from paimon_spark.versioning.checks import PROPERTY
+from tests.harness.command_line import CommandLine, orders
 
 pytestmark = [pytest.mark.spark]
 
@@ -117,3 +118,24 @@ def test_checks_of_a_pipeline(catalog: Catalog) -> None:
 def test_wrong_checks_are_refused(catalog: Catalog, checks: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         catalog.table("shop.a").check(checks)
+
+
+def test_checks_on_the_command_line(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    orders(tmp_path)
+    cli = CommandLine(tmp_path, capsys)
+    good, bad = "ids=SELECT * FROM {table} WHERE id < 0", "few=SELECT id FROM {table} WHERE id > 1"
+    passed = cli("check", "db.orders", "--check", good)
+    assert (passed.code, passed.out) == (0, "check ids passed\n")
+    failed = cli("check", "db.orders", "fix", "--check", good, "--check", bad, "--json")
+    assert failed.code == 1
+    assert [(r["name"], r["rows"] > 0) for r in failed.json] == [("ids", False), ("few", True)]
+    merge = ("branch", "merge", "db.orders", "fix", "--if-main-moved", "replace", "--yes")
+    refused = cli(*merge, "--check", bad)
+    assert refused.code not in (0, 2)
+    assert "check 'few' on db.orders found" in refused.err
+    assert "passed" not in cli.done("branch", "list", "db.orders").out
+    assert cli(*merge, "--check", good).code == 0
+    for wrong in ("SELECT 1", "=SELECT 1", "name="):
+        assert "--check takes NAME=SQL" in cli("check", "db.orders", "--check", wrong).err
+    assert "two checks are called 'ids'" in cli("check", "db.orders", "--check", good, "--check", good).err
+    assert "needs --check NAME=SQL" in cli("check", "db.orders").err

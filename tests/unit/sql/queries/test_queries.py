@@ -22,7 +22,7 @@ from paimon_spark.sql.queries.parse import parse_query
 from paimon_spark.sql.queries.references import references
 from paimon_spark.sql.queries.rewrite import replaced
 from paimon_spark.sql.queries.run import run_query
-from paimon_spark.sql.queries.scans import scan_of
+from paimon_spark.sql.queries.scans import read_of
 from paimon_spark.sql.session import Session
 
 
@@ -70,7 +70,7 @@ def _put(catalog: Catalog, sql: str, *views: str) -> str:
 def _scans(catalog: Catalog, sql: str, args: Any = None) -> list[Scan]:
     """Each read of a query."""
     parsed, session = parse_query(sql), _session(catalog, args=args)
-    return [scan_of(parsed, r, None) for r in references(session, parsed)]
+    return [read_of(parsed, r, None) for r in references(session, parsed)]
 
 
 def _parsed(scan: Scan, where: str | None) -> tuple[Predicate, ...]:
@@ -267,7 +267,7 @@ def test_a_write_after_its_query_is_refused_with_the_other_order(catalog: Catalo
 def test_names_in_double_quotes_are_names_where_the_session_says_so(catalog: Catalog) -> None:
     session = _session(catalog, **{"spark.sql.ansi.doubleQuotedIdentifiers": "true"})
     parsed = parse_query('SELECT "a" FROM db.t WHERE b = "c"')
-    scan = scan_of(parsed, references(session, parsed)[0], None)
+    scan = read_of(parsed, references(session, parsed)[0], None)
     assert (scan.options.columns, scan.options.where, scan.filters) == (None, None, ())
 
 
@@ -293,7 +293,7 @@ def test_a_version_is_read_as_options_name_it(
 ) -> None:
     session = _session(catalog, args=args, **{"spark.sql.session.timeZone": "Asia/Tokyo"})
     parsed = parse_query(f"SELECT a FROM db.v {clause}")
-    options = scan_of(parsed, references(session, parsed)[0], None).options
+    options = read_of(parsed, references(session, parsed)[0], None).options
     assert (options.version, options.time_zone) == (version, "Asia/Tokyo")
 
 
@@ -301,7 +301,7 @@ def test_a_version_is_read_as_options_name_it(
 def test_a_version_that_is_a_parameter_without_a_value_is_refused(catalog: Catalog, args: Any) -> None:
     session, parsed = _session(catalog, args=args), parse_query("SELECT a FROM db.v VERSION AS OF :v")
     with pytest.raises(paimon_spark.PaimonError, match=r"the version of db\.v is the parameter :v"):
-        scan_of(parsed, references(session, parsed)[0], None)
+        read_of(parsed, references(session, parsed)[0], None)
 
 
 def test_a_version_needs_a_value() -> None:

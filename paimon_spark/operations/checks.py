@@ -1,0 +1,50 @@
+"""The option `--check` of commands that publish, and of `check`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from paimon_spark.operations.answer import Answer, lines
+from paimon_spark.operations.operation import Argument, Request, Style, UsageError
+
+if TYPE_CHECKING:
+    from paimon_spark.versioning.checks import CheckResult
+
+CHECK: Final = Argument(
+    "check",
+    "SQL that must return no row, with {table} for the rows, as NAME=SQL; may be repeated",
+    repeated=True,
+    style=Style.COMMAND,
+    metavar="NAME=SQL",
+)
+
+
+_EXAMPLE: Final = "NAME=SQL, such as 'no negative ids=SELECT * FROM {table} WHERE id < 0'"
+
+
+def checks_of(a: Request) -> dict[str, str] | None:
+    """The checks that are given, SQL by name; None for none. Raises UsageError."""
+    given: dict[str, str] = {}
+    for text in a["check"] or ():
+        name, equals, sql = text.partition("=")
+        if not equals or not name.strip() or not sql.strip():
+            raise UsageError(f"--check takes {_EXAMPLE}; found {text!r}")
+        if name.strip() in given:
+            raise UsageError(f"two checks are called {name.strip()!r}; give each a name of its own")
+        given[name.strip()] = sql
+    return given or None
+
+
+def required_checks(a: Request) -> dict[str, str]:
+    """The checks that are given. Raises UsageError: there is none."""
+    given = checks_of(a)
+    if given is None:
+        raise UsageError(f"{a.caller} needs --check NAME=SQL")
+    return given
+
+
+def show_checks(a: Request, found: list[CheckResult]) -> Answer:
+    """How each check ended; exit code 1 when any failed."""
+    return lines(
+        [line for result in found for line in result.text_lines()], found, 0 if all(r.passed for r in found) else 1
+    )
