@@ -389,17 +389,21 @@ class TableRefs(OpenedTable):
         name: str,
         *,
         snapshot: int | str | None = None,
-        if_main_moved: Literal["refuse", "replace"] = "refuse",
+        if_main_moved: Literal["refuse", "replace", "rebase"] = "refuse",
+        on_conflict: Literal["fail", "ours", "theirs", "newest"] = "fail",
         checks: Checks | None = None,
         backup: bool = True,
         dry_run: bool = False,
     ) -> MergeResult:
         """Publish a branch as main: its snapshots, tags and schemas after the fork become main's.
 
-        Refused when main has commits after the fork other than compactions, unless `if_main_moved` is `replace`. Then
-        what main has after the fork is kept as a branch, which the result names, unless `backup` is False. Readers see
-        main before or after the merge; concurrent commits to main fail with a conflict, or are kept. The branch stays,
-        independent, and may be merged again. Consumers of main stay as they are.
+        Refused when main has commits after the fork other than compactions, unless `if_main_moved` says otherwise. With
+        `replace` they are kept as a branch, which the result names, unless `backup` is False. Readers see main before
+        or after the merge; concurrent commits to main fail with a conflict, or are kept. The branch stays, independent,
+        and may be merged again. Consumers of main stay as they are.
+
+        With `rebase`, main keeps its history, and what the branch changed since the fork or its last rebase is one
+        commit on top of it: by key in tables with a primary key, by files in append tables.
 
         When main already has every commit of the branch, nothing changes and the result says `already_merged`: so a
         merge may be repeated while main goes on.
@@ -407,7 +411,9 @@ class TableRefs(OpenedTable):
         Args:
             name: the branch.
             snapshot: a snapshot id, tag or version of the branch: publish up to that.
-            if_main_moved: when main has commits of its own: `refuse`, or `replace` them by the branch.
+            if_main_moved: `refuse`, `replace` main's commits by the branch, or `rebase` its changes on top of them.
+            on_conflict: of keys that a rebase finds changed on both sides: `fail`, keep main's row (`ours`), take the
+                branch's (`theirs`), or the `newest` by sequence field, without one that of the later head.
             checks: as of `Table.check`, run before the merge on the snapshot that is published, and on no later one.
                 Names of those that passed are in its property `paimon-spark.checks`.
             backup: keep what main loses as a backup branch. Without it, files that nothing else needs are deleted.
@@ -415,13 +421,17 @@ class TableRefs(OpenedTable):
 
         Raises:
             BranchNotFoundError: there is no such branch.
-            BranchDivergedError: main has commits of its own, and `if_main_moved` is `refuse`; nothing was changed.
+            BranchDivergedError: main has commits of its own, or a rebase found conflicts; nothing was changed.
+            CommitConflictError, UnsupportedFeatureError: a rebase is not possible; nothing was changed.
             CheckFailedError: a check found rows; nothing was changed.
-            InvalidInputError: the branch is empty, or main itself; this is not main; the snapshot is not one of the
-                branch after the fork.
+            InvalidInputError: the branch is empty, or main itself; this is not main; `snapshot` is not after the fork.
             OperationInProgressError: another process is changing tags or branches.
             UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
         """
+        if if_main_moved == "rebase":
+            from paimon_spark.jobs.rebase import rebase
+
+            return rebase(self, name, snapshot=snapshot, on_conflict=on_conflict, checks=checks, dry_run=dry_run)
         from paimon_spark.versioning.merge import merge_branch
 
         handle = at_head(self)

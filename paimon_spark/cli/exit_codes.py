@@ -115,6 +115,8 @@ _IN_A_SHELL = (
     ("ignore_if_exists=True", "--if-not-exists"),
     ("cascade=True", "--cascade"),
     ("if_main_moved='replace'", "--if-main-moved replace"),
+    ("if_main_moved='rebase'", "--if-main-moved rebase"),
+    ("on_conflict=", "--on-conflict "),
     ("if_main_moved=", "--if-main-moved "),
     ("append_branch", "`paimon-spark branch append`"),
     ("catalog.create_database(name)", "`paimon-spark database create NAME`"),

@@ -39,7 +39,7 @@ from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.scan import Scan, scan_at
 from paimon_spark.jobs.table_scan import scan_of
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.resolve import resolve
+from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.version import text_version
 from paimon_spark.spark_port import active_spark_jobs, spark_jobs
 from paimon_spark.text import counted, safe, shown
@@ -274,8 +274,19 @@ def plan_row_diff(table: OpenedTable, old: str | int, new: str | int | OpenedTab
     else:
         found = resolve(handle, None if new is None else text_version(str(new)))
         after, label, same_table = scan_at(found), found.label, True
-    changes, fields = _columns(before.handle, after.handle.with_schema(after.schema), same_table=same_table)
-    return _planned(scan_at(before), after, (before.label, label), changes, fields)
+    return _comparison(scan_at(before), after, (before.label, label), same_table=same_table)
+
+
+def compare_versions(old: Resolved, new: Resolved) -> RowComparison:
+    """Plan the comparison of two versions of one table, both found with `UNIT_SPLITS`."""
+    return _comparison(scan_at(old), scan_at(new), (old.label, new.label), same_table=True)
+
+
+def _comparison(old: Scan, new: Scan, labels: tuple[str, str], *, same_table: bool) -> RowComparison:
+    changes, fields = _columns(
+        old.handle.with_schema(old.schema), new.handle.with_schema(new.schema), same_table=same_table
+    )
+    return _planned(old, new, labels, changes, fields)
 
 
 def _columns(

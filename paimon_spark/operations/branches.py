@@ -103,6 +103,7 @@ def _merge(a: Request) -> MergeResult | Appended:
             a["branch"],
             snapshot=a["version"],
             if_main_moved=a["if_main_moved"],
+            on_conflict=a["on_conflict"],
             backup=_keeps_backup(a),
             checks=checks_of(a),
             dry_run=a.dry_run,
@@ -141,10 +142,19 @@ _BACKUP = (
 )
 _IF_MAIN_MOVED = Argument(
     "if_main_moved",
-    "when main has commits of its own other than compactions: refuse, or replace them by the branch",
+    "when main has commits of its own other than compactions: refuse, replace them by the branch, or rebase: put the "
+    "branch's changes on top of them",
     default="refuse",
     is_own=True,
-    metavar="refuse|replace",
+    metavar="refuse|replace|rebase",
+)
+_ON_CONFLICT = Argument(
+    "on_conflict",
+    "what a rebase does with keys that both changed: fail, keep main's row (ours), take the branch's (theirs), or the "
+    "newest",
+    default="fail",
+    is_own=True,
+    metavar="fail|ours|theirs|newest",
 )
 _TARGET = Argument(
     "target_branch", "branch to add them to", default="main", option="to", spellings=("--target-branch",)
@@ -231,6 +241,7 @@ OPERATIONS = (
             replace(_BRANCH, required=False, style=Style.COMMAND),
             _VERSION,
             _IF_MAIN_MOVED,
+            _ON_CONFLICT,
             *_BACKUP,
             CHECK,
             Argument("source_branch", "as Paimon's action: add the new files of this branch", style=Style.COMMAND),

@@ -17,6 +17,7 @@ from paimon_spark.errors import (
     BranchDivergedError,
     InvalidInputError,
     TagAlreadyExistsError,
+    UnsupportedFeatureError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot, encode_tag
 from paimon_spark.lineage.warehouse import Warehouse
@@ -39,7 +40,7 @@ from paimon_spark.pipelines.records import (
 from paimon_spark.versioning.backups import Backup, both
 from paimon_spark.versioning.branch_state import Ref, UndoNote, read_undo_note, tag_path, undo_path
 from paimon_spark.versioning.checks import CheckResult, passed_property
-from paimon_spark.versioning.merge import REFUSE, check_if_main_moved, check_not_moved, merge_change
+from paimon_spark.versioning.merge import REBASE, REFUSE, check_if_main_moved, check_not_moved, merge_change
 from paimon_spark.versioning.publish import Publication, read_publication, with_head_properties, with_sink_logs
 from paimon_spark.versioning.tag_steps import local_time, new_tag
 from paimon_spark.versioning.undo import check_not_moved_since, drop_backup, find_backup
@@ -88,9 +89,16 @@ def publish(
     Raises:
         BranchDivergedError: main of a table has moved, and `if_main_moved` is `refuse`; nothing was changed.
         BranchNotFoundError, InvalidInputError: a branch cannot be published.
+        UnsupportedFeatureError: `if_main_moved` is `rebase`.
         OperationInProgressError: another process is changing tags or branches of a table.
         UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
     """
+    if if_main_moved == REBASE:
+        raise UnsupportedFeatureError(
+            "if_main_moved='rebase' works for one table at a time, with Table.merge_branch; pass 'replace', which "
+            "keeps main's commits as backup branches",
+            feature="rebase of several tables",
+        )
     check_if_main_moved(if_main_moved)
     number = 0
     planned = _Planned()

@@ -91,10 +91,11 @@ def _append(handle: TableHandle, source: str, target: str, clock: Clock) -> Appe
     heads = [_head(on_source, "there is nothing to append"), _head(on_target, "use fast_forward, or write to it first")]
     _check_definitions(on_source, on_target)
     _check_histories(on_source, on_target)
-    new = _missing(*(live_entries(h, data_manifests(h, s)) for h, s in zip((on_source, on_target), heads, strict=True)))
+    sides = zip((on_source, on_target), heads, strict=True)
+    new = missing_files(*(live_entries(h, data_manifests(h, s)) for h, s in sides))
     if len(new) == 0:
         return Appended(source, target, None)
-    _check_schemas(on_source, on_target, new)
+    check_schemas(on_source, on_target, new)
     if on_target.options.row_tracking:
         # Their ids are of the source's rows; the target's commit gives them its own.
         new = with_numbers(new, "first_row_id", np.zeros(len(new), np.int64), np.zeros(len(new), np.bool_))
@@ -170,13 +171,14 @@ def _check_histories(source: TableHandle, target: TableHandle) -> None:
             )
 
 
-def _missing(source: pa.Table, target: pa.Table) -> pa.Table:
+def missing_files(source: pa.Table, target: pa.Table) -> pa.Table:
     """Entries of the source whose files the target lacks."""
     ids: I64 = file_ids(together(target, source))
     return where(together(source), ~np.isin(ids[len(target) :], ids[: len(target)]))
 
 
-def _check_schemas(source: TableHandle, target: TableHandle, new: pa.Table) -> None:
+def check_schemas(source: TableHandle, target: TableHandle, new: pa.Table) -> None:
+    """Check that the schemas of files are the same on both branches. Raises InvalidInputError."""
     there = set(list_schema_ids(target.store, target.layout))
     for schema_id in np.unique(numbers(new, "schema_id")).tolist():
         if schema_id not in there:

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_spark.display import ShownAsFacts
-from paimon_spark.errors import BranchDivergedError, InvalidInputError, UnsupportedFeatureError
+from paimon_spark.errors import BranchDivergedError, InvalidInputError
 from paimon_spark.maintenance.change import change_table
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import Fork
@@ -30,7 +30,7 @@ from paimon_spark.metadata.journal.change import Delete, DeleteTree, MoveLate, P
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.tags import guard_name
-from paimon_spark.text import named, safe
+from paimon_spark.text import counted, named, safe
 from paimon_spark.versioning.branch_state import (
     STAGING_PREFIX,
     create_state,
@@ -63,7 +63,7 @@ from paimon_spark.versioning.publish import (
 _LOG = logging.getLogger(__name__)
 
 KIND = "merge-branch"
-REFUSE, REPLACE = "refuse", "replace"
+REFUSE, REPLACE, REBASE = "refuse", "replace", "rebase"
 _MOST_NAMED = 5
 
 
@@ -82,6 +82,9 @@ class MergeResult(ShownAsFacts):
         removed: deleted files that nothing else needed.
         already_merged: main already had every commit of the branch, so nothing was done; of `fast_forward`: main
             already equalled the branch.
+        rebased_rows: rows that a rebase wrote or deleted on main; of append tables those of the files added and
+            removed. None where main was not rebased upon.
+        kept_conflicts: rows of main that a rebase left as they were, though the branch changed them too.
     """
 
     branch: str
@@ -95,6 +98,8 @@ class MergeResult(ShownAsFacts):
     backup_branch: str | None = None
     removed: Removed = field(default_factory=Removed)
     already_merged: bool = False
+    rebased_rows: int | None = None
+    kept_conflicts: int = 0
 
     @property
     def dry_run(self) -> bool:
@@ -106,6 +111,10 @@ class MergeResult(ShownAsFacts):
         if self.already_merged:
             stays = f"and stays at snapshot {self.published_snapshot_id}"
             return [f"branch {branch} is already merged: main has every commit of it, {stays}"]
+        if self.rebased_rows is not None:
+            would = "would get" if self.dry_run else "has"
+            kept = f"; {counted(self.kept_conflicts, 'conflicting row')} of main stayed" if self.kept_conflicts else ""
+            return [f"main {would} the changes of branch {branch}, {counted(self.rebased_rows, 'row')}{kept}"]
         out = [
             f"main {'would become' if self.dry_run else 'is'} branch {branch} at snapshot {self.published_snapshot_id}"
         ]
@@ -141,7 +150,7 @@ def merge_branch(
     Source: Java `utils/FileSystemBranchManager.fastForward`, which keeps no backup.
     """
     verb = "the fast-forward" if takes_back else "the merge"
-    _check_choice(if_main_moved)
+    check_if_main_moved(if_main_moved, (REFUSE, REPLACE) if takes_back else (REFUSE, REPLACE, REBASE))
     publication: Publication | None = None
 
     def plan() -> TableChange | None:
@@ -168,20 +177,13 @@ def merge_branch(
     return result
 
 
-def _check_choice(if_main_moved: object) -> None:
-    if if_main_moved == "rebase":
-        raise UnsupportedFeatureError(
-            "if_main_moved='rebase' is not supported yet; if_main_moved='replace' keeps main's commits as a backup "
-            "branch, and append_branch adds the branch's new files to main (append tables only)",
-            feature="rebase of a branch",
+def check_if_main_moved(choice: object, choices: Sequence[str] = (REFUSE, REPLACE)) -> None:
+    """Check that the choice is one of `choices`. Raises InvalidInputError."""
+    if choice not in choices:
+        *others, last = map(repr, choices)
+        raise InvalidInputError(
+            f"if_main_moved={choice!r}: expected {', '.join(others)} or {last}", argument="if_main_moved"
         )
-    check_if_main_moved(if_main_moved)
-
-
-def check_if_main_moved(choice: object) -> None:
-    """Check that the choice is `refuse` or `replace`. Raises InvalidInputError."""
-    if choice not in (REFUSE, REPLACE):
-        raise InvalidInputError(f"if_main_moved={choice!r}: expected 'refuse' or 'replace'", argument="if_main_moved")
 
 
 def check_not_moved(plan: Publication) -> None:
@@ -195,8 +197,8 @@ def check_not_moved(plan: Publication) -> None:
     raise BranchDivergedError(
         f"branch {plan.source.name!r} of table {plan.handle.name} was not merged: main has commits that it does not "
         f"have{since} (snapshots {shown}). Pass if_main_moved='replace' to replace them by the branch, which {kept}; "
-        "or add the branch's new files to main with append_branch (append tables only); or create a branch from "
-        "main's head and correct the data there",
+        "or if_main_moved='rebase' to put the branch's changes on top of them; or create a branch from main's head and "
+        "correct the data there",
         table=plan.handle.name,
         branch=plan.source.name,
         fork_snapshot_id=plan.new_main.fork_id or None,

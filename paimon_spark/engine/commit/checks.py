@@ -105,6 +105,9 @@ class _Checks:
         if problem is not None:
             return problem
         head = self._head
+        only_on = self._request.only_on
+        if only_on is not None and not same_snapshot(only_on, head):
+            return f"it was computed for snapshot {only_on.id}, which is no longer the head"
         if head is None:
             files = self.changes.files
             return bucket_conflict(self._handle, together(), files) or file_conflict(together(), files)

@@ -133,6 +133,7 @@ class Committer:
         properties: Mapping[str, str] | None = None,
         provenance: Mapping[str, str] | None = None,
         operation: str | None = None,
+        only_on: Snapshot | None = None,
         force_create: bool = False,
     ) -> CommitResult:
         """Commit messages: a snapshot of their rows, then one of their compactions.
@@ -148,6 +149,7 @@ class Committer:
             properties: kept in the snapshots.
             provenance: kept in the snapshot of the rows alone: a compaction moves them, and adds nothing.
             operation: Java's `Snapshot.Operation`, for the history (`WRITE`, `DELETE`…).
+            only_on: the head that the rows must follow directly; any other one is a conflict. None: any head.
             force_create: make a snapshot even without changes.
 
         Raises:
@@ -161,7 +163,8 @@ class Committer:
         requests: list[SnapshotRequest] = []
         if data or force_create or self._options.makes_empty_snapshots:
             kind = ChangeRows if _deletes(data) else ChangeColumns if rewrites_rows(data.files) else Append
-            requests.append(kind(changes=data, properties={**(properties or {}), **(provenance or {})}, **about))
+            kept = {**(properties or {}), **(provenance or {})}
+            requests.append(kind(changes=data, properties=kept, only_on=only_on, **about))
         if compact:
             requests.append(Compact(changes=compact, properties=properties or {}, **about))
         result = self._make(requests, messages)

@@ -79,6 +79,7 @@ class SnapshotRequest:
         watermark: epoch milliseconds; the larger of this and the head's is kept.
         operation: Java's `Snapshot.Operation`, for the history.
         planned_on: None when the writers read nothing of the branch.
+        only_on: the head that the snapshot must follow directly; None for any.
     """
 
     kind: ClassVar[CommitKind]
@@ -91,6 +92,7 @@ class SnapshotRequest:
     watermark: int | None = None
     operation: str | None = None
     planned_on: PlannedOn | None = None
+    only_on: Snapshot | None = None
 
     def changes_on(self, handle: TableHandle, head: Snapshot | None) -> Changes:
         """The changes on top of `head`. Called at every attempt."""

@@ -98,6 +98,17 @@ def _grouped(columns: Sequence[pa.Array], rows: Rows | None, count: int) -> tupl
     return (order if rows is None else rows[order]), group_starts(ties)
 
 
+def pairs_by_key(keys: Sequence[pa.Array], is_new: Bool) -> tuple[Rows, Rows]:
+    """The rows of keys that have one old and one new row: the old ones, and the new ones.
+
+    Args:
+        keys: columns of all rows, old ones first.
+        is_new: which rows are new.
+    """
+    old, new, _ = _pairs(keys, is_new)
+    return old, new
+
+
 def _pairs(keys: Sequence[pa.Array], is_new: Bool) -> tuple[Rows, Rows, Rows]:
     """The rows before and after of keys that have one of each; and all other rows."""
     count = len(is_new)

@@ -18,6 +18,7 @@ from paimon_spark.errors import (
     NotFoundError,
     TableNotFoundError,
     TagAlreadyExistsError,
+    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from paimon_spark.lineage.job_registry import Registration, register_query
@@ -264,6 +265,8 @@ def test_published_together_and_undone_together(faulty: Catalog) -> None:
     state = heads(faulty)
     with pytest.raises(BranchDivergedError, match=r"shop\.raw"):
         made.publish()
+    with pytest.raises(UnsupportedFeatureError, match="works for one table at a time"):
+        made.publish(if_main_moved="rebase")  # type: ignore[arg-type]
     assert heads(faulty) == state
     assert made.publish(if_main_moved="replace", dry_run=True).id == 0
     assert heads(faulty) == state

@@ -222,9 +222,13 @@ def test_branch_merge_refuses_what_the_action_replaces(cli: CommandLine) -> None
     refused = cli("branch", "merge", "db.orders", "fix", "--yes")
     assert refused.code == 2
     assert "was not merged: main has commits that it does not have" in refused.err
-    assert "Pass --if-main-moved replace" in refused.err and "`paimon-spark branch append`" in refused.err
+    assert "Pass --if-main-moved replace" in refused.err
+    assert "--if-main-moved rebase" in refused.err
     assert cli("branch", "merge", "db.orders", "fix", "--yes", "--json").error["kind"] == "branch-diverged"
-    assert "rebase" in cli("branch", "merge", "db.orders", "fix", "--if-main-moved", "rebase", "--yes").err
+    planned = cli("branch", "merge", "db.orders", "fix", "--if-main-moved", "rebase", "--dry-run")
+    assert (planned.code, planned.out) == (0, "main would get the changes of branch fix, 1 row\n")
+    wrong = cli("branch", "merge", "db.orders", "fix", "--if-main-moved", "rebase", "--on-conflict", "mine", "--yes")
+    assert "--on-conflict 'mine': expected fail, ours, theirs, newest" in wrong.err
     assert cli.done("log", "db.orders", "--json").json == before
     merged = cli.done("branch", "merge", "db.orders", "fix", "--if-main-moved", "replace", "--yes", "--json").json
     assert merged["discarded_snapshots"] == [3]

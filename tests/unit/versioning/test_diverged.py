@@ -10,7 +10,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.errors import BranchDivergedError, InvalidInputError, PaimonError, UnsupportedFeatureError
+from paimon_spark.errors import BranchDivergedError, InvalidInputError, PaimonError
 from paimon_spark.sql.procedures import call
 from paimon_spark.versioning import merge
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows
@@ -34,7 +34,7 @@ def test_a_main_that_moved_is_not_replaced_by_accident(table: Table, more: dict[
         table.merge_branch("fix", **more)
     message = str(raised.value)
     assert "after snapshot 1, where it left main (snapshots 2)" in message
-    for way in ("if_main_moved='replace'", "append_branch", "create a branch from main's head"):
+    for way in ("if_main_moved='replace'", "if_main_moved='rebase'", "create a branch from main's head"):
         assert way in message
     assert ("which deletes them" in message) == (more.get("backup") is False)
     assert isinstance(raised.value, PaimonError) and raised.value.kind == "branch-diverged"
@@ -117,9 +117,8 @@ def test_a_commit_made_while_the_merge_waits_for_the_lock_counts(table: Table, m
 @pytest.mark.parametrize(
     ("choice", "error", "message"),
     [
-        ("rebase", UnsupportedFeatureError, "if_main_moved='rebase' is not supported yet"),
-        ("keep", InvalidInputError, "if_main_moved='keep': expected 'refuse' or 'replace'"),
-        (None, InvalidInputError, "expected 'refuse' or 'replace'"),
+        ("keep", InvalidInputError, "if_main_moved='keep': expected 'refuse', 'replace' or 'rebase'"),
+        (None, InvalidInputError, "expected 'refuse', 'replace' or 'rebase'"),
     ],
 )
 def test_other_choices_are_refused_by_name(table: Table, choice: Any, error: type[PaimonError], message: str) -> None:

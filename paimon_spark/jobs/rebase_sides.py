@@ -1,0 +1,161 @@
+"""The versions that a rebase compares: the branch, main, and where they parted or were last rebased."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_spark.engine.commit.entries import no_entries
+from paimon_spark.engine.row_diff.versions import UNIT_SPLITS
+from paimon_spark.errors import (
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedFeatureError,
+)
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.metadata.branches import newest_shared, same_snapshot, snapshot_identity
+from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
+from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.live_files import live_entries
+from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.resolve import Resolved, resolve
+from paimon_spark.metadata.snapshots import find_snapshot, list_snapshots
+from paimon_spark.metadata.version import VersionKind, VersionSpec
+from paimon_spark.versioning.branches import check_branch_exists
+
+PROPERTY: Final = "paimon-spark.rebase"
+"""Property of the commit: a JSON object with `branch` and `snapshot`, the identity of the newest snapshot it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The versions that a rebase compares.
+
+    Attributes:
+        base, main_base: what the branch changed since, and what main changed since: the fork, or the snapshots of the
+            last rebase.
+        theirs: the version of the branch.
+        fork: the newest snapshot that both histories share.
+    """
+
+    main: TableHandle
+    branch: str
+    base: Resolved
+    main_base: Resolved
+    theirs: Resolved
+    fork: Snapshot
+
+    @property
+    def what(self) -> str:
+        """The branch, for messages."""
+        return f"branch {self.branch!r} of table {self.main.name}"
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Of the commit."""
+        assert self.theirs.snapshot is not None
+        held = list(snapshot_identity(self.theirs.snapshot))
+        return {PROPERTY: json.dumps({"branch": self.branch, "snapshot": held})}
+
+
+def find_sides(handle: TableHandle, name: str, head_id: int) -> Sides:
+    """The versions for a rebase of a branch, up to its snapshot `head_id`.
+
+    Raises InvalidInputError: it shares no snapshot with main, or the one it shares has expired.
+    """
+    main = open_table(handle.store, handle.layout.root, MAIN, handle.name, UNIT_SPLITS)
+    check_branch_exists(main, name)
+    on_branch = open_branch(main, name)
+    fork = newest_shared(on_branch, main)
+    if fork is None:
+        raise InvalidInputError(
+            f"branch {name!r} of table {main.name} shares no snapshot with main, so it is unknown what it changed; "
+            "insert its rows into main",
+            table=main.name,
+            branch=name,
+        )
+    theirs = resolve(on_branch, VersionSpec(VersionKind.SNAPSHOT, head_id))
+    held = _last_rebase(main, on_branch, fork)
+    if held is not None:
+        return Sides(main, name, held[0], held[1], theirs, fork)
+    base = _base(main, on_branch, fork)
+    return Sides(main, name, base, base, theirs, fork)
+
+
+def _base(main: TableHandle, on_branch: TableHandle, fork: Snapshot) -> Resolved:
+    for handle in (on_branch, main):
+        try:
+            found = resolve(handle, VersionSpec(VersionKind.SNAPSHOT, fork.id))
+        except NotFoundError:
+            continue
+        if same_snapshot(found.snapshot, fork):
+            return found
+    raise InvalidInputError(
+        f"snapshot {fork.id}, where branch {on_branch.branch!r} left main of table {main.name}, has expired, so it is "
+        "unknown what the branch changed; pass if_main_moved='replace', or insert its rows into main",
+        table=main.name,
+        branch=on_branch.branch,
+    )
+
+
+def _last_rebase(main: TableHandle, on_branch: TableHandle, fork: Snapshot) -> tuple[Resolved, Resolved] | None:
+    """The snapshots of branch and main at the newest rebase of this branch that both still have."""
+    for snapshot in reversed([s for s in list_snapshots(main) if s.id > fork.id]):
+        text = (snapshot.properties or {}).get(PROPERTY)
+        held = {} if text is None else json.loads(text)
+        if held.get("branch") != on_branch.branch:
+            continue
+        snapshot_id, *lists = held["snapshot"]
+        found = find_snapshot(on_branch, snapshot_id)
+        if found is not None and snapshot_identity(found) == (snapshot_id, *lists):
+            at_branch = resolve(on_branch, VersionSpec(VersionKind.SNAPSHOT, snapshot_id))
+            return at_branch, resolve(main, VersionSpec(VersionKind.SNAPSHOT, _compacted(main, snapshot).id))
+    return None
+
+
+def _compacted(main: TableHandle, snapshot: Snapshot) -> Snapshot:
+    """The last of the compactions that follow a snapshot directly: they make the rows of some tables visible."""
+    following = find_snapshot(main, snapshot.id + 1)
+    while following is not None and following.commit_kind is CommitKind.COMPACT:
+        snapshot, following = following, find_snapshot(main, following.id + 1)
+    return snapshot
+
+
+def check_alike(sides: Sides) -> None:
+    """Check that rows and files of both sides mean the same. Raises UnsupportedFeatureError, InvalidInputError."""
+    main, theirs = sides.main, sides.theirs.handle
+    versions = (sides.base.handle.schema, sides.main_base.handle.schema, theirs.schema)
+    definition = (main.schema.row_type.fields, main.schema.primary_keys, main.schema.partition_keys)
+    if any((s.row_type.fields, s.primary_keys, s.partition_keys) != definition for s in versions):
+        raise UnsupportedFeatureError(
+            f"branch {sides.branch!r} of table {main.name} cannot be rebased: its columns, or main's, were changed "
+            "since the fork; pass if_main_moved='replace', or insert its rows into main",
+            feature="rebase after schema changes",
+            table=main.name,
+        )
+    if main.options.raw.get("scan.fallback-branch"):
+        raise unsupported(sides, "its rows come from two branches (scan.fallback-branch)")
+    if main.options.bucket != theirs.options.bucket or main.options.merge_engine != theirs.options.merge_engine:
+        raise UnsupportedFeatureError(
+            f"branch {sides.branch!r} of table {main.name} cannot be rebased: it has another merge-engine or number of "
+            "buckets than main; pass if_main_moved='replace', or insert its rows into main",
+            feature="rebase between different table options",
+            table=main.name,
+        )
+
+
+def live_files(handle: TableHandle, snapshot: Snapshot | None) -> pa.Table:
+    """Entries of the files of a snapshot; none without one."""
+    return no_entries() if snapshot is None else live_entries(handle, data_manifests(handle, snapshot))
+
+
+def unsupported(sides: Sides, why: str) -> UnsupportedFeatureError:
+    """The error for tables that cannot be rebased."""
+    return UnsupportedFeatureError(
+        f"{sides.what} cannot be rebased: {why}; pass if_main_moved='replace', or make the same change on main",
+        feature="rebase of such tables",
+        table=sides.main.name,
+    )

@@ -1,0 +1,307 @@
+"""Rebases: what a branch changed comes on top of what main changed since, as a model of rows has it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import paimon_spark
+from paimon_spark import Catalog, Table
+from paimon_spark.errors import BranchDivergedError, InvalidInputError, UnsupportedFeatureError
+from paimon_spark.jobs import rebase_keys
+from tests.harness.table_files import missing_files
+
+Rows = dict[int, tuple[int, str]]
+"""Key → sequence value and text."""
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    made = paimon_spark.load_catalog(str(tmp_path / "wh"))
+    made.create_database("d")
+    return made
+
+
+def keyed(catalog: Catalog, name: str = "d.k", **options: str) -> Table:
+    return catalog.create_table(
+        name, "k BIGINT, seq BIGINT, v STRING", primary_keys=["k"], options={"bucket": "2", **options}
+    )
+
+
+def put(table: Table, rows: Rows) -> None:
+    keys = list(rows)
+    table.write(pa.table({"k": keys, "seq": [rows[k][0] for k in keys], "v": [rows[k][1] for k in keys]}))
+
+
+def rows_of(table: Table) -> Rows:
+    return {r["k"]: (r["seq"], r["v"]) for r in table.scan().to_arrow().to_pylist()}
+
+
+def three_ways(
+    bases: tuple[Rows, Rows], theirs: Rows, ours: Rows, on_conflict: str, *, theirs_later: bool
+) -> tuple[Rows, int]:
+    """The merged rows, and the number of keys that both changed, since the base of each, to different rows."""
+    out, conflicts = dict(ours), 0
+    for key in bases[0].keys() | bases[1].keys() | theirs.keys() | ours.keys():
+        t, o = theirs.get(key), ours.get(key)
+        if t in (bases[0].get(key), o):
+            continue
+        wins = True
+        if o != bases[1].get(key):
+            conflicts += 1
+            wins = on_conflict == "theirs" or (on_conflict == "newest" and theirs_later)
+        if wins and t is None:
+            out.pop(key, None)
+        elif wins and t is not None:
+            out[key] = t
+    return out, conflicts
+
+
+def change(random: Random, table: Table, model: Rows, who: str) -> None:
+    for _ in range(random.randint(1, 3)):
+        match random.choice(["write", "write", "delete", "compact"]):
+            case "write":
+                rows = {k: (0, f"{who}{random.randrange(4)}") for k in random.sample(range(20), random.randint(1, 6))}
+                put(table, rows)
+                model.update(rows)
+            case "delete":
+                key = random.randrange(20)
+                table.delete(f"k = {key}")
+                model.pop(key, None)
+            case "compact":
+                table.compact(full=True)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("on_conflict", ["fail", "ours", "theirs", "newest"])
+@pytest.mark.parametrize("options", [{}, {"bucket": "-1"}, {"deletion-vectors.enabled": "true"}], ids=str)
+def test_keys_equal_the_model(catalog: Catalog, options: dict[str, str], on_conflict: str, seed: int) -> None:
+    random = Random(f"{options} {on_conflict} {seed}")
+    table = keyed(catalog, **options)
+    base: Rows = {}
+    put(table, {0: (0, "base")})
+    base.update({0: (0, "base")})
+    change(random, table, base, "base")
+    table.create_branch("fix")
+    fix = table.branch("fix")
+    theirs, ours = dict(base), dict(base)
+    bases = dict(base), dict(base)
+    for _ in range(2):  # the second rebase begins where the first ended
+        change(random, fix, theirs, "fix")
+        before_ours = dict(ours)
+        change(random, table, ours, "main")
+        heads = [t.snapshots()[-1] for t in (fix, table)]
+        later = heads[0].time_ms > heads[1].time_ms
+        expected, conflicts = three_ways(bases, theirs, ours, on_conflict, theirs_later=later)
+        moved = any(s.commit_kind.value != "COMPACT" for s in table.snapshots() if s.id > 0) and ours != before_ours
+        if conflicts and on_conflict == "fail" and moved:
+            with pytest.raises(BranchDivergedError, match="that the branch changed to other rows"):
+                table.merge_branch("fix", if_main_moved="rebase")
+            assert rows_of(table) == ours
+            return
+        done = table.merge_branch("fix", if_main_moved="rebase", on_conflict=on_conflict)  # type: ignore[arg-type]
+        if done.rebased_rows is None:  # main had not moved, so it became the branch
+            return
+        assert rows_of(table) == expected
+        assert done.kept_conflicts <= conflicts
+        assert rows_of(fix) == theirs
+        assert missing_files(table.handle) == []
+        again = table.merge_branch("fix", if_main_moved="rebase")
+        assert again.already_merged
+        bases, ours = (dict(theirs), dict(expected)), dict(expected)
+
+
+def test_append_tables_get_the_files(catalog: Catalog) -> None:
+    table = catalog.create_table("d.a", "k BIGINT, v STRING")
+    schema = table.scan().arrow_schema
+
+    def add(to: Table, *keys: int) -> None:
+        to.write(pa.Table.from_pylist([{"k": k, "v": "x"} for k in keys], schema))
+
+    def keys_of(of: Table) -> list[int]:
+        return sorted(of.scan().to_arrow()["k"].to_pylist())
+
+    add(table, 1, 2, 3)
+    add(table, 4)
+    table.create_branch("fix")
+    fix = table.branch("fix")
+    add(table, 10)
+    add(fix, 20)
+    fix.delete("k = 4")
+    planned = table.merge_branch("fix", if_main_moved="rebase", dry_run=True)
+    assert (planned.rebased_rows, planned.dry_run) == (2, True)
+    assert keys_of(table) == [1, 2, 3, 4, 10]
+    done = table.merge_branch("fix", if_main_moved="rebase")
+    assert (done.rebased_rows, done.backup_branch) == (2, None)
+    assert str(done) == "main has the changes of branch fix, 2 rows"
+    assert keys_of(table) == [1, 2, 3, 10, 20]
+    assert keys_of(fix) == [1, 2, 3, 20]
+    add(table, 11)
+    assert table.merge_branch("fix", if_main_moved="rebase").already_merged
+    add(fix, 21)
+    table.merge_branch("fix", if_main_moved="rebase")
+    assert keys_of(table) == [1, 2, 3, 10, 11, 20, 21]
+    fix.delete("k = 1")
+    table.compact(full=True)
+    with pytest.raises(BranchDivergedError, match="main no longer has 1 file that the branch removed"):
+        table.merge_branch("fix", if_main_moved="rebase")
+    assert missing_files(table.handle) == []
+    table.delete_branch("fix")
+    assert keys_of(table) == [1, 2, 3, 10, 11, 20, 21]
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    assert keys_of(table) == [1, 2, 3, 10, 11, 20, 21]
+
+
+def test_conflicts_are_told_by_key(catalog: Catalog) -> None:
+    table = keyed(catalog)
+    put(table, dict.fromkeys(range(9), (0, "base")))
+    table.create_branch("fix")
+    fix = table.branch("fix")
+    put(table, dict.fromkeys((1, 2, 3, 4), (0, "main")))
+    put(fix, {1: (0, "main"), 2: (0, "fix"), 3: (0, "fix"), 4: (0, "fix"), 5: (0, "fix"), 7: (0, "fix")})
+    head = table.snapshots()[-1].id
+    with pytest.raises(BranchDivergedError, match=r"main changed 3 keys .* \(k=2; k=3; k=4\); choose on_conflict"):
+        table.merge_branch("fix", if_main_moved="rebase")
+    assert table.snapshots()[-1].id == head
+    planned = table.merge_branch("fix", if_main_moved="rebase", on_conflict="ours", dry_run=True)
+    assert (planned.rebased_rows, planned.kept_conflicts) == (2, 3)
+    done = table.merge_branch("fix", if_main_moved="rebase", on_conflict="ours")
+    assert "2 rows; 3 conflicting rows of main stayed" in str(done)
+    assert rows_of(table)[5] == (0, "fix")
+    with pytest.raises(InvalidInputError, match="on_conflict='mine': expected fail, ours, theirs, newest"):
+        table.merge_branch("fix", if_main_moved="rebase", on_conflict="mine")  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedFeatureError, match="checks of a rebase"):
+        table.merge_branch("fix", if_main_moved="rebase", checks={"c": "SELECT 1 FROM {table}"})
+
+
+def test_sequence_fields_decide(catalog: Catalog) -> None:
+    table = keyed(catalog, **{"sequence.field": "seq"})
+    put(table, dict.fromkeys(range(4), (1, "base")))
+    table.create_branch("fix")
+    fix = table.branch("fix")
+    put(fix, {0: (2, "fix"), 1: (9, "fix"), 2: (2, "fix")})
+    put(table, {0: (5, "main"), 1: (5, "main")})
+    with pytest.raises(UnsupportedFeatureError, match=r"1 row of branch 'fix' .* smaller values of seq"):
+        table.merge_branch("fix", if_main_moved="rebase", on_conflict="theirs")
+    done = table.merge_branch("fix", if_main_moved="rebase", on_conflict="newest")
+    assert done.kept_conflicts == 1
+    assert rows_of(table) == {0: (5, "main"), 1: (9, "fix"), 2: (2, "fix"), 3: (1, "base")}
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
+def test_engines_that_would_make_other_rows(catalog: Catalog, engine: str) -> None:
+    table = keyed(catalog, **{"merge-engine": engine})
+    put(table, {1: (0, "base")})
+    table.create_branch("fix")
+    fix = table.branch("fix")
+    put(table, {2: (0, "main")})
+    put(fix, {3: (0, "fix")})
+    table.merge_branch("fix", if_main_moved="rebase")
+    assert rows_of(table) == {1: (0, "base"), 2: (0, "main"), 3: (0, "fix")}
+    put(fix, {1: (0, "fix")})
+    if engine == "first-row":
+        return
+    put(table, {4: (0, "main")})
+    with pytest.raises(UnsupportedFeatureError, match=f"merge-engine {engine}"):
+        table.merge_branch("fix", if_main_moved="rebase")
+
+
+def test_what_cannot_be_rebased(catalog: Catalog) -> None:
+    table = keyed(catalog)
+    put(table, {1: (0, "base")})
+    table.create_branch("fix")
+    put(table, {2: (0, "main")})
+    table.branch("fix").alter(add={"note": "STRING"})
+    table.branch("fix").write(pa.table({"k": [3], "seq": [0], "v": ["fix"], "note": ["n"]}))
+    with pytest.raises(UnsupportedFeatureError, match="its columns, or main's, were changed"):
+        table.merge_branch("fix", if_main_moved="rebase")
+    table.create_branch("empty", empty=True)
+    put(table.branch("empty"), {5: (0, "empty")})
+    with pytest.raises(InvalidInputError, match="shares no snapshot with main"):
+        table.merge_branch("empty", if_main_moved="rebase")
+
+
+def test_main_that_has_not_moved_becomes_the_branch(catalog: Catalog) -> None:
+    table = keyed(catalog)
+    put(table, {1: (0, "base")})
+    table.create_branch("fix")
+    put(table.branch("fix"), {2: (0, "fix")})
+    done = table.merge_branch("fix", if_main_moved="rebase")
+    assert done.rebased_rows is None
+    assert done.published_snapshot_id == table.branch("fix").snapshots()[-1].id
+    assert table.merge_branch("fix", if_main_moved="rebase").already_merged
+
+
+def racing(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], Any]) -> None:
+    """Run `act` whenever a rebase is about to commit, with the number of the time."""
+    times = 0
+    commit = rebase_keys.Committer.commit
+
+    def later(self: Any, *args: Any, **options: Any) -> Any:
+        nonlocal times
+        if options.get("only_on") is not None:
+            times += 1
+            act(times)
+        return commit(self, *args, **options)
+
+    monkeypatch.setattr(rebase_keys.Committer, "commit", later)
+
+
+def test_commits_of_others_to_other_keys_go_before(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = keyed(catalog)
+    put(table, dict.fromkeys(range(5), (0, "base")))
+    table.create_branch("fix")
+    put(table, {0: (0, "main")})
+    put(table.branch("fix"), {1: (0, "fix")})
+    racing(monkeypatch, lambda n: put(table, {2: (0, f"race{n}")}) if n < 4 else None)
+    table.merge_branch("fix", if_main_moved="rebase")
+    assert rows_of(table) == {0: (0, "main"), 1: (0, "fix"), 2: (0, "race3"), 3: (0, "base"), 4: (0, "base")}
+    assert missing_files(table.handle) == []
+
+
+def test_commits_of_others_to_the_same_keys_are_conflicts(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = keyed(catalog)
+    put(table, dict.fromkeys(range(5), (0, "base")))
+    table.create_branch("fix")
+    put(table, {0: (0, "main")})
+    put(table.branch("fix"), {1: (0, "fix")})
+    racing(monkeypatch, lambda n: put(table, {1: (0, "race")}) if n == 1 else None)
+    with pytest.raises(BranchDivergedError, match=r"k=1"):
+        table.merge_branch("fix", if_main_moved="rebase")
+    assert rows_of(table)[1] == (0, "race")
+    assert missing_files(table.handle) == []
+
+
+def test_raced_by_writers(catalog: Catalog) -> None:
+    table = keyed(catalog)
+    put(table, dict.fromkeys(range(50), (0, "base")))
+    table.create_branch("fix")
+    put(table, {0: (0, "main")})
+    fixed = dict.fromkeys(range(40, 50), (0, "fix"))
+    put(table.branch("fix"), fixed)
+    stop = threading.Event()
+    written: Rows = {}
+
+    def write() -> None:
+        n = 0
+        while not stop.is_set():
+            n += 1
+            rows = dict.fromkeys(range(1, 20, 3), (0, f"w{n}"))
+            put(table, rows)
+            written.update(rows)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        table.merge_branch("fix", if_main_moved="rebase")
+    finally:
+        stop.set()
+        writer.join()
+    assert rows_of(table) == {**dict.fromkeys(range(50), (0, "base")), 0: (0, "main"), **written, **fixed}
+    assert missing_files(table.handle) == []
