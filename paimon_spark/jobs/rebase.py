@@ -1,4 +1,4 @@
-"""Rebase: put what a branch changed since the fork on top of today's main, as one commit.
+"""Rebase: put what a branch changed since the fork on top of main, as one commit.
 
 Tables with a primary key are compared by key, from the fork to the branch's head and from the fork to main's. The rows
 that the branch changed are written to main; a key that both changed to different rows is a conflict. Of append tables

@@ -1,4 +1,4 @@
-"""Rebase of append tables: files that the branch added are added to main, those it removed removed."""
+"""Rebase of append tables: add the files that the branch added, remove those it removed."""
 
 from __future__ import annotations
 

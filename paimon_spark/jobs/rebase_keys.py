@@ -1,4 +1,4 @@
-"""Rebase of tables with a primary key: changed rows are compared by key, and written to main."""
+"""Rebase of tables with a primary key: write the rows that the branch changed to main."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The versions that a rebase compares: the branch, main, and where they parted or were last rebased."""
+"""The versions that a rebase compares: the branch, main, and where they parted."""
 
 from __future__ import annotations
 
