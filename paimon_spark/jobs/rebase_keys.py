@@ -22,6 +22,7 @@ from paimon_spark.errors import (
     BranchDivergedError,
     CommitConflictError,
     InvalidInputError,
+    NotFoundError,
     UnsupportedFeatureError,
 )
 from paimon_spark.format.arrays.arrow_numpy import fixed_array, one_chunk, take_indices
@@ -57,23 +58,21 @@ def rebase_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: 
     """
     theirs = _changed(sides.base, sides.theirs)
     for tries_left in reversed(range(_TRIES)):
-        done = _try_keys(table, sides, theirs, on_conflict, dry_run=dry_run)
-        if done is not None:
-            return done
-        if not tries_left:
-            break
-    raise CommitConflictError(
-        f"branch {sides.branch!r} was not rebased: other commits changed the same keys of main of table "
-        f"{sides.main.name} in each of {_TRIES} attempts; stop its writers for a moment",
-        table=sides.main.name,
-        branch=sides.branch,
-    )
+        try:
+            return _try_keys(table, sides, theirs, on_conflict, dry_run=dry_run)
+        except CommitConflictError as e:  # noqa: PERF203 - a handful of times
+            if not tries_left:
+                raise CommitConflictError(
+                    f"{sides.what} was not rebased: other commits to main came first in each of {_TRIES} attempts; "
+                    f"stop its writers for a moment. The last time: {e.message}",
+                    table=sides.main.name,
+                    branch=sides.branch,
+                ) from e
+    raise AssertionError("the last attempt returns or raises")
 
 
-def _try_keys(
-    table: OpenedTable, sides: Sides, theirs: pa.Table, on_conflict: str, *, dry_run: bool
-) -> MergeResult | None:
-    """One attempt; None where others changed keys of the branch's rows on main meanwhile."""
+def _try_keys(table: OpenedTable, sides: Sides, theirs: pa.Table, on_conflict: str, *, dry_run: bool) -> MergeResult:
+    """One attempt. Raises CommitConflictError: others changed main meanwhile, in a way that has to be compared."""
     options = parse_batch_write_options({}, WriteMode.APPEND)
     columns = theirs.drop_columns([CHANGE]).schema
     job = plan_write(
@@ -94,11 +93,8 @@ def _try_keys(
     _check_engine(sides, theirs, chosen)
     keys = theirs.select(sides.main.schema.primary_keys)
     publish = _Publish(sides, keys, job.base)
-    try:
-        messages = job.write(_to_write(chosen, columns).to_batches())
-        made = commit_batch(job.handle, job.commit_user, messages, publish)
-    except _KeysChangedError:
-        return None
+    messages = job.write(_to_write(chosen, columns).to_batches())
+    made = commit_batch(job.handle, job.commit_user, messages, publish)
     return MergeResult(
         sides.branch,
         sides.fork.id,
@@ -106,10 +102,6 @@ def _try_keys(
         rebased_rows=len(chosen),
         kept_conflicts=kept,
     )
-
-
-class _KeysChangedError(CommitConflictError):
-    """Others changed keys of the branch's rows on main between plan and commit."""
 
 
 @dataclass
@@ -138,20 +130,20 @@ class _Publish:
                 if now is None or same_snapshot(now, self.head):
                     raise
                 self._move_to(now)
-        raise _KeysChangedError(f"main of table {self.sides.main.name} moved in each of {_TRIES} attempts")
+        raise CommitConflictError(f"main of table {self.sides.main.name} moved in each of {_TRIES} attempts")
 
     def _move_to(self, now: Snapshot) -> None:
-        before = resolve(self.sides.main, VersionSpec(VersionKind.SNAPSHOT, self.head.id))
-        if not same_snapshot(before.snapshot, self.head):
-            raise _KeysChangedError(f"main of table {self.sides.main.name} was given another history")
         try:
+            before = resolve(self.sides.main, VersionSpec(VersionKind.SNAPSHOT, self.head.id))
             _check_visible(self.sides, self.sides.main, now)
-        except InvalidInputError as e:
-            raise _KeysChangedError(e.message) from e
+        except (NotFoundError, InvalidInputError) as e:
+            raise CommitConflictError(e.message) from e
+        if not same_snapshot(before.snapshot, self.head):
+            raise CommitConflictError(f"main of table {self.sides.main.name} was given another history")
         others = _changed(before, Resolved(before.handle, now, "head of main")).select(self.keys.column_names)
         old, _ = _matched(self.keys, others, self.keys.column_names)
         if len(old):
-            raise _KeysChangedError(f"others changed the same keys of main of table {self.sides.main.name}")
+            raise CommitConflictError(f"others changed the same keys of main of table {self.sides.main.name}")
         self.head = now
 
 

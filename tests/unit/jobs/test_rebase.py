@@ -253,8 +253,11 @@ def racing(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], Any]) -> None:
     monkeypatch.setattr(rebase_keys.Committer, "commit", later)
 
 
-def test_commits_of_others_to_other_keys_go_before(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = keyed(catalog)
+@pytest.mark.parametrize("bucket", ["2", "-1"])
+def test_commits_of_others_to_other_keys_go_before(
+    catalog: Catalog, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = keyed(catalog, bucket=bucket)
     put(table, dict.fromkeys(range(5), (0, "base")))
     table.create_branch("fix")
     put(table, {0: (0, "main")})
