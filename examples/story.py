@@ -1,4 +1,4 @@
-"""Find wrong data, its impact by lineage, correct it on branches, compare, publish, and undo.
+"""Find wrong data, its impact by lineage, correct the pipeline on branches, compare, check, publish, and undo.
 
 A streaming job reads `shop.clicks` and writes `shop.sales`; a SQL statement computes `shop.revenue` from `shop.sales`.
 All tables and checkpoints are in a temporary folder, or in the folder given:
@@ -63,53 +63,52 @@ def story(spark: SparkSession, folder: str) -> None:
     catalog.lineage.enable()
     spark.sql("INSERT INTO paimon.shop.clicks VALUES (1, 'mon', 1000), (2, 'mon', 2000)")
     produce(spark, folder, to_euros)
-    for table in ("sales", "revenue"):
-        spark.sql(f"ALTER TABLE paimon.shop.{table} CREATE TAG monday")
 
     print("2. A new release forgets that amounts are in cents: the revenue is wrong")
     spark.sql("INSERT INTO paimon.shop.clicks VALUES (3, 'tue', 3000)")
     produce(spark, folder, forgets_cents)
     show(spark)
 
-    print("3. Find the wrong snapshot, and the tables that contain its rows")
+    print("3. Find the wrong snapshot, and the tables and jobs that it reached")
     spark.sql("SELECT snapshot_id, commit_kind FROM paimon.shop.sales$snapshots").show()
     for touched in catalog.lineage.impact("shop.sales", snapshot=2).tables:
         since = f"since snapshot {touched.first}" if touched.first else "not yet"
         print(f"   {touched.node.ref.name}: {since}, by {' → '.join(touched.path)}")
+    pipeline = catalog.pipeline("shop.sales")
+    print(pipeline)
 
-    print("4. Create branches from the tags before the fault; no files are copied, and production continues")
-    for table in ("sales", "revenue"):
-        spark.sql(f"CALL paimon.sys.create_branch(table => 'shop.{table}', branch => 'fix', tag => 'monday')")
+    print("4. Branch these tables from before the fault; no files are copied, and production continues")
+    fix = pipeline.branch("fix", before=("shop.sales", 2))
+    print(fix)
     spark.sql("INSERT INTO paimon.shop.clicks VALUES (4, 'wed', 4000)")
     produce(spark, folder, forgets_cents)
 
-    print("5. Replay the corrected jobs on the branches, from the tag until they have caught up")
-    produce(spark, folder, to_euros, branch="fix")
+    print("5. Run the corrected jobs on the branches until they have caught up; they name no branch")
+    spark.conf.set("spark.paimon.branch", fix.name)
+    # The first click after those that the branch of shop.sales contains; a new checkpoint starts there.
+    produce(spark, folder, to_euros, checkpoint=fix.name, start=2)
+    spark.conf.unset("spark.paimon.branch")
 
-    print("6. Compare the branches with main: by metadata, then row by row")
-    command_line("diff", "shop.revenue", "main", "fix", "--warehouse", catalog.warehouse)
-    spark.sql(
-        "SELECT day, m.euros AS main, f.euros AS fix FROM paimon.shop.revenue m "
-        "FULL JOIN paimon.shop.revenue VERSION AS OF 'fix' f USING (day) ORDER BY day"
-    ).show()
+    print("6. Compare the branches with main row by row")
+    for difference in fix.diff().values():
+        print(difference)
+    command_line("pipeline", "diff", fix.name, "--files", "--warehouse", catalog.warehouse)
 
-    print("7. Publish the branches as main; main's own snapshots are kept in backup branches")
-    kept = {}
-    for table in ("sales", "revenue"):
-        published = catalog.table(f"shop.{table}").merge_branch("fix", if_main_moved="replace")
-        kept[table] = str(published.backup_branch)
-        print(f"   shop.{table}: main's snapshots {list(published.discarded_snapshots)} are kept in {kept[table]}")
+    print("7. Check the branches, and publish them as main of both tables: both or none; main's snapshots are kept")
+    checks = {"amounts are in euros": "SELECT * FROM {shop.sales} WHERE euros >= 1000"}
+    release = fix.publish(if_main_moved="replace", checks=checks)
+    print(release)
     show(spark)
 
-    print("8. Undo by publishing the backup branches, then publish the correction again")
-    for table, backup in kept.items():
-        catalog.table(f"shop.{table}").merge_branch(backup, if_main_moved="replace")
+    print("8. Undo the release, then undo that: the correction is main again")
+    undone = release.undo()
     show(spark)
-    for table in kept:
-        catalog.table(f"shop.{table}").merge_branch("fix", if_main_moved="replace")
+    print(undone.undo())
     show(spark)
     command_line("log", "--graph", "shop.revenue", "--warehouse", catalog.warehouse)
-    print(f"   Wrong with the tables: {[f for t in kept for f in catalog.table(f'shop.{t}').doctor()] or 'nothing'}")
+    print(catalog.pipeline("shop.sales").graph())
+    wrong = [finding for table in fix.tables for finding in catalog.table(table).doctor()]
+    print(f"   Wrong with the tables: {wrong or 'nothing'}")
 
 
 def to_euros(clicks: DataFrame) -> DataFrame:
@@ -122,25 +121,27 @@ def forgets_cents(clicks: DataFrame) -> DataFrame:
     return clicks.select("id", "day", col("cents").cast("double").alias("euros"))
 
 
-def produce(spark: SparkSession, folder: str, release: Callable[[DataFrame], DataFrame], branch: str = "main") -> None:
-    """Run both jobs once: read the clicks since the last run, or since the tag, then compute the revenue."""
+def produce(
+    spark: SparkSession,
+    folder: str,
+    release: Callable[[DataFrame], DataFrame],
+    checkpoint: str = "main",
+    start: int | None = None,
+) -> None:
+    """Run both jobs once: read the clicks since the last run, or from a snapshot on, then compute the revenue."""
     reader = spark.readStream
-    if branch != "main":
-        # The first snapshot after the tag. It only applies to the first run, which has no checkpoint.
-        reader = reader.option("scan.snapshot-id", 2)
+    if start is not None:
+        reader = reader.option("scan.snapshot-id", start)
     query = (
         release(reader.table("paimon.shop.clicks"))
-        .writeStream.queryName(f"sell on {branch}")
-        .option("checkpointLocation", f"{folder}/checkpoints/{branch}")
+        .writeStream.queryName(f"sell {checkpoint}")
+        .option("checkpointLocation", f"{folder}/checkpoints/{checkpoint}")
         .trigger(availableNow=True)
-        .toTable(f"paimon.shop.sales$branch_{branch}")
+        .toTable("paimon.shop.sales")
     )
     query.awaitTermination()
-    spark.conf.set("spark.paimon.lineage.job", f"sum up {branch}")
-    spark.sql(
-        f"INSERT OVERWRITE paimon.shop.revenue$branch_{branch} "
-        f"SELECT day, sum(euros) FROM paimon.shop.sales$branch_{branch} GROUP BY day"
-    )
+    spark.conf.set("spark.paimon.lineage.job", "sum up")
+    spark.sql("INSERT OVERWRITE paimon.shop.revenue SELECT day, sum(euros) FROM paimon.shop.sales GROUP BY day")
     spark.conf.unset("spark.paimon.lineage.job")
 
 
