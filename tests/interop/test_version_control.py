@@ -254,6 +254,33 @@ def test_java_reads_and_extends_merged_main(
 
 
 @KINDS
+def test_java_reads_and_extends_a_rebased_main(
+    kind: dict[str, Any], make: Callable[[dict[str, Any]], Table], java: JavaPaimon
+) -> None:
+    table = make(kind)
+    path = table.location.removeprefix("file://")
+    write(table, [[1, "a"]])
+    write(table, [[2, "b"]])
+    table.create_branch("fix")
+    java.call("write", path=path, rows=[[3, "java"]])
+    fix = table.branch("fix")
+    fix.delete("k = 1")
+    write(fix, [[4, "fix"]])
+    table.merge_branch("fix", if_main_moved="rebase")
+    assert [(r["k"], r["v"]) for r in rows(table)] == [(2, "b"), (3, "java"), (4, "fix")]
+    assert by_java(java, table) == rows(table)
+    java.call("write", path=path, rows=[[5, "java"]])
+    write(fix, [[6, "fix"]])
+    table.merge_branch("fix", if_main_moved="rebase")
+    java.call("compact", path=path)
+    assert [r["k"] for r in rows(table)] == [2, 3, 4, 5, 6]
+    assert by_java(java, table) == rows(table)
+    java.call("expireSnapshots", path=path, retain=1)
+    assert missing_files(table.handle) == []
+    assert by_java(java, table) == rows(table)
+
+
+@KINDS
 def test_what_java_fast_forwards_we_read_and_the_doctor_knows(
     kind: dict[str, Any], make: Callable[[dict[str, Any]], Table], java: JavaPaimon
 ) -> None:
