@@ -12,9 +12,9 @@ from paimon_spark.display import ShownList
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, TableAlreadyExistsError
 from paimon_spark.jobs.alter import SchemaLike, columns_of
 from paimon_spark.jobs.opened_table import OptionValue, as_text
+from paimon_spark.metadata.branches import is_branch
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.file_system_catalog import FileSystemCatalog
-from paimon_spark.metadata.handle import visible_branch_names
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.options.descriptor import unknown_option
 from paimon_spark.options.known import is_storage_option
@@ -40,6 +40,7 @@ from paimon_spark.options.location import (
 )
 from paimon_spark.options.scan import chooses_state
 from paimon_spark.spark_port import spark_sql
+from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 from paimon_spark.text import safe
 
@@ -355,12 +356,16 @@ def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalo
 
 def has_branch(catalog: Catalog, database: str, table: str, branch: str) -> bool:
     """Whether there is such a table, and it has such a branch; `main` is none."""
+    place = find_directory(catalog, database, table)
+    return place is not None and is_branch(place[0], Layout(place[1]), branch)
+
+
+def find_directory(catalog: Catalog, database: str, table: str) -> tuple[Store, str] | None:
+    """The store and the directory of a table, which need not exist; None where this is not the name of one."""
     try:
-        url = table_url(catalog.warehouse, database, table)
-        store, root = open_store(url, without_table_defaults(catalog.options))
+        return open_store(table_url(catalog.warehouse, database, table), without_table_defaults(catalog.options))
     except InvalidOptionError:
-        return False  # not the name of a table
-    return branch in visible_branch_names(store, Layout(root))
+        return None
 
 
 def _apply_lineage(catalog: Catalog) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -311,14 +311,17 @@ class Table(TableRefs, TableMaintenance):
         found = list_tag_infos(current(self.handle))
         return ShownList(found, f"Tags of {self.handle.describe()}", _TAG_COLUMNS)
 
-    def sizes(self) -> list[RefSize]:
+    def sizes(self, kinds: Collection[str] = ("branch", "tag", "savepoint")) -> list[RefSize]:
         """What each branch, tag and savepoint of the table alone keeps, so what deleting it would free.
 
         Two that share files free them only when both are deleted. From metadata alone.
+
+        Args:
+            kinds: only of these: `branch`, `tag`, `savepoint`.
         """
         from paimon_spark.versioning.sizes import ref_sizes
 
-        return ShownList(ref_sizes(current(self.handle)), f"Sizes of the branches and tags of {self.name}")
+        return ShownList(ref_sizes(current(self.handle), kinds), f"Sizes of the branches and tags of {self.name}")
 
     def branches(self) -> list[Branch]:
         """Branches of the table except main, sorted by name."""

@@ -404,7 +404,6 @@ class TableRefs(OpenedTable):
 
         With `rebase`, main keeps its history, and what the branch changed since the fork or its last rebase is one
         commit on top of it: by key in tables with a primary key, by files in append tables.
-
         When main already has every commit of the branch, nothing changes and the result says `already_merged`: so a
         merge may be repeated while main goes on.
 
@@ -428,12 +427,13 @@ class TableRefs(OpenedTable):
             OperationInProgressError: another process is changing tags or branches.
             UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
         """
-        if if_main_moved == "rebase":
+        from paimon_spark.versioning.merge import REBASE, WAYS, check_if_main_moved, merge_branch
+
+        check_if_main_moved(if_main_moved, WAYS)
+        if if_main_moved == REBASE:
             from paimon_spark.jobs.rebase import rebase
 
             return rebase(self, name, snapshot=snapshot, on_conflict=on_conflict, checks=checks, dry_run=dry_run)
-        from paimon_spark.versioning.merge import merge_branch
-
         handle = at_head(self)
         snapshot, properties = checked(self, name, snapshot, checks)
         return merge_branch(

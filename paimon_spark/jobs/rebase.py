@@ -10,10 +10,7 @@ The commit says in a property which snapshot of the branch it holds, so that the
 
 from __future__ import annotations
 
-from paimon_spark.errors import (
-    InvalidInputError,
-    UnsupportedFeatureError,
-)
+from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.jobs.branch_access import at_head
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.rebase_files import rebase_files

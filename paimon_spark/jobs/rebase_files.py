@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from paimon_spark.engine.commit.changes import Changes
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
-from paimon_spark.engine.commit.entries import no_entries, numbers, of_kind, together, with_numbers
+from paimon_spark.engine.commit.entries import live_at, no_entries, numbers, of_kind, together
 from paimon_spark.engine.commit.requests import AppendBranch, ChangeRows
-from paimon_spark.errors import (
-    BranchDivergedError,
-)
+from paimon_spark.errors import BranchDivergedError
 from paimon_spark.format.metadata_files.manifest import FileKind
-from paimon_spark.jobs.rebase_sides import Sides, live_files, unsupported
+from paimon_spark.jobs.rebase_sides import Sides, unsupported
 from paimon_spark.maintenance.change import change_branch
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.vector_files import vector_files
 from paimon_spark.text import counted
-from paimon_spark.versioning.append_branch import check_schemas, missing_files
+from paimon_spark.versioning.append_branch import check_schemas, missing_files, without_row_ids
 from paimon_spark.versioning.merge import MergeResult
 
 
@@ -38,16 +34,16 @@ def _files(main: TableHandle, sides: Sides, *, dry_run: bool) -> MergeResult:
     vectors = [{e.file_name for es in vector_files(v.handle, v.snapshot).values() for e in es} for v in versions]
     if vectors[0] != vectors[1]:
         raise unsupported(sides, "rows were deleted on the branch by deletion vectors")
-    before, after = (live_files(v.handle, v.snapshot) for v in versions)
+    before, after = (live_at(v.handle, v.snapshot) for v in versions)
     head = latest_snapshot(main)
-    now = live_files(main, head)
+    now = live_at(main, head)
     added, gone = missing_files(missing_files(after, before), now), missing_files(before, after)
     lost = missing_files(gone, now)
     if len(lost):
         raise BranchDivergedError(
-            f"branch {sides.branch!r} of table {main.name} was not rebased: main no longer has "
-            f"{counted(len(lost), 'file')} that the branch removed or rewrote, as they were compacted or rewritten "
-            "there, too; pass if_main_moved='replace', or make the same change on main",
+            f"{sides.what} was not rebased: main no longer has {counted(len(lost), 'file')} that the branch removed or "
+            "rewrote, as they were compacted or rewritten there, too; pass if_main_moved='replace', or make the same "
+            "change on main",
             table=main.name,
             branch=sides.branch,
         )
@@ -58,8 +54,7 @@ def _files(main: TableHandle, sides: Sides, *, dry_run: bool) -> MergeResult:
     if dry_run:
         return result
     if main.options.row_tracking:
-        # Their ids are of the branch's rows; main's commit gives them its own.
-        added = with_numbers(added, "first_row_id", np.zeros(len(added), np.int64), np.zeros(len(added), np.bool_))
+        added = without_row_ids(added)
     request = ChangeRows if len(gone) else AppendBranch
     changes = Changes(together(of_kind(gone, FileKind.DELETE), of_kind(added, FileKind.ADD)), no_entries())
     committer = Committer(main, new_commit_user(main.options))

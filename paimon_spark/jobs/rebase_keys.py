@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.committer import Committer
-from paimon_spark.engine.commit.entries import I64, numbers
+from paimon_spark.engine.commit.entries import I64, live_at, numbers
 from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.merge.changelog import equal_values
 from paimon_spark.engine.merge.ordering import column_words, pack
@@ -31,7 +31,7 @@ from paimon_spark.jobs.batch_write import place_of, plan_write
 from paimon_spark.jobs.commit import commit_batch
 from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.rebase_sides import Sides, live_files
+from paimon_spark.jobs.rebase_sides import Sides
 from paimon_spark.jobs.row_diff import compare_versions
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
@@ -90,7 +90,7 @@ def _try_keys(table: OpenedTable, sides: Sides, theirs: pa.Table, on_conflict: s
     )  # fmt: skip
     if dry_run:
         return result
-    _check_engine(sides, theirs, chosen)
+    _check_engine(sides, chosen)
     keys = theirs.select(sides.main.schema.primary_keys)
     publish = _Publish(sides, keys, job.base)
     messages = job.write(_to_write(chosen, columns).to_batches())
@@ -159,7 +159,7 @@ def _matched(one: pa.Table, other: pa.Table, keys: Sequence[str]) -> tuple[I64, 
     """Rows of two tables with the same key, by their numbers in each."""
     both = pa.concat_tables([one.select(keys), other.select(keys)]).combine_chunks()
     is_other = np.arange(len(both)) >= len(one)
-    first, second = pairs_by_key([one_chunk(both.column(k)) for k in keys], is_other)
+    first, second, _ = pairs_by_key([one_chunk(both.column(k)) for k in keys], is_other)
     return first, second - len(one)
 
 
@@ -244,14 +244,14 @@ def _check_may_win(sides: Sides, theirs: pa.Table, ours: pa.Table) -> None:
         )
 
 
-def _check_engine(sides: Sides, theirs: pa.Table, chosen: pa.Table) -> None:
+def _check_engine(sides: Sides, chosen: pa.Table) -> None:
     """Check that writing the rows makes main what the branch has. Raises UnsupportedFeatureError."""
     options = sides.main.options
     engine = options.merge_engine
     kinds = chosen.column(CHANGE)
     changed = pc.any(pc.not_equal(kinds, pa.scalar(ADDED))).as_py()
     removed = pc.any(pc.equal(kinds, pa.scalar(REMOVED))).as_py()
-    ignores = removed and options.raw.get("ignore-delete", "false").lower() == "true"
+    ignores = removed and options.ignore_delete
     if ignores or (engine is not MergeEngine.DEDUPLICATE and changed):
         what = "ignore-delete" if ignores else f"merge-engine {engine.value}"
         raise UnsupportedFeatureError(
@@ -287,7 +287,7 @@ def _check_visible(sides: Sides, handle: TableHandle, snapshot: Snapshot | None)
     options = handle.options
     if not (options.deletion_vectors or options.merge_engine is MergeEngine.FIRST_ROW):
         return
-    if (numbers(live_files(handle, snapshot), "level") == 0).any():
+    if (numbers(live_at(handle, snapshot), "level") == 0).any():
         raise InvalidInputError(
             f"{sides.what} was not rebased: {handle.describe()} has rows that readers do not see before a compaction; "
             "compact it first",

@@ -6,21 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-import pyarrow as pa
-
-from paimon_spark.engine.commit.entries import no_entries
 from paimon_spark.engine.row_diff.versions import UNIT_SPLITS
-from paimon_spark.errors import (
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedFeatureError,
-)
+from paimon_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.branches import newest_shared, same_snapshot, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.metadata.live_files import live_entries
-from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshots
 from paimon_spark.metadata.version import VersionKind, VersionSpec
@@ -125,31 +116,16 @@ def _compacted(main: TableHandle, snapshot: Snapshot) -> Snapshot:
 
 
 def check_alike(sides: Sides) -> None:
-    """Check that rows and files of both sides mean the same. Raises UnsupportedFeatureError, InvalidInputError."""
+    """Check that rows and files of both sides mean the same. Raises UnsupportedFeatureError."""
     main, theirs = sides.main, sides.theirs.handle
     versions = (sides.base.handle.schema, sides.main_base.handle.schema, theirs.schema)
     definition = (main.schema.row_type.fields, main.schema.primary_keys, main.schema.partition_keys)
     if any((s.row_type.fields, s.primary_keys, s.partition_keys) != definition for s in versions):
-        raise UnsupportedFeatureError(
-            f"branch {sides.branch!r} of table {main.name} cannot be rebased: its columns, or main's, were changed "
-            "since the fork; pass if_main_moved='replace', or insert its rows into main",
-            feature="rebase after schema changes",
-            table=main.name,
-        )
-    if main.options.raw.get("scan.fallback-branch"):
+        raise unsupported(sides, "its columns, or main's, were changed since the fork")
+    if main.options.fallback_branch:
         raise unsupported(sides, "its rows come from two branches (scan.fallback-branch)")
     if main.options.bucket != theirs.options.bucket or main.options.merge_engine != theirs.options.merge_engine:
-        raise UnsupportedFeatureError(
-            f"branch {sides.branch!r} of table {main.name} cannot be rebased: it has another merge-engine or number of "
-            "buckets than main; pass if_main_moved='replace', or insert its rows into main",
-            feature="rebase between different table options",
-            table=main.name,
-        )
-
-
-def live_files(handle: TableHandle, snapshot: Snapshot | None) -> pa.Table:
-    """Entries of the files of a snapshot; none without one."""
-    return no_entries() if snapshot is None else live_entries(handle, data_manifests(handle, snapshot))
+        raise unsupported(sides, "it has another merge-engine or number of buckets than main")
 
 
 def unsupported(sides: Sides, why: str) -> UnsupportedFeatureError:

@@ -32,7 +32,8 @@ from paimon_spark.engine.row_diff.versions import (
 )
 from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.format.arrays.arrow_types import arrow_schema, no_rows
+from paimon_spark.format.arrays.arrow_types import arrow_schema
+from paimon_spark.format.arrays.arrow_types import no_rows as no_rows_of
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.branch_access import refuse_system_table, reopen_at_head
 from paimon_spark.jobs.opened_table import OpenedTable
@@ -55,7 +56,10 @@ _SAMPLE: Final = 5
 """Rows of each kind that are shown."""
 _SPARK_BYTES: Final = 64 << 20
 """Bytes of files from which on an active Spark session compares them."""
-_MERGING: Final = ("merge-engine", "sequence.", "fields.", "ignore-", "partial-update.", "aggregation.", "rowkind.")
+_MERGING: Final = (
+    "merge-engine", "sequence.", "fields.", "ignore-", "deduplicate.", "first-row.", "partial-update.", "aggregation.",
+    "rowkind.",
+)  # fmt: skip
 """Prefixes of the table options that decide how rows are merged."""
 
 
@@ -187,7 +191,7 @@ class RowComparison:
     """Two versions whose rows are compared; planned, not yet read.
 
     Attributes:
-        table: name of the table.
+        table_name: how messages call the table.
         old_label, new_label: the versions, in words.
         schema_changes: columns that differ.
         comparison: how rows are compared.
@@ -196,7 +200,7 @@ class RowComparison:
         groups: the same splits; equal rows, or keys, are in one group.
     """
 
-    table: str
+    table_name: str
     old_label: str
     new_label: str
     schema_changes: tuple[ColumnChange, ...]
@@ -212,11 +216,6 @@ class RowComparison:
         return sum(s.size_bytes for s in (*self.old, *self.new))
 
     @property
-    def table_name(self) -> str:
-        """How messages call the table."""
-        return self.table
-
-    @property
     def row_type(self) -> RowType:
         """The columns of the rows that differ."""
         change = DataField(-1, CHANGE, STRING.with_nullable(False))
@@ -224,7 +223,7 @@ class RowComparison:
 
     def no_rows(self) -> pa.Table:
         """An empty table of the rows that differ."""
-        return no_rows(arrow_schema(self.row_type))
+        return no_rows_of(arrow_schema(self.row_type))
 
     def run(self) -> Iterator[Differences]:
         """The differences, compared in this process. Raises as `Scan.to_batches`."""
@@ -248,7 +247,7 @@ def row_diff(table: OpenedTable, old: str | int, new: str | int | OpenedTable | 
     parts, samples = _compared(planned)
     added, removed, changed, columns = sum_of(parts)
     return RowDiff(
-        planned.table,
+        planned.table_name,
         planned.old_label,
         planned.new_label,
         planned.schema_changes,
@@ -377,10 +376,11 @@ def _compared(planned: RowComparison) -> tuple[list[Differences], pa.Table]:
     """Counts and samples: of a Spark job where there is a session and much to read, else compared in this process."""
     jobs = active_spark_jobs() if planned.size_bytes >= _SPARK_BYTES else None
     found = planned.run() if jobs is None else jobs.row_diff_counts(planned)
-    parts, samples = [], Samples(planned.no_rows())
+    no_rows = planned.no_rows()
+    parts, samples = [], Samples(no_rows)
     for part in found:
         samples.add(part.rows)
-        parts.append(replace(part, rows=part.rows.slice(0, 0)))
+        parts.append(replace(part, rows=no_rows))  # a slice of the rows would hold all of them
     return parts, samples.table()
 
 

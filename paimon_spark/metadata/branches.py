@@ -18,11 +18,12 @@ from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.metadata.handle import TableHandle, branch_names, visible_branch_names
-from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, is_ref_name
+from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_ref_name
 from paimon_spark.metadata.schemas import visible_schema_ids
 from paimon_spark.metadata.small_files import checked_number, checked_text, find_decoded
 from paimon_spark.metadata.snapshots import earliest_snapshot, find_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import TagInfo, guarded_branch, list_tags, savepoint_id_of
+from paimon_spark.storage.store import Store
 from paimon_spark.text import safe
 
 
@@ -57,9 +58,12 @@ class Branch(ShownAsFacts):
 
 def branch_exists(handle: TableHandle, name: str) -> bool:
     """Whether the table has a branch of this name; main always exists."""
-    if name == MAIN:
-        return True
-    return is_ref_name(name) and bool(visible_schema_ids(handle.store, handle.layout.with_branch(name)))
+    return name == MAIN or is_branch(handle.store, handle.layout, name)
+
+
+def is_branch(store: Store, layout: Layout, name: str) -> bool:
+    """Whether readers see a branch of this name, other than main, in the table's directory. One listing or two."""
+    return is_ref_name(name) and bool(visible_schema_ids(store, layout.with_branch(name)))
 
 
 def list_branch_names(handle: TableHandle) -> list[str]:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 SIZE: Final[Argument] = command_flag("size", "show what deleting each would free")
 
 
-def sizes_of(a: Request, kind: str) -> Mapping[tuple[str, str], RefSize]:
+def sizes_of(a: Request, *kinds: str) -> Mapping[tuple[str, str], RefSize]:
     """The sizes of the branches, tags or savepoints of a table by name and branch; none without the flag."""
     if not a["size"]:
         return {}
-    return {(size.name, size.branch): size for size in a.table().sizes() if size.kind == kind}
+    return {(size.name, size.branch): size for size in a.table().sizes(kinds)}
 
 
 def with_sizes(

@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 def _show_list(a: Request, found: list[TagInfo]) -> Answer:
     columns = ("name", "kind", "snapshot", "committed", "rows", "lives for", "branches")
     chosen = [t for t in found if a["all"] or t.guards is None]
-    sizes, on = {**sizes_of(a, "tag"), **sizes_of(a, "savepoint")}, a.table().handle.layout.directory_branch
+    sizes, on = sizes_of(a, "tag", "savepoint"), a.table().handle.layout.directory_branch
     each = [sizes.get((_ref_name(t.name), on)) for t in chosen]
     shown = with_sizes(a, columns, [_row(t) for t in chosen], each)
     return rows(*shown, data=[size for size in each if size is not None] if a["size"] else chosen, empty="no tags")

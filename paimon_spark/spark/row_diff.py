@@ -54,9 +54,8 @@ def row_diff_counts(planned: RowComparison) -> Iterator[Differences]:
 def _dealt(spark: SparkSession, planned: RowComparison) -> DataFrame:
     """The rows of all differing files, in parts that each have all rows of their keys."""
     tasks = [*_tasks(planned.old, is_new=False), *_tasks(planned.new, is_new=True)]
-    parts = planned.comparison.parts_of(sum(s.row_count for s in (*planned.old, *planned.new)))
-    if parts > 1 or planned.size_bytes > _PART_BYTES:
-        parts = max(parts, min(_MOST_PARTS, -(-planned.size_bytes // _PART_BYTES)))
+    at_least = max(1, min(_MOST_PARTS, -(-planned.size_bytes // _PART_BYTES)))
+    parts = planned.comparison.parts_of(sum(s.row_count for s in (*planned.old, *planned.new)), at_least)
     rows = [(is_new, bytearray(pickle.dumps(splits))) for is_new, splits in tasks]
     frame = spark.createDataFrame(rows, "is_new BOOLEAN, splits BINARY").coalesce(1).repartition(max(1, len(rows)))
     return frame.mapInArrow(_Deal(planned.comparison, parts), "part INT, is_new BOOLEAN, rows BINARY")

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import SparkSession
 
-from paimon_spark.api.catalog import has_branch
+from paimon_spark.api.catalog import find_directory, has_branch
 from paimon_spark.errors import InvalidOptionError, WarehouseNotFoundError
 from paimon_spark.metadata.handle import is_table
-from paimon_spark.options.descriptor import unknown_option
+from paimon_spark.options.descriptor import boolean, unknown_option
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
 from paimon_spark.options.lineage import BARRIER, JOB, OF_ONE_USE
-from paimon_spark.options.location import CREATE_BRANCH, MAIN, SESSION_BRANCH, table_url, without_table_defaults
+from paimon_spark.options.location import CREATE_BRANCH, MAIN, SESSION_BRANCH
 from paimon_spark.options.scan import (
     BRANCH,
     COLUMNS,
@@ -47,7 +47,6 @@ from paimon_spark.spark.session import (
 )
 from paimon_spark.sql.names import CATALOG, DEFAULT_DATABASE, SPARK_CATALOG, TableName
 from paimon_spark.sql.tokens import tokenize
-from paimon_spark.storage.urls import open_store
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
@@ -232,12 +231,8 @@ class Session:
         return bool(self._once(("table", database, table), lambda: self._has_table(database, table)))
 
     def _has_table(self, database: str, table: str) -> bool:
-        storage = without_table_defaults(self.catalog.options)
-        try:
-            store, root = open_store(table_url(self.catalog.warehouse, database, table), storage)
-        except InvalidOptionError:
-            return False  # not the name of a table, but perhaps a path
-        return is_table(store, root)
+        place = find_directory(self.catalog, database, table)  # none of a path, which may be Spark's
+        return place is not None and is_table(*place)
 
     def has_view(self, name: str) -> bool:
         """Whether the Spark session has a temporary view of this name."""
@@ -284,11 +279,10 @@ class Session:
     @property
     def _creates_branch(self) -> bool:
         text = self.conf.get(SETTING + CREATE_BRANCH, self.catalog.options.get(CREATE_BRANCH, "false"))
-        if text.lower() not in ("true", "false"):
-            raise InvalidOptionError(
-                f"{SETTING}{CREATE_BRANCH} = {text!r}: expected true or false", option=CREATE_BRANCH
-            )
-        return text.lower() == "true"
+        try:
+            return boolean(text)
+        except ValueError as e:
+            raise InvalidOptionError(f"{SETTING}{CREATE_BRANCH} = {text!r}: {e}", option=CREATE_BRANCH) from e
 
     def table(self, name: TableName, options: Mapping[str, str] | None = None) -> Table:
         """A table, branch or system table of the catalog. Raises as `Catalog.table`."""

@@ -18,15 +18,14 @@ import pyarrow as pa
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.engine.commit.changes import Changes
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
-from paimon_spark.engine.commit.entries import I64, no_entries, numbers, together, where, with_numbers
+from paimon_spark.engine.commit.entries import I64, live_at, no_entries, numbers, together, where, with_numbers
 from paimon_spark.engine.commit.requests import AppendBranch
 from paimon_spark.errors import InvalidInputError, PaimonError, SnapshotExpiredError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.maintenance.change import change_branch
 from paimon_spark.metadata.branches import newest_shared
 from paimon_spark.metadata.handle import TableHandle, open_branch
-from paimon_spark.metadata.live_files import file_ids, live_entries
-from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.live_files import file_ids
 from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshots
@@ -91,14 +90,12 @@ def _append(handle: TableHandle, source: str, target: str, clock: Clock) -> Appe
     heads = [_head(on_source, "there is nothing to append"), _head(on_target, "use fast_forward, or write to it first")]
     _check_definitions(on_source, on_target)
     _check_histories(on_source, on_target)
-    sides = zip((on_source, on_target), heads, strict=True)
-    new = missing_files(*(live_entries(h, data_manifests(h, s)) for h, s in sides))
+    new = missing_files(*map(live_at, (on_source, on_target), heads))
     if len(new) == 0:
         return Appended(source, target, None)
     check_schemas(on_source, on_target, new)
     if on_target.options.row_tracking:
-        # Their ids are of the source's rows; the target's commit gives them its own.
-        new = with_numbers(new, "first_row_id", np.zeros(len(new), np.int64), np.zeros(len(new), np.bool_))
+        new = without_row_ids(new)
     committer = Committer(on_target, new_commit_user(on_target.options), clock=clock)
     made = committer.make(AppendBranch(changes=Changes(new, no_entries()), identifier=_IDENTIFIER)).snapshots[0]
     return Appended(
@@ -175,6 +172,12 @@ def missing_files(source: pa.Table, target: pa.Table) -> pa.Table:
     """Entries of the source whose files the target lacks."""
     ids: I64 = file_ids(together(target, source))
     return where(together(source), ~np.isin(ids[len(target) :], ids[: len(target)]))
+
+
+def without_row_ids(entries: pa.Table) -> pa.Table:
+    """Entries of another branch's files, whose row ids are of its rows: the commit gives them new ones."""
+    count = len(entries)
+    return with_numbers(entries, "first_row_id", np.zeros(count, np.int64), np.zeros(count, np.bool_))
 
 
 def check_schemas(source: TableHandle, target: TableHandle, new: pa.Table) -> None:

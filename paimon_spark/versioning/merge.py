@@ -64,6 +64,8 @@ _LOG = logging.getLogger(__name__)
 
 KIND = "merge-branch"
 REFUSE, REPLACE, REBASE = "refuse", "replace", "rebase"
+WAYS = (REFUSE, REPLACE, REBASE)
+"""What publishing one table can do when main has moved."""
 _MOST_NAMED = 5
 
 
@@ -150,7 +152,7 @@ def merge_branch(
     Source: Java `utils/FileSystemBranchManager.fastForward`, which keeps no backup.
     """
     verb = "the fast-forward" if takes_back else "the merge"
-    check_if_main_moved(if_main_moved, (REFUSE, REPLACE) if takes_back else (REFUSE, REPLACE, REBASE))
+    check_if_main_moved(if_main_moved)
     publication: Publication | None = None
 
     def plan() -> TableChange | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,29 +54,33 @@ class RefSize(ShownAsFacts):
         return [f"{self.kind} {safe(self.name)}{on}: alone keeps {counted(self.files, 'file')}, {self.size_text}"]
 
 
-def ref_sizes(main: TableHandle) -> list[RefSize]:
+def ref_sizes(main: TableHandle, kinds: Collection[str]) -> list[RefSize]:
     """The sizes of all branches but main, tags and savepoints, in this order. Reads metadata only.
 
     Args:
         main: any branch of the table; those of all branches are listed.
+        kinds: `BRANCH`, `TAG`, `SAVEPOINT`: only of these.
     """
     roots = all_roots(main)
-    names = [name for name in list_branch_names(main) if name != main.layout.main_branch]
+    branches = list_branch_names(main) if BRANCH in kinds else []
+    names = [name for name in branches if name != main.layout.main_branch]
     out = [_size(main, BRANCH, name, name, roots_of_branch(roots, name), roots) for name in names]
-    out += [_size(main, kind, name, root.branch_directory, (root,), roots) for kind, name, root in _tagged(roots)]
+    tagged = [(*_kind_and_name(root), root) for root in roots if root.kind is RootKind.TAG]
+    for wanted in (TAG, SAVEPOINT):
+        out += [
+            _size(main, kind, name, root.branch_directory, (root,), roots)
+            for kind, name, root in tagged
+            if kind == wanted and kind in kinds
+        ]
     return out
 
 
-def _tagged(roots: list[Root]) -> Iterator[tuple[str, str, Root]]:
-    """Kind and name of each tag and savepoint; tags that guard branches belong to these."""
-    tags = [root for root in roots if root.kind is RootKind.TAG and guarded_branch(root.name) is None]
-    savepoints = {root.key: savepoint_id_of(root.name) for root in tags}
-    for root in tags:
-        if savepoints[root.key] is None:
-            yield TAG, root.name, root
-    for root in tags:
-        if savepoints[root.key] is not None:
-            yield SAVEPOINT, str(savepoints[root.key]), root
+def _kind_and_name(tag: Root) -> tuple[str, str]:
+    """The kind of a tag, and its name or the savepoint's id; the guard tag of a branch belongs to the branch."""
+    savepoint = savepoint_id_of(tag.name)
+    if savepoint is not None:
+        return SAVEPOINT, str(savepoint)
+    return (TAG if guarded_branch(tag.name) is None else BRANCH), tag.name
 
 
 def _size(

@@ -33,6 +33,11 @@ def no_entries() -> pa.Table:
     return no_rows(ENTRY_SCHEMA)
 
 
+def live_at(handle: TableHandle, snapshot: Snapshot | None) -> pa.Table:
+    """The live entries of a snapshot; none without one. Raises as `live_entries`."""
+    return no_entries() if snapshot is None else live_entries(handle, data_manifests(handle, snapshot))
+
+
 def together(*tables: pa.Table) -> pa.Table:
     """Concatenate entries, in one chunk."""
     return pa.concat_tables([no_entries(), *tables]).combine_chunks()

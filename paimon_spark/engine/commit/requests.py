@@ -13,14 +13,12 @@ from typing import ClassVar, Final
 import pyarrow as pa
 
 from paimon_spark.engine.commit.changes import Changes
-from paimon_spark.engine.commit.entries import named_in, no_entries, of_kind, together, where
+from paimon_spark.engine.commit.entries import live_at, named_in, no_entries, of_kind, together, where
 from paimon_spark.engine.commit.overwrite import Overwritten, replaced_on
 from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.branches import snapshot_identity
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.live_files import live_entries
-from paimon_spark.metadata.manifests import data_manifests
 
 BATCH_COMMIT_IDENTIFIER: Final = 2**63 - 1
 """The identifier of every batch commit; those of streams count up."""
@@ -194,7 +192,7 @@ class Restore(SnapshotRequest):
     live: pa.Table
 
     def changes_on(self, handle: TableHandle, head: Snapshot | None) -> Changes:
-        now = no_entries() if head is None else live_entries(handle, data_manifests(handle, head))
+        now = live_at(handle, head)
         gone = of_kind(where(now, ~named_in(now, self.live)), FileKind.DELETE)
         back = of_kind(where(self.live, ~named_in(self.live, now)), FileKind.ADD)
         return Changes(together(gone, back), no_entries())

@@ -11,7 +11,7 @@ Source: Java `table/source/splitread/IncrementalDiffSplitRead.DiffMerger`,
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.merge.exact_values import frozen, to_python
+from paimon_spark.engine.merge.identity import identity_codes
 from paimon_spark.engine.merge.key_value import (
     AGE,
     LEVEL,
@@ -152,7 +152,7 @@ def _equal_lists(column: pa.Array, children: Sequence[pa.Array], left: Rows, rig
 def _equal_unordered(column: pa.MapArray, left: Rows, right: Rows) -> Bool:
     """Maps are equal when they are equally long and equal entry by entry, once sorted by their keys."""
     same, pair, one, other = _elements(column, left, right)
-    keys = _codes(take(column.keys, np.concatenate([one, other])))
+    keys = identity_codes(take(column.keys, np.concatenate([one, other])))
     keys_of_one, keys_of_other = keys[: len(one)], keys[len(one) :]
     by_key, by_key_of_other = np.lexsort((keys_of_one, pair)), np.lexsort((keys_of_other, pair))
     equal = keys_of_one[by_key] == keys_of_other[by_key_of_other]
@@ -169,21 +169,6 @@ def _elements(column: pa.Array, left: Rows, right: Rows) -> tuple[Bool, Rows, Ro
     counts = np.where(same, lengths[left], 0)
     pair = np.repeat(np.arange(len(left)), counts)
     return same, pair, arrow_numpy.ranges(offsets[left], counts), arrow_numpy.ranges(offsets[right], counts)
-
-
-def _codes(keys: pa.Array) -> Rows:
-    """Numbers for the keys of maps, the same for equal keys."""
-    t = keys.type
-    if t.num_fields:
-        # Nested keys are rare, and only those of maps that are not equal in order come here.
-        seen: dict[Hashable, int] = {}
-        return np.array([seen.setdefault(frozen(key), len(seen)) for key in to_python(keys)], np.int64)
-    if pa.types.is_floating(t):
-        data = arrow_numpy.values(keys)
-        one_nan = np.where(np.isnan(data), data.dtype.type(np.nan), data)
-        keys = pa.array(one_nan.view(f"i{data.dtype.itemsize}"), mask=~arrow_numpy.validity(keys))
-    codes: Rows = arrow_numpy.values(keys.dictionary_encode(null_encoding="encode").indices).astype(np.int64)
-    return codes
 
 
 IN_LAST_LEVEL: Final = "_IN_LAST_LEVEL"

@@ -30,13 +30,18 @@ def identity_words(array: pa.Array) -> list[Word]:
     return [valid.view(np.uint8), *(np.where(valid, word, word.dtype.type(0)) for word in words)]
 
 
+def identity_codes(array: pa.Array) -> Word:
+    """One number for each value of a column, equal for equal values."""
+    return single_word(identity_words(array), len(array))
+
+
 def _list_words(array: pa.Array, valid: Bool) -> list[Word]:
     """The words of lists and maps: one number for each different sequence of elements."""
     offsets = arrow_numpy.values(array.offsets).astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
     is_map = pa.types.is_map(array.type)
     children = [array.keys, array.items] if is_map else [array.values]
-    codes = [single_word(identity_words(child.slice(first, last - first)), last - first) for child in children]
+    codes = [identity_codes(child.slice(first, last - first)) for child in children]
     lengths = np.where(valid, np.diff(offsets), 0)
     elements = arrow_numpy.ranges(offsets[:-1] - first, lengths)
     if is_map:

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.engine.merge.changelog import equal_values
+from paimon_spark.engine.merge.identity import identity_words
 from paimon_spark.engine.merge.ordering import Rows, Word, group_starts, sort_unsorted_rows
-from paimon_spark.engine.row_diff.identity import identity_words
 from paimon_spark.format.arrays.arrow_numpy import Bool, one_chunk, take_indices
 
 CHANGE: Final = "_change"
@@ -66,7 +66,7 @@ def compare(old: pa.Table, new: pa.Table, keys: Sequence[str], compared: Sequenc
     is_new = np.arange(len(both)) >= len(old)
     before = after = rest = np.zeros(0, np.int64)
     if keys:
-        before, after, rest = _pairs([columns[k] for k in keys], is_new)
+        before, after, rest = pairs_by_key([columns[k] for k in keys], is_new)
     else:
         rest = np.arange(len(both))
     removed, added = _unmatched([columns[name] for name in compared], is_new, rest)
@@ -98,19 +98,13 @@ def _grouped(columns: Sequence[pa.Array], rows: Rows | None, count: int) -> tupl
     return (order if rows is None else rows[order]), group_starts(ties)
 
 
-def pairs_by_key(keys: Sequence[pa.Array], is_new: Bool) -> tuple[Rows, Rows]:
-    """The rows of keys that have one old and one new row: the old ones, and the new ones.
+def pairs_by_key(keys: Sequence[pa.Array], is_new: Bool) -> tuple[Rows, Rows, Rows]:
+    """The old and the new row of keys that have one of each; and all other rows.
 
     Args:
         keys: columns of all rows, old ones first.
         is_new: which rows are new.
     """
-    old, new, _ = _pairs(keys, is_new)
-    return old, new
-
-
-def _pairs(keys: Sequence[pa.Array], is_new: Bool) -> tuple[Rows, Rows, Rows]:
-    """The rows before and after of keys that have one of each; and all other rows."""
     count = len(is_new)
     order, starts = _grouped(keys, None, count)
     sizes = np.diff(starts, append=count)

@@ -88,9 +88,12 @@ class Comparison:
         flat = [n for n in names if not (pat.is_nested(types[n]) or pat.is_floating(types[n]) or pat.is_null(types[n]))]
         return flat if self.keys else flat[:_HASHED]
 
-    def parts_of(self, rows: int) -> int:
-        """Into how many parts so many rows are cut, each of which has all rows of its keys."""
-        return max(1, -(-rows // PART_ROWS)) if self._hashed else 1
+    def parts_of(self, rows: int, at_least: int = 1) -> int:
+        """Into how many parts so many rows are cut, each of which has all rows of its keys.
+
+        One, whatever is asked for, where no column can be hashed.
+        """
+        return max(at_least, -(-rows // PART_ROWS)) if self._hashed else 1
 
     def part(self, batch: pa.RecordBatch, parts: int) -> np.ndarray:
         """The part of each row."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,9 +15,13 @@ import pytest
 
 import paimon_spark
 from paimon_spark import Catalog, Table
-from paimon_spark.errors import BranchDivergedError, InvalidInputError, UnsupportedFeatureError
+from paimon_spark.errors import BranchDivergedError, InvalidInputError, PaimonError, UnsupportedFeatureError
 from paimon_spark.jobs import rebase_keys
+from paimon_spark.maintenance.change import recover
+from paimon_spark.storage.local import LocalStore
+from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.table_files import missing_files
+from tests.unit.versioning.test_merge_crashes import through
 
 Rows = dict[int, tuple[int, str]]
 """Key → sequence value and text."""
@@ -308,3 +314,41 @@ def test_raced_by_writers(catalog: Catalog) -> None:
         writer.join()
     assert rows_of(table) == {**dict.fromkeys(range(50), (0, "base")), 0: (0, "main"), **written, **fixed}
     assert missing_files(table.handle) == []
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("kind", ["keys", "append"])
+def test_killed_at_any_change_of_the_store_main_has_all_or_nothing(tmp_path: Path, kind: str, after: bool) -> None:
+    made = paimon_spark.load_catalog(str(tmp_path / "made"))
+    made.create_database("d")
+    keys = {"primary_keys": ["k"], "options": {"bucket": "1"}} if kind == "keys" else {}
+    table = made.create_table("d.t", "k BIGINT, seq BIGINT, v STRING", **keys)
+    put(table, {1: (0, "base"), 2: (0, "base")})
+    table.create_branch("fix")
+    put(table.branch("fix"), {3: (0, "fix")})
+    table.branch("fix").delete("k = 1" if kind == "keys" else "k <= 2")
+    put(table, {4: (0, "main")})
+    before = rows_of(table)
+    expected = {3: (0, "fix"), 4: (0, "main"), **({2: (0, "base")} if kind == "keys" else {})}
+    for n in range(1, 200):
+        place = tmp_path / str(n) / "wh" / "d.db" / "t"
+        shutil.copytree(table.handle.layout.root, place)
+        copied = paimon_spark.load_table(str(place))
+        store = FaultStore(LocalStore())
+        faulty = through(store, copied)
+        store.arm(Fault(n, after=after, forever=True, retryable=False, verbs=MUTATING))
+        with suppress(PaimonError):
+            faulty.merge_branch("fix", if_main_moved="rebase")
+        is_over = not store.failed
+        store.arm(None)
+        recover(copied.handle)
+        assert rows_of(copied) in (before, expected)
+        copied.merge_branch("fix", if_main_moved="rebase")
+        assert rows_of(copied) == expected
+        assert rows_of(copied.branch("fix")) == rows_of(table.branch("fix"))
+        assert missing_files(copied.handle) == []
+        shutil.rmtree(tmp_path / str(n))
+        if is_over:
+            assert n > 3
+            return
+    raise AssertionError

@@ -13,7 +13,8 @@ import pytest
 import paimon_spark
 from paimon_spark import Catalog, Table
 from paimon_spark.engine.row_diff import versions
-from paimon_spark.errors import InvalidInputError, SnapshotExpiredError, VersionNotFoundError
+from paimon_spark.errors import CorruptFileError, InvalidInputError, SnapshotExpiredError, VersionNotFoundError
+from paimon_spark.jobs.row_diff import plan_row_diff
 from tests.harness.row_differences import assert_is, by_brute_force
 
 COLUMNS = "p INT, id BIGINT, n INT, d DOUBLE, s STRING, m MAP<STRING, INT>, l ARRAY<ROW<a INT, b STRING>>"
@@ -225,3 +226,22 @@ def test_a_version_that_is_gone(catalog: Catalog) -> None:
     table.expire_snapshots(retain_max=1, retain_min=1)
     with pytest.raises(SnapshotExpiredError):
         found.to_arrow()
+
+
+def test_columns_that_cannot_be_hashed_are_one_part(catalog: Catalog) -> None:
+    table = catalog.create_table("d.t", "x DOUBLE, l ARRAY<INT>")
+    table.write(pa.table({"x": [1.0], "l": pa.array([[1]], pa.list_(pa.int32()))}))
+    planned = plan_row_diff(table, "main", None)
+    assert planned.comparison.parts_of(10**9, at_least=50) == 1
+    hashed = plan_row_diff(catalog.create_table("d.u", "x DOUBLE, k INT"), "main", None).comparison
+    assert (hashed.parts_of(1), hashed.parts_of(1, at_least=50)) == (1, 50)
+
+
+def test_a_damaged_file_is_named(catalog: Catalog) -> None:
+    table = catalog.create_table("d.t", COLUMNS, **KINDS["keys"])
+    table.create_branch("fix")
+    table.branch("fix").write(some_rows(Random(1), table, 9))
+    files = [path for path in Path(table.handle.layout.root).rglob("data-*") if path.is_file()]
+    files[0].write_bytes(files[0].read_bytes()[:40])
+    with pytest.raises(CorruptFileError, match=files[0].name):
+        table.diff("main", "fix", rows=True)

@@ -13,6 +13,7 @@ from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchDivergedError, InvalidInputError, PaimonError
 from paimon_spark.sql.procedures import call
 from paimon_spark.versioning import merge
+from paimon_spark.versioning.merge import merge_branch
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows
 
 
@@ -194,3 +195,10 @@ def test_procedure_starts_empty_as_paimon_unless_told(table: Table) -> None:
     call(catalog, "create_branch", ["db.t", "dev"], {"version": "fix"})
     starts = {b.name: b.created_from_snapshot_id for b in table.branches()}
     assert (starts["bare"], starts["dev"]) == (None, 2)
+
+
+def test_only_the_verb_of_tables_rebases(table: Table) -> None:
+    before = files(table)
+    with pytest.raises(InvalidInputError, match="expected 'refuse' or 'replace'"):
+        merge_branch(table.handle, "fix", if_main_moved="rebase")
+    assert files(table) == before

@@ -96,6 +96,7 @@ def test_what_cannot_be_told_says_why(tmp_path: Path) -> None:
     made.branch("fix").write(pa.table({"id": [3]}))
     assert [(s.kind, s.name, s.branch) for s in made.sizes()] == [("branch", "fix", "fix")]
     assert "alone keeps" in str(made.sizes()[0])
+    assert made.sizes(["tag", "savepoint"]) == []
     manifest = tmp_path / "wh" / "d.db" / "t" / "manifest"
     for path in manifest.glob("manifest-list-*"):
         path.write_bytes(b"damaged")
