@@ -13,7 +13,7 @@ from paimon_spark.api.checks import checked_versions
 from paimon_spark.api.lineage_question import Question, TableLike, Version, Warehouses, check_ever_enabled, warehouse_of
 from paimon_spark.api.release import Release
 from paimon_spark.display import ShownAsText, grid, paragraph, section
-from paimon_spark.errors import InvalidInputError, NotFoundError
+from paimon_spark.errors import InvalidInputError, NotFoundError, SnapshotExpiredError, SnapshotNotFoundError
 from paimon_spark.lineage.graph import Direction, Graph, Node
 from paimon_spark.lineage.picture import Picture, picture_of
 from paimon_spark.lineage.provenance import TableRef
@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.versioning.checks import CheckResult, Checks
     from paimon_spark.versioning.diff import Diff
+
+
+_TRIES = 5
+"""Times that a branch from the heads is tried, which commits of others may take away meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -108,6 +112,25 @@ class Pipeline(ShownAsText):
             InvalidInputError: the name is refused, or more than one start is given.
             OperationInProgressError: another process is changing tags or branches of a table.
         """
+        from_heads = before is None and tag is None and timestamp is None
+        for tries_left in reversed(range(_TRIES if from_heads else 1)):
+            try:
+                return self._branch(name, before, tag, timestamp, dry_run=dry_run)
+            except (SnapshotNotFoundError, SnapshotExpiredError):  # noqa: PERF203 - a handful of times
+                # The head that was found belonged to a commit that another publication refused, or expired.
+                if not tries_left:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _branch(
+        self,
+        name: str,
+        before: tuple[TableLike, Version] | None,
+        tag: str | None,
+        timestamp: Moment | None,
+        *,
+        dry_run: bool,
+    ) -> PipelineBranch:
         question = _question(self.catalog)
         handles = opened(question.history, self.scope)
         starts, text, note = self._starts(question, handles, before, tag, timestamp)

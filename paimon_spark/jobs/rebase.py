@@ -2,7 +2,7 @@
 
 Tables with a primary key are compared by key, from the fork to the branch's head and from the fork to main's. The rows
 that the branch changed are written to main; a key that both changed to different rows is a conflict. Of append tables
-the files that the branch added are added to main, and those that it removed are removed.
+the rows of files that the branch added are written to main, and files that it removed are removed.
 
 The commit says in a property which snapshot of the branch it holds, so that the next rebase begins there. Java's
 `Snapshot.Operation` has no rebase, so that the operation is WRITE.
@@ -53,4 +53,4 @@ def rebase(
     check_alike(sides)
     if sides.main.schema.primary_keys:
         return rebase_keys(table, sides, on_conflict, dry_run=dry_run)
-    return rebase_files(sides, dry_run=dry_run)
+    return rebase_files(table, sides, dry_run=dry_run)

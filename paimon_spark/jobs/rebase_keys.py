@@ -27,11 +27,10 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.arrays.arrow_numpy import fixed_array, one_chunk, take_indices
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.jobs.batch_write import place_of, plan_write
 from paimon_spark.jobs.commit import commit_batch
 from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.rebase_sides import Sides
+from paimon_spark.jobs.rebase_sides import Sides, plan_rows
 from paimon_spark.jobs.row_diff import compare_versions
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
@@ -40,7 +39,6 @@ from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.version import VersionKind, VersionSpec
 from paimon_spark.options.core import MergeEngine
-from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 from paimon_spark.text import counted
 from paimon_spark.types import VALUE_KIND, RowKind
 from paimon_spark.versioning.merge import MergeResult
@@ -73,11 +71,8 @@ def rebase_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: 
 
 def _try_keys(table: OpenedTable, sides: Sides, theirs: pa.Table, on_conflict: str, *, dry_run: bool) -> MergeResult:
     """One attempt. Raises CommitConflictError: others changed main meanwhile, in a way that has to be compared."""
-    options = parse_batch_write_options({}, WriteMode.APPEND)
     columns = theirs.drop_columns([CHANGE]).schema
-    job = plan_write(
-        place_of(table, options), options, WriteMode.APPEND, columns.append(pa.field(VALUE_KIND, pa.int8(), False))
-    )
+    job = plan_rows(table, columns.append(pa.field(VALUE_KIND, pa.int8(), False)))
     assert job.base is not None
     main = resolve(sides.main, None)
     _check_visible(sides, sides.theirs.handle, sides.theirs.snapshot)

@@ -6,15 +6,20 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
+
 from paimon_spark.engine.row_diff.versions import UNIT_SPLITS
 from paimon_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.jobs.batch_write import WriteJob, place_of, plan_write
+from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.metadata.branches import newest_shared, same_snapshot, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshots
 from paimon_spark.metadata.version import VersionKind, VersionSpec
+from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 from paimon_spark.versioning.branches import check_branch_exists
 
 PROPERTY: Final = "paimon-spark.rebase"
@@ -126,6 +131,12 @@ def check_alike(sides: Sides) -> None:
         raise unsupported(sides, "its rows come from two branches (scan.fallback-branch)")
     if main.options.bucket != theirs.options.bucket or main.options.merge_engine != theirs.options.merge_engine:
         raise unsupported(sides, "it has another merge-engine or number of buckets than main")
+
+
+def plan_rows(table: OpenedTable, schema: pa.Schema) -> WriteJob:
+    """The write of rows of `schema` to main."""
+    options = parse_batch_write_options({}, WriteMode.APPEND)
+    return plan_write(place_of(table, options), options, WriteMode.APPEND, schema)
 
 
 def unsupported(sides: Sides, why: str) -> UnsupportedFeatureError:

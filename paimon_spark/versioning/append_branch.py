@@ -93,9 +93,10 @@ def _append(handle: TableHandle, source: str, target: str, clock: Clock) -> Appe
     new = missing_files(*map(live_at, (on_source, on_target), heads))
     if len(new) == 0:
         return Appended(source, target, None)
-    check_schemas(on_source, on_target, new)
+    _check_schemas(on_source, on_target, new)
     if on_target.options.row_tracking:
-        new = without_row_ids(new)
+        # Their ids are of the source's rows; the target's commit gives them its own.
+        new = with_numbers(new, "first_row_id", np.zeros(len(new), np.int64), np.zeros(len(new), np.bool_))
     committer = Committer(on_target, new_commit_user(on_target.options), clock=clock)
     made = committer.make(AppendBranch(changes=Changes(new, no_entries()), identifier=_IDENTIFIER)).snapshots[0]
     return Appended(
@@ -174,14 +175,7 @@ def missing_files(source: pa.Table, target: pa.Table) -> pa.Table:
     return where(together(source), ~np.isin(ids[len(target) :], ids[: len(target)]))
 
 
-def without_row_ids(entries: pa.Table) -> pa.Table:
-    """Entries of another branch's files, whose row ids are of its rows: the commit gives them new ones."""
-    count = len(entries)
-    return with_numbers(entries, "first_row_id", np.zeros(count, np.int64), np.zeros(count, np.bool_))
-
-
-def check_schemas(source: TableHandle, target: TableHandle, new: pa.Table) -> None:
-    """Check that the schemas of files are the same on both branches. Raises InvalidInputError."""
+def _check_schemas(source: TableHandle, target: TableHandle, new: pa.Table) -> None:
     there = set(list_schema_ids(target.store, target.layout))
     for schema_id in np.unique(numbers(new, "schema_id")).tolist():
         if schema_id not in there:
