@@ -70,7 +70,8 @@ from paimon_spark.jobs import lineage_port
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog, load_catalog
     from paimon_spark.api.lineage_verbs import Lineage
-    from paimon_spark.api.pipeline import Pipeline, PipelineBranch
+    from paimon_spark.api.pipeline import Pipeline
+    from paimon_spark.api.pipeline_branch import PipelineBranch
     from paimon_spark.api.release import Release
     from paimon_spark.api.table import Table, load_table
     from paimon_spark.engine.commit.listeners import CommitEvent, CommitListener

@@ -6,4 +6,7 @@ table_refs.py         its tags, savepoints, branches and rolling back
 table_maintenance.py  its compaction, expiry, clean-up and inspection
 notebook.py           HTML of tables and catalogs
 lineage_verbs.py      Lineage: questions about which snapshot came from which
+pipeline.py           Pipeline: the tables and jobs downstream of tables
+pipeline_branch.py    PipelineBranch: a branch of each table of a pipeline
+release.py            Release: what was published together
 """

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from paimon_spark.api.lineage_verbs import Lineage
-    from paimon_spark.api.pipeline import Pipeline, PipelineBranch
+    from paimon_spark.api.pipeline import Pipeline
+    from paimon_spark.api.pipeline_branch import PipelineBranch
     from paimon_spark.api.release import Release
 
 
@@ -289,13 +290,13 @@ class Catalog:
 
     def pipeline_branch(self, name: str) -> PipelineBranch:
         """The pipeline branch of a name. Raises NotFoundError: there is none; names those that there are."""
-        from paimon_spark.api.pipeline import get_pipeline_branch
+        from paimon_spark.api.pipeline_branch import get_pipeline_branch
 
         return get_pipeline_branch(self, name)
 
     def pipeline_branches(self) -> list[PipelineBranch]:
         """The pipeline branches of the warehouse, by name. Raises StorageError, CorruptFileError."""
-        from paimon_spark.api.pipeline import find_pipeline_branches
+        from paimon_spark.api.pipeline_branch import find_pipeline_branches
 
         return ShownList(find_pipeline_branches(self), "Pipeline branches", ("name", "tables"))
 

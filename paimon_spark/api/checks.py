@@ -14,13 +14,17 @@ from paimon_spark.versioning.checks import check_given, passed_property, refuse_
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from paimon_spark.jobs.rebase import Check
     from paimon_spark.versioning.checks import CheckResult, Checks
 
 
 def checked(
-    table: OpenedTable, branch: str, snapshot: int | str | None, checks: Checks | None
+    table: OpenedTable, branch: str, snapshot: int | str | None, checks: Checks | None, what: str | None = None
 ) -> tuple[int | str | None, Mapping[str, str]]:
-    """The snapshot to publish, pinned and checked where there are checks; and its properties."""
+    """The snapshot to publish, pinned and checked where there are checks; and its properties.
+
+    `what` is the branch in messages, where it is not `branch`.
+    """
     if checks is None:
         return snapshot, {}
     on = on_branch(table, branch)
@@ -28,8 +32,15 @@ def checked(
     if found is None:
         return snapshot, {}  # a branch without snapshots is refused by the merge
     results = checked_versions(checks, {table.name: at_version(on, f"snapshot.{found.id}")})
-    refuse_failed(results, f"branch {branch!r} of {table.name} was not published")
+    refuse_failed(results, f"branch {(what or branch)!r} of {table.name} was not published")
     return (found.id if snapshot is None else snapshot), passed_property(results)
+
+
+def checks_of_rebase(table: OpenedTable, branch: str, checks: Checks | None) -> Check | None:
+    """What checks the rows that a rebase of `branch` would publish; None for no checks."""
+    if checks is None:
+        return None
+    return lambda staged, snapshot: checked(table, staged, snapshot, checks, branch)
 
 
 def checked_versions(

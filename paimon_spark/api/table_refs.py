@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, overload
 
-from paimon_spark.api.checks import checked
+from paimon_spark.api.checks import checked, checks_of_rebase
 from paimon_spark.jobs.branch_access import at_head, older_than_ms, reopen_at_head
 from paimon_spark.jobs.opened_table import OpenedTable
 
@@ -404,8 +404,7 @@ class TableRefs(OpenedTable):
 
         With `rebase`, main keeps its history, and what the branch changed since the fork or its last rebase is one
         commit on top of it: rows by key in tables with a primary key, added and removed files in append tables.
-        When main already has every commit of the branch, nothing changes and the result says `already_merged`: so a
-        merge may be repeated while main goes on.
+        When main has every commit of the branch, nothing changes and the result says `already_merged`.
 
         Args:
             name: the branch.
@@ -413,8 +412,8 @@ class TableRefs(OpenedTable):
             if_main_moved: `refuse`, `replace` main's commits by the branch, or `rebase` its changes on top of them.
             on_conflict: of keys that a rebase finds changed on both sides: `fail`, keep main's row (`ours`), take the
                 branch's (`theirs`), or the `newest` by sequence field, without one that of the later head.
-            checks: as of `Table.check`, run before the merge on the snapshot that is published, and on no later one.
-                Names of those that passed are in its property `paimon-spark.checks`.
+            checks: as of `Table.check`, run before the merge on exactly the rows that are published. Names of those
+                that passed are in the property `paimon-spark.checks` of the snapshot.
             backup: keep what main loses as a backup branch. Without it, files that nothing else needs are deleted.
             dry_run: only return what would move, be discarded and be deleted.
 
@@ -433,7 +432,8 @@ class TableRefs(OpenedTable):
         if if_main_moved == REBASE:
             from paimon_spark.jobs.rebase import rebase
 
-            return rebase(self, name, snapshot=snapshot, on_conflict=on_conflict, checks=checks, dry_run=dry_run)
+            check = checks_of_rebase(self, name, checks)
+            return rebase(self, name, snapshot=snapshot, on_conflict=on_conflict, check=check, dry_run=dry_run)
         handle = at_head(self)
         snapshot, properties = checked(self, name, snapshot, checks)
         return merge_branch(

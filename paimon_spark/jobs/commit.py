@@ -72,6 +72,7 @@ def commit_batch(
     reads_nothing: bool = False,
     undo: Callable[[], None] = lambda: None,
     rows: RowCounts | None = None,
+    lineage: CommitLineage | None = None,
     write_id: str | None = None,
 ) -> WriteResult:
     """Commit what all tasks of a batch job wrote. Driver; never to be repeated.
@@ -88,6 +89,7 @@ def commit_batch(
         reads_nothing: whether the rows may come from no table, so that missing lineage of reads is no gap.
         undo: called when the commit certainly failed.
         rows: the numbers of rows changed; None: those that the messages count.
+        lineage: of the commit; None: that of a batch write.
         write_id: stored in the snapshot with the numbers, for `counted_rows`.
 
     Raises:
@@ -97,7 +99,7 @@ def commit_batch(
         CommitError: the rows are committed, but the compaction that makes them visible failed.
         StorageError: the store failed; the table is as before.
     """
-    lineage = batch_commit(handle, run, reads_nothing=reads_nothing)
+    lineage = batch_commit(handle, run, reads_nothing=reads_nothing) if lineage is None else lineage
     rows = RowCounts.total(m.rows for m in messages) if rows is None else rows
     if write_id is not None:
         counts = json.dumps({"write": write_id, **rows._asdict()})

@@ -83,6 +83,9 @@ class LineageListener(Protocol):
     def batch_commit(self, handle: TableHandle, run: TaskIdentity | None, *, reads_nothing: bool) -> CommitLineage:
         """As `batch_commit` of this module."""
 
+    def rebase_commit(self, handle: TableHandle, branch: str, after: int, last: int) -> CommitLineage:
+        """As `rebase_commit` of this module."""
+
     def stream_commit(self, handle: TableHandle, run: QueryRun, batch_id: int) -> CommitLineage:
         """The lineage of a micro-batch, right before its commit."""
 
@@ -125,3 +128,11 @@ def batch_commit(handle: TableHandle, run: TaskIdentity | None = None, *, reads_
     if JOB.key not in handle.overrides and (run is None or run.query_id is None):
         return not_recorded()
     return _load().batch_commit(handle, run, reads_nothing=reads_nothing)
+
+
+def rebase_commit(handle: TableHandle, branch: str, after: int, last: int) -> CommitLineage:
+    """The lineage of a rebase of `branch`, right before its commit: its snapshots after `after`, up to `last`.
+
+    `handle` is main, or a branch that becomes main once its rows are checked. Never raises.
+    """
+    return _load().rebase_commit(handle, branch, after, last)

@@ -4,23 +4,67 @@ Tables with a primary key are compared by key, from the fork to the branch's hea
 that the branch changed are written to main; a key that both changed to different rows is a conflict. Of append tables
 the rows of files that the branch added are written to main, and files that it removed are removed.
 
+Where the rows are checked first, or main of several tables changes together, the commit is made on a branch of main's
+head, which then becomes main unless main has moved.
+
 The commit says in a property which snapshot of the branch it holds, so that the next rebase begins there. Java's
 `Snapshot.Operation` has no rebase, so that the operation is WRITE.
 """
 
 from __future__ import annotations
 
-from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from paimon_spark.errors import (
+    BranchDivergedError,
+    BranchNotFoundError,
+    InvalidInputError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
 from paimon_spark.jobs.branch_access import at_head
-from paimon_spark.jobs.opened_table import OpenedTable
+from paimon_spark.jobs.opened_table import OpenedTable, on_branch
 from paimon_spark.jobs.rebase_files import rebase_files
 from paimon_spark.jobs.rebase_keys import CHOICES, FAIL, rebase_keys
-from paimon_spark.jobs.rebase_sides import check_alike, find_sides
+from paimon_spark.jobs.rebase_sides import Sides, check_alike, find_sides
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.branches import same_snapshot
+from paimon_spark.metadata.branches import fork_of, list_branch_names, same_snapshot
+from paimon_spark.metadata.handle import TableHandle, open_branch
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.versioning.merge import REFUSE, MergeResult, merge_branch
+from paimon_spark.versioning.branches import create_branch, delete_branch
+from paimon_spark.versioning.merge import MergeResult, merge_branch
+from paimon_spark.versioning.names import is_rebase_name, rebase_name
 from paimon_spark.versioning.publish import read_publication
+
+_LOG = logging.getLogger(__name__)
+_TRIES: Final = 5
+_LEFT_BEHIND_MS: Final = 24 * 60 * 60 * 1000
+"""Age from which on the branch of a rebase is taken for that of a dead process."""
+
+Check: TypeAlias = Callable[[str, int | str | None], tuple[int | str | None, Mapping[str, str]]]
+"""Checks the rows of a branch at a snapshot, or at its head; returns the snapshot, and properties that it gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRebase:
+    """A rebase that was made on a branch of main's head, for main to become that branch.
+
+    Attributes:
+        branch: its name.
+        base: main's head, from which it was created.
+        head: its own head.
+        result: of the rebase.
+    """
+
+    branch: str
+    base: int
+    head: int
+    result: MergeResult
 
 
 def rebase(
@@ -29,27 +73,121 @@ def rebase(
     *,
     snapshot: int | str | None = None,
     on_conflict: str = FAIL,
-    checks: object = None,
+    check: Check | None = None,
     dry_run: bool = False,
 ) -> MergeResult:
     """Put the changes of a branch on top of main, as `Table.merge_branch`; a plain merge where main has not moved."""
+    for tries_left in reversed(range(_TRIES)):
+        sides = _find_sides(table, name, snapshot, on_conflict)
+        try:
+            if sides is None:
+                pinned, properties = (snapshot, {}) if check is None else check(name, snapshot)
+                return _merge(table, name, snapshot=pinned, dry_run=dry_run, properties=properties)
+            if check is None:
+                return _make(table, sides, on_conflict, dry_run=dry_run)
+            return _make_checked(table, sides, on_conflict, check, dry_run=dry_run)
+        except _MainMovedError as e:
+            if not tries_left:
+                raise e.error from None
+    raise AssertionError("the last attempt returns or raises")
+
+
+@contextmanager
+def staged_rebase(
+    table: OpenedTable, name: str, *, snapshot: int | str | None = None, on_conflict: str = FAIL
+) -> Iterator[StagedRebase | None]:
+    """Make a rebase on a branch of main's head, which is deleted in the end.
+
+    None where main has not moved, so that a merge of the branch itself will do. Raises as `Table.merge_branch`.
+    """
+    sides = _find_sides(table, name, snapshot, on_conflict)
+    if sides is None:
+        yield None
+        return
+    with _staged(table, sides, on_conflict) as staged:
+        yield staged
+
+
+class _MainMovedError(Exception):
+    """Main got other commits after a rebase was made, and before main became it."""
+
+    def __init__(self, error: BranchDivergedError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def _merge(table: OpenedTable, branch: str, **arguments: Any) -> MergeResult:
+    """As `merge_branch`. Raises _MainMovedError instead of BranchDivergedError."""
+    try:
+        return merge_branch(at_head(table), branch, **arguments)
+    except BranchDivergedError as e:
+        raise _MainMovedError(e) from e
+
+
+def _make_checked(table: OpenedTable, sides: Sides, on_conflict: str, check: Check, *, dry_run: bool) -> MergeResult:
+    if dry_run:
+        raise UnsupportedFeatureError(
+            "checks of a rebase need its rows, which a dry run does not write; leave out dry_run or the checks",
+            feature="dry runs of a rebase with checks",
+        )
+    with _staged(table, sides, on_conflict) as staged:
+        _, properties = check(staged.branch, staged.head)
+        _merge(table, staged.branch, only_on=staged.base, properties=properties)
+        return staged.result
+
+
+@contextmanager
+def _staged(table: OpenedTable, sides: Sides, on_conflict: str) -> Iterator[StagedRebase]:
+    main = at_head(table)
+    _delete_left_behind(main)
+    base = latest_snapshot(main)
+    assert base is not None
+    branch = rebase_name(now_ms())
+    create_branch(main, branch, snapshot_id=base.id)
+    try:
+        on = replace(sides, main=open_branch(sides.main, branch))
+        result = _make(on_branch(table, branch), on, on_conflict, dry_run=False)
+        head = latest_snapshot(on.main)
+        assert head is not None
+        yield StagedRebase(branch, base.id, head.id, replace(result, published_snapshot_id=head.id))
+    finally:
+        _delete(main, branch)
+
+
+def _delete_left_behind(main: TableHandle) -> None:
+    """Delete the branches of rebases whose processes died."""
+    for name in filter(is_rebase_name, list_branch_names(main)):
+        fork = fork_of(main.on_branch_directory(name))
+        if fork is not None and fork.created_ms is not None and now_ms() - fork.created_ms > _LEFT_BEHIND_MS:
+            _delete(main, name)
+
+
+def _delete(main: TableHandle, branch: str) -> None:
+    try:
+        delete_branch(main, branch)
+    except BranchNotFoundError:
+        return
+    except PaimonError as e:
+        _LOG.warning("branch %r of table %s, on which a rebase was made, is left: %s", branch, main.name, e)
+
+
+def _find_sides(table: OpenedTable, name: str, snapshot: int | str | None, on_conflict: str) -> Sides | None:
+    """The versions to compare; None where main has not moved."""
     if on_conflict not in CHOICES:
         raise InvalidInputError(f"on_conflict={on_conflict!r}: expected {', '.join(CHOICES)}", argument="on_conflict")
-    if checks is not None:
-        raise UnsupportedFeatureError(
-            "checks of a rebase are not supported, as its rows exist only once they are on main; check the branch with "
-            "Table.check first",
-            feature="checks of a rebase",
-        )
     handle = at_head(table)
     publication = read_publication(handle, name, "the rebase", snapshot=snapshot, backup=False, now_ms=0)
     if publication.changes_nothing or not publication.commits_of_main:
-        return merge_branch(handle, name, snapshot=snapshot, if_main_moved=REFUSE, dry_run=dry_run)
-    sides = find_sides(handle, name, publication.source.head)
+        return None
+    return find_sides(handle, name, publication.source.head)
+
+
+def _make(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: bool) -> MergeResult:
+    """Commit the changes of the branch to the branch that the table and `sides.main` are opened on."""
     if same_snapshot(sides.base.snapshot, sides.theirs.snapshot):
         head = latest_snapshot(sides.main)
         assert head is not None
-        return MergeResult(name, sides.fork.id, head.id, already_merged=True, removed=Removed(dry_run=dry_run))
+        return MergeResult(sides.branch, sides.fork.id, head.id, already_merged=True, removed=Removed(dry_run=dry_run))
     check_alike(sides)
     if sides.main.schema.primary_keys:
         return rebase_keys(table, sides, on_conflict, dry_run=dry_run)

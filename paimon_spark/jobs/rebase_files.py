@@ -63,7 +63,7 @@ def rebase_files(table: OpenedTable, sides: Sides, *, dry_run: bool) -> MergeRes
     compared = compare_versions(*versions)
     job = plan_rows(table, compared.comparison.schema)
     messages = job.write(_rows(compared, set(added.column("file_name").to_pylist())))
-    made = commit_batch(job.handle, job.commit_user, messages, _Publish(sides, gone))
+    made = commit_batch(job.handle, job.commit_user, messages, _Publish(sides, gone), lineage=sides.lineage(job.handle))
     return MergeResult(sides.branch, sides.fork.id, made.snapshot_id or head.id, rebased_rows=rows)
 
 

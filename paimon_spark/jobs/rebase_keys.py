@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,17 +17,21 @@ from paimon_spark.engine.commit.entries import I64, live_at, numbers
 from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.merge.changelog import equal_values
 from paimon_spark.engine.merge.ordering import column_words, pack
-from paimon_spark.engine.row_diff.compare import ADDED, BEFORE, CHANGE, REMOVED, pairs_by_key
+from paimon_spark.engine.read.split_reader import read_split
+from paimon_spark.engine.row_diff.compare import ADDED, BEFORE, CHANGE, REMOVED, pairs_by_key, share_a_key
+from paimon_spark.engine.scan.incremental import plan_changes
+from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import (
     BranchDivergedError,
     CommitConflictError,
+    FileMissingError,
     InvalidInputError,
     NotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.arrays.arrow_numpy import fixed_array, one_chunk, take_indices
-from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.format.arrays.arrow_numpy import Bool, fixed_array, one_chunk, take_indices
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs.commit import commit_batch
 from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import OpenedTable
@@ -36,8 +41,7 @@ from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.resolve import Resolved, resolve
-from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.metadata.version import VersionKind, VersionSpec
+from paimon_spark.metadata.snapshots import get_snapshots, latest_snapshot
 from paimon_spark.options.core import MergeEngine
 from paimon_spark.text import counted
 from paimon_spark.types import VALUE_KIND, RowKind
@@ -46,6 +50,8 @@ from paimon_spark.versioning.merge import MergeResult
 FAIL, OURS, THEIRS, NEWEST = "fail", "ours", "theirs", "newest"
 CHOICES: Final = (FAIL, OURS, THEIRS, NEWEST)
 _TRIES: Final = 10
+_PATIENCE_S: Final = 60.0
+"""How long commits to main that change other keys may come first."""
 _SAMPLE: Final = 3
 
 
@@ -89,7 +95,7 @@ def _try_keys(table: OpenedTable, sides: Sides, theirs: pa.Table, on_conflict: s
     keys = theirs.select(sides.main.schema.primary_keys)
     publish = _Publish(sides, keys, job.base)
     messages = job.write(_to_write(chosen, columns).to_batches())
-    made = commit_batch(job.handle, job.commit_user, messages, publish)
+    made = commit_batch(job.handle, job.commit_user, messages, publish, lineage=sides.lineage(job.handle))
     return MergeResult(
         sides.branch,
         sides.fork.id,
@@ -108,8 +114,8 @@ class _Publish:
     head: Snapshot
 
     def __call__(self, committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
-        base = self.head
-        for _ in range(_TRIES):
+        base, end = self.head, time.monotonic() + _PATIENCE_S
+        while True:
             try:
                 return committer.commit(
                     messages,
@@ -120,25 +126,30 @@ class _Publish:
                     only_on=self.head,
                     force_create=True,
                 )
-            except CommitConflictError:  # noqa: PERF203 - a handful of times
+            except CommitConflictError:  # noqa: PERF203 - as often as others commit
                 now = latest_snapshot(self.sides.main)
-                if now is None or same_snapshot(now, self.head):
+                if now is None or same_snapshot(now, self.head) or time.monotonic() > end:
                     raise
                 self._move_to(now)
-        raise CommitConflictError(f"main of table {self.sides.main.name} moved in each of {_TRIES} attempts")
 
     def _move_to(self, now: Snapshot) -> None:
+        """Check the commits since, without comparing the versions: other writers go on meanwhile."""
+        main = self.sides.main
         try:
-            before = resolve(self.sides.main, VersionSpec(VersionKind.SNAPSHOT, self.head.id))
-            _check_visible(self.sides, self.sides.main, now)
-        except (NotFoundError, InvalidInputError) as e:
+            before, *since = get_snapshots(main, range(self.head.id, now.id + 1))
+            changes = [s for s in since if s.commit_kind is not CommitKind.COMPACT]
+            query = ScanQuery(tuple(self.keys.column_names))
+            found = plan_changes(main, self.head.id, now.id, query, changelog=False)
+            rows = [batch for split in found.splits for batch in read_split(found.request, split)]
+            _check_visible(self.sides, main, now)
+        except (NotFoundError, InvalidInputError, FileMissingError) as e:
             raise CommitConflictError(e.message) from e
-        if not same_snapshot(before.snapshot, self.head):
-            raise CommitConflictError(f"main of table {self.sides.main.name} was given another history")
-        others = _changed(before, Resolved(before.handle, now, "head of main")).select(self.keys.column_names)
-        old, _ = _matched(self.keys, others, self.keys.column_names)
-        if len(old):
-            raise CommitConflictError(f"others changed the same keys of main of table {self.sides.main.name}")
+        if not same_snapshot(before, self.head) or not same_snapshot(since[-1], now):
+            raise CommitConflictError(f"main of table {main.name} was given another history")
+        if any(s.commit_kind is not CommitKind.APPEND or s.schema_id != before.schema_id for s in changes):
+            raise CommitConflictError(f"main of table {main.name} was changed by more than appended rows")
+        if rows and share_a_key(*_together(self.keys, pa.Table.from_batches(rows), self.keys.column_names)):
+            raise CommitConflictError(f"others changed the same keys of main of table {main.name}")
         self.head = now
 
 
@@ -152,10 +163,14 @@ def _changed(old: Resolved, new: Resolved) -> pa.Table:
 
 def _matched(one: pa.Table, other: pa.Table, keys: Sequence[str]) -> tuple[I64, I64]:
     """Rows of two tables with the same key, by their numbers in each."""
-    both = pa.concat_tables([one.select(keys), other.select(keys)]).combine_chunks()
-    is_other = np.arange(len(both)) >= len(one)
-    first, second, _ = pairs_by_key([one_chunk(both.column(k)) for k in keys], is_other)
+    first, second, _ = pairs_by_key(*_together(one, other, keys))
     return first, second - len(one)
+
+
+def _together(one: pa.Table, other: pa.Table, keys: Sequence[str]) -> tuple[list[pa.Array], Bool]:
+    """The keys of two tables, and which rows are of the other one."""
+    both = pa.concat_tables([one.select(keys), other.select(keys).cast(one.select(keys).schema)]).combine_chunks()
+    return [one_chunk(both.column(k)) for k in keys], np.arange(len(both)) >= len(one)
 
 
 def _without_conflicts(

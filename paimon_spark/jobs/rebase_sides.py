@@ -12,6 +12,7 @@ from paimon_spark.engine.row_diff.versions import UNIT_SPLITS
 from paimon_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs.batch_write import WriteJob, place_of, plan_write
+from paimon_spark.jobs.lineage_port import CommitLineage, rebase_commit
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.metadata.branches import newest_shared, same_snapshot, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
@@ -55,6 +56,12 @@ class Sides:
         assert self.theirs.snapshot is not None
         held = list(snapshot_identity(self.theirs.snapshot))
         return {PROPERTY: json.dumps({"branch": self.branch, "snapshot": held})}
+
+    def lineage(self, handle: TableHandle) -> CommitLineage:
+        """Of the commit to `handle`."""
+        base, theirs = self.base.snapshot, self.theirs.snapshot
+        assert theirs is not None
+        return rebase_commit(handle, self.branch, 0 if base is None else base.id, theirs.id)
 
 
 def find_sides(handle: TableHandle, name: str, head_id: int) -> Sides:

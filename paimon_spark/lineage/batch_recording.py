@@ -47,6 +47,7 @@ from paimon_spark.lineage.recorder import CommitRecording, RecordedBranch, recor
 from paimon_spark.lineage.table_index import open_index
 from paimon_spark.lineage.tables import LINEAGE_IS_OFF, settings_of
 from paimon_spark.lineage.warehouse import Warehouse, WarehouseTable, find_warehouse_table, is_lineage_table, warn_once
+from paimon_spark.metadata.layout import MAIN
 from paimon_spark.options.lineage import BARRIER, JOB, NO_SOURCES, LineageOptions, parse_lineage_options
 
 if TYPE_CHECKING:
@@ -69,6 +70,40 @@ def batch_commit(handle: TableHandle, run: TaskIdentity | None = None, *, reads_
     except Exception as e:  # noqa: BLE001 - no write fails for its lineage
         warn_once(handle.describe(), "cannot record what batch jobs write to it", e)
         return not_recorded()
+
+
+def rebase_commit(handle: TableHandle, branch: str, after: int, last: int) -> CommitLineage:
+    """The lineage of a rebase, whose source is the branch; as `rebase_commit` of `jobs/lineage_port.py`.
+
+    The commit on a branch that becomes main holds its provenance alone: rows of main are found there, those of the
+    branch would outlive it. Never raises.
+    """
+    try:
+        home = find_warehouse_table(handle)
+        main = None if home is None else recorded_branch(WarehouseTable(home.warehouse, _on_branch(home.ref, MAIN)))
+        if main is None:
+            return not_recorded()
+        job = claim_name(main.home.warehouse, f"{main.home.ref.name}:rebase", None)
+        barrier = draw_barrier(main.index, job) if main.settings.data else 0
+        source = SourceRange(_on_branch(main.home.ref, branch), after=after, last=last)
+        recording = CommitRecording(Provenance(job, barrier, (source,)), main.home, main.recorder(job, None))
+        if not main.settings.data:
+            return not_recorded()._replace(finish=lambda _: recording.record_reads())
+        listeners = (recording,) if handle.branch == MAIN else ()
+        return CommitLineage(barrier, recording.properties, listeners, partial(_flush, recording))
+    except Exception as e:  # noqa: BLE001 - no rebase fails for its lineage
+        warn_once(handle.describe(), "cannot record what a rebase writes to it", e)
+        return not_recorded()
+
+
+def _flush(recording: CommitRecording, made: bool) -> None:
+    """Write the rows of a commit now, as the process may end right after it."""
+    if made:
+        recording.recorder.flush(_FLUSH_S)
+
+
+def _on_branch(ref: TableRef, branch: str) -> TableRef:
+    return TableRef.of(ref.database, ref.bare, branch)
 
 
 def next_barrier(warehouse: Warehouse, sink: TableRef, job: str) -> int | None:

@@ -98,6 +98,8 @@ def _first(on_branch: TableHandle) -> tuple[str | None, int | None]:
 
 BACKUP_PREFIX: Final = "main-backup-"
 """Prefix of the branches that keep what main lost (`versioning.publish`)."""
+REBASE_PREFIX: Final = "main-rebase-"
+"""Prefix of the branches on which rebases are made before main gets them (`jobs.rebase`)."""
 _VERSION: Final = 1
 
 

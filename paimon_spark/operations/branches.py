@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.operations.answer import Answer, change, lines, removal, rows
-from paimon_spark.operations.checks import CHECK, checks_of
+from paimon_spark.operations.checks import CHECK, ON_CONFLICT, checks_of
 from paimon_spark.operations.operation import (
     Argument,
     Effect,
@@ -148,14 +148,6 @@ _IF_MAIN_MOVED = Argument(
     is_own=True,
     metavar="refuse|replace|rebase",
 )
-_ON_CONFLICT = Argument(
-    "on_conflict",
-    "what a rebase does with keys that both changed: fail, keep main's row (ours), take the branch's (theirs), or the "
-    "newest",
-    default="fail",
-    is_own=True,
-    metavar="fail|ours|theirs|newest",
-)
 _TARGET = Argument(
     "target_branch", "branch to add them to", default="main", option="to", spellings=("--target-branch",)
 )
@@ -241,7 +233,7 @@ OPERATIONS = (
             replace(_BRANCH, required=False, style=Style.COMMAND),
             _VERSION,
             _IF_MAIN_MOVED,
-            _ON_CONFLICT,
+            ON_CONFLICT,
             *_BACKUP,
             CHECK,
             Argument("source_branch", "as Paimon's action: add the new files of this branch", style=Style.COMMAND),

@@ -1,4 +1,4 @@
-"""The option `--check` of commands that publish, and of `check`."""
+"""Options of commands that publish: `--check`, which `check` has too, and `--on-conflict`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,14 @@ CHECK: Final = Argument(
     style=Style.COMMAND,
     metavar="NAME=SQL",
 )
-
-
+ON_CONFLICT: Final = Argument(
+    "on_conflict",
+    "what a rebase does with keys that both changed: fail, keep main's row (ours), take the branch's (theirs), or the "
+    "newest",
+    default="fail",
+    is_own=True,
+    metavar="fail|ours|theirs|newest",
+)
 _EXAMPLE: Final = "NAME=SQL, such as 'no negative ids=SELECT * FROM {table} WHERE id < 0'"
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.operations.answer import Answer, change, lines, removal, rows
-from paimon_spark.operations.checks import CHECK, checks_of, required_checks, show_checks
+from paimon_spark.operations.checks import CHECK, ON_CONFLICT, checks_of, required_checks, show_checks
 from paimon_spark.operations.operation import (
     Argument,
     Effect,
@@ -22,7 +22,8 @@ from paimon_spark.operations.operation import (
 from paimon_spark.text import moment, safe
 
 if TYPE_CHECKING:
-    from paimon_spark.api.pipeline import Pipeline, PipelineBranch
+    from paimon_spark.api.pipeline import Pipeline
+    from paimon_spark.api.pipeline_branch import PipelineBranch
     from paimon_spark.api.release import Release
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.pipelines.replay import ReplayStep
@@ -80,7 +81,9 @@ def _show_diff(a: Request, found: dict[str, Any]) -> Answer:
 
 
 def _publish(a: Request) -> Release:
-    return _of_name(a).publish(if_main_moved=a["if_main_moved"], checks=checks_of(a), dry_run=a.dry_run)
+    return _of_name(a).publish(
+        if_main_moved=a["if_main_moved"], on_conflict=a["on_conflict"], checks=checks_of(a), dry_run=a.dry_run
+    )
 
 
 def _show_release(a: Request, done: Release) -> Answer:
@@ -132,8 +135,14 @@ _CHECK = replace(
 _NAME = positional("branch", "name of the pipeline branch", "name")
 _IF_MAIN_MOVED = Argument(
     "if_main_moved",
-    "when main of a table has commits of its own other than compactions: refuse, or replace them",
+    "when main of a table has commits of its own other than compactions: refuse, replace them, or rebase: put the "
+    "branch's changes on top of them",
     default="refuse",
+    metavar="refuse|replace|rebase",
+)
+_IF_MOVED_SINCE = replace(
+    _IF_MAIN_MOVED,
+    help="when main of a table has commits after the release other than compactions: refuse, or replace them",
     metavar="refuse|replace",
 )
 
@@ -213,6 +222,7 @@ OPERATIONS = (
         _publish,
         _NAME,
         _IF_MAIN_MOVED,
+        ON_CONFLICT,
         _CHECK,
         command="pipeline publish",
         effect=Effect.DELETE,
@@ -239,7 +249,7 @@ OPERATIONS = (
         "give main of each table of a release its former history back: of all of them, or of none",
         _undo,
         positional("release", "number of the release", "id", type=Type.BIGINT, required=False, otherwise="the newest"),
-        _IF_MAIN_MOVED,
+        _IF_MOVED_SINCE,
         command="release undo",
         effect=Effect.DELETE,
         show=_show_release,

@@ -17,7 +17,6 @@ from paimon_spark.errors import (
     BranchDivergedError,
     InvalidInputError,
     TagAlreadyExistsError,
-    UnsupportedFeatureError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot, encode_tag
 from paimon_spark.lineage.warehouse import Warehouse
@@ -40,7 +39,7 @@ from paimon_spark.pipelines.records import (
 from paimon_spark.versioning.backups import Backup, both
 from paimon_spark.versioning.branch_state import Ref, UndoNote, read_undo_note, tag_path, undo_path
 from paimon_spark.versioning.checks import CheckResult, passed_property
-from paimon_spark.versioning.merge import REBASE, REFUSE, check_if_main_moved, check_not_moved, merge_change
+from paimon_spark.versioning.merge import REFUSE, check_head, check_if_main_moved, check_not_moved, merge_change
 from paimon_spark.versioning.publish import Publication, read_publication, with_head_properties, with_sink_logs
 from paimon_spark.versioning.tag_steps import local_time, new_tag
 from paimon_spark.versioning.undo import check_not_moved_since, drop_backup, find_backup
@@ -68,6 +67,7 @@ def publish(
     name: str,
     if_main_moved: str = REFUSE,
     checks: Sequence[CheckResult] = (),
+    only_on: Mapping[str, int] | None = None,
     dry_run: bool = False,
     clock_ms: Callable[[], int] = now_ms,
     wait_ms: int = 60_000,
@@ -82,6 +82,7 @@ def publish(
         name: of the pipeline branch, for the record.
         if_main_moved: `refuse`, or `replace`, as of `merge_branch`; looked at under the locks of all tables.
         checks: results of the checks that these snapshots passed.
+        only_on: table → the snapshot that main's head must be, as of `merge_branch`; of some tables.
         dry_run: only return what would be done; the release has number 0.
         clock_ms: epoch milliseconds.
         wait_ms: longest wait for the lock of one table.
@@ -89,16 +90,9 @@ def publish(
     Raises:
         BranchDivergedError: main of a table has moved, and `if_main_moved` is `refuse`; nothing was changed.
         BranchNotFoundError, InvalidInputError: a branch cannot be published.
-        UnsupportedFeatureError: `if_main_moved` is `rebase`.
         OperationInProgressError: another process is changing tags or branches of a table.
         UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
     """
-    if if_main_moved == REBASE:
-        raise UnsupportedFeatureError(
-            "if_main_moved='rebase' works for one table at a time, with Table.merge_branch; pass 'replace', which "
-            "keeps main's commits as backup branches",
-            feature="rebase of several tables",
-        )
     check_if_main_moved(if_main_moved)
     number = 0
     planned = _Planned()
@@ -113,6 +107,8 @@ def publish(
             now_ms=clock_ms(),
             always_keep=True,
         )
+        if only_on and table in only_on:
+            check_head(publication, only_on[table])
         if publication.changes_nothing:
             planned.heads[table] = publication.main.head
             planned.before[table] = publication.main.head
@@ -124,9 +120,7 @@ def publish(
             check_not_moved(publication)
         passed = passed_property([result for result in checks if table in result.tables])
         publication = with_head_properties(publication, passed)
-        return _switch(
-            publication, number, planned, table, f"release {number} of branch {branches[table]!r}", clock_ms()
-        )
+        return _switch(publication, number, planned, table, f"release {number} of branch {name!r}", clock_ms())
 
     def record() -> ReleaseRecord:
         passed = tuple(result.name for result in checks)

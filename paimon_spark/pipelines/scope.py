@@ -100,10 +100,11 @@ def _follow(
     while left:
         node = left.pop()
         for job in jobs_of.get(node, ()):
-            reached = [n for n in beyond(job, node) if n.ref.branch == MAIN]
+            others = beyond(job, node)
+            reached = [n for n in others if n.ref.branch == MAIN]
             outside.update(n for n in reached if n.warehouse not in warehouses)
             here = [n for n in reached if n.warehouse in warehouses]
-            if here or not reached:
+            if here or not others:
                 jobs.add(job)
             for further in here:
                 if further not in seen:

@@ -136,6 +136,7 @@ def merge_branch(
     dry_run: bool = False,
     takes_back: bool = False,
     properties: Mapping[str, str] | None = None,
+    only_on: int | None = None,
     clock_ms: Callable[[], int] = now_ms,
     wait_ms: int = 60_000,
 ) -> MergeResult:
@@ -147,7 +148,8 @@ def merge_branch(
     What main has after the fork is kept as a branch `main-backup-<time>`, unless `backup` is False. The branch stays,
     forked from main at its published snapshot. Nothing happens when main already has every commit of the branch, unless
     `takes_back` (a fast-forward): then main goes back to the branch, and also gets its tags up to the fork, where their
-    names are free. `properties` are added to main's new head; it stays the same commit.
+    names are free. `properties` are added to main's new head; it stays the same commit. `only_on`: refused as with
+    `refuse`, unless main's head is this snapshot; compactions count, too.
 
     Source: Java `utils/FileSystemBranchManager.fastForward`, which keeps no backup.
     """
@@ -162,6 +164,8 @@ def merge_branch(
         )
         if publication.changes_nothing:
             return None
+        if only_on is not None:
+            check_head(publication, only_on)
         if not takes_back and if_main_moved == REFUSE:
             check_not_moved(publication)
         publication = with_head_properties(publication, properties or {})
@@ -206,6 +210,18 @@ def check_not_moved(plan: Publication) -> None:
         fork_snapshot_id=plan.new_main.fork_id or None,
         snapshot_ids=found,
     )
+
+
+def check_head(plan: Publication, head: int) -> None:
+    """Check that main's head is the snapshot `head`. Raises BranchDivergedError."""
+    if plan.main.head != head:
+        raise BranchDivergedError(
+            f"nothing was published: main of table {plan.handle.name} moved from snapshot {head} to {plan.main.head} "
+            "meanwhile; try again, or stop its writers for a moment",
+            table=plan.handle.name,
+            branch=plan.source.name,
+            snapshot_ids=(plan.main.head,),
+        )
 
 
 def merge_change(plan: Publication, staging_id: str, label: str | None = None) -> TableChange:

@@ -9,12 +9,14 @@ Source: PIP-4, PIP-14; Java `utils/BranchManager.validateBranch`, `utils/TagMana
 from __future__ import annotations
 
 import itertools
+import re
+import uuid
 from collections.abc import Collection, Iterable
 from datetime import datetime, timezone
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.metadata.branches import BACKUP_PREFIX
+from paimon_spark.metadata.branches import BACKUP_PREFIX, REBASE_PREFIX
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.tags import GUARD_PREFIX, SAVEPOINT_PREFIX
 from paimon_spark.metadata.version import branch_version, typed_version
@@ -24,6 +26,7 @@ _WATERMARK: Final = "watermark-"
 _NUMBER: Final = "a number means a snapshot id; put a letter before it"
 _SUCCESS_DIRECTORY: Final = "success-file"
 """`tag/tag-success-file` is a directory of Paimon's, so no tag has this name."""
+_REBASE_NAME: Final = re.compile(REBASE_PREFIX + r"\d{8}T\d{6}-[0-9a-f]{8}")
 MAX_BYTES: Final = 200
 """A name is part of file names, with a prefix and suffix; file systems allow 255 bytes."""
 
@@ -125,6 +128,20 @@ def _check(name: object, what: str, table: str, fault: str | None) -> None:
 
 def backup_name(taken: Collection[str], now_ms: int) -> str:
     """A free name for a branch that keeps what main loses now; `taken` are the names of all branches."""
-    name = f"{BACKUP_PREFIX}{datetime.fromtimestamp(now_ms / 1000, timezone.utc):%Y%m%dT%H%M%S}"
+    name = f"{BACKUP_PREFIX}{_time(now_ms)}"
     names = (f"{name}-{n}" if n > 1 else name for n in itertools.count(1))
     return next(n for n in names if n not in taken)
+
+
+def rebase_name(now_ms: int) -> str:
+    """A name for the branch on which a rebase is made now; unique."""
+    return f"{REBASE_PREFIX}{_time(now_ms)}-{uuid.uuid4().hex[:8]}"
+
+
+def is_rebase_name(name: str) -> bool:
+    """Whether it is the name of a branch on which a rebase is or was made."""
+    return _REBASE_NAME.fullmatch(name) is not None
+
+
+def _time(time_ms: int) -> str:
+    return f"{datetime.fromtimestamp(time_ms / 1000, timezone.utc):%Y%m%dT%H%M%S}"

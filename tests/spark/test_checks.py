@@ -81,6 +81,45 @@ def test_what_is_published_is_what_was_checked(catalog: Catalog) -> None:
     assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [1, 2]
 
 
+def test_checks_of_a_rebase_see_the_rows_that_it_would_publish(catalog: Catalog) -> None:
+    table = catalog.table("shop.a")
+    table.create_branch("fix")
+    put(catalog, "shop.a", (2, 2), branch="fix")
+    put(catalog, "shop.a", (3, 3))
+    two = {"at most two rows": "SELECT count(*) AS n FROM {table} HAVING n > 2"}
+    assert table.branch("fix").check(two)[0].passed
+    with pytest.raises(
+        CheckFailedError, match=r"branch 'fix' of shop\.a was not published: .* found 1 row \(Row\(n=3\)\)"
+    ):
+        table.merge_branch("fix", if_main_moved="rebase", checks=two)
+    assert [s.id for s in table.snapshots()] == [1, 2]
+    table.merge_branch("fix", if_main_moved="rebase", checks=NO_NEGATIVE)
+    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [1, 2, 3]
+    head = table.snapshots()[-1]
+    assert json.loads((head.properties or {})[PROPERTY]) == [{"name": "no negative", "rows": 0}]
+    assert [b.name for b in table.branches()] == ["fix"]
+
+
+def test_checks_of_a_pipeline_that_is_rebased(catalog: Catalog) -> None:
+    branch = catalog.pipeline("shop.a", "shop.b", downstream=False).branch("fix")
+    for name in ("shop.a", "shop.b"):
+        put(catalog, name, (2, 2), branch="fix")
+    put(catalog, "shop.a", (3, 3))
+    same = {"same keys": "SELECT k FROM {shop.a} EXCEPT SELECT k FROM {shop.b}"}
+    assert branch.check(same)[0].passed
+    with pytest.raises(
+        CheckFailedError, match=r"pipeline branch 'fix' was not published: .* found 1 row \(Row\(k=3\)\)"
+    ):
+        branch.publish(if_main_moved="rebase", checks=same)
+    assert catalog.releases() == []
+    put(catalog, "shop.b", (3, 3))
+    release = branch.publish(if_main_moved="rebase", checks=same)
+    assert release.record.checks == ("same keys",)
+    for name in ("shop.a", "shop.b"):
+        assert sorted(catalog.table(name).scan().to_arrow()["k"].to_pylist()) == [1, 2, 3]
+        assert {b.name for b in catalog.table(name).branches()} == {"fix", release.backups[name]}
+
+
 def test_checks_of_a_pipeline(catalog: Catalog) -> None:
     branch = catalog.pipeline("shop.a", "shop.b", downstream=False).branch("fix")
     put(catalog, "shop.a", (2, 2), branch="fix")

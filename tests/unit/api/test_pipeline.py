@@ -265,8 +265,6 @@ def test_published_together_and_undone_together(faulty: Catalog) -> None:
     state = heads(faulty)
     with pytest.raises(BranchDivergedError, match=r"shop\.raw"):
         made.publish()
-    with pytest.raises(UnsupportedFeatureError, match="works for one table at a time"):
-        made.publish(if_main_moved="rebase")  # type: ignore[arg-type]
     assert heads(faulty) == state
     assert made.publish(if_main_moved="replace", dry_run=True).id == 0
     assert heads(faulty) == state
@@ -298,6 +296,45 @@ def test_published_together_and_undone_together(faulty: Catalog) -> None:
     assert all(ids(faulty, t) == [1, 2, 3] for t in tables if t != "raw")
     assert ids(faulty, "raw") == [1, 2, 3, 4]
     assert [r.id for r in faulty.releases()] == [1, 2, 3]
+
+
+def test_changes_of_the_branch_come_on_top_of_main(faulty: Catalog) -> None:
+    tables = ("raw", "orders", "daily", "top", "report")
+    made = faulty.pipeline("shop.raw").branch("fix")
+    for table in tables[:3]:
+        put(faulty, table, 7, branch="fix")
+    put(faulty, "raw", 4)
+    put(faulty, "top", 5)
+    state = heads(faulty)
+    with pytest.raises(UnsupportedFeatureError, match="checks of a rebase need its rows"):
+        made.publish(if_main_moved="rebase", dry_run=True, checks={"none": "SELECT 1 FROM {shop.raw}"})
+    planned = made.publish(if_main_moved="rebase", dry_run=True)
+    assert heads(faulty) == state
+    release = made.publish(if_main_moved="rebase")
+    assert planned.tables == release.tables
+    assert {t: ids(faulty, t) for t in tables} == {
+        "raw": [-1, 1, 3, 4, 7],
+        "orders": [-1, 1, 7],
+        "daily": [-1, 1, 7],
+        "top": [-1, 1, 5],
+        "report": [-1, 1],
+    }
+    assert [s.id for s in faulty.table("shop.raw").snapshots()] == [1, 2, 3, 4, 5], "the history of main is kept"
+    assert all(
+        {b.name for b in faulty.table(f"shop.{t}").branches()} <= {"fix", *release.backups.values()} for t in tables
+    ), "no branch of a rebase is left"
+    assert sorted(release.table("shop.raw").scan().to_arrow()["id"].to_pylist()) == [-1, 1, 3, 4, 7]
+    origin = faulty.lineage.upstream("shop.raw", snapshot=5)
+    assert "shop.raw$branch_fix" in str(origin)
+    assert faulty.pipeline("shop.daily", downstream=False, upstream=True).jobs == ["clean", "daily"]
+    again = made.publish(if_main_moved="rebase")
+    assert ids(faulty, "raw") == [-1, 1, 3, 4, 7]
+    assert again.backups == {}, "main has all that the branch changed"
+    put(faulty, "raw", 8, branch="fix")
+    more = made.publish(if_main_moved="rebase")
+    assert ids(faulty, "raw") == [-1, 1, 3, 4, 7, 8]
+    more.undo()
+    assert ids(faulty, "raw") == [-1, 1, 3, 4, 7]
 
 
 def test_tables_without_changes_are_part_of_the_release(faulty: Catalog) -> None:

@@ -15,12 +15,21 @@ import pytest
 
 import paimon_spark
 from paimon_spark import Catalog, Table
-from paimon_spark.errors import BranchDivergedError, InvalidInputError, PaimonError, UnsupportedFeatureError
+from paimon_spark.errors import (
+    BranchDivergedError,
+    CheckFailedError,
+    InvalidInputError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
 from paimon_spark.jobs import rebase_keys
+from paimon_spark.jobs.rebase import Check, rebase
 from paimon_spark.maintenance.change import recover
+from paimon_spark.metadata.retry import now_ms
 from paimon_spark.storage.local import LocalStore
+from paimon_spark.versioning import branches, names
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
-from tests.harness.table_files import missing_files
+from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 from tests.unit.versioning.test_merge_crashes import through
 
 Rows = dict[int, tuple[int, str]]
@@ -43,6 +52,11 @@ def keyed(catalog: Catalog, name: str = "d.k", **options: str) -> Table:
 def put(table: Table, rows: Rows) -> None:
     keys = list(rows)
     table.write(pa.table({"k": keys, "seq": [rows[k][0] for k in keys], "v": [rows[k][1] for k in keys]}))
+
+
+def unreachable(table: Table) -> set[str]:
+    forks = {f.path for f in files_on_disk(table.handle) if f.path.endswith("/FORK")}
+    return {f.path for f in files_on_disk(table.handle)} - reachable_files(table.handle) - forks
 
 
 def rows_of(table: Table) -> Rows:
@@ -182,8 +196,10 @@ def test_conflicts_are_told_by_key(catalog: Catalog) -> None:
     assert rows_of(table)[5] == (0, "fix")
     with pytest.raises(InvalidInputError, match="on_conflict='mine': expected fail, ours, theirs, newest"):
         table.merge_branch("fix", if_main_moved="rebase", on_conflict="mine")  # type: ignore[arg-type]
-    with pytest.raises(UnsupportedFeatureError, match="checks of a rebase"):
-        table.merge_branch("fix", if_main_moved="rebase", checks={"c": "SELECT 1 FROM {table}"})
+    put(table, {8: (0, "main")})
+    put(fix, {7: (0, "more")})
+    with pytest.raises(UnsupportedFeatureError, match="checks of a rebase need its rows"):
+        table.merge_branch("fix", if_main_moved="rebase", checks={"c": "SELECT 1 FROM {table}"}, dry_run=True)
 
 
 def test_sequence_fields_decide(catalog: Catalog) -> None:
@@ -287,6 +303,88 @@ def test_commits_of_others_to_the_same_keys_are_conflicts(catalog: Catalog, monk
     assert missing_files(table.handle) == []
 
 
+Seen = list[tuple[str, Rows]]
+
+
+def seeing(table: Table, act: Callable[[int], Any]) -> tuple[Seen, Check]:
+    """A check that passes, what it saw by branch, and `act` run after each, with its number."""
+    seen: Seen = []
+
+    def check(branch: str, snapshot: int | str | None) -> tuple[int | str | None, dict[str, str]]:
+        seen.append((branch, rows_of(table.branch(branch) if snapshot is None else table.at(f"{branch}.{snapshot}"))))
+        act(len(seen))
+        return snapshot, {"checked": str(len(seen))}
+
+    return seen, check
+
+
+@pytest.mark.parametrize("options", [{}, {"deletion-vectors.enabled": "true"}, {"primary-key": "none"}], ids=str)
+def test_the_rows_that_are_published_were_checked(catalog: Catalog, options: dict[str, str]) -> None:
+    is_append = bool(options.get("primary-key"))
+    table = catalog.create_table("d.a", "k BIGINT, seq BIGINT, v STRING") if is_append else keyed(catalog, **options)
+    put(table, {0: (0, "base")})
+    table.create_branch("fix")
+    put(table.branch("fix"), {1: (0, "fix")})
+    put(table, {2: (0, "main")})
+    seen, check = seeing(table, lambda n: put(table, {2 + n: (0, "race")}) if n < 3 else None)
+    done = rebase(table, "fix", check=check)
+    assert rows_of(table) == {0: (0, "base"), 1: (0, "fix"), 2: (0, "main"), 3: (0, "race"), 4: (0, "race")}
+    assert len(seen) == 3, "main moved twice after it was checked"
+    assert seen[-1][1] == rows_of(table)
+    head = table.snapshots()[-1]
+    assert (head.properties or {})["checked"] == "3"
+    assert (done.published_snapshot_id, done.rebased_rows, done.branch) == (head.id, 1, "fix")
+    assert [b.name for b in table.branches()] == ["fix"]
+    assert missing_files(table.handle) == []
+    assert unreachable(table) == set()
+
+
+def test_main_that_moves_each_time_stays(catalog: Catalog) -> None:
+    table = keyed(catalog)
+    put(table, {0: (0, "base")})
+    table.create_branch("fix")
+    put(table.branch("fix"), {1: (0, "fix")})
+    put(table, {2: (0, "main")})
+    seen, check = seeing(table, lambda n: put(table, {2: (n, "race")}))
+    with pytest.raises(
+        BranchDivergedError, match=r"main of table d\.k moved from snapshot 6 to 7 meanwhile; try again, or stop"
+    ):
+        rebase(table, "fix", check=check)
+    assert len(seen) == 5
+    assert rows_of(table) == {0: (0, "base"), 2: (5, "race")}
+    assert [b.name for b in table.branches()] == ["fix"]
+
+
+def test_rows_that_fail_a_check_are_not_published(catalog: Catalog) -> None:
+    table = keyed(catalog)
+    put(table, {0: (0, "base")})
+    table.create_branch("fix")
+    put(table.branch("fix"), {1: (0, "fix")})
+    put(table, {2: (0, "main")})
+
+    def check(branch: str, snapshot: int | str | None) -> tuple[int | str | None, dict[str, str]]:
+        raise CheckFailedError("no")
+
+    with pytest.raises(CheckFailedError):
+        rebase(table, "fix", check=check)
+    assert rows_of(table) == {0: (0, "base"), 2: (0, "main")}
+    assert [b.name for b in table.branches()] == ["fix"]
+    assert unreachable(table) == set()
+
+
+def test_what_killed_processes_left_is_deleted_a_day_later(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = keyed(catalog)
+    put(table, {0: (0, "base")})
+    old, new = names.rebase_name(0), names.rebase_name(now_ms())
+    for name, time_ms in ((old, now_ms() - 25 * 3_600_000), (new, now_ms()), ("main-rebase-mine", 0)):
+        branches.create_branch(table.handle, name, clock_ms=lambda time_ms=time_ms: time_ms)  # type: ignore[misc]
+    table.create_branch("fix")
+    put(table.branch("fix"), {1: (0, "fix")})
+    put(table, {2: (0, "main")})
+    rebase(table, "fix", check=lambda branch, snapshot: (snapshot, {}))
+    assert {b.name for b in table.branches()} == {"fix", new, "main-rebase-mine"}
+
+
 def test_raced_by_writers(catalog: Catalog) -> None:
     table = keyed(catalog)
     put(table, dict.fromkeys(range(50), (0, "base")))
@@ -317,8 +415,9 @@ def test_raced_by_writers(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("kind", ["keys", "append"])
+@pytest.mark.parametrize("kind", ["keys", "append", "checked keys", "checked append"])
 def test_killed_at_any_change_of_the_store_main_has_all_or_nothing(tmp_path: Path, kind: str, after: bool) -> None:
+    check, kind = (None if "checked" not in kind else lambda _, at: (at, {})), kind.split()[-1]
     made = paimon_spark.load_catalog(str(tmp_path / "made"))
     made.create_database("d")
     keys = {"primary_keys": ["k"], "options": {"bucket": "1"}} if kind == "keys" else {}
@@ -338,12 +437,12 @@ def test_killed_at_any_change_of_the_store_main_has_all_or_nothing(tmp_path: Pat
         faulty = through(store, copied)
         store.arm(Fault(n, after=after, forever=True, retryable=False, verbs=MUTATING))
         with suppress(PaimonError):
-            faulty.merge_branch("fix", if_main_moved="rebase")
+            rebase(faulty, "fix", check=check)
         is_over = not store.failed
         store.arm(None)
         recover(copied.handle)
         assert rows_of(copied) in (before, expected)
-        copied.merge_branch("fix", if_main_moved="rebase")
+        rebase(copied, "fix", check=check)
         assert rows_of(copied) == expected
         assert rows_of(copied.branch("fix")) == rows_of(table.branch("fix"))
         assert missing_files(copied.handle) == []

@@ -1,0 +1,290 @@
+"""Branches of pipelines: `catalog.pipeline_branch`.
+
+Source: PIP-14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from paimon_spark.api.checks import checked_versions
+from paimon_spark.api.lineage_question import Question, Warehouses, warehouse_of
+from paimon_spark.api.release import Release
+from paimon_spark.display import ShownAsText, grid, paragraph, section
+from paimon_spark.errors import InvalidInputError, NotFoundError
+from paimon_spark.lineage.graph import Direction, Node
+from paimon_spark.lineage.provenance import TableRef
+from paimon_spark.lineage.table_history import TableHistory
+from paimon_spark.lineage.table_index import open_index
+from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.snapshots import latest_snapshot_id
+from paimon_spark.pipelines.branching import delete_pipeline_branch
+from paimon_spark.pipelines.publishing import publish
+from paimon_spark.pipelines.rebasing import publish_rebased
+from paimon_spark.pipelines.records import BranchRecord, get_branch_record, list_branch_records
+from paimon_spark.pipelines.replay import ReplayStep, replay_plan
+from paimon_spark.pipelines.scope import scope_of_jobs
+from paimon_spark.text import safe
+from paimon_spark.versioning.checks import refuse_failed
+from paimon_spark.versioning.merge import REBASE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from paimon_spark.api.catalog import Catalog
+    from paimon_spark.api.table import Table
+    from paimon_spark.jobs.row_diff import RowDiff
+    from paimon_spark.maintenance.removal import Removed
+    from paimon_spark.versioning.checks import CheckResult, Checks
+    from paimon_spark.versioning.diff import Diff
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PipelineBranch(ShownAsText):
+    """A branch of the same name on each table of a pipeline. Picklable; every call sees the present state.
+
+    Attributes:
+        record: as it is kept in the warehouse.
+        reasons: table → why it starts there; known to whoever made it.
+        note: on what is not exact; empty for nothing.
+        dry_run: whether it was only planned.
+    """
+
+    catalog: Catalog
+    record: BranchRecord
+    reasons: Mapping[str, str] = field(default_factory=dict, repr=False)
+    note: str = field(default="", repr=False)
+    dry_run: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of the branch of each table."""
+        return self.record.name
+
+    @property
+    def tables(self) -> dict[str, int | None]:
+        """Table → the snapshot of main that its branch starts from; None: it starts empty."""
+        return dict(self.record.tables)
+
+    def table(self, name: str) -> Table:
+        """The branch of a table, at its head. Raises InvalidInputError: the pipeline branch lacks the table."""
+        return self.catalog.table(self._checked(name)).branch(self.name)
+
+    def replay_plan(self) -> list[ReplayStep]:
+        """How each job runs again on the branches: its sources, where it starts to read them, and its order.
+
+        Jobs run unchanged in a session with `spark.paimon.branch` set to the name of the branch. Streams need a
+        checkpoint of their own, and the start options of their step.
+
+        Raises:
+            LineageError: lineage was never switched on.
+            NotFoundError: the pipeline branch is gone.
+            StorageError: a store failed.
+        """
+        question = question_of(self.catalog)
+        warehouse = warehouse_of(self.catalog)
+        record = self.record if self.dry_run else get_branch_record(warehouse, self.name)
+        nodes = {Node(warehouse.url, TableRef.parse(table)): start for table, start in record.tables.items()}
+        graph = question.load(list(nodes))
+        every = question.load(list(nodes), direction=Direction.BOTH, snapshots=False)
+        scope = scope_of_jobs(every, nodes, record.jobs)
+        return replay_plan(scope, graph, self.name, nodes, question.queries(), question.history.provenance)
+
+    @overload
+    def diff(self, *, rows: Literal[True] = True) -> dict[str, RowDiff]: ...
+
+    @overload
+    def diff(self, *, rows: Literal[False]) -> dict[str, Diff]: ...
+
+    def diff(self, *, rows: bool = True) -> dict[str, RowDiff] | dict[str, Diff]:
+        """Compare the branch of each table with main, by table: `added` is what only the branch has.
+
+        Args:
+            rows: compare rows; False compares files, by metadata alone.
+
+        Raises:
+            NotFoundError: a table or its branch is gone.
+            Others as `Table.diff`.
+        """
+        tables = {table: self.catalog.table(table) for table in self.record.tables}
+        if rows:
+            return {name: table.diff(MAIN, self.name, rows=True) for name, table in tables.items()}
+        return {name: table.diff(MAIN, self.name) for name, table in tables.items()}
+
+    def check(self, checks: Checks, *, session: SparkSession | None = None) -> list[CheckResult]:
+        """Run checks on the branches of the tables, by Spark. A failed check is a result, not an error.
+
+        Args:
+            checks: name → SQL that must return no row, in which `{shop.sales}` stands for the branch of a table; or a
+                function from a mapping of table names to DataFrames (of one table: from its DataFrame) to a DataFrame
+                of the offending rows.
+            session: default is the active session, else one is made.
+
+        Raises:
+            InvalidInputError: a check is not a query or a function, or names another table; nothing was run.
+            NotFoundError: a table or its branch is gone.
+        """
+        return checked_versions(checks, self._pinned({t: self._head(t) for t in self.record.tables}), session)
+
+    def _pinned(self, snapshots: Mapping[str, int]) -> dict[str, Table]:
+        return {table: self.table(table).at(f"snapshot.{i}") for table, i in snapshots.items()}
+
+    def publish(
+        self,
+        *,
+        if_main_moved: Literal["refuse", "replace", "rebase"] = "refuse",
+        on_conflict: Literal["fail", "ours", "theirs", "newest"] = "fail",
+        checks: Checks | None = None,
+        dry_run: bool = False,
+    ) -> Release:
+        """Make the branches main of their tables: of all of them, or of none.
+
+        All tables are prepared and locked, then the publication is decided, then each is switched; a process that is
+        killed before the decision leaves every table as it was, and one that is killed after it is finished by the
+        next change of one of the tables, or access to releases. Readers see each table before or after its switch;
+        `catalog.release(id)` reads all of them at the versions that belong together. What main had is kept as a backup
+        branch of each table, so `undo()` of the release can go back.
+
+        Args:
+            if_main_moved: when main of a table has commits after the branch point other than compactions: `refuse`,
+                `replace` them by the branch, and keep them in the backup branch, or `rebase` the changes of the branch
+                on top of them, as `Table.merge_branch`.
+            on_conflict: as of `Table.merge_branch`, for the rows of all tables.
+            checks: as of `check`, run before on exactly the rows that are published. Names of those that passed are in
+                the release, and in the property `paimon-spark.checks` of each snapshot they looked at.
+            dry_run: only return what would be main; the release has the id 0.
+
+        Raises:
+            BranchDivergedError: main of a table has moved, and `if_main_moved` is `refuse`, or a rebase found
+                conflicts; nothing was changed.
+            UnsupportedFeatureError: a table cannot be rebased; nothing was changed.
+            CheckFailedError: a check found rows; nothing was changed.
+            NotFoundError: the pipeline branch, or the branch of a table, is gone.
+            InvalidInputError: a branch has no snapshot.
+            OperationInProgressError: another process is changing tags or branches of a table.
+        """
+        warehouse = warehouse_of(self.catalog)
+        record = get_branch_record(warehouse, self.name)
+        mains = {table: self.catalog.table(table, branch=MAIN) for table in record.tables}
+        snapshots = {table: self._head(table) for table in mains}
+
+        def check(versions: Mapping[str, tuple[str, int]]) -> list[CheckResult]:
+            if checks is None:
+                return []
+            pinned = {table: mains[table].branch(on).at(f"snapshot.{at}") for table, (on, at) in versions.items()}
+            results = checked_versions(checks, pinned)
+            refuse_failed(results, f"pipeline branch {self.name!r} was not published")
+            return results
+
+        if if_main_moved == REBASE:
+            released, removed = publish_rebased(
+                warehouse,
+                mains,
+                snapshots=snapshots,
+                name=self.name,
+                on_conflict=on_conflict,
+                check=check if checks is not None else None,
+                dry_run=dry_run,
+            )
+            return Release(self.catalog, released, removed)
+        released, removed = publish(
+            warehouse,
+            dict.fromkeys(mains, self.name),
+            {table: main.handle for table, main in mains.items()},
+            snapshots=snapshots,
+            name=self.name,
+            if_main_moved=if_main_moved,
+            checks=check({table: (self.name, at) for table, at in snapshots.items()}),
+            dry_run=dry_run,
+        )
+        return Release(self.catalog, released, removed)
+
+    def delete(self, *, dry_run: bool = False) -> Removed:
+        """Delete the branch of each table, and the files that only they need: all of them, or none.
+
+        Raises:
+            NotFoundError: the pipeline branch is gone.
+            InvalidInputError: a branch is main, or is read beside another one.
+            OperationInProgressError: another process is changing tags or branches of a table.
+        """
+        handles = {table: handle for table in self.record.tables if (handle := self._main(table)) is not None}
+        return delete_pipeline_branch(warehouse_of(self.catalog), self.record, handles, dry_run=dry_run)
+
+    def _main(self, table: str) -> TableHandle | None:
+        """Main of a table; None when the table was dropped, with its branches."""
+        try:
+            return self.catalog.table(table, branch=MAIN).handle
+        except NotFoundError:
+            return None
+
+    def _head(self, table: str) -> int:
+        head = latest_snapshot_id(self.table(table).handle)
+        if head is None:
+            raise InvalidInputError(
+                f"branch {self.name!r} of {table} has no snapshot, so the pipeline branch cannot be published; replay "
+                "the job that writes it first",
+                table=table,
+                branch=self.name,
+            )
+        return head
+
+    def _checked(self, name: str) -> str:
+        if name not in self.record.tables:
+            raise InvalidInputError(
+                f"pipeline branch {self.name!r} has no table {name!r}; it has {', '.join(self.record.tables)}",
+                table=name,
+            )
+        return name
+
+    def text_lines(self) -> Iterator[str]:
+        would = "would start" if self.dry_run else "starts"
+        yield f"pipeline branch {safe(self.name)} {would} from {safe(self.record.start)}"
+        for table, start in self.record.tables.items():
+            at = "empty" if start is None else f"snapshot {start}"
+            why = f": {self.reasons[table]}" if table in self.reasons else ""
+            yield safe(f"  {table}  {at}{why}")
+        if self.note:
+            yield f"note: {safe(self.note)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values that JSON can hold."""
+        return {
+            "name": self.name,
+            "start": self.record.start,
+            "created_ms": self.record.created_ms,
+            "tables": self.tables,
+            "jobs": list(self.record.jobs),
+            "reasons": dict(self.reasons),
+            "note": self.note,
+            "dry_run": self.dry_run,
+        }
+
+    def _repr_html_(self) -> str:
+        rows = [(t, "empty" if s is None else s, self.reasons.get(t, "")) for t, s in self.record.tables.items()]
+        return section(
+            f"Pipeline branch {self.name}",
+            f"from {self.record.start}",
+            grid(("table", "starts from snapshot", "because"), rows),
+            *([paragraph(self.note)] if self.note else []),
+        )
+
+
+def find_pipeline_branches(catalog: Catalog) -> list[PipelineBranch]:
+    """The pipeline branches of a warehouse, by name."""
+    return [PipelineBranch(catalog, record) for record in list_branch_records(warehouse_of(catalog))]
+
+
+def get_pipeline_branch(catalog: Catalog, name: str) -> PipelineBranch:
+    """The pipeline branch of a name. Raises NotFoundError."""
+    return PipelineBranch(catalog, get_branch_record(warehouse_of(catalog), name))
+
+
+def question_of(catalog: Catalog) -> Question:
+    """A question about the warehouse. Where it records lineage, rows that are missing are written first."""
+    if open_index(warehouse_of(catalog)).exists():
+        return Question.of(catalog, ())
+    places = Warehouses.of(catalog, ())
+    return Question(places, TableHistory(places.warehouses))

@@ -1,0 +1,103 @@
+"""Publish a pipeline branch on top of main of its tables.
+
+Tables whose main has moved are rebased each on a branch of main's head; these branches, and those of the other tables,
+become main together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Final, TypeAlias
+
+from paimon_spark.errors import BranchDivergedError, UnsupportedFeatureError
+from paimon_spark.jobs.opened_table import OpenedTable
+from paimon_spark.jobs.rebase import rebase, staged_rebase
+from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.maintenance.removal import Removed
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.pipelines.publishing import publish
+from paimon_spark.pipelines.records import ReleaseRecord
+from paimon_spark.versioning.checks import CheckResult
+
+Check: TypeAlias = Callable[[Mapping[str, tuple[str, int]]], list[CheckResult]]
+"""Checks tables at a branch and snapshot each. Raises CheckFailedError."""
+_TRIES: Final = 20
+"""How often commits to main may come first."""
+
+
+def publish_rebased(
+    warehouse: Warehouse,
+    tables: Mapping[str, OpenedTable],
+    *,
+    snapshots: Mapping[str, int],
+    name: str,
+    on_conflict: str,
+    check: Check | None,
+    dry_run: bool = False,
+) -> tuple[ReleaseRecord, Removed]:
+    """Put the changes of a branch of each table on top of its main, all or none.
+
+    Args:
+        warehouse: of all tables.
+        tables: main of each table.
+        snapshots: table → the snapshot of its branch up to which it is published.
+        name: of the branch of each table.
+        on_conflict: as of `Table.merge_branch`.
+        check: of the rows that are published; None for no checks.
+        dry_run: only return what would be done; the release has number 0.
+
+    Raises:
+        BranchDivergedError: a rebase found conflicts, or main of a table moved in each attempt; nothing was changed.
+        UnsupportedFeatureError: a table cannot be rebased; nothing was changed.
+        Others as `publish`.
+    """
+    if dry_run:
+        return _preview(tables, snapshots, name, on_conflict, check)
+    handles = {table: main.handle for table, main in tables.items()}
+    for tries_left in reversed(range(_TRIES)):
+        with ExitStack() as stack:
+            staged = {
+                table: stack.enter_context(
+                    staged_rebase(main, name, snapshot=snapshots[table], on_conflict=on_conflict)
+                )
+                for table, main in tables.items()
+            }
+            versions = {
+                table: (name, snapshots[table]) if made is None else (made.branch, made.head)
+                for table, made in staged.items()
+            }
+            checks = [] if check is None else check(versions)
+            try:
+                return publish(
+                    warehouse,
+                    {table: branch for table, (branch, _) in versions.items()},
+                    handles,
+                    snapshots={table: snapshot for table, (_, snapshot) in versions.items()},
+                    name=name,
+                    checks=checks,
+                    only_on={table: made.base for table, made in staged.items() if made is not None},
+                )
+            except BranchDivergedError:
+                if not tries_left:
+                    raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _preview(
+    tables: Mapping[str, OpenedTable],
+    snapshots: Mapping[str, int],
+    name: str,
+    on_conflict: str,
+    check: Check | None,
+) -> tuple[ReleaseRecord, Removed]:
+    if check is not None:
+        raise UnsupportedFeatureError(
+            "checks of a rebase need its rows, which a dry run does not write; leave out dry_run or the checks",
+            feature="dry runs of a rebase with checks",
+        )
+    heads = {}
+    for table, main in tables.items():
+        made = rebase(main, name, snapshot=snapshots[table], on_conflict=on_conflict, dry_run=True)
+        heads[table] = made.published_snapshot_id + (made.rebased_rows is not None)
+    return ReleaseRecord(0, heads, {}, name, now_ms()), Removed(dry_run=True)
