@@ -306,11 +306,12 @@ class TableMaintenance(OpenedTable):
 
         return compare(reopen_at_head(self), str(old), None if new is None else str(new))
 
-    def status(self, *, doctor: bool = False) -> TableStatus:
+    def status(self, *, doctor: bool = False, sizes: bool = False) -> TableStatus:
         """Status of the branch: head, live snapshots, refs, consumers, and what is due.
 
         Args:
             doctor: also look for problems, as `doctor` does.
+            sizes: also what each branch, tag and savepoint alone keeps, as `sizes` does.
 
         Raises:
             InvalidInputError: the table was opened at a version, or is a system table.
@@ -319,7 +320,7 @@ class TableMaintenance(OpenedTable):
         """
         from paimon_spark.versioning.status import read_status
 
-        return read_status(reopen_at_head(self), with_findings=doctor)
+        return read_status(reopen_at_head(self), with_findings=doctor, with_sizes=sizes)
 
     def history(self, limit: int | None = None, *, branch: str | None = None) -> History:
         """The commits of all branches as a graph, newest first, with their tags and other refs.

@@ -149,8 +149,11 @@ def _show_doctor(a: Request, found: list[Finding]) -> Answer:
 OPERATIONS = (
     Operation(
         "show the state of a branch",
-        lambda a: a.table().status(doctor=a["doctor"]),
-        (command_flag("doctor", "look for what is wrong, too"),),
+        lambda a: a.table().status(doctor=a["doctor"], sizes=a["size"]),
+        (
+            command_flag("doctor", "look for what is wrong, too"),
+            command_flag("size", "show what deleting each branch, tag and savepoint would free, too"),
+        ),
         command="status",
         show=_show_status,
     ),

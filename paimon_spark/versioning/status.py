@@ -31,6 +31,7 @@ from paimon_spark.text import moment as utc_moment
 from paimon_spark.versioning.damage import Finding
 from paimon_spark.versioning.doctor import run_doctor
 from paimon_spark.versioning.relation import relation
+from paimon_spark.versioning.sizes import BRANCH, SAVEPOINT, TAG, RefSize, ref_sizes
 from paimon_spark.versioning.tags import expired_tags
 
 
@@ -105,6 +106,7 @@ class TableStatus(ShownAsText):
         operation: a change of tags or branches that is running or was left unfinished; None for none.
         findings: of `Table.doctor`; None when not requested.
         due: maintenance that is due, as text.
+        sizes: of `Table.sizes`, the largest first; None when not requested.
     """
 
     table: str
@@ -131,6 +133,7 @@ class TableStatus(ShownAsText):
     operation: str | None
     findings: tuple[Finding, ...] | None
     due: tuple[str, ...]
+    sizes: tuple[RefSize, ...] | None = None
 
     def text_lines(self) -> Iterator[str]:
         yield f"{safe(self.table)} on branch {safe(self.branch)}"
@@ -154,6 +157,8 @@ class TableStatus(ShownAsText):
         if self.operation is not None:
             yield f"under way or unfinished: {safe(self.operation)}"
         yield from (f"due: {safe(text)}" for text in self.due)
+        for size in self.sizes or ():
+            yield from size.text_lines()
         for finding in self.findings or ():
             yield f"{finding.severity.value}: {safe(finding.message)}"
 
@@ -192,6 +197,8 @@ class TableStatus(ShownAsText):
         if self.consumers:
             rows_read = [(c.name, c.next_snapshot_id, c.behind) for c in self.consumers]
             parts.append(grid(("consumer", "next snapshot", "behind"), rows_read))
+        if self.sizes:
+            parts.append(grid(("alone kept by", "name", "frees"), [(s.kind, s.name, s.size_text) for s in self.sizes]))
         if self.findings:
             findings = [(f.severity, f.branch, f.message, f.remedy) for f in self.findings]
             parts.append(grid(("finding", "branch", "what", "what to do"), findings))
@@ -232,7 +239,11 @@ _TRIES = 5
 
 
 def read_status(
-    handle: TableHandle, *, with_findings: bool = False, clock_ms: Callable[[], int] = now_ms
+    handle: TableHandle,
+    *,
+    with_findings: bool = False,
+    with_sizes: bool = False,
+    clock_ms: Callable[[], int] = now_ms,
 ) -> TableStatus:
     """Read the status of the handle's branch; with `with_findings`, also run the doctor."""
     check_there(handle)
@@ -268,7 +279,12 @@ def read_status(
         operation=_operation(handle),
         findings=tuple(run_doctor(handle)) if with_findings else None,
         due=() if head is None else tuple(_due(handle, head, entries, clock_ms)),
+        sizes=tuple(_sizes(handle)) if with_sizes else None,
     )
+
+
+def _sizes(handle: TableHandle) -> list[RefSize]:
+    return sorted(ref_sizes(handle, (BRANCH, TAG, SAVEPOINT)), key=lambda size: -(size.bytes or 0))
 
 
 def _head(handle: TableHandle) -> tuple[Snapshot | None, pa.Table]:

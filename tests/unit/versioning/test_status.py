@@ -84,6 +84,22 @@ def test_the_doctor_is_asked_when_wanted(tmp_path: Path) -> None:
     assert findings is not None and [f.kind for f in findings] == [f.kind for f in table.doctor()]
 
 
+def test_sizes_are_shown_when_wanted(tmp_path: Path) -> None:
+    table = append_table(tmp_path)
+    add(table, range(3))
+    table.create_branch("fix")
+    add(table.branch("fix"), range(3, 9))
+    table.create_tag("v1")
+    assert table.status().sizes is None
+    status = table.status(sizes=True)
+    assert status.sizes is not None
+    assert {(s.kind, s.name): s.bytes for s in status.sizes} == {(s.kind, s.name): s.bytes for s in table.sizes()}
+    assert status.sizes[0].name == "fix"
+    assert "branch fix: alone keeps" in str(status)
+    assert "alone kept by" in status._repr_html_()
+    assert status.to_dict()["sizes"][0]["bytes"] == status.sizes[0].bytes
+
+
 def test_a_version_has_no_status_and_a_table_that_was_dropped_says_so(tmp_path: Path) -> None:
     table = append_table(tmp_path)
     add(table, range(3))
