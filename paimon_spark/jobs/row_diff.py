@@ -30,8 +30,12 @@ from paimon_spark.engine.row_diff.versions import (
     grouped,
     with_ids_of,
 )
+from paimon_spark.engine.scan.fallback import other_branch
+from paimon_spark.engine.scan.postponed import merges_postponed
+from paimon_spark.engine.scan.prune import lowest_level
+from paimon_spark.engine.scan.query import OnlyFiles
 from paimon_spark.engine.tasks.split import DataSplit
-from paimon_spark.errors import InvalidInputError
+from paimon_spark.errors import FileMissingError, InvalidInputError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.arrays.arrow_types import no_rows as no_rows_of
 from paimon_spark.format.metadata_files.table_schema import TableSchema
@@ -45,7 +49,7 @@ from paimon_spark.metadata.version import text_version
 from paimon_spark.spark_port import active_spark_jobs, spark_jobs
 from paimon_spark.text import counted, safe, shown
 from paimon_spark.types import STRING, DataField, RowType
-from paimon_spark.versioning.compare import changed_columns, shared_field_id
+from paimon_spark.versioning.compare import changed_columns, changed_files, shared_field_id
 from paimon_spark.versioning.diff import ColumnChange
 
 if TYPE_CHECKING:
@@ -265,20 +269,40 @@ def plan_row_diff(table: OpenedTable, old: str | int, new: str | int | OpenedTab
     """Plan what `row_diff` compares. Raises as `Table.diff`."""
     handle = reopen_at_head(table, UNIT_SPLITS)
     before = resolve(handle, text_version(str(old)))
-    if isinstance(new, OpenedTable):
-        refuse_system_table(new)
-        after = scan_of(new, options=UNIT_SPLITS).pinned()
-        label = new.name if after.snapshot_id is None else f"snapshot {after.snapshot_id} of {new.name}"
-        same_table = after.handle.location == handle.location
-    else:
-        found = resolve(handle, None if new is None else text_version(str(new)))
-        after, label, same_table = scan_at(found), found.label, True
+    if not isinstance(new, OpenedTable):
+        return compare_versions(before, resolve(handle, None if new is None else text_version(str(new))))
+    refuse_system_table(new)
+    after = scan_of(new, options=UNIT_SPLITS).pinned()
+    label = new.name if after.snapshot_id is None else f"snapshot {after.snapshot_id} of {new.name}"
+    same_table = after.handle.location == handle.location
     return _comparison(scan_at(before), after, (before.label, label), same_table=same_table)
 
 
 def compare_versions(old: Resolved, new: Resolved) -> RowComparison:
     """Plan the comparison of two versions of one table, both found with `UNIT_SPLITS`."""
-    return _comparison(scan_at(old), scan_at(new), (old.label, new.label), same_table=True)
+    only = _changed_only(old, new)
+    return _comparison(scan_at(old, only), scan_at(new, only), (old.label, new.label), same_table=True)
+
+
+def _changed_only(old: Resolved, new: Resolved) -> OnlyFiles | None:
+    """The files whose rows may differ, as far as metadata alone tells; None for all.
+
+    Of tables with a primary key all files of the buckets that have changed ones.
+    """
+    handles = old.handle, new.handle
+    is_plain = all(
+        other_branch(h) is None and not merges_postponed(h) and not h.options.data_evolution and lowest_level(h) == 0
+        for h in handles
+    )
+    if not is_plain or not _merged_alike(*handles):
+        return None
+    try:
+        files = changed_files(old, new)
+    except FileMissingError:  # planning says which version has expired
+        return None
+    places = files.select(("partition", "bucket")).group_by(("partition", "bucket")).aggregate([]).to_pylist()
+    names = None if old.handle.schema.primary_keys else files.column("file_name").combine_chunks()
+    return OnlyFiles(frozenset((place["partition"], place["bucket"]) for place in places), names)
 
 
 def _comparison(old: Scan, new: Scan, labels: tuple[str, str], *, same_table: bool) -> RowComparison:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from paimon_spark.engine.scan.plan import Plan
-    from paimon_spark.engine.scan.query import ScanQuery
+    from paimon_spark.engine.scan.query import OnlyFiles, ScanQuery
     from paimon_spark.engine.tasks.split import DataSplit
     from paimon_spark.lineage.read_notes import NoteTicket
 
@@ -61,6 +61,7 @@ class Scan:
         option_text: the same as text, for other processes.
         filters: more predicates that every row must satisfy.
         limit: rows after which the caller stops; None for all.
+        only: the files to read; None for all.
     """
 
     handle: TableHandle
@@ -68,6 +69,7 @@ class Scan:
     option_text: Mapping[str, str] = field(default_factory=dict, repr=False)
     filters: tuple[Predicate, ...] = ()
     limit: int | None = None
+    only: OnlyFiles | None = field(default=None, repr=False)
     _travelled: Resolved | ResolvedRange | None = field(default=None, repr=False)
     _plan: Plan | None = field(default=None, repr=False)
 
@@ -408,20 +410,21 @@ class Scan:
             limit=self.limit,
             batch_rows=asked.batch_rows,
             created_since_ms=None if self._is_named else asked.created_since_ms,
+            only=self.only,
         )
 
     def __getstate__(self) -> tuple[Any, ...]:
         """All but the plan, which may be large and is quickly made again."""
-        return (self.handle, self.options, self.option_text, self.filters, self.limit, self._travelled)
+        return (self.handle, self.options, self.option_text, self.filters, self.limit, self.only, self._travelled)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.handle, self.options, self.option_text, self.filters, self.limit, self._travelled = state
+        self.handle, self.options, self.option_text, self.filters, self.limit, self.only, self._travelled = state
         self._plan = None
 
 
-def scan_at(found: Resolved) -> Scan:
-    """The read of all columns of a version that was found."""
-    return Scan(found.handle, _travelled=found)
+def scan_at(found: Resolved, only: OnlyFiles | None = None) -> Scan:
+    """The read of all columns of a version that was found; of some files of it."""
+    return Scan(found.handle, only=only, _travelled=found)
 
 
 def statistics_of(scan: Scan) -> Statistics | None:

@@ -107,7 +107,7 @@ def plan_batch(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery,
     if other is not None:
         parts = plan_two_branches(handle, snapshot, other, query, travelled=travelled)
         return assembled(handle, snapshot, query, parts)
-    if snapshot is None:
+    if snapshot is None or query.only is not None:
         return assembled(handle, snapshot, query, [plan_branch(handle, snapshot, query)])
     key = _cache_key(handle, snapshot, query)
     found: Plan | None = CACHE.get(key)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.scan.buckets import BucketFilter, bucket_filter
 from paimon_spark.engine.scan.file_stats import FileStats, Partitions
-from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
+from paimon_spark.engine.scan.query import OnlyFiles, PlanReport, Reason, ScanQuery, Tally
 from paimon_spark.format.arrays.arrow_numpy import Bool, array_of, boolean_array, validity, values
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.data_file import wall_clock_of
@@ -44,6 +44,7 @@ class Filters:
         lowest_level: files of lower levels are not read.
         real_buckets_only: files waiting in a postponed bucket are not read.
         created_since: files made before are not read; as the wall clocks of writers count, which manifests hold.
+        only: other files are not read.
     """
 
     partition: Predicate | None
@@ -53,6 +54,7 @@ class Filters:
     lowest_level: int = 0
     real_buckets_only: bool = False
     created_since: int | None = None
+    only: OnlyFiles | None = None
 
 
 def filters_of(handle: TableHandle, query: ScanQuery, *, hide_new_levels: bool = True) -> Filters:
@@ -78,6 +80,7 @@ def filters_of(handle: TableHandle, query: ScanQuery, *, hide_new_levels: bool =
         lowest,
         handle.options.bucket == POSTPONE_BUCKET,
         None if query.created_since_ms is None else wall_clock_of(query.created_since_ms),
+        query.only,
     )
 
 
@@ -144,6 +147,8 @@ def select(
         made = entries.column("creation_time_ms")
         # A file of a writer that recorded no time may be of any.
         skip(~validity(made) | (values(made) >= filters.created_since), Reason.CREATED)
+    if filters.only is not None:
+        skip(filters.only.wanted(entries, partitions), Reason.UNCHANGED)
     if filters.partition is not None:
         skip(partitions.may_match(filters.partition)[partitions.codes], Reason.PARTITION)
     if partitions_of_other:

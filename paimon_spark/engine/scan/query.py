@@ -8,9 +8,38 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from paimon_spark.format.arrays.arrow_numpy import Bool
+from paimon_spark.engine.scan.file_stats import Partitions
+from paimon_spark.format.arrays.arrow_numpy import Bool, values
 from paimon_spark.predicate.ast import Predicate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OnlyFiles:
+    """The files that a plan is restricted to. Two are never equal.
+
+    Attributes:
+        places: pairs of a partition, as BinaryRow bytes, and a bucket.
+        names: only files of these names; None: all files of the places.
+    """
+
+    places: frozenset[tuple[bytes, int]]
+    names: pa.Array | None = None
+
+    def wanted(self, entries: pa.RecordBatch, partitions: Partitions) -> Bool:
+        """For each entry, whether it is one of the files."""
+        codes = {row: code for code, row in enumerate(partitions.row_bytes)}
+        buckets = values(entries.column("bucket")).astype(np.int64)
+        low = int(buckets.min(initial=0))
+        span = int(buckets.max(initial=0)) - low + 1
+        known = [(codes[row], bucket) for row, bucket in self.places if row in codes and low <= bucket < low + span]
+        places = np.array([code * span + bucket - low for code, bucket in known], np.int64)
+        found: Bool = np.isin(partitions.codes.astype(np.int64) * span + buckets - low, places)
+        if self.names is not None:
+            found &= np.asarray(pc.is_in(entries.column("file_name"), value_set=self.names))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +55,7 @@ class ScanQuery:
         threads: whether readers may use Arrow's thread pool.
         max_level_only: primary-key tables: read only files of the last level, without merging (`$ro`).
         created_since_ms: read only files made at or after this moment, in epoch milliseconds.
+        only: read only these files; None for all.
     """
 
     columns: tuple[str, ...] | None = None
@@ -36,6 +66,7 @@ class ScanQuery:
     threads: bool = False
     max_level_only: bool = False
     created_since_ms: int | None = None
+    only: OnlyFiles | None = None
 
 
 class Reason(str, Enum):

@@ -136,6 +136,22 @@ def test_shared_files_are_not_read(catalog: Catalog, kind: str) -> None:
         assert (found.added, found.removed) == (1, 0)
 
 
+@pytest.mark.parametrize("kind", ["append by partition", "keys by partition"])
+def test_only_changed_files_are_planned(catalog: Catalog, kind: str) -> None:
+    table = catalog.create_table("d.t", COLUMNS, **KINDS[kind])
+    for seed in range(5):
+        table.write(some_rows(Random(seed), table, 40))
+    table.create_branch("fix")
+    one = some_rows(Random(9), table, 1)
+    table.branch("fix").write(one)
+    planned = plan_row_diff(table, "main", "fix")
+    found = [{(s.partition, s.bucket) for s in scan.plan().splits} for scan in planned.scans]
+    assert len(found[1]) == 1, "one bucket of one partition changed"
+    assert found[0] == (found[1] if table.schema.primary_keys else set())
+    files = [f for split in planned.scans[1].plan().splits for f in split.files]
+    assert len(files) == (6 if table.schema.primary_keys else 1)
+
+
 def test_columns_that_one_version_has_are_named_and_not_compared(catalog: Catalog) -> None:
     table = catalog.create_table("d.t", "id BIGINT, n INT, r ROW<a INT, b STRING>, gone STRING", primary_keys=["id"])
     schema = table.scan().arrow_schema
