@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from paimon_spark.jobs.row_diff import RowComparison
     from paimon_spark.jobs.row_level import MergeClauses
     from paimon_spark.jobs.scan import Scan
+    from paimon_spark.lineage.statements import Statement
     from paimon_spark.metadata.handle import TableHandle
     from paimon_spark.options.write_request import WriteMode
     from paimon_spark.types import DataField, RowType
@@ -100,6 +101,11 @@ class SparkSql(Protocol):
         session: SparkSession | None,
     ) -> DataFrame:
         """Run a statement, as `Catalog.sql`."""
+
+    def execute_again(
+        self, catalog: Catalog, statement: Statement, branch: str, session: SparkSession | None
+    ) -> DataFrame:
+        """Run a statement that lineage recorded on a branch of the tables that have it."""
 
     def register_functions(self, catalog: Catalog, session: SparkSession | None, prefix: str) -> list[str]:
         """Register the table functions, as `Catalog.register_functions`."""

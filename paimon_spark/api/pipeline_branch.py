@@ -5,8 +5,9 @@ Source: PIP-14.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from paimon_spark.api.checks import checked_versions
@@ -26,8 +27,10 @@ from paimon_spark.pipelines.publishing import publish
 from paimon_spark.pipelines.rebasing import publish_rebased
 from paimon_spark.pipelines.records import BranchRecord, get_branch_record, list_branch_records
 from paimon_spark.pipelines.replay import ReplayStep, replay_plan
-from paimon_spark.pipelines.scope import scope_of_jobs
-from paimon_spark.text import safe
+from paimon_spark.pipelines.scope import Scope, scope_of_jobs
+from paimon_spark.pipelines.statements import RecordedStatement, recorded_statements
+from paimon_spark.spark_port import spark_sql
+from paimon_spark.text import named, safe
 from paimon_spark.versioning.checks import refuse_failed
 from paimon_spark.versioning.merge import REBASE
 
@@ -85,13 +88,75 @@ class PipelineBranch(ShownAsText):
             StorageError: a store failed.
         """
         question = question_of(self.catalog)
-        warehouse = warehouse_of(self.catalog)
-        record = self.record if self.dry_run else get_branch_record(warehouse, self.name)
-        nodes = {Node(warehouse.url, TableRef.parse(table)): start for table, start in record.tables.items()}
-        graph = question.load(list(nodes))
+        record = self._record
+        nodes = self._nodes(record)
+        graph, scope = question.load(list(nodes)), self._scope(question, record)
+        steps = replay_plan(scope, graph, self.name, nodes, question.queries(), question.history.provenance)
+        count = Counter(statement.job for statement in self._statements(scope, record))
+        return [replace(step, statements=count[step.job]) for step in steps]
+
+    @property
+    def _record(self) -> BranchRecord:
+        """As it is now. Raises NotFoundError."""
+        return self.record if self.dry_run else get_branch_record(warehouse_of(self.catalog), self.name)
+
+    def _nodes(self, record: BranchRecord) -> dict[Node, int | None]:
+        url = warehouse_of(self.catalog).url
+        return {Node(url, TableRef.parse(table)): start for table, start in record.tables.items()}
+
+    def _scope(self, question: Question, record: BranchRecord) -> Scope:
+        nodes = self._nodes(record)
         every = question.load(list(nodes), direction=Direction.BOTH, snapshots=False)
-        scope = scope_of_jobs(every, nodes, record.jobs)
-        return replay_plan(scope, graph, self.name, nodes, question.queries(), question.history.provenance)
+        return scope_of_jobs(every, nodes, record.jobs)
+
+    def statements(self) -> list[RecordedStatement]:
+        """The SQL statements that wrote tables of the pipeline since its branches start, oldest first.
+
+        Of each table that jobs of the pipeline write, also statements that read nothing else, such as an UPDATE; not of
+        the tables where the pipeline begins. The snapshots that they wrote keep them: those whose snapshots have
+        expired, or that are longer than 16,384 characters, are missing.
+
+        Raises:
+            LineageError: lineage was never switched on.
+            NotFoundError: the pipeline branch, a table or its branch is gone.
+        """
+        record = self._record
+        return self._statements(self._scope(question_of(self.catalog), record), record)
+
+    def _statements(self, scope: Scope, record: BranchRecord) -> list[RecordedStatement]:
+        mains = {node.name: self.catalog.table(node.name, branch=MAIN) for node in scope.derived}
+        branches = {} if self.dry_run else {table: main.branch(self.name).handle for table, main in mains.items()}
+        return recorded_statements({table: main.handle for table, main in mains.items()}, branches, record.tables)
+
+    def run_statements(self, *jobs: str, session: SparkSession | None = None) -> list[RecordedStatement]:
+        """Run the SQL statements of `statements` again on the branches, oldest first, with the values that they had.
+
+        Statements that were run again before are skipped, so that this may be repeated after an error. What their
+        text does not fix, such as the current date, is as of now.
+
+        Args:
+            jobs: names in lineage; none for all.
+            session: default is the active session, else one is made.
+
+        Returns:
+            The statements that were run now.
+
+        Raises:
+            InvalidInputError: a job has no recorded statement; nothing was run.
+            Others as `Catalog.sql`; statements before the one that failed have been run.
+        """
+        found = self.statements()
+        unknown = sorted(set(jobs) - {s.job for s in found})
+        if unknown:
+            raise InvalidInputError(
+                f"pipeline branch {self.name!r} has no recorded statement of {named(unknown, 'job')}; those recorded "
+                f"are of {', '.join(sorted({s.job for s in found})) or 'no job'}",
+                jobs=unknown,
+            )
+        wanted = [s for s in found if not s.is_done and (not jobs or s.job in jobs)]
+        for statement in wanted:
+            spark_sql().execute_again(self.catalog, statement.to_run, self.name, session)
+        return [replace(statement, is_done=True) for statement in wanted]
 
     @overload
     def diff(self, *, rows: Literal[True] = True) -> dict[str, RowDiff]: ...

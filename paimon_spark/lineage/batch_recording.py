@@ -44,6 +44,7 @@ from paimon_spark.lineage.read_notes import (
 )
 from paimon_spark.lineage.read_recording import delete_old_recorded
 from paimon_spark.lineage.recorder import CommitRecording, RecordedBranch, recorded_branch
+from paimon_spark.lineage.statements import PROPERTY as STATEMENT
 from paimon_spark.lineage.table_index import open_index
 from paimon_spark.lineage.tables import LINEAGE_IS_OFF, settings_of
 from paimon_spark.lineage.warehouse import Warehouse, WarehouseTable, find_warehouse_table, is_lineage_table, warn_once
@@ -170,7 +171,8 @@ class _Write:
         finish = partial(self._finish, recording, tuple(n for n in taken if n.task.batch_id is None), tuple(old))
         if not self.branch.settings.data:
             return not_recorded()._replace(finish=finish)
-        return CommitLineage(barrier, recording.properties, (recording,), finish)
+        statement = {} if self.options.statement is None else {STATEMENT: self.options.statement}
+        return CommitLineage(barrier, {**recording.properties, **statement}, (recording,), finish)
 
     def _job(self) -> str:
         """Its name in the lineage tables; a query that is not registered is."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from paimon_spark.api.release import Release
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.pipelines.replay import ReplayStep
+    from paimon_spark.pipelines.statements import RecordedStatement
 
 
 def _pipeline(a: Request) -> Pipeline:
@@ -69,6 +70,20 @@ def _show_branches(a: Request, found: list[PipelineBranch]) -> Answer:
 def _show_replay(a: Request, steps: list[ReplayStep]) -> Answer:
     out = [line for step in steps for line in step.text_lines()]
     return lines(out or ["no job of the pipeline is recorded"], steps)
+
+
+def _rerun(a: Request) -> list[RecordedStatement]:
+    return _of_name(a).run_statements(*(a["job"] or ()))
+
+
+def _show_statements(a: Request, found: list[RecordedStatement]) -> Answer:
+    out = [line for statement in found for line in statement.text_lines()]
+    return lines(out or ["no statement is recorded"], found)
+
+
+def _show_rerun(a: Request, done: list[RecordedStatement]) -> Answer:
+    out = [line for statement in done for line in statement.text_lines()]
+    return change(a, out or ["no statement is left to run"], {"statements": done})
 
 
 def _show_diff(a: Request, found: dict[str, Any]) -> Answer:
@@ -200,6 +215,23 @@ OPERATIONS = (
         _NAME,
         command="pipeline replay",
         show=_show_replay,
+    ),
+    _of_pipeline(
+        "list the SQL statements of the jobs since the branches start",
+        lambda a: _of_name(a).statements(),
+        _NAME,
+        command="pipeline statements",
+        show=_show_statements,
+    ),
+    _of_pipeline(
+        "run the SQL statements of the jobs again on the branches, oldest first",
+        _rerun,
+        _NAME,
+        Argument("job", "run only the statements of this job; may be repeated", repeated=True),
+        command="pipeline rerun",
+        effect=Effect.WRITE,
+        details="Statements that were run again before are skipped. `pipeline statements` lists them all.",
+        show=_show_rerun,
     ),
     _of_pipeline(
         "compare the branch of each table with its main; exit code 1 when any differ",

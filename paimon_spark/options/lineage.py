@@ -46,6 +46,12 @@ UNKNOWN_SOURCES = Option(
     False,
     "State that the rows also come from reads that do not name the job, such as those of a view.",
 )
+STATEMENT: Option[str | None] = Option(
+    "lineage.statement",
+    string,
+    None,
+    "Set by SQL statements: the statement that writes, which its snapshot keeps, so that it can be run again.",
+)
 LISTENERS: Option[tuple[str, ...]] = Option(
     "commit.listeners",
     names,
@@ -61,7 +67,7 @@ DATA_LINEAGE: Option[bool | None] = Option(
 OF_CATALOG: Final = (TABLE_LINEAGE.key, DATA_LINEAGE.key)
 """Keys of options of a catalog, which no table has."""
 _MOST_BARRIER: Final = 2**62
-OPTIONS: Final = (JOB, BARRIER, FOLLOW, FLUSH_INTERVAL, NO_SOURCES, UNKNOWN_SOURCES, LISTENERS)
+OPTIONS: Final = (JOB, BARRIER, FOLLOW, FLUSH_INTERVAL, NO_SOURCES, UNKNOWN_SOURCES, STATEMENT, LISTENERS)
 OF_ONE_USE: Final = tuple(o.key for o in OPTIONS)
 """Keys that are given for one use of a table, and never stored in it."""
 
@@ -73,6 +79,7 @@ class LineageOptions:
     Attributes:
         barrier: None for the next one.
         flush_interval_ms: None when not given.
+        statement: encoded, as snapshots keep it (`lineage.statements`).
     """
 
     job: str | None = None
@@ -80,6 +87,7 @@ class LineageOptions:
     flush_interval_ms: int | None = None
     no_sources: bool = False
     unknown_sources: bool = False
+    statement: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,4 +169,11 @@ def parse_lineage_options(overrides: Mapping[str, str]) -> LineageOptions:
             option=BARRIER.key,
         )
     interval = FLUSH_INTERVAL.get(overrides) if FLUSH_INTERVAL.is_set(overrides) else None
-    return LineageOptions(job, barrier, interval, NO_SOURCES.get(overrides), UNKNOWN_SOURCES.get(overrides))
+    return LineageOptions(
+        job,
+        barrier,
+        interval,
+        NO_SOURCES.get(overrides),
+        UNKNOWN_SOURCES.get(overrides),
+        STATEMENT.get(overrides),
+    )

@@ -16,7 +16,7 @@ from paimon_spark.lineage.job_registry import Registration
 from paimon_spark.lineage.reach import read_by_job
 from paimon_spark.lineage.results import ProvenanceOf
 from paimon_spark.pipelines.scope import Scope
-from paimon_spark.text import safe
+from paimon_spark.text import counted, safe
 
 STREAM: Final = "stream"
 BATCH: Final = "batch"
@@ -37,6 +37,7 @@ class ReplayStep(ShownAsFacts):
         checkpoint: a new location for a stream: the job's own one, which production goes on using, with the branch's
             name; None for batch jobs, and where the job's own is not known.
         notes: what to look at before it runs.
+        statements: number of its SQL statements that can be run again from their recorded text.
     """
 
     job: str
@@ -47,6 +48,7 @@ class ReplayStep(ShownAsFacts):
     order: int
     checkpoint: str | None = None
     notes: tuple[str, ...] = field(default=())
+    statements: int = 0
 
     def text_lines(self) -> list[str]:
         out = [f"{self.order}. {self.kind} {safe(self.job)}: writes {safe(', '.join(self.sinks))}"]
@@ -56,6 +58,8 @@ class ReplayStep(ShownAsFacts):
             out.append(f"   reads {safe(source)}" + (f": {how}" if self.kind == STREAM else ""))
         if self.checkpoint is not None:
             out.append(f"   checkpoint {safe(self.checkpoint)}")
+        if self.statements:
+            out.append(f"   {counted(self.statements, 'recorded statement')}, which `pipeline rerun` runs again")
         return [*out, *(f"   note: {safe(note)}" for note in self.notes)]
 
 

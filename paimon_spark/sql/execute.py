@@ -14,7 +14,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from paimon_spark.errors import PaimonError, SqlSyntaxError, UnsupportedFeatureError
+from paimon_spark.errors import InvalidInputError, PaimonError, SqlSyntaxError, UnsupportedFeatureError
+from paimon_spark.lineage.statements import Statement as Recorded
+from paimon_spark.lineage.statements import encode_statement
+from paimon_spark.options.lineage import STATEMENT
+from paimon_spark.options.location import SESSION_BRANCH
 from paimon_spark.sql.commands import alter_table, analyze, create, describe, insert, row_level, show, tags_and_branches
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.functions import register_functions as register_functions
@@ -33,7 +37,7 @@ from paimon_spark.sql.queries.errors import QueryError, in_one_line, without_log
 from paimon_spark.sql.queries.parse import EXPLAIN_MODES, parse_query
 from paimon_spark.sql.queries.references import references
 from paimon_spark.sql.queries.run import run_query
-from paimon_spark.sql.session import Session
+from paimon_spark.sql.session import CURRENT_DATABASE, SETTING, Session
 from paimon_spark.sql.statement import InvalidStatement, Outcome, Query, Result, Statement, UnsupportedStatement
 from paimon_spark.sql.substitutions import substituted
 from paimon_spark.sql.tokens import split_statements
@@ -56,6 +60,21 @@ def execute(
         statement = parse(text)
         result = run_statement(found, statement)
         return run_query(found, statement.sql) if isinstance(result, Outcome) else result
+
+
+def execute_again(catalog: Catalog, statement: Recorded, branch: str, session: SparkSession | None = None) -> DataFrame:
+    """Run a recorded statement on a branch of the tables that have it. Raises as `Catalog.sql`."""
+    with without_log():
+        found = Session.of(catalog, session)
+        encoded = encode_statement(statement)
+        of_run = {} if encoded is None else {STATEMENT.key: encoded}
+        conf = {**found.conf, CURRENT_DATABASE: statement.database, SETTING + SESSION_BRANCH: branch}
+        with_statement = replace(catalog, options={**catalog.options, **of_run})
+        found = replace(found, catalog=with_statement, catalog_name=statement.catalog, conf=conf)
+        result = run_statement(found, parse(statement.sql))
+        if isinstance(result, Outcome):
+            raise InvalidInputError(f"the statement writes no table of this catalog: {statement.sql}")
+        return result
 
 
 def execute_beside(session: Session, sql: str) -> DataFrame:

@@ -13,9 +13,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.lineage.provenance import TableRef
+from paimon_spark.lineage.statements import Statement, encode_statement
 from paimon_spark.lineage.warehouse import short_digest
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.options.lineage import BARRIER, JOB, UNKNOWN_SOURCES
+from paimon_spark.options.lineage import BARRIER, JOB, STATEMENT, UNKNOWN_SOURCES
 from paimon_spark.sql.session import SETTING, Session
 from paimon_spark.sql.tokens import Token, outside_brackets, tokenize
 
@@ -44,7 +45,12 @@ _ANY: Final = "?"
 
 
 def with_lineage_job(
-    session: Session, name: TableName, sql: str, branch: str | None = None, options: Mapping[str, str] | None = None
+    session: Session,
+    name: TableName,
+    sql: str,
+    branch: str | None = None,
+    options: Mapping[str, str] | None = None,
+    bound: str | None = None,
 ) -> Session:
     """The session with the lineage job and the barrier of a run, for the reads and the write of a statement.
 
@@ -52,7 +58,7 @@ def with_lineage_job(
     catalog. Returns the same session when the warehouse does not record lineage.
 
     `name` is the table that the statement writes, on its branch or `branch`; `sql` is the statement as it was given,
-    with its parameters.
+    with its parameters, `bound` with their values, as its snapshot keeps it; None: it cannot be run again.
     """
     from paimon_spark.api.lineage_question import warehouse_of
     from paimon_spark.lineage.batch_recording import next_barrier
@@ -69,6 +75,9 @@ def with_lineage_job(
     run = {JOB.key: job} | ({} if barrier is None else {BARRIER.key: barrier})
     if _names_a_view(session, sql):
         run[UNKNOWN_SOURCES.key] = "true"
+    if bound is not None and STATEMENT.key not in given:
+        text = encode_statement(Statement(bound, session.catalog_name, session.database))
+        run |= {} if text is None else {STATEMENT.key: text}
     catalog = session.catalog
     conf = {k: v for k, v in session.conf.items() if not (k.startswith(SETTING) and k.endswith(_OF_A_RUN))}
     return replace(session, catalog=replace(catalog, options={**catalog.options, **run}), conf=conf)

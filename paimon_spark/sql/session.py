@@ -59,7 +59,7 @@ SETTING: Final = "spark.paimon."
 """Prefix of the session's settings that are options of tables."""
 CATALOG_SETTING: Final = "spark.sql.catalog."
 """Prefix of Spark's settings that name the classes of its catalogs."""
-_DATABASE: Final = "spark.paimon-spark.current-database"
+CURRENT_DATABASE: Final = "spark.paimon-spark.current-database"
 """The session's setting for the database of USE."""
 SESSION_TIME_ZONE: Final = "spark.sql.session.timeZone"
 _READS_ONLY: Final = frozenset(
@@ -179,28 +179,28 @@ class Session:
         """The database of the warehouse that USE named, unless Spark itself knows it; None without."""
         if self.is_attached:
             return self.current[1] if self.current is not None and self.used is not None and self.is_current else None
-        return self.conf.get(_DATABASE)
+        return self.conf.get(CURRENT_DATABASE)
 
     @property
     def database(self) -> str:
         """The current database."""
         if self.current is not None:
             return self.current[1] if self.is_current else DEFAULT_DATABASE
-        return self.conf.get(_DATABASE, DEFAULT_DATABASE)
+        return self.conf.get(CURRENT_DATABASE, DEFAULT_DATABASE)
 
     def use(self, database: str) -> None:
         """Make a database of the warehouse the current one of the Spark session. Raises DatabaseNotFoundError."""
         if not (self.is_attached and database == DEFAULT_DATABASE):
             self.catalog.list_tables(database)
         if self.used is None:
-            self.spark.conf.set(_DATABASE, database)
+            self.spark.conf.set(CURRENT_DATABASE, database)
         else:
             self.used.names = (self.catalog_name, database)
 
     def forget_database(self) -> None:
         """Reset the current database to `default`, of an attached catalog the current catalog to Spark's."""
         if self.used is None:
-            self.spark.conf.unset(_DATABASE)
+            self.spark.conf.unset(CURRENT_DATABASE)
         else:
             self.used.names = None
 

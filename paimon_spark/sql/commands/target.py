@@ -134,7 +134,7 @@ def open_target(session: Session, statement: Written) -> tuple[Target, Written] 
     name = session.to_write(name)
     table = session.table_to_change(name)
     options = canonical_write(statement.options) if isinstance(statement, Insert) else {}
-    with_job = with_lineage_job(session, name, given, table.branch_name, options)
+    with_job = with_lineage_job(session, name, given, table.branch_name, options, bound=sql)
     if with_job is not session:
         table = with_job.table_to_change(name)
     return Target(with_job, name, table), statement

@@ -1,0 +1,51 @@
+"""SQL statements that wrote snapshots, as the snapshots keep them in a property.
+
+Source: own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+PROPERTY: Final = "paimon-spark.lineage.statement"
+_MOST_CHARACTERS: Final = 16_384
+"""Longer statements are not kept: each reader of a snapshot reads its properties."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement, and what its names mean.
+
+    Attributes:
+        sql: with the values of its parameters.
+        catalog: the first of three parts of a name.
+        database: of names of one part.
+        again: table and snapshot that the statement wrote when it was run before; None when it was not.
+    """
+
+    sql: str
+    catalog: str
+    database: str
+    again: tuple[str, int] | None = None
+
+
+def encode_statement(statement: Statement) -> str | None:
+    """The statement as text; None for one that is too long to be kept."""
+    if len(statement.sql) > _MOST_CHARACTERS:
+        return None
+    raw = {"sql": statement.sql, "catalog": statement.catalog, "database": statement.database}
+    return json.dumps(raw if statement.again is None else {**raw, "again": list(statement.again)})
+
+
+def decode_statement(properties: Mapping[str, str] | None) -> Statement | None:
+    """The statement among the properties of a snapshot; None without a readable one, as anybody may write them."""
+    try:
+        raw = json.loads((properties or {})[PROPERTY])
+        again = raw.get("again")
+        before = None if again is None else (str(again[0]), int(again[1]))
+        return Statement(str(raw["sql"]), str(raw["catalog"]), str(raw["database"]), before)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        return None
