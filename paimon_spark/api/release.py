@@ -107,11 +107,11 @@ class Release(ShownAsText):
         record = get_release_record(warehouse, self.id)
         if record.undone_by is not None:
             raise InvalidInputError(f"release {self.id} was undone already, by release {record.undone_by}")
-        later = [r.id for r in in_force(records) if r.id > record.id and r.tables.keys() & record.tables]
+        later = [r.id for r in in_force(records) if r.id > record.id and r.backups.keys() & record.tables.keys()]
         if later:
             raise InvalidInputError(
-                f"release {self.id} cannot be undone, as release {later[-1]} has tables of it and is newer; undo that "
-                "first"
+                f"release {self.id} cannot be undone, as release {later[-1]} is newer and changed tables of it; undo "
+                "that first"
             )
         if not record.backups:
             raise InvalidInputError(f"release {self.id} changed no table, so there is nothing to undo")

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from paimon_spark.errors import LineageError, NotFoundError
+from paimon_spark.errors import InvalidInputError, LineageError, NotFoundError
+from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.alignment import History
 from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.results import ImpactOfSnapshot
@@ -19,7 +20,7 @@ from paimon_spark.lineage.table_history import TableHistory
 from paimon_spark.lineage.unified_version import unified_version
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.resolve import resolve
-from paimon_spark.metadata.snapshots import latest_snapshot_id
+from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot_id
 from paimon_spark.metadata.tags import find_tag
 from paimon_spark.metadata.version import VersionKind, VersionSpec
 from paimon_spark.pipelines.scope import Scope
@@ -86,8 +87,10 @@ def before_snapshot(
 
     A table whose first snapshot has such rows starts empty, if that snapshot is there to tell.
 
-    Raises NotFoundError: names every table of which no such snapshot is left, alive or tagged.
+    Raises NotFoundError: names every table of which no such snapshot is left, alive or tagged. InvalidInputError: it is
+    a compaction, which adds no rows.
     """
+    _refuse_compaction(handles, found)
     firsts = {a.node: a.first for a in (found.origin, *found.tables) if a.first is not None}
     starts: dict[Node, Start] = {}
     lost: list[str] = []
@@ -115,6 +118,20 @@ def before_snapshot(
             tables=lost,
         )
     return starts
+
+
+def _refuse_compaction(handles: Mapping[Node, TableHandle], found: ImpactOfSnapshot) -> None:
+    node, snapshot_id = found.origin.node, found.origin.first
+    if node not in handles or snapshot_id is None:
+        return
+    asked = find_snapshot(handles[node], snapshot_id)
+    if asked is not None and asked.commit_kind is CommitKind.COMPACT:
+        raise InvalidInputError(
+            f"snapshot {snapshot_id} of {node.name} is a compaction, which adds no rows; name the snapshot before it "
+            "that wrote the wrong rows",
+            table=node.name,
+            snapshot_id=snapshot_id,
+        )
 
 
 def narrowed(

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import paimon_spark
+from paimon_spark import Table
 from paimon_spark.errors import PaimonError
+from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.maintenance.change import recover
 from paimon_spark.metadata.branches import branch_exists
+from paimon_spark.metadata.handle import open_table
 from paimon_spark.metadata.journal.lock import find_lock
 from paimon_spark.pipelines.branching import create_pipeline_branch, delete_pipeline_branch
 from paimon_spark.pipelines.publishing import publish, undo_release
+from paimon_spark.pipelines.rebasing import publish_rebased
 from paimon_spark.pipelines.records import get_branch_record, list_branch_records, list_release_records, release_tag
-from tests.harness.fault_store import ALL, MUTATING, Fault
+from paimon_spark.storage.local import LocalStore
+from tests.harness.fault_store import ALL, MUTATING, Fault, FaultStore
 from tests.harness.search import is_nightly
 from tests.harness.table_files import missing_files, reachable_files
 from tests.unit.pipelines.warehouse import TABLES, SmallWarehouse
@@ -168,3 +177,58 @@ def test_next_change_of_one_table_finishes_its_part(name: str) -> None:
         for table in reversed(TABLES):
             recover(made.on(table))
         assert len(state(made)) == 1
+
+
+def test_killed_while_changes_of_the_branch_come_on_top_of_main(tmp_path: Path) -> None:
+    """Tables with real rows: one by key, one of appended rows, and one whose main has not moved."""
+    made = paimon_spark.load_catalog(str(tmp_path / "made"))
+    made.create_database("d")
+    made.create_table("d.k", "k BIGINT", primary_keys=["k"], options={"bucket": "1"})
+    for name in ("d.a", "d.b"):
+        made.create_table(name, "k BIGINT")
+    names = ("d.k", "d.a", "d.b")
+
+    def put(table: Table, key: int) -> None:
+        table.write(pa.table({"k": pa.array([key], pa.int64())}))
+
+    for name in names:
+        put(made.table(name), 1)
+    made.pipeline(*names, downstream=False).branch("fix")
+    for name in names:
+        put(made.table(name).branch("fix"), 2)
+    for name in names[:2]:
+        put(made.table(name), 3)
+    main = {"d.k": [1, 3], "d.a": [1, 3], "d.b": [1]}
+    count = 0
+    for n in range(1, 2000, 1 if is_nightly() else 9):
+        place = tmp_path / str(n)
+        shutil.copytree(made.warehouse, place)
+        store = FaultStore(LocalStore())
+        tables = {name: Table(open_table(store, f"{place}/{name.replace('.', '.db/')}", name=name)) for name in names}
+        store.arm(Fault(n, after=n % 2 == 0, forever=True, retryable=False, verbs=MUTATING))
+        with suppress(PaimonError):
+            publish_rebased(
+                Warehouse(store, str(place)), tables, snapshots=dict.fromkeys(names, 2), name="fix", on_conflict="fail",
+                check=None,
+            )  # fmt: skip
+        is_over = not store.failed
+        store.arm(None)
+        catalog = paimon_spark.load_catalog(str(place))
+        releases = catalog.releases()
+        found = {name: sorted(catalog.table(name).scan().to_arrow()["k"].to_pylist()) for name in names}
+        done = {name: sorted({*keys, 2}) for name, keys in main.items()}
+        assert found == (done if releases else main), n
+        if not releases:
+            catalog.pipeline_branch("fix").publish(if_main_moved="rebase")
+        for name in names:
+            table = catalog.table(name)
+            assert sorted(table.scan().to_arrow()["k"].to_pylist()) == done[name]
+            assert sorted(table.branch("fix").scan().to_arrow()["k"].to_pylist()) == [1, 2]
+            assert missing_files(table.handle) == []
+        catalog.releases()[-1].undo()
+        assert {n: sorted(catalog.table(n).scan().to_arrow()["k"].to_pylist()) for n in names} == main
+        shutil.rmtree(place)
+        count += 1
+        if is_over:
+            break
+    assert count > 5
