@@ -168,6 +168,11 @@ def chooses_state(options: Mapping[str, str]) -> bool:
     return not _STATE_KEYS.isdisjoint(canonical(options))
 
 
+def names_branch(options: Mapping[str, str]) -> bool:
+    """Whether options of a read name a branch. Raises InvalidOptionError as `canonical`."""
+    return not {BRANCH.key, *BRANCH.fallbacks}.isdisjoint(canonical(options))
+
+
 def canonical(options: Mapping[str, str]) -> dict[str, str]:
     """Spell every known key as documented; unknown keys stay. Raises as `spelt`."""
     return spelt(options, _BY_LOWER)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
+from paimon_spark.errors import NotFoundError
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.options.location import MAIN
 from paimon_spark.options.scan import BRANCH
@@ -58,16 +59,19 @@ class TableScanProxy(
         conditions: Conditions,
         options: Mapping[str, str],
         reader: _Reader | None = None,
+        failure: NotFoundError | None = None,
     ) -> None:
         """A read, or with `reader` a part of one, whose splits are those of the plan of `scan`.
 
-        `conditions` are those of Spark by which the scan skips files; `options` are of the read, as text.
+        `conditions` are those of Spark by which the scan skips files; `options` are of the read, as text; `failure` as
+        of `ScanBuilderProxy`.
         """
         self.gateway = gateway
         self._spark = spark
         self._scan = scan
         self._conditions = conditions
         self._options = options
+        self._failure = failure
         self._schema: StructType = spark_schema(scan.row_type)
         self._java_schema: Any = gateway.struct(self._schema.json())
         self._is_part = reader is not None
@@ -164,13 +168,15 @@ class TableScanProxy(
 
     def toBatch(self) -> Any:
         """The partitions and their reader."""
+        if self._failure is not None:
+            raise self._failure
         found, self._runtime.predicates = self._runtime_predicates(), []
         return BatchProxy(self, tuple(found))
 
     def toMicroBatchStream(self, checkpoint: str) -> Any:
         """The stream of the Python data source."""
         options = {**as_options(self._scan), **self._options, "path": self._scan.load_path}
-        if self._scan.handle.branch != MAIN:
+        if BRANCH.key not in self._options and self._scan.handle.branch != MAIN:
             options[BRANCH.key] = self._scan.handle.branch
         return python_scan(self.gateway, self._java_schema, options).toMicroBatchStream(checkpoint)
 

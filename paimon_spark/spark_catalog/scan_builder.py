@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.engine.scan.one_branch import certain_rows
 from paimon_spark.engine.tasks.commit_message import sum_if_known
+from paimon_spark.errors import NotFoundError
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.options.lineage import JOB
 from paimon_spark.predicate.ast import Predicate, names_of
@@ -37,14 +38,24 @@ class ScanBuilderProxy(
     """One read of a table. Each use of a DataFrame has its own, so that no use sees the conditions of another."""
 
     def __init__(
-        self, gateway: Gateway, spark: SparkSession, scan: Scan, row_type: RowType, options: Mapping[str, str]
+        self,
+        gateway: Gateway,
+        spark: SparkSession,
+        scan: Scan,
+        row_type: RowType,
+        options: Mapping[str, str],
+        failure: NotFoundError | None = None,
     ) -> None:
-        """`row_type` is the columns of the table, `options` those of the read as text."""
+        """A read, with the columns of the table, and options as text.
+
+        `failure` is the error of all reads but streams, which read `scan` from where the options say.
+        """
         self.gateway = gateway
         self._spark = spark
         self._scan = scan
         self._row_type = row_type
         self._options = options
+        self._failure = failure
         self._schema: Any = None
         self._conditions = Conditions(gateway)
         self._is_counted = False
@@ -97,7 +108,7 @@ class ScanBuilderProxy(
 
     def supportCompletePushDown(self, aggregation: Any) -> bool:
         """Whether `count(*)` is known from metadata."""
-        return self._counts(aggregation) and self._row_count() is not None
+        return self._failure is None and self._counts(aggregation) and self._row_count() is not None
 
     def pushAggregation(self, aggregation: Any) -> bool:
         """Answer `count(*)` from metadata, where that is exact."""
@@ -136,7 +147,7 @@ class ScanBuilderProxy(
         """The scan of columns; those of the partition come last, as Spark's readers add them."""
         keys = () if self._scan.is_system else self._scan.handle.schema.partition_keys
         scan = self._scan.project([*(n for n in names if n not in keys), *(n for n in names if n in keys)])
-        return TableScanProxy(self.gateway, self._spark, scan, self._conditions, self._options)
+        return TableScanProxy(self.gateway, self._spark, scan, self._conditions, self._options, failure=self._failure)
 
     def _least_column(self) -> Sequence[str]:
         """The column that takes Python the least time to read."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.engine.tasks.split import METADATA_COLUMNS
-from paimon_spark.errors import InvalidOptionError
+from paimon_spark.errors import InvalidOptionError, NotFoundError
 from paimon_spark.options.scan import (
     BRANCH,
     INCREMENTAL_KEYS,
@@ -19,6 +19,7 @@ from paimon_spark.options.scan import (
     VERSION_KEYS,
     canonical,
     chooses_state,
+    names_branch,
 )
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.spark_catalog.columns import java_columns
@@ -91,7 +92,9 @@ class TableProxy(
         self._travel = travel
         self._given = _state(options or {})
         self._run = options_of_run()
-        self._scan = self._scan_with({}).pinned()
+        # For a stream the options of a version say where it starts, maybe at a snapshot that is still to come.
+        self._stream_name = name if travel is not None or names_branch(options or {}) else session.on_branch(name)
+        self._scan, self._failure = self._version({})
         self._row_type = self._scan.row_type
         self._java: dict[str, Any] = {}
 
@@ -109,6 +112,19 @@ class TableProxy(
     def _scan_with(self, options: Mapping[str, str]) -> Scan:
         return self._table(options).scan()
 
+    def _version(self, options: Mapping[str, str]) -> tuple[Scan, NotFoundError | None]:
+        """The read with `options`. Of a version that is not there the head, for streams, and the error of other reads.
+
+        Raises as `Catalog.table`.
+        """
+        try:
+            return self._scan_with(options).pinned(), None
+        except NotFoundError as e:
+            asked = canonical({**self._given, **options})
+            if self._travel is not None or not chooses_state(asked) or names_branch(asked):
+                raise
+            return self.session.table(self._stream_name, {TIME_ZONE.key: self.session.time_zone}).scan().pinned(), e
+
     def _once(self, key: str, make: Any) -> Any:
         if key not in self._java:
             self._java[key] = make()
@@ -118,7 +134,7 @@ class TableProxy(
         """Whether a new read would read other rows or columns. Raises as `Catalog.table`."""
         if self._scan.is_system:
             return True
-        now = self._scan_with({}).pinned()
+        now, _ = self._version({})
         return (now.snapshot_id, now.row_type) != (self._scan.snapshot_id, self._row_type)
 
     # Table
@@ -212,9 +228,9 @@ class TableProxy(
         """A read, which takes the columns and conditions of the query."""
         given = _of_reads(self.gateway.text_map(options.asCaseSensitiveMap()))
         new = {k: v for k, v in given.items() if self._given.get(k) != v}
-        scan = self._scan
+        scan, failure = self._scan, self._failure
         if new:
-            scan = self._scan_with(new).pinned()
+            scan, failure = self._version(new)
             if any(k in STATE_OPTIONS for k in new) and scan.row_type != self._row_type:
                 raise InvalidOptionError(
                     f"{self.name()} has other columns with {', '.join(f'{k}={v}' for k, v in new.items())}; use "
@@ -225,11 +241,13 @@ class TableProxy(
         if run and not self._run and not scan.is_system:  # of the write that has got this DataFrame
             scan = scan.with_options_of_use(run)
         return ScanBuilderProxy(
-            self.gateway, self.session.spark, scan, self._row_type, {**self._stream_options(), **given}
+            self.gateway, self.session.spark, scan, self._row_type, {**self._stream_options(), **given}, failure
         )
 
     def _stream_options(self) -> dict[str, str]:
-        found = {**self.session.options(self.table_name), **self._given}
+        branch = self._stream_name.branch
+        on_branch = {} if branch is None else {BRANCH.key: branch}
+        found = {**on_branch, **self.session.options(self.table_name), **self._given}
         return {**found, **(self._travel.options() if self._travel is not None else {})}
 
     def newWriteBuilder(self, info: Any) -> Any:

@@ -150,6 +150,17 @@ def test_dataframes_and_streams(spark: SparkSession, tmp_path: Path) -> None:
         query.awaitTermination()
         assert ids(plain, "raw") == ids(plain, "daily") == [1]
         assert ids(plain, "daily", "fix") == [1, 1, 2, 3, 4, 5]
+        # Snapshot 4 is on the branch alone, and 5 does not exist yet: a stream starts there, another read cannot.
+        for start, expected in ((4, [5]), (5, [])):
+            options = {"scan.mode": "from-snapshot", "scan.snapshot-id": str(start)}
+            stream = spark.readStream.options(**options).table("sb.shop.raw")
+            query = stream.writeStream.format("memory").queryName(f"from{start}").trigger(availableNow=True).start()
+            query.awaitTermination()
+            assert [r.id for r in spark.table(f"from{start}").collect()] == expected
+        for read in ("id", "count(*)"):
+            with pytest.raises(PySparkException, match="has no snapshot 5"):
+                spark.read.option("scan.snapshot-id", "5").table("sb.shop.raw").selectExpr(read).collect()
+        assert [r.id for r in spark.read.option("scan.snapshot-id", "1").table("sb.shop.raw").collect()] == [1]
         with pytest.raises(PySparkException, match="works on its branch 'fix'"):
             spark.range(1).toDF("id").write.mode("overwrite").saveAsTable("sb.shop.raw")
     finally:
