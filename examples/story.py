@@ -76,6 +76,7 @@ def story(spark: SparkSession, folder: str) -> None:
         print(f"   {touched.node.ref.name}: {since}, by {' → '.join(touched.path)}")
     pipeline = catalog.pipeline("shop.sales")
     print(pipeline)
+    print(pipeline.graph())
 
     print("4. Branch these tables from before the fault; no files are copied, and production continues")
     fix = pipeline.branch("fix", before=("shop.sales", 2))

@@ -269,9 +269,9 @@ def arrow_stream(data: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
         reader = _converted(lambda: pa.RecordBatchReader.from_stream(data))
         return reader.schema, reader
     raise InvalidInputError(
-        f"rows come as a Spark DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas "
-        f"DataFrame; found {type(data).__module__}.{type(data).__qualname__}. pyarrow.Table.from_pylist makes one of "
-        "dictionaries",
+        "rows come as a Spark or pandas DataFrame, or as an Arrow table, batch, reader or stream, as of pyarrow, "
+        f"Polars and DuckDB; found {type(data).__module__}.{type(data).__qualname__}. pyarrow.Table.from_pylist makes "
+        "a table of dictionaries",
         found=type(data).__qualname__,
     )
 

@@ -13,20 +13,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark import progress
-from paimon_spark.display import facts, grid, html_or_error, section
+from paimon_spark.display import facts, html_or_error, section
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.errors import FileMissingError, InvalidInputError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.format.metadata_files.statistics import Statistics
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.lineage_port import listener, read_tickets
+from paimon_spark.jobs.schema_display import columns_html
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.resolve import Resolved, ResolvedRange, resolve, resolve_range
 from paimon_spark.metadata.snapshots import (
     earliest_snapshot,
     is_alive,
     latest_snapshot,
-    read_statistics,
     snapshot_at_or_after_ms,
 )
 from paimon_spark.metadata.tags import find_tag
@@ -49,6 +48,8 @@ if TYPE_CHECKING:
 
 _TRIES: Final = 5
 """Attempts to plan a head; each may expire meanwhile."""
+_STATE: Final = ("handle", "options", "option_text", "filters", "enough_rows", "max_rows", "only", "_travelled")
+"""Attributes of a scan that other processes get."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -60,7 +61,8 @@ class Scan:
         options: of the read.
         option_text: the same as text, for other processes.
         filters: more predicates that every row must satisfy.
-        limit: rows after which the caller stops; None for all.
+        enough_rows: rows after which the caller stops; None for all.
+        max_rows: rows that are returned at most; None for all.
         only: the files to read; None for all.
     """
 
@@ -68,7 +70,8 @@ class Scan:
     options: ScanOptions = field(default_factory=ScanOptions)
     option_text: Mapping[str, str] = field(default_factory=dict, repr=False)
     filters: tuple[Predicate, ...] = ()
-    limit: int | None = None
+    enough_rows: int | None = None
+    max_rows: int | None = None
     only: OnlyFiles | None = field(default=None, repr=False)
     _travelled: Resolved | ResolvedRange | None = field(default=None, repr=False)
     _plan: Plan | None = field(default=None, repr=False)
@@ -131,7 +134,14 @@ class Scan:
 
     def limited(self, rows: int) -> Scan:
         """The same read, which may stop planning files once they surely hold so many rows of its conditions."""
-        return replace(self, limit=rows, _plan=None)
+        return replace(self, enough_rows=rows, _plan=None)
+
+    def limit(self, rows: int) -> Scan:
+        """The same read of at most so many rows, whichever these are. Raises InvalidInputError: a negative number."""
+        if rows < 0:
+            raise InvalidInputError(f"limit({rows}): expected 0 or more")
+        rows = rows if self.max_rows is None else min(rows, self.max_rows)
+        return replace(self.limited(rows), max_rows=rows)
 
     def with_options_of_use(self, options: Mapping[str, str]) -> Scan:
         """The same read of the same snapshot with options of this use, such as its lineage job."""
@@ -213,16 +223,38 @@ class Scan:
         plan, found = self.plan(), self._travelled
         return read_tickets(self.handle, plan, found.start_id if isinstance(found, ResolvedRange) else None)
 
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as Arrow batches of `arrow_schema`, a few splits at a time, with bounded memory.
+    def to_batches(self) -> pa.RecordBatchReader:
+        """The rows as a stream of Arrow batches of `arrow_schema`, read a few splits at a time, with bounded memory.
 
-        Raises:
+        Raises, here or while it is read:
             SnapshotExpiredError: the snapshot that was planned expired before it was read to the end.
             CorruptFileError: a file cannot be read.
         """
         from paimon_spark.engine.read.split_reader import AHEAD
 
-        return self._batches(AHEAD)
+        return self._reader(AHEAD)
+
+    def _reader(self, ahead: int) -> pa.RecordBatchReader:
+        import pyarrow as pa
+
+        self.plan()  # the columns are those of the planned version
+        return pa.RecordBatchReader.from_batches(self.arrow_schema, self._rows(ahead))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows for other libraries: Polars, DuckDB, pandas and whatever else takes an Arrow stream."""
+        return self.to_batches().__arrow_c_stream__(requested_schema)
+
+    def _rows(self, ahead: int) -> Iterator[pa.RecordBatch]:
+        """The batches, up to `max_rows`."""
+        left = self.max_rows
+        if left is None:
+            yield from self._batches(ahead)
+            return
+        for batch in self._batches(min(ahead, 1)) if left else ():
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+            if left <= 0:
+                return
 
     def _batches(self, ahead: int) -> Iterator[pa.RecordBatch]:
         from paimon_spark.engine.read.split_reader import read_split, read_splits
@@ -250,13 +282,9 @@ class Scan:
 
     def to_arrow(self) -> pa.Table:
         """All rows as an Arrow table."""
-        import pyarrow as pa
-
         from paimon_spark.engine.read.split_reader import UNBOUNDED
 
-        self.plan()  # the columns are those of the planned version
-        schema = self.arrow_schema
-        return pa.Table.from_batches(list(self._batches(UNBOUNDED)), schema=schema)
+        return self._reader(UNBOUNDED).read_all()
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows as a pandas DataFrame.
@@ -281,7 +309,8 @@ class Scan:
         Args:
             session: default is the active session, else one is made.
         """
-        return spark_jobs().dataframe(self, session)
+        frame = spark_jobs().dataframe(self, session)
+        return frame if self.max_rows is None else frame.limit(self.max_rows)
 
     def create_temp_view(self, name: str, *, session: SparkSession | None = None) -> None:
         """Make the read a temporary view of a session, for plain `spark.sql`; one of that name is replaced.
@@ -407,7 +436,7 @@ class Scan:
             columns=names[1:] if asked.row_kind else names,
             predicate=predicate_of(self),
             with_row_kind=asked.row_kind,
-            limit=self.limit,
+            limit=self.enough_rows,
             batch_rows=asked.batch_rows,
             created_since_ms=None if self._is_named else asked.created_since_ms,
             only=self.only,
@@ -415,27 +444,17 @@ class Scan:
 
     def __getstate__(self) -> tuple[Any, ...]:
         """All but the plan, which may be large and is quickly made again."""
-        return (self.handle, self.options, self.option_text, self.filters, self.limit, self.only, self._travelled)
+        return tuple(getattr(self, name) for name in _STATE)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.handle, self.options, self.option_text, self.filters, self.limit, self.only, self._travelled = state
+        for name, value in zip(_STATE, state, strict=True):
+            setattr(self, name, value)
         self._plan = None
 
 
 def scan_at(found: Resolved, only: OnlyFiles | None = None) -> Scan:
     """The read of all columns of a version that was found; of some files of it."""
     return Scan(found.handle, only=only, _travelled=found)
-
-
-def statistics_of(scan: Scan) -> Statistics | None:
-    """What ANALYZE stored with the snapshot that a scan reads, or with one before it; None without any.
-
-    Raises: as `Scan.plan`; CorruptFileError or FileMissingError for the statistics file.
-    """
-    snapshot = scan.plan().snapshot
-    if snapshot is None or scan.options.incremental is not None:
-        return None
-    return read_statistics(scan.handle, snapshot)  # branches share the folder of statistics
 
 
 def _id(snapshot: Snapshot | None) -> int | None:
@@ -465,22 +484,6 @@ def _has_expired(handle: TableHandle, snapshot: Snapshot, error: PaimonError, ta
         if found is not None and found.snapshot.base_manifest_list == snapshot.base_manifest_list:
             return False
     return not is_alive(handle, snapshot)
-
-
-def columns_html(schema: TableSchema) -> str:
-    """The columns of a schema as a table for notebooks."""
-    keys = (("primary key", schema.primary_keys), ("partition", schema.partition_keys))
-    rows = [
-        (
-            f.name,
-            str(f.type),
-            ", ".join(word for word, names in keys if f.name in names),
-            f.default_value,
-            f.description,
-        )
-        for f in schema.fields
-    ]
-    return grid(("column", "type", "key", "default", "comment"), rows)
 
 
 def predicate_of(scan: Scan) -> Predicate | None:

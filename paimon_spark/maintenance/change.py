@@ -311,7 +311,9 @@ def _run(held: HeldLock, change: TableChange, removal: Removal, roots: Sequence[
             _LOG.warning("after the %s, files were left for remove_orphan_files: %s", change.label, e)
         delete(held.handle, removal, held.check)
     held.release()
-    return replace(removal.removed(), left=left)
+    removed = replace(removal.removed(), left=left)
+    _LOG.info("%s: %s; deleted %s", held.handle.describe(), change.label, removed.summary)
+    return removed
 
 
 def _recheck(held: HeldLock, change: TableChange, removal: Removal, roots: Sequence[Root]) -> Removal:

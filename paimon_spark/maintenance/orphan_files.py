@@ -5,6 +5,7 @@ Source: Java `operation/OrphanFilesClean`, with the same rules of what may be an
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,7 @@ from paimon_spark.storage.store import FileInfo, Store
 from paimon_spark.storage.urls import external_path
 from paimon_spark.text import counted, safe
 
+_LOG = logging.getLogger(__name__)
 _DAY_MS: Final = 86_400_000
 _CONCURRENT: Final = 8
 _TOGETHER: Final = 1000
@@ -136,6 +138,7 @@ def remove_orphan_files(
         for start in range(0, len(paths), _TOGETHER):
             delete_paths(handle, paths[start : start + _TOGETHER])
             progress.report("delete", min(start + _TOGETHER, len(paths)), len(paths))
+        _LOG.info("%s: deleted %d orphan files", handle.describe(), len(found))
     return RemovedOrphans(len(found), sum(f.size for f in found), tuple(f.path for f in found), finished, dry_run)
 
 

@@ -246,7 +246,7 @@ class TableScanProxy(
         """What equal reads have in common, so that Spark runs them once."""
         scan = self._scan
         part = type(self._known_reader).__name__, self._files_read() if self._is_part else ()
-        at = (scan.load_path, scan.handle.branch, scan.snapshot_id, scan.limit, self._schema.json())
+        at = (scan.load_path, scan.handle.branch, scan.snapshot_id, scan.enough_rows, self._schema.json())
         return (*at, repr(scan.options), repr(scan.filters), repr(sorted(scan.handle.overrides.items())), part)
 
     def _files_read(self) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ Source: PIP-14, Merge Branch To Main; Java `utils/FileSystemBranchManager.fastFo
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -59,8 +58,6 @@ from paimon_spark.versioning.publish import (
     with_head_properties,
     with_sink_logs,
 )
-
-_LOG = logging.getLogger(__name__)
 
 KIND = "merge-branch"
 REFUSE, REPLACE, REBASE = "refuse", "replace", "rebase"
@@ -176,11 +173,7 @@ def merge_branch(
     if publication.changes_nothing:
         done = publication.new_main
         return MergeResult(name, done.fork_id, publication.main.head, removed=removed, already_merged=True)
-    result = merge_result(publication, removed)
-    if dry_run:
-        return result
-    _LOG.info("main of table %s has the history of branch %r: %s", handle.name, name, result)
-    return result
+    return merge_result(publication, removed)
 
 
 def check_if_main_moved(choice: object, choices: Sequence[str] = (REFUSE, REPLACE)) -> None:

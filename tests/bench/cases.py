@@ -52,6 +52,15 @@ def _merge(engine: str, rust_bar: float) -> Case:
     )
 
 
+def _read_by(engine: str) -> Case:
+    table = "merge-deduplicate"
+    return Case(
+        f"{engine}: merge-on-read deduplicate, 5M rows",
+        Contender("ours", "ours", {"op": "read-by", "engine": engine, "table": table}),
+        ((Contender("ours, to_arrow()", "ours", read("ours", table).request), 1.1), (read("pypaimon", table), 1 / 30)),
+    )
+
+
 def write(worker: str, table: str, keys: list[str], **options: str) -> Contender:
     return Contender(worker, worker, {"op": "write", "table": table, "keys": keys, "options": options})
 
@@ -100,6 +109,8 @@ CASES = (
     _merge("deduplicate", 0.7),
     _merge("partial-update", 0.25),
     _merge("aggregation", 0.25),
+    _read_by("polars"),
+    _read_by("duckdb"),
     Case(
         "append read, 5M rows",
         read("ours", "append"),

@@ -6,6 +6,7 @@ import gc
 import statistics
 import time
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import worker_pypaimon
@@ -16,6 +17,7 @@ import paimon_spark
 from paimon_spark.format import bucket_hash
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.options.core import BucketFunction
+from paimon_spark.polars import scan_paimon
 
 
 def write(request: dict) -> dict:
@@ -84,7 +86,24 @@ def hashes(request: dict) -> dict:
     return {"seconds": time.perf_counter() - start, "rows": len(found), "checksum": int(found.sum())}
 
 
-OPS = {"write": write, "write-parquet": write_parquet, "commits": commits, "hashes": hashes}
+def read_by(request: dict) -> dict:
+    """Read a table into Polars or DuckDB, through the Arrow stream of a scan."""
+    CACHE.clear()
+    gc.collect()
+    start = time.perf_counter()
+    scan = paimon_spark.load_table(request["path"]).scan()
+    if request["engine"] == "polars":
+        frame = scan_paimon(scan).collect()
+        seconds = time.perf_counter() - start
+        table = frame.to_arrow()
+    else:
+        duckdb.sql("CREATE OR REPLACE TABLE rows AS SELECT * FROM scan")
+        seconds = time.perf_counter() - start
+        table = duckdb.table("rows").to_arrow_table()
+    return {"seconds": seconds, "rows": table.num_rows, "checksum": checksum(table)}
+
+
+OPS = {"read-by": read_by, "write": write, "write-parquet": write_parquet, "commits": commits, "hashes": hashes}
 
 
 def handle(request: dict) -> dict:

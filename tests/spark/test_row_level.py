@@ -134,7 +134,7 @@ def test_rows_in_memory_are_merged(spark: SparkSession, kind: str, tmp_path: Pat
 def test_rows_that_are_not_a_table_cannot_be_merged(spark: SparkSession, tmp_path: Path) -> None:
     table = made(spark, tmp_path / "t", "keys")
     with pytest.raises(
-        InvalidInputError, match=r"rows come as a Spark DataFrame, a pyarrow Table.*found builtins\.list"
+        InvalidInputError, match=r"rows come as a Spark or pandas DataFrame, or as an Arrow.*found builtins\.list"
     ):
         table.merge([{"id": 1}], "t.id = s.id", when_matched_update="*")
     too_fine = pa.table({"id": [1], "at": pa.array([1], pa.timestamp("ns"))})

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Final
 
 import paimon_spark
+from paimon_spark.polars import scan_paimon
 from tools.reference.text import code, escaped, page, table
 
 _SECTION: Final = re.compile(r"^(Args|Returns|Raises|Yields|Attributes|Source): *(.*)$")
@@ -36,7 +37,8 @@ def python_api_page() -> str:
     """The page."""
     names = [name for name in paimon_spark.__all__ if not name.startswith("__") and not _is_error(name)]
     ordered = [*_FIRST, *(name for name in names if name not in _FIRST)]
-    return page("Python API", _INTRODUCTION, *(_public(name, getattr(paimon_spark, name)) for name in ordered))
+    public = (_public(name, getattr(paimon_spark, name)) for name in ordered)
+    return page("Python API", _INTRODUCTION, *public, _public("polars.scan_paimon", scan_paimon))
 
 
 def _is_error(name: str) -> bool:
@@ -46,7 +48,8 @@ def _is_error(name: str) -> bool:
 
 _INTRODUCTION: Final = """
 What `import paimon_spark` gives. Everything is typed; tables, catalogs and results are frozen values that pickle.
-Every class of errors is there too, as `paimon_spark.InvalidOptionError`: see [Errors](errors.md).
+Every class of errors is there too, as `paimon_spark.InvalidOptionError`: see [Errors](errors.md). What needs another library
+has a module of its own: `from paimon_spark.polars import scan_paimon`.
 """
 
 

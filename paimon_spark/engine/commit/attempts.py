@@ -6,6 +6,7 @@ Source: Java `operation/FileStoreCommitImpl.tryCommit`.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, cast
@@ -117,7 +118,7 @@ def make_snapshot(
         CommitConflictError, CommitRetriesExhaustedError, StorageError: it was not made; its metadata files are gone.
         CommitOutcomeUnknownError: the outcome is unknown; every file stays.
     """
-    attempts = _Attempts(handle, options, request, author, clock)
+    attempts, start = _Attempts(handle, options, request, author, clock), time.perf_counter()
     try:
         result = attempts.run()
     except CommitOutcomeUnknownError:
@@ -126,6 +127,16 @@ def make_snapshot(
         attempts.written.remove(handle.describe())
         raise
     attempts.written.remove(handle.describe(), keep=attempts.needed_paths)
+    for snapshot in () if result.is_duplicate else result.snapshots:
+        _LOG.info(
+            "%s: snapshot %d, %s, %+d rows, in %.3f s after %d retries",
+            handle.describe(),
+            snapshot.id,
+            snapshot.commit_kind.value,
+            snapshot.delta_record_count or 0,
+            time.perf_counter() - start,
+            result.retries,
+        )
     for snapshot in result.snapshots:
         named = () if result.is_duplicate else named_listeners(handle)
         notify((*named, *author.listeners), handle, snapshot)
@@ -191,7 +202,7 @@ class _Attempts:
         except FileMissingError as e:
             if head is None or is_alive(handle, head):
                 raise
-            _LOG.info("snapshot %d of %s expired while it was read", head.id, handle.describe())
+            _LOG.debug("snapshot %d of %s expired while it was read", head.id, handle.describe())
             return _HeadExpired(e)
         if prepared is None:
             return _NothingToChange()

@@ -80,7 +80,7 @@ def publish(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Outcom
     except Exception as e:  # noqa: BLE001 - what was not foreseen leaves the outcome open too
         return Unknown(snapshot, e)
     if isinstance(outcome, LostRace):
-        _LOG.info("snapshot %d of %s was taken by another commit", snapshot.id, handle.describe())
+        _LOG.debug("snapshot %d of %s was taken by another commit", snapshot.id, handle.describe())
     return outcome
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.predicate.ast import show
 from paimon_spark.types import RowType
 
+_LOG = logging.getLogger(__name__)
 _SPLIT_BYTES: Final = 400
 _FILE_BYTES: Final = 700
 """What a split and a file of a plan are taken to occupy in memory."""
@@ -120,6 +122,10 @@ def plan_batch(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery,
 
 def assembled(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery, parts: Sequence[BranchPlan]) -> Plan:
     """Combine the plans of branches; the first is the requested branch."""
+    report = sum((part.report for part in parts[1:]), parts[0].report)
+    if _LOG.isEnabledFor(logging.DEBUG):
+        at = "no snapshot" if snapshot is None else f"snapshot {snapshot.id}"
+        _LOG.debug("read of %s, %s: %s", handle.describe(), at, ", ".join(report.lines()))
     return Plan(
         handle.name,
         handle.branch,
@@ -127,7 +133,7 @@ def assembled(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery, 
         output_of(handle, query),
         tuple(s for part in parts for s in part.splits),
         {part.request.branch: part.request for part in parts},
-        sum((part.report for part in parts[1:]), parts[0].report),
+        report,
         query,
     )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
 from paimon_spark.errors import PaimonError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.statistics import ColumnStatistics
-from paimon_spark.jobs.scan import statistics_of
+from paimon_spark.jobs.statistics import statistics_of
 from paimon_spark.options.location import database_url
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.sql.commands.show import OWNER, table_properties

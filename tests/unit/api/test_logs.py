@@ -1,0 +1,59 @@
+"""What is logged, and at which level."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import paimon_spark
+from paimon_spark import Table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
+    catalog.create_database("d")
+    return catalog.create_table("d.t", "k BIGINT", primary_keys=["k"], options={"bucket": "1"})
+
+
+def put(table: Table, *keys: int) -> None:
+    table.write(pa.table({"k": pa.array(keys, pa.int64())}))
+
+
+def test_what_changed_is_logged_as_info(table: Table, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "paimon_spark"):
+        put(table, 1, 2)
+        table.create_branch("fix")
+        put(table.branch("fix"), 3)
+        table.merge_branch("fix")
+        table.delete_branch("fix")
+        table.compact(full=True)
+        table.expire_snapshots(retain_max=1, retain_min=1)
+        table.remove_orphan_files(older_than=datetime.now(timezone.utc) - timedelta(hours=1))
+        table.scan().to_arrow()
+    found = [(r.levelname, r.name.rpartition(".")[0], r.getMessage().partition(", in ")[0]) for r in caplog.records]
+    assert found == [
+        ("INFO", "paimon_spark.engine.commit", "table d.t: snapshot 1, APPEND, +2 rows"),
+        ("INFO", "paimon_spark.maintenance", "table d.t: creation of branch 'fix'; deleted 0 files, 0 B"),
+        ("INFO", "paimon_spark.engine.commit", "branch 'fix' of table d.t: snapshot 2, APPEND, +1 rows"),
+        ("INFO", "paimon_spark.maintenance", "table d.t: merge into main of branch 'fix'; deleted 0 files, 0 B"),
+        *found[4:5],
+        ("INFO", "paimon_spark.engine.commit", "table d.t: snapshot 3, COMPACT, +0 rows"),
+        *found[6:7],
+        ("INFO", "paimon_spark.maintenance", "table d.t: deleted 0 orphan files"),
+    ]
+    assert found[4][2].startswith("table d.t: deletion of branch 'fix'; deleted 2 snapshots (fix.1, fix.2)")
+    assert found[6][2].startswith("table d.t: expiry of snapshots 1 to 2 of table d.t; deleted 2 snapshots (1, 2)")
+
+
+def test_what_was_skipped_is_logged_for_debugging(table: Table, caplog: pytest.LogCaptureFixture) -> None:
+    put(table, 1)
+    with caplog.at_level(logging.DEBUG, "paimon_spark"):
+        table.scan(where="k > 5").to_arrow()
+    (record,) = [r for r in caplog.records if r.levelno == logging.DEBUG]
+    assert record.getMessage().startswith("read of table d.t, snapshot 1: ")
+    assert "files: 0 of 1 read" in record.getMessage()
