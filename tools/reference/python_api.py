@@ -48,8 +48,8 @@ def _is_error(name: str) -> bool:
 
 _INTRODUCTION: Final = """
 What `import paimon_spark` gives. Everything is typed; tables, catalogs and results are frozen values that pickle.
-Every class of errors is there too, as `paimon_spark.InvalidOptionError`: see [Errors](errors.md). What needs another library
-has a module of its own: `from paimon_spark.polars import scan_paimon`.
+Every class of errors is there too, as `paimon_spark.InvalidOptionError`: see [Errors](errors.md). What needs another
+library has a module of its own: `from paimon_spark.polars import scan_paimon`.
 """
 
 
