@@ -48,8 +48,7 @@ if TYPE_CHECKING:
 
 _TRIES: Final = 5
 """Attempts to plan a head; each may expire meanwhile."""
-_STATE: Final = ("handle", "options", "option_text", "filters", "enough_rows", "max_rows", "only", "_travelled")
-"""Attributes of a scan that other processes get."""
+_PICKLED: Final = ("handle", "options", "option_text", "filters", "enough_rows", "max_rows", "only", "_travelled")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -444,10 +443,10 @@ class Scan:
 
     def __getstate__(self) -> tuple[Any, ...]:
         """All but the plan, which may be large and is quickly made again."""
-        return tuple(getattr(self, name) for name in _STATE)
+        return tuple(getattr(self, name) for name in _PICKLED)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        for name, value in zip(_STATE, state, strict=True):
+        for name, value in zip(_PICKLED, state, strict=True):
             setattr(self, name, value)
         self._plan = None
 
