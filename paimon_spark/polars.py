@@ -1,4 +1,4 @@
-"""Polars: a table or a read of one as a LazyFrame, which reads only the columns and files that a query needs.
+"""Read a table as a Polars LazyFrame: only the columns and files that a query needs.
 
 Needs polars 1.20 or newer (`pip install polars`). Every other library that takes an Arrow stream reads a `Scan` itself.
 
