@@ -18,9 +18,9 @@ from paimon_spark.format.arrays.arrow_types import no_rows
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.jobs.table_scan import scan_of
-from paimon_spark.predicate.ast import Predicate, conjunction
+from paimon_spark.predicate.ast import Predicate, conjunction, literal_text
 from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.types import AtomicType, CharType, DataType, RowType
+from paimon_spark.types import AtomicType, CharType, DataType, RowType, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -66,7 +66,7 @@ def scan_paimon(source: OpenedTable | Scan) -> pl.LazyFrame:
         needed = wanted if predicate is None else [*dict.fromkeys((*wanted, *predicate.meta.root_names()))]
         asked = scan.project(needed or scan.row_type.names[:1])
         pushed = None if predicate is None else pushed_down(predicate, scan.schema.row_type)
-        if pushed is not None:
+        if pushed is not None and scan.max_rows is None:  # a limit comes before the conditions of Polars
             asked = asked.filtered([pushed])
         if rows is not None and predicate is None:
             asked = asked.limit(rows)
@@ -124,7 +124,7 @@ def _sql(node: Any, columns: RowType) -> str | None:
         left, right, sign = right, left, _TURNED[sign]
     name = left.get("Column")
     literal = _literal(right, columns, name)
-    return None if literal is None else f"{_quoted(name)} {sign} {literal}"
+    return None if literal is None else f"{quoted(name)} {sign} {literal}"
 
 
 def _null_test(node: Any, columns: RowType) -> str | None:
@@ -133,7 +133,7 @@ def _null_test(node: Any, columns: RowType) -> str | None:
         return None
     name = found["input"][0].get("Column")
     test = {"IsNull": "IS NULL", "IsNotNull": "IS NOT NULL"}.get(str(found["function"].get("Boolean")))
-    return None if test is None or name not in columns.names else f"{_quoted(name)} {test}"
+    return None if test is None or name not in columns.names else f"{quoted(name)} {test}"
 
 
 def _binary(node: Any) -> Any:
@@ -151,16 +151,14 @@ def _literal(node: Any, columns: RowType, name: object) -> str | None:
     if _type_name(columns.field(name).type) not in _KINDS.get(kind, ()):
         return None
     match value:
-        case bool():
-            return str(value).upper()
         case int() if kind == "Date":
-            return f"DATE '{_EPOCH + timedelta(days=value)}'"
+            return literal_text(_EPOCH + timedelta(days=value))
         case int() if abs(value) < 2**63:
-            return str(value)
+            return literal_text(value)
         case float() if math.isfinite(value):
             return f"CAST('{value!r}' AS DOUBLE)"
         case str() if kind == "String" and "\\" not in value:
-            return "'" + value.replace("'", "''") + "'"
+            return literal_text(value)
     return None
 
 
@@ -168,7 +166,3 @@ def _type_name(column: DataType) -> str:
     if isinstance(column, CharType):
         return "VARCHAR" if column.varying else "CHAR"
     return column.name if isinstance(column, AtomicType) else ""
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -140,6 +140,11 @@ def test_polars_reads_only_what_it_needs(table: Table) -> None:
     assert frame.select(pl.len()).collect().item() == count, "the snapshot stays"
     assert scan_paimon(table).select(pl.len()).collect().item() == count + 1
     assert scan_paimon(table.scan(["k"], where="k < 10")).collect().columns == ["k"]
+    few = scan_paimon(table.scan().limit(5))
+    assert few.filter(pl.col("k") >= 0).collect().height == 5
+    assert few.filter(pl.col("k") < 0).collect().height == 0
+    first = few.select(pl.col("k").min()).collect().item()
+    assert few.filter(pl.col("k") != first).collect().height == 4, "the limit comes first"
     assert scan_paimon(table.at("snapshot.1")).select(pl.len()).collect().item() == 200
 
 
