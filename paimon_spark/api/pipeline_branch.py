@@ -19,7 +19,7 @@ from paimon_spark.lineage.graph import Direction, Node
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.table_history import TableHistory
 from paimon_spark.lineage.table_index import open_index
-from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.pipelines.branching import delete_pipeline_branch
@@ -92,7 +92,7 @@ class PipelineBranch(ShownAsText):
         nodes = self._nodes(record)
         graph, scope = question.load(list(nodes)), self._scope(question, record)
         steps = replay_plan(scope, graph, self.name, nodes, question.queries(), question.history.provenance)
-        count = Counter(statement.job for statement in self._statements(scope, record))
+        count = Counter(s.job for s in recorded_statements(self._derived(scope), {}, record.tables))
         return [replace(step, statements=count[step.job]) for step in steps]
 
     @property
@@ -118,15 +118,17 @@ class PipelineBranch(ShownAsText):
 
         Raises:
             LineageError: lineage was never switched on.
-            NotFoundError: the pipeline branch, a table or its branch is gone.
+            NotFoundError: the pipeline branch, or the branch of a table, is gone.
         """
         record = self._record
-        return self._statements(self._scope(question_of(self.catalog), record), record)
+        mains = self._derived(self._scope(question_of(self.catalog), record))
+        branches = {} if self.dry_run else {table: open_branch(main, self.name) for table, main in mains.items()}
+        return recorded_statements(mains, branches, record.tables)
 
-    def _statements(self, scope: Scope, record: BranchRecord) -> list[RecordedStatement]:
-        mains = {node.name: self.catalog.table(node.name, branch=MAIN) for node in scope.derived}
-        branches = {} if self.dry_run else {table: main.branch(self.name).handle for table, main in mains.items()}
-        return recorded_statements({table: main.handle for table, main in mains.items()}, branches, record.tables)
+    def _derived(self, scope: Scope) -> dict[str, TableHandle]:
+        """Main of the tables that jobs of the pipeline write, without dropped ones."""
+        found = {node.name: self._main(node.name) for node in scope.derived}
+        return {table: main for table, main in found.items() if main is not None}
 
     def run_statements(self, *jobs: str, session: SparkSession | None = None) -> list[RecordedStatement]:
         """Run the SQL statements of `statements` again on the branches, oldest first, with the values that they had.
@@ -192,10 +194,11 @@ class PipelineBranch(ShownAsText):
             InvalidInputError: a check is not a query or a function, or names another table; nothing was run.
             NotFoundError: a table or its branch is gone.
         """
-        return checked_versions(checks, self._pinned({t: self._head(t) for t in self.record.tables}), session)
+        return checked_versions(checks, self._at({t: (self.name, self._head(t)) for t in self.record.tables}), session)
 
-    def _pinned(self, snapshots: Mapping[str, int]) -> dict[str, Table]:
-        return {table: self.table(table).at(f"snapshot.{i}") for table, i in snapshots.items()}
+    def _at(self, versions: Mapping[str, tuple[str, int]]) -> dict[str, Table]:
+        """Each table at a snapshot of a branch."""
+        return {t: self.catalog.table(t).branch(on).at(f"snapshot.{i}") for t, (on, i) in versions.items()}
 
     def publish(
         self,
@@ -237,10 +240,7 @@ class PipelineBranch(ShownAsText):
         snapshots = {table: self._head(table) for table in mains}
 
         def check(versions: Mapping[str, tuple[str, int]]) -> list[CheckResult]:
-            if checks is None:
-                return []
-            pinned = {table: mains[table].branch(on).at(f"snapshot.{at}") for table, (on, at) in versions.items()}
-            results = checked_versions(checks, pinned)
+            results = [] if checks is None else checked_versions(checks, self._at(versions))
             refuse_failed(results, f"pipeline branch {self.name!r} was not published")
             return results
 
@@ -251,7 +251,7 @@ class PipelineBranch(ShownAsText):
                 snapshots=snapshots,
                 name=self.name,
                 on_conflict=on_conflict,
-                check=check if checks is not None else None,
+                check=None if checks is None else check,
                 dry_run=dry_run,
             )
             return Release(self.catalog, released, removed)

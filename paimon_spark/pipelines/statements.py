@@ -27,7 +27,7 @@ class RecordedStatement(ShownAsFacts):
         table: that it wrote, `db.t`.
         snapshot_id: that it made.
         time_ms: when, in epoch milliseconds.
-        sql: with the values of its parameters.
+        statement: and what its names mean.
         is_done: whether it was run again on the branch.
     """
 

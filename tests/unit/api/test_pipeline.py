@@ -402,6 +402,7 @@ def test_deleted_with_its_branches(faulty: Catalog) -> None:
     assert made.delete(dry_run=True).dry_run
     assert faulty.pipeline_branch("fix").tables
     faulty.drop_table("shop.top")
+    assert [step.job for step in made.replay_plan()] == ["clean", "daily", "top", "report"], "one table is gone"
     faulty.table("shop.report").delete_branch("fix")
     removed = made.delete()
     assert removed.paths
