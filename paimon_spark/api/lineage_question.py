@@ -393,9 +393,7 @@ class Warehouses:
                 f"{found.label} of table {asked.given} has no snapshot yet, so nothing came from it or went into it",
                 table=asked.given,
             )
-        node = Node(
-            asked.node.warehouse, TableRef.of(asked.node.ref.database, asked.node.ref.bare, found.handle.branch)
-        )
+        node = Node(asked.node.warehouse, asked.node.ref.on_branch(found.handle.branch))
         return asked._replace(node=node, handle=found.handle), found.snapshot.id
 
 

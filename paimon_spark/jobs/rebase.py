@@ -108,6 +108,14 @@ def staged_rebase(
         yield staged
 
 
+def no_checked_dry_run() -> UnsupportedFeatureError:
+    """The error of a dry run of a rebase with checks."""
+    return UnsupportedFeatureError(
+        "checks of a rebase need its rows, which a dry run does not write; leave out dry_run or the checks",
+        feature="dry runs of a rebase with checks",
+    )
+
+
 class _MainMovedError(Exception):
     """Main got other commits after a rebase was made, and before main became it."""
 
@@ -126,10 +134,7 @@ def _merge(table: OpenedTable, branch: str, **arguments: Any) -> MergeResult:
 
 def _make_checked(table: OpenedTable, sides: Sides, on_conflict: str, check: Check, *, dry_run: bool) -> MergeResult:
     if dry_run:
-        raise UnsupportedFeatureError(
-            "checks of a rebase need its rows, which a dry run does not write; leave out dry_run or the checks",
-            feature="dry runs of a rebase with checks",
-        )
+        raise no_checked_dry_run()
     with _staged(table, sides, on_conflict) as staged:
         _, properties = check(staged.branch, staged.head)
         _merge(table, staged.branch, only_on=staged.base, properties=properties)

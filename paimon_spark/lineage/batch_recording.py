@@ -81,12 +81,12 @@ def rebase_commit(handle: TableHandle, branch: str, after: int, last: int) -> Co
     """
     try:
         home = find_warehouse_table(handle)
-        main = None if home is None else recorded_branch(WarehouseTable(home.warehouse, _on_branch(home.ref, MAIN)))
+        main = None if home is None else recorded_branch(WarehouseTable(home.warehouse, home.ref.on_branch(MAIN)))
         if main is None:
             return not_recorded()
         job = claim_name(main.home.warehouse, f"{main.home.ref.name}:rebase", None)
         barrier = draw_barrier(main.index, job) if main.settings.data else 0
-        source = SourceRange(_on_branch(main.home.ref, branch), after=after, last=last)
+        source = SourceRange(main.home.ref.on_branch(branch), after=after, last=last)
         recording = CommitRecording(Provenance(job, barrier, (source,)), main.home, main.recorder(job, None))
         if not main.settings.data:
             return not_recorded()._replace(finish=lambda _: recording.record_reads())
@@ -101,10 +101,6 @@ def _flush(recording: CommitRecording, made: bool) -> None:
     """Write the rows of a commit now, as the process may end right after it."""
     if made:
         recording.recorder.flush(_FLUSH_S)
-
-
-def _on_branch(ref: TableRef, branch: str) -> TableRef:
-    return TableRef.of(ref.database, ref.bare, branch)
 
 
 def next_barrier(warehouse: Warehouse, sink: TableRef, job: str) -> int | None:

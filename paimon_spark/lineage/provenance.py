@@ -59,6 +59,10 @@ class TableRef(NamedTuple):
     def branch(self) -> str:
         return self.table.partition(_BRANCH)[2] or _MAIN
 
+    def on_branch(self, branch: str) -> TableRef:
+        """Another branch of the same table."""
+        return TableRef.of(self.database, self.bare, branch)
+
 
 @dataclass(frozen=True, slots=True)
 class SourceRange:

@@ -28,7 +28,7 @@ from paimon_spark.lineage.job_registry import (
     find_registration,
     reserve_barrier,
 )
-from paimon_spark.lineage.provenance import Provenance, TableRef
+from paimon_spark.lineage.provenance import Provenance
 from paimon_spark.lineage.read_notes import (
     NoteTicket,
     ReadNote,
@@ -265,7 +265,7 @@ def _read_tickets(handle: TableHandle, plan: Plan, after: int | None) -> tuple[N
     return tuple(
         NoteTicket(
             home.warehouse,
-            TableRef.of(home.ref.database, home.ref.bare, branch),
+            home.ref.on_branch(branch),
             is_stream=False,
             after=after,
             last=last,

@@ -10,7 +10,7 @@ from typing import Final
 from paimon_spark.errors import PaimonError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage.graph import NOWHERE, Node
-from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance
+from paimon_spark.lineage.provenance import Provenance, decode_provenance
 from paimon_spark.lineage.results import Refs
 from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.metadata.branches import fork_of, list_branches
@@ -62,7 +62,7 @@ class TableHistory:
             return None
         if fork is None or fork.snapshot_id is None or snapshot_id > fork.snapshot_id:
             return None
-        return Node(node.warehouse, TableRef.of(node.ref.database, node.ref.bare, fork.parent))
+        return Node(node.warehouse, node.ref.on_branch(fork.parent))
 
     def is_there(self, node: Node, snapshot_id: int) -> bool:
         """Whether a snapshot is alive, or a tag keeps it."""

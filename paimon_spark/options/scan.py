@@ -74,7 +74,8 @@ TAG_TO_SNAPSHOT = Option(
     False,
     "Between two tags, read the changes of their snapshots instead of comparing the two states.",
 )
-_STATE_KEYS: Final = frozenset((*VERSION_KEYS, *INCREMENTAL_KEYS, BRANCH.key, *BRANCH.fallbacks))
+_BRANCH_KEYS: Final = (BRANCH.key, *BRANCH.fallbacks)
+_STATE_KEYS: Final = frozenset((*VERSION_KEYS, *INCREMENTAL_KEYS, *_BRANCH_KEYS))
 OPTIONS: Final = (BRANCH, WHERE, COLUMNS, TIME_ZONE, ROW_KIND, BATCH_ROWS, INCREMENTAL_MODE, TAG_TO_SNAPSHOT)
 
 LOCATION_KEYS: Final = ("path", "paths", "warehouse")
@@ -170,7 +171,7 @@ def chooses_state(options: Mapping[str, str]) -> bool:
 
 def names_branch(options: Mapping[str, str]) -> bool:
     """Whether options of a read name a branch. Raises InvalidOptionError as `canonical`."""
-    return not {BRANCH.key, *BRANCH.fallbacks}.isdisjoint(canonical(options))
+    return not canonical(options).keys().isdisjoint(_BRANCH_KEYS)
 
 
 def canonical(options: Mapping[str, str]) -> dict[str, str]:
@@ -259,7 +260,7 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
 
 def branch_named(given: Mapping[str, str]) -> str | None:
     """The branch that is given. Raises InvalidOptionError: it is blank, or there are two."""
-    names = {k: given[k].strip() for k in (BRANCH.key, *BRANCH.fallbacks) if k in given}
+    names = {k: given[k].strip() for k in _BRANCH_KEYS if k in given}
     if len(set(names.values())) > 1:
         raise InvalidOptionError(
             "two branches are given: " + " and ".join(f"{k} = {v!r}" for k, v in names.items()), option="branch"

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Final, TypeAlias
 
-from paimon_spark.errors import BranchDivergedError, UnsupportedFeatureError
+from paimon_spark.errors import BranchDivergedError
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.rebase import rebase, staged_rebase
+from paimon_spark.jobs.rebase import no_checked_dry_run, rebase, staged_rebase
 from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.retry import now_ms
@@ -92,10 +92,7 @@ def _preview(
     check: Check | None,
 ) -> tuple[ReleaseRecord, Removed]:
     if check is not None:
-        raise UnsupportedFeatureError(
-            "checks of a rebase need its rows, which a dry run does not write; leave out dry_run or the checks",
-            feature="dry runs of a rebase with checks",
-        )
+        raise no_checked_dry_run()
     heads = {}
     for table, main in tables.items():
         made = rebase(main, name, snapshot=snapshots[table], on_conflict=on_conflict, dry_run=True)

@@ -88,12 +88,13 @@ class TableProxy(
         """Open the table. Raises as `Catalog.table`."""
         self.gateway = gateway
         self.session = session
-        self.table_name = name if travel is not None or chooses_state(options or {}) else session.on_branch(name)
-        self._travel = travel
-        self._given = _state(options or {})
-        self._run = options_of_run()
+        given = options or {}
         # For a stream the options of a version say where it starts, maybe at a snapshot that is still to come.
-        self._stream_name = name if travel is not None or names_branch(options or {}) else session.on_branch(name)
+        self._stream_name = name if travel is not None or names_branch(given) else session.on_branch(name)
+        self.table_name = name if chooses_state(given) else self._stream_name
+        self._travel = travel
+        self._given = _state(given)
+        self._run = options_of_run()
         self._scan, self._failure = self._version({})
         self._row_type = self._scan.row_type
         self._java: dict[str, Any] = {}
