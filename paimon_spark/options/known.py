@@ -26,8 +26,8 @@ TABLE_OPTION_PREFIXES: Final = (
 )  # fmt: skip
 """Groups of options whose names hold a column, or that go to a library as they are."""
 
-STORAGE_PREFIXES: Final = ("fs.", "s3.", "s3a.")
-"""Groups of options that say how to reach a file system."""
+STORAGE_PREFIXES: Final = ("fs.", "s3.", "s3a.", "hadoop.", "hadoop-conf-dir", "security.kerberos.login.")
+"""Beginnings of options that say how to reach a file system."""
 
 _BOOLEANS: Final = """
     add-column-before-partition aggregation.remove-record-on-delete alter-column-null-to-not-null.disabled

@@ -1,7 +1,8 @@
-"""Stores: files by path, over local disk and fsspec. Knows nothing of Paimon.
+"""Stores: files by path, over local disk, HDFS and fsspec. Knows nothing of Paimon.
 
 store.py         Store: the interface; files as Arrow reads and writes them
 local.py         LocalStore: the file system of this machine
+hdfs.py          HdfsStore: HDFS, through hdfs-native
 fsspec_store.py  FsspecStore: any fsspec file system
 fsspec_write.py  creating, moving and deleting files there; S3
 urls.py          the store of a URL, and RetryingStore

@@ -21,6 +21,7 @@ from paimon_spark.storage.store import AtomicCreate, FileInfo, open_output_file,
 _EXTRAS: Final = {
     "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs",
     "abfs": "azure", "abfss": "azure", "az": "azure", "adl": "azure",
+    "webhdfs": "webhdfs",
 }  # fmt: skip
 _RETRYABLE_ERRNOS: Final = frozenset(
     (errno.EAGAIN, errno.EBUSY, errno.ECONNRESET, errno.ECONNREFUSED, errno.ECONNABORTED, errno.EPIPE,
@@ -301,13 +302,13 @@ def _info(entry: Mapping[str, Any]) -> FileInfo:
 
 def _modified_ms(entry: Mapping[str, Any]) -> int | None:
     """Backends call the time of change by many names, and give a datetime, seconds or ISO text."""
-    for key in ("LastModified", "last_modified", "mtime", "updated", "modified", "created"):
+    for key in ("LastModified", "last_modified", "mtime", "updated", "modified", "created", "modificationTime"):
         value = entry.get(key)
         if isinstance(value, datetime):
             aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
             return int(aware.timestamp() * 1000)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return int(value * 1000)
+            return int(value) if key == "modificationTime" else int(value * 1000)  # WebHDFS gives milliseconds
         if isinstance(value, str):
             try:
                 return int(datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp() * 1000)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import inspect
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, TypeVar
 from uuid import uuid4
@@ -29,6 +29,7 @@ T = TypeVar("T")
 _GCS: Final = ("gs", "gcs")
 _AZURE: Final = ("az", "abfs", "abfss")
 _OBJECT_STORES: Final = ("s3", *_GCS, *_AZURE)
+_WEBHDFS: Final = "webhdfs"
 _IN_MEMORY: Final = threading.RLock()
 _PART_BYTES: Final = 8 << 20
 _CONCURRENT: Final = 16
@@ -51,7 +52,7 @@ def call_lock(protocol: str) -> AbstractContextManager[object]:
 
 def atomic_create(protocol: str, cls: Any, options: Mapping[str, str]) -> AtomicCreate:
     """Whether `create` is exclusive: the store has a conditional write, and the package installed offers it."""
-    if protocol == "memory":
+    if protocol in ("memory", _WEBHDFS):
         return AtomicCreate.NATIVE
     if protocol == "s3":
         offered = _takes(cls, "mode") and client_knows_conditions() and conditional_writes(options)
@@ -67,13 +68,16 @@ def _takes(cls: Any, argument: str) -> bool:
 
 
 def create(fs: Any, protocol: str, path: str, data: bytes) -> None:
-    """Create a file in one conditional request; `is_conflict` tells whether an error means that it exists."""
+    """Create a file in one conditional step; `is_conflict` tells whether an error means that it exists."""
     if protocol == "memory":  # the caller holds `call_lock`
         if fs.exists(path):
             raise FileExistsError(path)
         fs.pipe_file(path, data)
     elif protocol in _AZURE:
         fs.pipe_file(path, data, overwrite=False)
+    elif protocol == _WEBHDFS:
+        with _temporary_file(fs, path, data) as temporary:
+            _rename_on_webhdfs(fs, temporary, path, "NONE")
     else:
         if protocol == "s3":
             check_conditional_writes(fs, path)
@@ -110,20 +114,47 @@ def write(fs: Any, protocol: str, path: str, data: bytes) -> None:
     if type(fs).mv is AbstractFileSystem.mv:  # it can only copy
         with_parents(fs, path, lambda: fs.pipe_file(path, data))
         return
+    with _temporary_file(fs, path, data) as temporary:
+        if protocol != _WEBHDFS:
+            fs.mv(temporary, path)
+            return
+        try:
+            _rename_on_webhdfs(fs, temporary, path, "OVERWRITE")
+        except FileExistsError:  # HttpFS never replaces
+            fs.rm_file(path)
+            _rename_on_webhdfs(fs, temporary, path, "OVERWRITE")
+
+
+@contextmanager
+def _temporary_file(fs: Any, path: str, data: bytes) -> Iterator[str]:
+    """A file beside `path` with `data`, to be renamed; it is deleted after a failure."""
     directory, _, name = path.rpartition("/")
     temporary = f"{directory}/.{name}.{uuid4()}.tmp"
     try:
         with_parents(fs, temporary, lambda: fs.pipe_file(temporary, data))
-        fs.mv(temporary, path)
-        if fs.exists(temporary):  # WebHDFS does not replace, and does not complain
-            fs.rm_file(path)
-            fs.mv(temporary, path)
-            if fs.exists(temporary):
-                raise StorageError(f"the file system did not rename {temporary} to {path}", path=path)
+        yield temporary
     except BaseException:
         with suppress(Exception):
             fs.rm_file(temporary)
         raise
+
+
+def _rename_on_webhdfs(fs: Any, old: str, new: str, option: str) -> None:
+    """Rename a file in one step of the name node, which replaces a file only with the option `OVERWRITE`.
+
+    HttpFS does not know the option: it never replaces, and answers false. Raises FileExistsError.
+
+    Source: Hadoop's documentation of WebHDFS, `RENAME`; `NamenodeWebHdfsMethods`, `FSOperations.FSRename` of HttpFS.
+    """
+    try:
+        # fsspec's own `mv` gives no options, and does not look at the answer.
+        answer = fs._call("RENAME", method="put", path=old, destination=new, renameoptions=option)  # noqa: SLF001
+    except RuntimeError as e:
+        if "already exists" in str(e):
+            raise FileExistsError(new) from e
+        raise
+    if answer.content and answer.json().get("boolean") is False:
+        raise FileExistsError(new)
 
 
 def open_for_writing(fs: Any, protocol: str, path: str) -> Any:
@@ -160,7 +191,7 @@ def remove_tree(fs: Any, protocol: str, directory: str) -> None:
     """Delete a directory if it exists."""
     if protocol == "s3":
         delete_prefix(fs, directory)
-    elif any(c in directory for c in "*?[") or not has_directories(protocol):
+    elif not has_directories(protocol) or (protocol != _WEBHDFS and any(c in directory for c in "*?[")):
         found = fs.find(directory, withdirs=True, detail=True)
         remove_many(fs, protocol, (name for name, info in found.items() if info["type"] != "directory"))
         if has_directories(protocol):

@@ -13,10 +13,13 @@ from typing import Any, Final, Protocol, TypeVar
 import pyarrow as pa
 
 from paimon_spark.errors import InvalidInputError, StorageError
+from paimon_spark.options.known import is_storage_option
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import AtomicCreate, FileInfo, Store, open_ranges
 
 _S3: Final = ("s3", "s3a", "s3n")
+_WEBHDFS_PORT: Final = 9870
+"""Of Hadoop 3; fsspec takes that of Hadoop 2."""
 _NUMBERS: Final = ("_size", "_timeout", "_concurrency", "_blocksize", "port", "retries")
 
 
@@ -26,7 +29,8 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Stor
     Args:
         url: a path of this machine (made absolute), or `scheme://…` for any scheme of fsspec.
         options: `fs.*` goes to fsspec without the prefix (dots nest: `fs.client_kwargs.region_name`);
-            `s3.*` and `fs.s3a.*` are understood for S3; everything else is ignored.
+            `s3.*` and `fs.s3a.*` are understood for S3; `hadoop.*`, `hadoop-conf-dir` and
+            `security.kerberos.login.*` for HDFS; everything else is ignored.
 
     Raises:
         InvalidInputError: `url` is empty, or an option of fsspec cannot be read.
@@ -43,6 +47,8 @@ def _remote_store(url: str, options: Mapping[str, str]) -> tuple[Store, str]:
     # Imported only here: fsspec costs a Spark worker a tenth of a second, which local tables need not pay.
     from paimon_spark.storage.fsspec_store import FsspecStore, filesystem_class
     from paimon_spark.storage.fsspec_write import s3_settings
+    from paimon_spark.storage.hdfs import SCHEMES as HDFS_SCHEMES
+    from paimon_spark.storage.hdfs import HdfsStore
 
     scheme, authority, path = split_url(url)
     kept = _file_system_options(options)
@@ -53,6 +59,8 @@ def _remote_store(url: str, options: Mapping[str, str]) -> tuple[Store, str]:
     if scheme == "memory":
         return FsspecStore("memory", {}, kept), "/" + _trim(f"{authority}/{path}".strip("/"))
     arguments = _fsspec_arguments(options)
+    if scheme in HDFS_SCHEMES:
+        return HdfsStore(scheme, authority, kept), _trim(path) or "/"
     # The class says which part of a URL is a host and which a path; this is how fsspec itself asks it.
     path = str(filesystem_class(scheme)._strip_protocol(url))  # noqa: SLF001
     host = authority if authority and not path.lstrip("/").startswith(authority) else ""
@@ -61,16 +69,18 @@ def _remote_store(url: str, options: Mapping[str, str]) -> tuple[Store, str]:
 
 
 def _host(scheme: str, authority: str) -> dict[str, Any]:
-    """Arguments for file systems whose URL names a server: HDFS and others."""
-    if scheme not in ("hdfs", "webhdfs", "ftp", "sftp", "ssh", "smb") or not authority:
+    """Arguments for file systems whose URL names a server: WebHDFS and others."""
+    if scheme not in ("webhdfs", "ftp", "sftp", "ssh", "smb") or not authority:
         return {}
     user, _, place = authority.rpartition("@")
     host, _, port = place.partition(":")
     out: dict[str, Any] = {"host": host}
     if port.isdigit():
         out["port"] = int(port)
+    elif scheme == "webhdfs":
+        out["port"] = _WEBHDFS_PORT
     if user:
-        out["user" if scheme in ("hdfs", "webhdfs") else "username"] = user
+        out["user" if scheme == "webhdfs" else "username"] = user
     return out
 
 
@@ -113,7 +123,7 @@ def _trim(path: str) -> str:
 
 
 def _file_system_options(options: Mapping[str, str]) -> dict[str, str]:
-    return {k: v for k, v in options.items() if k.lower().startswith(("fs.", "s3.", "s3a."))}
+    return {k: v for k, v in options.items() if is_storage_option(k)}
 
 
 def _fsspec_arguments(options: Mapping[str, str]) -> dict[str, Any]:

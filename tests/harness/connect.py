@@ -87,12 +87,17 @@ class ConnectServer:
         assert "connect ok" in done.stdout, told
 
 
+def free_port() -> int:
+    """A port of this machine that nothing listens on now."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 @contextmanager
 def connect_server(home: Path) -> Iterator[ConnectServer]:
     """Run a server as long as the block does; what it writes for itself goes into the directory `home`."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     log = home / "server.log"
     with log.open("wb") as stderr:
         server = subprocess.Popen(

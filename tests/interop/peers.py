@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -58,36 +59,72 @@ def connector() -> tuple[Path, Path]:
     return _present(HOME / "venv-connector" / "bin" / "python"), _present(jar)
 
 
+def hdfs_jars() -> str:
+    """A class path with a whole HDFS of name nodes and data nodes.
+
+    Raises:
+        PeerMissingError: `setup.sh stores` has not run.
+    """
+    pins = versions()
+    names = [f"hadoop-client-{part}-{pins['HADOOP_VERSION']}" for part in ("minicluster", "api", "runtime")]
+    names.append(f"jaxb-api-{pins['JAXB_API_VERSION']}")
+    ours = [str(_present(HOME / "jars" / f"{name}.jar")) for name in names]
+    return os.pathsep.join([*ours, *_jars_of_pyspark("slf4j-api", "jcl-over-slf4j")])
+
+
+def program(name: str) -> Path:
+    """A server that `setup.sh stores` has built.
+
+    Raises:
+        PeerMissingError: it has not run.
+    """
+    return _present(HOME / "bin" / name)
+
+
+def azurite() -> Path:
+    """The blob server of Azurite.
+
+    Raises:
+        PeerMissingError: `setup.sh stores` has not run.
+    """
+    return _present(HOME / "azurite" / "node_modules" / ".bin" / "azurite-blob")
+
+
 def hadoop_jars() -> str:
     """A class path with the Hadoop client that Java Paimon needs: the one that PySpark brings.
 
     Raises:
         PeerMissingError: this environment's PySpark has no jars (pyspark-client).
     """
+    return os.pathsep.join(
+        _jars_of_pyspark(
+            "hadoop-client",
+            "slf4j-api",
+            "log4j",
+            "commons-logging",
+            "jcl-over-slf4j",
+            "commons-compress",
+            "lz4-java",
+            "snappy-java",
+        )
+    )
+
+
+def _jars_of_pyspark(*names: str) -> list[str]:
+    """The jars whose names begin so. Raises PeerMissingError: there is none."""
     import pyspark
 
     jars = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
-    wanted = (
-        "hadoop-client",
-        "slf4j-api",
-        "log4j",
-        "commons-logging",
-        "jcl-over-slf4j",
-        "commons-compress",
-        "lz4-java",
-        "snappy-java",
-    )
-    chosen = [str(jar) for jar in jars if jar.name.startswith(wanted)]
+    chosen = [str(jar) for jar in jars if jar.name.startswith(names)]
     if not chosen:
-        raise PeerMissingError(
-            "PySpark of this environment brings no Hadoop client jars; install pyspark, not pyspark-client"
-        )
-    return ":".join(chosen)
+        raise PeerMissingError("PySpark of this environment brings no jars; install pyspark, not pyspark-client")
+    return chosen
 
 
 def _present(path: Path) -> Path:
     if not path.exists():
         raise PeerMissingError(
-            f"{path.relative_to(ROOT)} is missing; run tests/interop/setup.sh connector dbt (make test-interop does)"
+            f"{path.relative_to(ROOT)} is missing; run tests/interop/setup.sh connector dbt stores (make test-interop and "
+            "make test-stores do)"
         )
     return path

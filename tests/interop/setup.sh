@@ -2,10 +2,11 @@
 # Get the peers that the interoperability tests talk to into .interop/: a Java Paimon bundle, and pypaimon in an
 # environment of its own. Versions come from versions.env.
 #
-#   tests/interop/setup.sh [connector] [dbt]
+#   tests/interop/setup.sh [connector] [dbt] [stores]
 #
-# `connector` also gets Java Paimon's Spark connector with the PySpark it needs, `dbt` dbt with its adapter for Spark. Safe
-# to run again at any time; quick when nothing changed.
+# `connector` also gets Java Paimon's Spark connector with the PySpark it needs, `dbt` dbt with its adapter for Spark,
+# `stores` the servers of tests/stores: HDFS, and servers of S3, Google Cloud Storage and Azure. Safe to run again at any
+# time; quick when nothing changed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=tests/interop
@@ -86,6 +87,31 @@ get_dbt() {
     >"$(echo $found)/project.pth"
 }
 
+# get_go_program NAME PACKAGE VERSION: build a server from its sources (two to three minutes each).
+get_go_program() {
+  need go golang
+  say "interop: building $1 $3"
+  local cache
+  cache=$(mktemp -d)
+  GOBIN="$PWD/$home/bin" GOFLAGS=-mod=mod GOCACHE="$cache" go install "$2@$3" >"$cache/log" 2>&1 ||
+    { tail -n 20 "$cache/log" >&2; die "$1 was not built"; }
+  rm -rf "$cache"
+}
+
+get_azurite() {
+  need npm npm
+  say "interop: installing azurite $AZURITE_VERSION"
+  mkdir -p "$home/azurite"
+  npm install --prefix "$home/azurite" --no-audit --no-fund --silent "azurite@$AZURITE_VERSION" >&2
+}
+
+get_hdfs() {
+  get_jar org.apache.hadoop hadoop-client-minicluster "$HADOOP_VERSION" "$HADOOP_MINICLUSTER_SHA256"
+  get_jar org.apache.hadoop hadoop-client-api "$HADOOP_VERSION" "$HADOOP_CLIENT_API_SHA256"
+  get_jar org.apache.hadoop hadoop-client-runtime "$HADOOP_VERSION" "$HADOOP_CLIENT_RUNTIME_SHA256"
+  get_jar javax.xml.bind jaxb-api "$JAXB_API_VERSION" "$JAXB_API_SHA256"  # WebHDFS needs it
+}
+
 # once NAME COMMAND...: run it unless it has been run with these versions
 once() {
   local stamp
@@ -106,6 +132,11 @@ for wanted in "$@"; do
       once connector-jar get_jar "$JAVA_PAIMON_GROUP" "$CONNECTOR_ARTIFACT" "$CONNECTOR_VERSION" "$CONNECTOR_SHA256"
       once connector-venv get_venv venv-connector "pyspark==$CONNECTOR_PYSPARK_VERSION" ;;
     dbt) once dbt get_dbt ;;
-    *) die "no peer is called $wanted: connector, dbt" ;;
+    stores)
+      once hdfs get_hdfs
+      once azurite get_azurite
+      once versitygw get_go_program versitygw github.com/versity/versitygw/cmd/versitygw "$VERSITYGW_VERSION"
+      once fake-gcs-server get_go_program fake-gcs-server github.com/fsouza/fake-gcs-server "$FAKE_GCS_SERVER_VERSION" ;;
+    *) die "no peer is called $wanted: connector, dbt, stores" ;;
   esac
 done

@@ -1,0 +1,171 @@
+"""Servers that tests of stores start: HDFS, S3, Google Cloud Storage and Azure. `setup.sh stores` gets them.
+
+Each function is a context manager that gives what reaches its server. A server ends with it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from tests.harness.connect import free_port
+from tests.interop import peers
+
+_JAVA = Path(__file__).resolve().parent / "java"
+_START_S = 120
+
+
+class ServerError(RuntimeError):
+    """A server did not start, or died; the message ends with what it printed."""
+
+
+@dataclass
+class NameNode:
+    """Where a name node listens: its own protocol, and WebHDFS."""
+
+    rpc: str
+    web: str
+
+
+class Hdfs:
+    """A running HDFS: its name nodes, and what can be done to them."""
+
+    def __init__(self, process: subprocess.Popen[str], name_nodes: list[NameNode]) -> None:
+        self._process = process
+        self.name_nodes = name_nodes
+
+    def do(self, command: str) -> None:
+        """`activate <index>`, `standby <index>` or `safemode on|off`."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(command + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline().strip()
+        assert answer == "done", answer
+
+
+@contextmanager
+def hdfs(name_nodes: int = 1) -> Iterator[Hdfs]:
+    """HDFS with one data node, and a pair of name nodes when asked for two: the first is active."""
+    with tempfile.TemporaryDirectory(prefix="hdfs-") as folder:
+        classes = f"{folder}/classes"
+        class_path = os.pathsep.join([classes, peers.hdfs_jars()])
+        subprocess.run(["javac", "-cp", class_path, "-d", classes, str(_JAVA / "MiniHdfs.java")], check=True)
+        command = ["java", "-Xmx512m", "-cp", class_path, "MiniHdfs", f"{folder}/data", str(name_nodes)]
+        with open(f"{folder}/log", "w+") as log, _started(command, log) as process:
+            assert process.stdout is not None
+            words = process.stdout.readline().split()
+            if not words or words[0] != "ready":
+                raise ServerError(f"HDFS did not start:\n{_tail(log)}")
+            found = zip(words[1::2], words[2::2], strict=True)
+            yield Hdfs(process, [NameNode(f"127.0.0.1:{rpc}", web) for rpc, web in found])
+
+
+@contextmanager
+def s3() -> Iterator[dict[str, str]]:
+    """versitygw over a folder, which has the bucket `bucket`; gives the options that reach it."""
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="s3-") as folder:
+        Path(folder, "data", "bucket").mkdir(parents=True)
+        command = [str(peers.program("versitygw")), "--port", f"127.0.0.1:{port}", "posix", f"{folder}/data"]
+        keys = {"ROOT_ACCESS_KEY": "test", "ROOT_SECRET_KEY": "test-secret"}
+        with _server("versitygw", command, f"http://127.0.0.1:{port}", folder, keys):
+            yield {
+                "s3.endpoint": f"http://127.0.0.1:{port}",
+                "s3.access-key": "test",
+                "s3.secret-key": "test-secret",
+                "s3.region": "us-east-1",
+                "s3.path.style.access": "true",
+            }
+
+
+@contextmanager
+def gcs() -> Iterator[dict[str, str]]:
+    """fake-gcs-server in memory, which has the bucket `bucket`; gives the options that reach it."""
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    with tempfile.TemporaryDirectory(prefix="gcs-") as folder:
+        Path(folder, "data", "bucket").mkdir(parents=True)
+        options = {"-scheme": "http", "-host": "127.0.0.1", "-port": str(port), "-backend": "memory"}
+        options |= {"-public-host": f"127.0.0.1:{port}", "-external-url": address, "-data": f"{folder}/data"}
+        command = [str(peers.program("fake-gcs-server")), *(word for pair in options.items() for word in pair)]
+        with _server("fake-gcs-server", command, f"{address}/storage/v1/b", folder):
+            yield {"fs.endpoint_url": address, "fs.token": "anon", "fs.project": "test"}
+
+
+_AZURE_ACCOUNT = "devstoreaccount1"
+_AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+"""Published by Microsoft, for emulators alone."""
+
+
+@contextmanager
+def azure() -> Iterator[dict[str, str]]:
+    """Azurite, which has no container yet; gives the options that reach it."""
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="azure-") as folder:
+        command = [str(peers.azurite()), "--blobHost", "127.0.0.1", "--blobPort", str(port)]
+        command += ["--silent", "--skipApiVersionCheck", "--inMemoryPersistence"]
+        address = f"http://127.0.0.1:{port}/{_AZURE_ACCOUNT}"
+        with _server("azurite", command, address, folder):
+            settings = {"DefaultEndpointsProtocol": "http", "AccountName": _AZURE_ACCOUNT, "AccountKey": _AZURE_KEY}
+            text = ";".join(f"{name}={value}" for name, value in {**settings, "BlobEndpoint": address}.items())
+            yield {"fs.connection_string": text, "fs.account_name": _AZURE_ACCOUNT}
+
+
+@contextmanager
+def _server(
+    name: str, command: Sequence[str], address: str, folder: str, environment: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """A server that answers at a URL, whatever it answers."""
+    with open(f"{folder}/log", "w+") as log, _started(command, log, environment) as process:
+        deadline = time.monotonic() + _START_S
+        while not _answers(address):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise ServerError(f"{name} did not start:\n{_tail(log)}")
+            time.sleep(0.1)
+        yield
+
+
+@contextmanager
+def _started(
+    command: Sequence[str], log: IO[str], environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    if shutil.which(command[0]) is None:
+        raise peers.PeerMissingError(f"{command[0]} is missing")
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE if command[0] == "java" else log,
+        stderr=log,
+        text=True,
+        env={**os.environ, **(environment or {})},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _answers(address: str) -> bool:
+    try:
+        urlopen(address, timeout=5).close()
+    except URLError as e:
+        return hasattr(e, "code")
+    except OSError:
+        return False
+    return True
+
+
+def _tail(log: IO[str]) -> str:
+    log.seek(0)
+    return "".join(log.readlines()[-30:])

@@ -1,0 +1,100 @@
+"""The contract of stores on servers of S3, Google Cloud Storage and Azure, other than the one that unit tests use."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import fsspec
+import pytest
+
+from paimon_spark.errors import StorageError
+from paimon_spark.storage.store import Store
+from paimon_spark.storage.urls import open_store
+from tests.harness.store_contract import StoreContract, race_processes
+from tests.stores import servers
+
+pytestmark = [pytest.mark.stores]
+
+
+@dataclass
+class Put:
+    """A place whose files are put there by another client."""
+
+    store: Store
+    root: str
+    client: Any
+
+    def put(self, path: str, data: bytes) -> None:
+        self.client.pipe_file(path, data)
+
+
+def running(server: Callable[[], AbstractContextManager[dict[str, str]]]) -> Any:
+    """A fixture: the options that reach a server, as long as the module's tests run."""
+
+    @pytest.fixture(scope="module")
+    def options() -> Iterator[dict[str, str]]:
+        with server() as found:
+            yield found
+
+    return options
+
+
+s3_options = running(servers.s3)
+gcs_options = running(servers.gcs)
+azure_options = running(servers.azure)
+
+
+class TestVersityGateway(StoreContract):
+    """versitygw, which keeps objects as files: a server of S3 that is no emulator."""
+
+    racers = staticmethod(race_processes)
+
+    @pytest.fixture
+    def place(self, s3_options: dict[str, str]) -> Put:
+        store, root = open_store(f"s3://bucket/wh-{uuid.uuid4().hex}/", s3_options)
+        client = fsspec.filesystem(
+            "s3",
+            key=s3_options["s3.access-key"],
+            secret=s3_options["s3.secret-key"],
+            endpoint_url=s3_options["s3.endpoint"],
+            skip_instance_cache=True,
+            use_listings_cache=False,
+        )
+        return Put(store, root, client)
+
+    def test_a_wrong_key_is_an_error(self, s3_options: dict[str, str]) -> None:
+        store, root = open_store("s3://bucket/x", {**s3_options, "s3.secret-key": "wrong-secret"})
+        with pytest.raises(StorageError) as caught:
+            store.create_exclusive(root, b"1")
+        assert not caught.value.retryable
+        assert "wrong-secret" not in str(caught.value)
+
+
+class TestGcs(StoreContract):
+    racers = staticmethod(race_processes)
+
+    @pytest.fixture
+    def place(self, gcs_options: dict[str, str]) -> Put:
+        store, root = open_store(f"gs://bucket/wh-{uuid.uuid4().hex}/", gcs_options)
+        return Put(store, root, fsspec.filesystem("gcs", **arguments(gcs_options), skip_instance_cache=True))
+
+
+class TestAzure(StoreContract):
+    racers = staticmethod(race_processes)
+
+    @pytest.fixture
+    def place(self, azure_options: dict[str, str]) -> Put:
+        client = fsspec.filesystem("abfs", **arguments(azure_options), skip_instance_cache=True)
+        container = f"c{uuid.uuid4().hex}"
+        client.mkdir(container)
+        store, root = open_store(f"abfs://{container}/wh", azure_options)
+        return Put(store, root, client)
+
+
+def arguments(options: dict[str, str]) -> dict[str, str]:
+    """Options of a store as arguments of fsspec."""
+    return {key.removeprefix("fs."): value for key, value in options.items()}
