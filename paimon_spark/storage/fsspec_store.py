@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import cache
 from typing import Any, Final
 
 import fsspec
@@ -241,7 +242,8 @@ class FsspecStore:
 def filesystem_class(protocol: str) -> Any:
     """The class of a protocol. Raises StorageError, naming the extra to install if its package is missing."""
     try:
-        return fsspec.get_filesystem_class(protocol)
+        cls = fsspec.get_filesystem_class(protocol)
+        return _with_literal_paths(cls) if protocol in fsspec_write.AZURE else cls
     except ImportError as e:
         extra = _EXTRAS.get(protocol)
         what = f"install paimon-spark[{extra}]" if extra else f"install the package it needs ({e})"
@@ -252,6 +254,20 @@ def filesystem_class(protocol: str) -> Any:
             + ", ".join(sorted(fsspec.available_protocols())),
             protocol=protocol,
         ) from e
+
+
+@cache
+def _with_literal_paths(cls: Any) -> Any:
+    """The client of Azure, which takes a path for a URL otherwise, and loses a `?` at its end."""
+
+    class LiteralPaths(cls):  # type: ignore[misc]
+        @classmethod
+        def _strip_protocol(inner, path: Any) -> Any:  # noqa: N804
+            if isinstance(path, str) and "://" not in path:
+                return path.lstrip("/")
+            return super()._strip_protocol(path)
+
+    return LiteralPaths
 
 
 def make_filesystem(protocol: str, storage_options: Mapping[str, Any]) -> Any:

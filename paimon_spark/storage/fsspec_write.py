@@ -27,8 +27,8 @@ from paimon_spark.storage.store import AtomicCreate
 T = TypeVar("T")
 
 _GCS: Final = ("gs", "gcs")
-_AZURE: Final = ("az", "abfs", "abfss")
-_OBJECT_STORES: Final = ("s3", *_GCS, *_AZURE)
+AZURE: Final = ("az", "abfs", "abfss")
+_OBJECT_STORES: Final = ("s3", *_GCS, *AZURE)
 _WEBHDFS: Final = "webhdfs"
 _IN_MEMORY: Final = threading.RLock()
 _PART_BYTES: Final = 8 << 20
@@ -59,7 +59,7 @@ def atomic_create(protocol: str, cls: Any, options: Mapping[str, str]) -> Atomic
     elif protocol in _GCS:
         offered = _takes(cls, "mode")
     else:
-        offered = protocol in _AZURE and _takes(cls, "overwrite")
+        offered = protocol in AZURE and _takes(cls, "overwrite")
     return AtomicCreate.NATIVE if offered else AtomicCreate.NONE
 
 
@@ -73,7 +73,7 @@ def create(fs: Any, protocol: str, path: str, data: bytes) -> None:
         if fs.exists(path):
             raise FileExistsError(path)
         fs.pipe_file(path, data)
-    elif protocol in _AZURE:
+    elif protocol in AZURE:
         fs.pipe_file(path, data, overwrite=False)
     elif protocol == _WEBHDFS:
         with _temporary_file(fs, path, data) as temporary:
