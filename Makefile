@@ -25,7 +25,7 @@ ARGS ?=
 
 SOURCES := $(wildcard paimon_spark pyspark_paimon.py pyspark_paimon_py.py tests/harness tests/docs tools examples conftest.py)
 
-.PHONY: help setup fmt lint type layers check test test-all test-unit test-slow test-slow-unit test-slow-spark test-nightly test-spark test-oldest test-s3 \
+.PHONY: help setup fmt lint type layers check test test-all test-unit test-slow test-slow-unit test-slow-spark test-nightly test-spark test-oldest test-s3 test-stores \
   test-interop test-interop-quick test-chaos test-docs test-wheel bench examples demo docs wheel clean
 
 help:  ## list the targets
@@ -86,8 +86,12 @@ test-oldest: $(OLDEST_READY)  ## Spark tests on the oldest PySpark supported
 test-s3: setup  ## tests against an S3 server that they start themselves
 	@$(PYTEST) tests -m s3 $(ARGS)
 
+test-stores: setup  ## HDFS, S3, Google Cloud Storage and Azure on servers that the tests start (gets them by itself)
+	@tests/interop/setup.sh stores
+	@$(PYTEST) tests/stores -n $(JOBS) --dist loadfile $(ARGS)
+
 test-interop: setup  ## Java Paimon, its Spark connector, pypaimon and dbt on tables written afresh (gets them by itself)
-	@tests/interop/setup.sh connector dbt
+	@tests/interop/setup.sh connector dbt catalogs
 	@$(PYTEST) tests/interop -m interop -n $(JOBS) --dist loadfile $(ARGS)
 
 test-interop-quick: setup  ## the same without the Spark connector, dbt and the random tables

@@ -270,6 +270,12 @@ class StorageError(PaimonError):
         return bool(self.context.get("retryable", False))
 
 
+class CatalogError(StorageError):
+    """The metastore of a catalog could not be reached, or refused what was asked."""
+
+    kind = "catalog-error"
+
+
 class FileMissingError(StorageError, FileNotFoundError):
     """The store holds no file at the path asked for."""
 

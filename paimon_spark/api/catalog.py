@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.api.table import Table, load
+from paimon_spark.catalogs.file_system import FileSystemCatalog
+from paimon_spark.catalogs.open import open_catalog
 from paimon_spark.display import ShownList
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, TableAlreadyExistsError
 from paimon_spark.jobs.alter import SchemaLike, columns_of
 from paimon_spark.jobs.opened_table import OptionValue, as_text
 from paimon_spark.metadata.branches import is_branch
-from paimon_spark.metadata.definition.create import create_table
-from paimon_spark.metadata.file_system_catalog import FileSystemCatalog
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.options.descriptor import unknown_option
 from paimon_spark.options.known import is_storage_option
@@ -35,13 +35,11 @@ from paimon_spark.options.location import (
     split_name,
     split_suffix,
     table_defaults,
-    table_url,
     without_table_defaults,
 )
 from paimon_spark.options.scan import chooses_state
 from paimon_spark.spark_port import spark_sql
 from paimon_spark.storage.store import Store
-from paimon_spark.storage.urls import open_store
 from paimon_spark.text import safe
 
 if TYPE_CHECKING:
@@ -88,7 +86,7 @@ class Catalog:
         Raises:
             WarehouseNotFoundError: the directory of the warehouse does not exist; `create_database` makes it.
         """
-        return self._files.list_databases()
+        return self._tables.list_databases()
 
     def list_tables(self, db: str) -> list[str]:
         """Names of the tables of a database, sorted.
@@ -96,7 +94,7 @@ class Catalog:
         Raises:
             DatabaseNotFoundError, WarehouseNotFoundError: there is no such database, or not even the warehouse.
         """
-        return self._files.list_tables(db)
+        return self._tables.list_tables(db)
 
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
         """Create a database: a directory of the warehouse, which the first one creates too.
@@ -106,7 +104,7 @@ class Catalog:
             InvalidOptionError: the name is invalid.
             StorageError, CommitError: `table-lineage` is asked for, and the lineage tables cannot be written.
         """
-        self._files.create_database(name, ignore_if_exists)
+        self._tables.create_database(name, ignore_if_exists)
         _apply_lineage(self)  # the warehouse may be new
 
     def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
@@ -117,7 +115,7 @@ class Catalog:
             InvalidInputError: it holds tables, and not `cascade`.
             UnsupportedFeatureError: a table has files outside its directory, which would stay.
         """
-        self._files.drop_database(name, ignore_if_not_exists, cascade)
+        self._tables.drop_database(name, ignore_if_not_exists, cascade)
 
     def create_table(
         self,
@@ -147,13 +145,11 @@ class Catalog:
             InvalidInputError, InvalidOptionError: the definition is invalid.
             UnsupportedFeatureError: it needs a feature that this package lacks.
         """
-        place = self._files.new_place(name)
+        place = self._tables.new_place(name)
         stored = {**table_defaults(self.options), **as_text(options or {})}
         columns = columns_of(schema)
         try:
-            create_table(
-                place.store, place.root, columns, primary_keys, partition_keys, stored, comment, name=place.name
-            )
+            self._tables.create_table(place, columns, primary_keys, partition_keys, stored, comment)
         except TableAlreadyExistsError:
             if not ignore_if_exists:
                 raise
@@ -166,7 +162,7 @@ class Catalog:
             TableNotFoundError, DatabaseNotFoundError: there is none, unless `ignore_if_not_exists`.
             UnsupportedFeatureError: it has files outside its directory, which would stay.
         """
-        self._files.drop_table(name, ignore_if_not_exists)
+        self._tables.drop_table(name, ignore_if_not_exists)
 
     def rename_table(self, old: str, new: str, *, ignore_if_not_exists: bool = False) -> None:
         """Rename the table `db.t`, also into another database of the warehouse.
@@ -178,7 +174,7 @@ class Catalog:
                 database of `new`.
             TableAlreadyExistsError: there is something at the place of `new`.
         """
-        self._files.rename_table(old, new, ignore_if_not_exists)
+        self._tables.rename_table(old, new, ignore_if_not_exists)
 
     def table(self, name: str, **options: OptionValue) -> Table:
         """The table called `db.t`, or `db.t$branch_<name>`; `$<system table>`, such as `$files`, may follow.
@@ -194,7 +190,9 @@ class Catalog:
         if not is_name(bare):
             raise InvalidOptionError(f"{name!r} is not the name of a table; expected database.table", name=name)
         given = as_text(options)
-        return load(name, {**self._files.options, **self._branch_of(name, given), **given, "warehouse": self.warehouse})
+        return load(
+            name, {**self._tables.options, **self._branch_of(name, given), **given, "warehouse": self.warehouse}
+        )
 
     def _branch_of(self, name: str, given: Mapping[str, str]) -> dict[str, str]:
         """The option for the catalog's branch, where it has one that applies to this table."""
@@ -318,9 +316,22 @@ class Catalog:
 
         return get_release(self, release_id)
 
+    def register_table(self, name: str) -> None:
+        """List the table `db.t`, whose files are in the warehouse, where the metastore does not know it.
+
+        A table that was written by its path is not listed by a JDBC or Hive metastore. Nothing changes in a warehouse
+        without a metastore.
+
+        Raises:
+            InvalidOptionError: not such a name.
+            TableNotFoundError: there are no files of such a table.
+            CatalogError: the metastore failed.
+        """
+        self._tables.register(*split_name(name))
+
     @property
-    def _files(self) -> FileSystemCatalog:
-        return FileSystemCatalog(self.warehouse, without_table_defaults(self.options))
+    def _tables(self) -> FileSystemCatalog:
+        return tables_of(self)
 
 
 def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalog:
@@ -364,9 +375,15 @@ def has_branch(catalog: Catalog, database: str, table: str, branch: str) -> bool
 def find_directory(catalog: Catalog, database: str, table: str) -> tuple[Store, str] | None:
     """The store and the directory of a table, which need not exist; None where this is not the name of one."""
     try:
-        return open_store(table_url(catalog.warehouse, database, table), without_table_defaults(catalog.options))
+        place = tables_of(catalog).place(database, table)
     except InvalidOptionError:
         return None
+    return place.store, place.root
+
+
+def tables_of(catalog: Catalog) -> FileSystemCatalog:
+    """The catalog's databases and tables, as the layers below know them. Raises InvalidOptionError."""
+    return open_catalog(catalog.warehouse, without_table_defaults(catalog.options))
 
 
 def _apply_lineage(catalog: Catalog) -> None:

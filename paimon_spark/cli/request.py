@@ -40,14 +40,13 @@ class CommandRequest(Request):
 
     def catalog(self, *, may_create: bool = False) -> Catalog:
         """The catalog of the warehouse. Raises UsageError: none is known; WarehouseNotFoundError."""
-        from paimon_spark.api.catalog import load_catalog
-        from paimon_spark.metadata.file_system_catalog import FileSystemCatalog
+        from paimon_spark.api.catalog import load_catalog, tables_of
 
         if self.warehouse is None:
             raise UsageError(f"{self.caller}: {_NO_WAREHOUSE}", option="warehouse")
         catalog = load_catalog(self.warehouse, **{k: v for k, v in self["option"] or () if is_storage_option(k)})
         if not may_create:
-            FileSystemCatalog(catalog.warehouse, catalog.options).exists()
+            tables_of(catalog).exists()
         return catalog
 
     @property

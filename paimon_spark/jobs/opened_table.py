@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
+from paimon_spark.catalogs.file_system import FileSystemCatalog
+from paimon_spark.catalogs.open import open_catalog
 from paimon_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
-from paimon_spark.metadata.file_system_catalog import FileSystemCatalog
 from paimon_spark.metadata.handle import TableHandle, is_table, open_branch, open_table
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.location import TableLocation, branch_in_force, configured, is_name, locate, no_warehouse
@@ -239,11 +240,13 @@ def _find(
     warehouse = options.get("warehouse") or defaults.get("warehouse", "")
     location = locate(path, {"warehouse": warehouse})
     storage = {**{k: v for k, v in defaults.items() if is_storage_option(k)}, **storage_options}
-    store, root = open_store(location.url, storage)
     in_force = branch_in_force(location, branch)
     if location.in_warehouse is not None:
-        named = WarehouseName(FileSystemCatalog(warehouse, storage), *location.in_warehouse)
-        return Place(store, root, in_force, location.name, named), location
+        named = WarehouseName(open_catalog(warehouse, storage), *location.in_warehouse)
+        place = named.catalog.place(named.database, named.table)
+        named.catalog.check_listed(place)
+        return Place(place.store, place.root, in_force, location.name, named), location
+    store, root = open_store(location.url, storage)
     if is_name(location.url) and not (is_read and is_table(store, root)):
         raise no_warehouse(location.url)
     if not is_read and options.get("warehouse") and "/" not in location.url and not location.url.startswith("."):

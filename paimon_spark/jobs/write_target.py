@@ -144,7 +144,11 @@ def _created(place: Place, options: BatchWriteOptions, source: pa.Schema, column
     check_writable(schema, schema.options, shown)
     check_input(schema, source, parse_table_options(schema.options).write, f"table {shown}")
     _warn_of_near_names(place)
-    create_table(place.store, place.root, columns, options=stored, name=place.name)
+    if place.named is None:
+        create_table(place.store, place.root, columns, options=stored, name=place.name)
+    else:
+        catalog, database, table = place.named
+        catalog.create_table(catalog.place(database, table), columns, options=stored)
     handle = open_table(place.store, place.root, MAIN, place.name, of_job)
     _check(handle)
     return handle

@@ -15,7 +15,6 @@ manifests.py            manifests and manifest lists read and written, as Arrow 
 live_files.py           live files folded from entries; state that writers continue from
 partition_path.py       partition values as directory names
 vector_files.py         index files of deletion vectors
-file_system_catalog.py  databases and tables of a warehouse
 journal/                the lock of a table, and the journal of multi-file changes
 definition/             table schemas created, validated and changed
 """

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from paimon_spark.options.catalog import is_catalog_option
 from paimon_spark.options.data_files import per_level, stats_mode
 from paimon_spark.options.descriptor import Option, boolean, duration_ms, fraction, integer, memory_size, one_of, string
 from paimon_spark.options.lineage import OF_ONE_USE
@@ -240,8 +241,8 @@ def is_table_option(key: str) -> bool:
 
 
 def is_storage_option(key: str) -> bool:
-    """Whether `key` tells how to reach a file system."""
-    return key.lower().startswith(STORAGE_PREFIXES)
+    """Whether `key` tells how to reach a file system, or the metastore that lists its tables."""
+    return key.lower().startswith(STORAGE_PREFIXES) or is_catalog_option(key)
 
 
 def check_values(options: Mapping[str, str]) -> None:

@@ -102,12 +102,12 @@ def split_name(text: str) -> tuple[str, str]:
 
 def database_url(warehouse: str, database: str) -> str:
     """The directory of a database."""
-    return f"{_trimmed(warehouse)}/{_checked(database, 'database')}{DATABASE_SUFFIX}"
+    return f"{_trimmed(warehouse)}/{check_part(database, 'database')}{DATABASE_SUFFIX}"
 
 
 def table_url(warehouse: str, database: str, table: str) -> str:
     """The directory of a table."""
-    return f"{database_url(warehouse, database)}/{_checked(table, 'table')}"
+    return f"{database_url(warehouse, database)}/{check_part(table, 'table')}"
 
 
 def split_suffix(text: str) -> tuple[str, str | None, str | None]:
@@ -149,7 +149,8 @@ def branch_in_force(location: TableLocation, option: str | None) -> str:
     return location.branch or option or MAIN
 
 
-def _checked(name: str, what: str) -> str:
+def check_part(name: str, what: str) -> str:
+    """A name that can be that of a directory. Raises InvalidOptionError."""
     if not name or name in (".", "..") or any(c in name for c in "/\\\0"):
         raise InvalidOptionError(f"{name!r} cannot be the name of a {what}", name=name)
     return name

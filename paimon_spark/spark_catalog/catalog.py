@@ -312,9 +312,9 @@ class CatalogProxy(
         """The properties of a database: its location."""
         if not self.namespaceExists(namespace):
             raise no_such_namespace(self.gateway, self.catalog_name, list(namespace))
-        from paimon_spark.options.location import database_url
+        from paimon_spark.api.catalog import tables_of
 
-        return self.gateway.java_map({"location": database_url(self.catalog.warehouse, next(iter(namespace)))})
+        return self.gateway.java_map({"location": tables_of(self.catalog).database_url(next(iter(namespace)))})
 
     def createNamespace(self, namespace: Any, metadata: Any) -> None:
         """Create a database."""

@@ -18,13 +18,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
 from paimon_spark.storage.store import AtomicCreate, FileInfo, open_output_file, open_ranges
+
+T = TypeVar("T")
 
 SCHEMES: Final = ("hdfs", "viewfs")
 _SETTING: Final = "hadoop."
@@ -88,7 +90,7 @@ class HdfsStore:
             return _read_range(client.read(path), offset, length)
 
     def read_many(self, paths: list[str]) -> list[bytes]:
-        return self._for_each(self.read, paths)
+        return [*self._for_each(self.read, paths)]
 
     def open(self, path: str) -> pa.NativeFile:
         with self._failures("open", path) as client:
@@ -165,7 +167,7 @@ class HdfsStore:
             except FileExistsError as e:
                 raise self._already_there(new) from e
 
-    def _for_each(self, act: Callable[[str], Any], paths: Iterable[str]) -> list[Any]:
+    def _for_each(self, act: Callable[[str], T], paths: Iterable[str]) -> Sequence[T]:
         """What `act` gives for each path, in order; several at a time. The first failure is raised."""
         every = list(paths)
         if len(every) < 2:

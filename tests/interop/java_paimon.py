@@ -3,7 +3,7 @@
 `JavaPaimon().run(calls)` sends a batch. The process is started at the first call and lives until `close()`, so
 that one start (about two seconds) serves a whole test session. Rows come in the form of `tests/harness/rows.py`.
 
-The calls, by `op` (every one takes `path`; `branch` and dynamic `options` where they make sense):
+The calls, by `op` (every one takes `path`, or `table` as `db.t` and `catalog`, options of a catalog; `branch` and dynamic `options` where they make sense):
     createTable(fields=[[name, type, comment?, default?]], pk, partition, tableOptions, comment) alter(changes)
     write(rows, overwrite?, identifier?, user?, watermark?, columns?, firstRowId?); compact(full?, buckets?)
     deleteRows(column, values): by deletion vectors, on append tables
@@ -16,8 +16,8 @@ The calls, by `op` (every one takes `path`; `branch` and dynamic `options` where
     versions -> label -> read, of every head, snapshot and tag; changes(from) -> snapshot id -> rows with _KIND
     stream(restore?, schemaId?, plans?, notify?) -> plans of {snapshot, first, watermark, rows with _KIND}, next, ended
     uncommitted(user, identifiers) -> the identifiers that Java's committer of this user would commit anew
-    catalog(does=listDatabases | listTables | removeOrphans | createTable | dropTable | dropDatabase, database?, table?,
-        cascade?, type?): of the warehouse at `path` -> names, removed
+    catalog(does=listDatabases | listTables | removeOrphans | createDatabase | createTable | renameTable | dropTable |
+        dropDatabase, database?, table?, to?, cascade?, type?): of the warehouse at `path` or of `catalog` -> names, removed
     variant(text of JSON) -> value and metadata of the VARIANT, in hex
     listing -> snapshots, tags, branches, schemaIds, consumers; files(snapshot?) -> files, indexFiles
 A call that fails answers {"error": …}; with a `group`, the rest of its group answers {"skipped": …}.
@@ -53,9 +53,9 @@ class JavaPaimonError(RuntimeError):
 class JavaPaimon:
     """Java Paimon in a JVM of its own. Not for use from several threads at once; `close()` ends the JVM."""
 
-    def __init__(self, *, timezone: str = "UTC", heap: str = "1g") -> None:
-        """Start nothing yet; `timezone` is the JVM's, `heap` its -Xmx."""
-        self._timezone, self._heap = timezone, heap
+    def __init__(self, *, timezone: str = "UTC", heap: str = "1g", more_jars: str = "") -> None:
+        """Start nothing yet; `timezone` is the JVM's, `heap` its -Xmx, `more_jars` the end of its class path."""
+        self._timezone, self._heap, self._more_jars = timezone, heap, more_jars
         self._process: subprocess.Popen[bytes] | None = None
         self._scratch: Path | None = None
         self._log: IO[bytes] | None = None
@@ -121,7 +121,7 @@ class JavaPaimon:
                 f"-Duser.timezone={self._timezone}", "-Dfile.encoding=UTF-8", "-Dsun.jnu.encoding=UTF-8",
                 f"-Djava.io.tmpdir={self._scratch}", "-Dlog4j2.level=ERROR",
                 *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
-                "-cp", f"{classes}:{classpath}", "PaimonDriver",
+                "-cp", ":".join(filter(None, [str(classes), classpath, self._more_jars])), "PaimonDriver",
             ]  # fmt: skip
             self._process = subprocess.Popen(
                 command,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -72,6 +73,28 @@ def hdfs_jars() -> str:
     return os.pathsep.join([*ours, *_jars_of_pyspark("slf4j-api", "jcl-over-slf4j")])
 
 
+def drivers() -> str:
+    """A class path with the JDBC drivers of Java's metastores.
+
+    Raises:
+        PeerMissingError: `setup.sh catalogs` has not run.
+    """
+    pins = versions()
+    names = (f"sqlite-jdbc-{pins['SQLITE_JDBC_VERSION']}", f"postgresql-{pins['POSTGRESQL_JDBC_VERSION']}")
+    return os.pathsep.join(str(_present(HOME / "jars" / f"{name}.jar")) for name in names)
+
+
+def postgresql(name: str) -> Path:
+    """A program of the newest PostgreSQL server.
+
+    Raises:
+        PeerMissingError: there is none.
+    """
+    found = shutil.which(name)
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda f: int(f.parent.name))
+    return _present(Path(found) if found else folders[-1] / name if folders else HOME / "bin" / name)
+
+
 def program(name: str) -> Path:
     """A server that `setup.sh stores` has built.
 
@@ -124,7 +147,7 @@ def _jars_of_pyspark(*names: str) -> list[str]:
 def _present(path: Path) -> Path:
     if not path.exists():
         raise PeerMissingError(
-            f"{path.relative_to(ROOT)} is missing; run tests/interop/setup.sh connector dbt stores (make test-interop and "
-            "make test-stores do)"
+            f"{path} is missing; run tests/interop/setup.sh connector dbt stores catalogs "
+            "(make test-interop and make test-stores do)"
         )
     return path

@@ -2,11 +2,11 @@
 # Get the peers that the interoperability tests talk to into .interop/: a Java Paimon bundle, and pypaimon in an
 # environment of its own. Versions come from versions.env.
 #
-#   tests/interop/setup.sh [connector] [dbt] [stores]
+#   tests/interop/setup.sh [connector] [dbt] [stores] [catalogs]
 #
 # `connector` also gets Java Paimon's Spark connector with the PySpark it needs, `dbt` dbt with its adapter for Spark,
-# `stores` the servers of tests/stores: HDFS, and servers of S3, Google Cloud Storage and Azure. Safe to run again at any
-# time; quick when nothing changed.
+# `stores` the servers of tests/stores: HDFS, and servers of S3, Google Cloud Storage and Azure, `catalogs` what the tests
+# of metastores need. Safe to run again at any time; quick when nothing changed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=tests/interop
@@ -112,6 +112,13 @@ get_hdfs() {
   get_jar javax.xml.bind jaxb-api "$JAXB_API_VERSION" "$JAXB_API_SHA256"  # WebHDFS needs it
 }
 
+get_catalogs() {
+  command -v pg_ctl >/dev/null || ls /usr/lib/postgresql/*/bin/pg_ctl >/dev/null 2>&1 || install_package postgresql ||
+    die "PostgreSQL is missing. Install it with your package manager (for example: sudo apt-get install postgresql)"
+  get_jar org.xerial sqlite-jdbc "$SQLITE_JDBC_VERSION" "$SQLITE_JDBC_SHA256"
+  get_jar org.postgresql postgresql "$POSTGRESQL_JDBC_VERSION" "$POSTGRESQL_JDBC_SHA256"
+}
+
 # once NAME COMMAND...: run it unless it has been run with these versions
 once() {
   local stamp
@@ -137,6 +144,7 @@ for wanted in "$@"; do
       once azurite get_azurite
       once versitygw get_go_program versitygw github.com/versity/versitygw/cmd/versitygw "$VERSITYGW_VERSION"
       once fake-gcs-server get_go_program fake-gcs-server github.com/fsouza/fake-gcs-server "$FAKE_GCS_SERVER_VERSION" ;;
-    *) die "no peer is called $wanted: connector, dbt, stores" ;;
+    catalogs) once catalogs get_catalogs ;;
+    *) die "no peer is called $wanted: connector, dbt, stores, catalogs" ;;
   esac
 done

@@ -122,6 +122,31 @@ def azure() -> Iterator[dict[str, str]]:
 
 
 @contextmanager
+def postgresql() -> Iterator[str]:
+    """PostgreSQL with the user and database `paimon`; gives its JDBC address."""
+    port = free_port()
+    # PostgreSQL does not run as root.
+    alone = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    with tempfile.TemporaryDirectory(prefix="postgresql-") as folder:
+        if alone:
+            shutil.chown(folder, "postgres")
+
+        def run(name: str, *arguments: str) -> None:
+            done = subprocess.run([*alone, str(peers.postgresql(name)), *arguments], capture_output=True, text=True)
+            if done.returncode:
+                raise ServerError(f"{name}: {done.stdout}{done.stderr}")
+
+        run("initdb", "-D", f"{folder}/data", "-U", "paimon", "--auth=trust", "--no-sync")
+        settings = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        run("pg_ctl", "-D", f"{folder}/data", "-l", f"{folder}/log", "-w", "-o", settings, "start")
+        try:
+            run("createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "paimon", "paimon")
+            yield f"jdbc:postgresql://127.0.0.1:{port}/paimon"
+        finally:
+            run("pg_ctl", "-D", f"{folder}/data", "-m", "immediate", "stop")
+
+
+@contextmanager
 def _server(
     name: str, command: Sequence[str], address: str, folder: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[None]:

@@ -75,7 +75,7 @@ class TestHdfs(StoreContract):
         place.store.write(f"{place.root}/x", b"1")
         cluster.do("safemode on")
         try:
-            with pytest.raises(StorageError, match="SafeModeException.*Name node is in safe mode") as caught:
+            with pytest.raises(StorageError, match=r"SafeModeException.*Name node is in safe mode") as caught:
                 place.store.create_exclusive(f"{place.root}/y", b"1")
             assert "\n" not in str(caught.value)
             assert place.store.read(f"{place.root}/x") == b"1"
@@ -101,9 +101,7 @@ class TestHdfs(StoreContract):
             ("hdfs:///wh", "cannot be opened"),
         ],
     )
-    def test_a_wrong_address_is_an_error_at_once(
-        self, url: str, said: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_wrong_address_is_an_error_at_once(self, url: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
         monkeypatch.delenv("HADOOP_HOME", raising=False)
         began = time.monotonic()

@@ -33,9 +33,13 @@ def warehouse(request: pytest.FixtureRequest) -> Iterator[tuple[str, dict[str, s
         if request.param in ("hdfs", "webhdfs"):
             node = stack.enter_context(servers.hdfs()).name_nodes[0]
             # A place that WebHDFS's user may write to.
-            yield (f"hdfs://{node.rpc}/wh", {}) if request.param == "hdfs" else (
-                f"webhdfs://{node.web}/wh",
-                {"fs.user": os.environ.get("USER", "root")},
+            yield (
+                (f"hdfs://{node.rpc}/wh", {})
+                if request.param == "hdfs"
+                else (
+                    f"webhdfs://{node.web}/wh",
+                    {"fs.user": os.environ.get("USER", "root")},
+                )
             )
         elif request.param == "azure":
             options = stack.enter_context(servers.azure())
@@ -48,9 +52,7 @@ def warehouse(request: pytest.FixtureRequest) -> Iterator[tuple[str, dict[str, s
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_what_was_said_to_be_done_is_there(
-    table: str, warehouse: tuple[str, dict[str, str]], tmp_path: Path
-) -> None:
+def test_what_was_said_to_be_done_is_there(table: str, warehouse: tuple[str, dict[str, str]], tmp_path: Path) -> None:
     url, options = warehouse
     scenario = Scenario(f"{url}/{uuid.uuid4().hex}", tmp_path, options, commit_s=0.5, **TABLES[table], **SIZE)
     make_table(scenario)

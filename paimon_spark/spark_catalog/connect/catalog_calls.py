@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.catalog import CatalogMetadata, Column, Database, Table
 
+from paimon_spark.api.catalog import tables_of
 from paimon_spark.errors import (
     BranchNotFoundError,
     DatabaseNotFoundError,
@@ -15,7 +16,6 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.options.location import database_url
 from paimon_spark.spark.schema import row_type, spark_schema
 from paimon_spark.spark.session import without_attached
 from paimon_spark.spark_catalog.connect.attached import AttachedCatalogs, AttachedTable
@@ -365,7 +365,7 @@ def _in_database(table: str, database: str | None) -> str:
 
 
 def _shown_database(session: Session, name: str) -> Database:
-    return Database(name, session.catalog_name, None, database_url(session.catalog.warehouse, name))
+    return Database(name, session.catalog_name, None, tables_of(session.catalog).database_url(name))
 
 
 def _shown_table(session: Session, database: str, shown: str, name: str) -> Table:

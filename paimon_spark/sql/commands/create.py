@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from paimon_spark.api.catalog import tables_of
 from paimon_spark.errors import (
     CommitOutcomeUnknownError,
     InvalidInputError,
@@ -23,7 +24,7 @@ from paimon_spark.metadata.definition.create import PARTITION, PRIMARY_KEY
 from paimon_spark.metadata.definition.option_rules import misspelt_definition
 from paimon_spark.options.descriptor import names
 from paimon_spark.options.lineage import JOB, NO_SOURCES, OF_ONE_USE
-from paimon_spark.options.location import database_url, table_defaults, table_url, without_table_defaults
+from paimon_spark.options.location import table_defaults, without_table_defaults
 from paimon_spark.spark.schema import row_type
 from paimon_spark.spark.session import without_attached
 from paimon_spark.sql.grammar.create import (
@@ -317,11 +318,14 @@ def undone_without_rows(undo: Callable[[], None]) -> Iterator[None]:
 
 def check_location(catalog: Catalog, name: TableName, location: str | None) -> None:
     """Check that a LOCATION is where the catalog keeps the table. Raises UnsupportedFeatureError."""
-    if location is None or is_same_location(catalog, location, table_url(catalog.warehouse, name.database, name.table)):
+    if location is None:
+        return
+    place = tables_of(catalog).place(name.database, name.table)
+    if is_same_location(catalog, location, place.store.url(place.root)):
         return
     raise UnsupportedFeatureError(
         f"{name} cannot be stored at {location!r}: tables of the catalog are in "
-        f"{database_url(catalog.warehouse, name.database)}. Leave LOCATION out; open a table elsewhere with "
+        f"{tables_of(catalog).database_url(name.database)}. Leave LOCATION out; open a table elsewhere with "
         f"load_table({location!r}), and create it by df.write.format('paimon').save({location!r})",
         feature="LOCATION",
     )
@@ -398,7 +402,7 @@ def create_view(session: Session, statement: CreateView) -> Result:
 
 def _check_database_location(catalog: Catalog, name: str, location: str) -> None:
     """Check that a LOCATION is where the catalog keeps the database. Raises UnsupportedFeatureError."""
-    fixed = database_url(catalog.warehouse, name)
+    fixed = tables_of(catalog).database_url(name)
     if not is_same_location(catalog, location, fixed):
         raise UnsupportedFeatureError(
             f"database {name!r} cannot be stored at {location!r}: it is at {fixed}; leave LOCATION out, or load the "

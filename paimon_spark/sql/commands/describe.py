@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
+from paimon_spark.api.catalog import tables_of
 from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
 from paimon_spark.errors import PaimonError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.statistics import ColumnStatistics
 from paimon_spark.jobs.statistics import statistics_of
-from paimon_spark.options.location import database_url
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.sql.commands.show import OWNER, table_properties
 from paimon_spark.sql.commands.target import on_table
@@ -111,7 +111,7 @@ def describe_database(session: Session, statement: DescribeDatabase) -> Result:
     rows = [
         ("Catalog Name", session.catalog_name),
         ("Namespace Name", quoted_if_needed(database)),
-        ("Location", database_url(session.catalog.warehouse, database)),
+        ("Location", tables_of(session.catalog).database_url(database)),
     ]
     return session.rows(_INFO, [*rows, ("Properties", "")] if statement.extended else rows)
 

@@ -1,4 +1,6 @@
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 
 import org.apache.paimon.catalog.Catalog;
 import org.apache.paimon.catalog.CatalogContext;
@@ -12,15 +14,37 @@ import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.Arra
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.paimon.types.DataTypes;
 
-/** Calls on a warehouse: `path` is the warehouse. */
+/** Calls on a catalog: `path` is the warehouse, `catalog` options of a catalog with a metastore. */
 final class Catalogs {
+
+    private static final Map<Map<String, String>, Catalog> OPENED = new HashMap<>();
 
     private Catalogs() {}
 
+    /** Whether a call on a table is about `table`, as `db.t`, of the catalog with the options `catalog`. */
+    static boolean isNamed(JsonNode call) {
+        return call.hasNonNull("catalog") && call.hasNonNull("table");
+    }
+
+    /** The catalog of a call. */
+    static Catalog of(JsonNode call) {
+        Map<String, String> options = Values.strings(call.get("catalog"));
+        return OPENED.computeIfAbsent(
+                options, key -> CatalogFactory.createCatalog(CatalogContext.create(Options.fromMap(key))));
+    }
+
+    /** The table of a call. */
+    static Identifier identifier(JsonNode call) {
+        return Identifier.fromString(call.get("table").asText());
+    }
+
     static ObjectNode call(JsonNode call) throws Exception {
         ObjectNode reply = Values.JSON.createObjectNode();
-        Options options = new Options();
-        options.set("warehouse", Tables.path(call).toString());
+        Options options =
+                call.hasNonNull("catalog") ? Options.fromMap(Values.strings(call.get("catalog"))) : new Options();
+        if (call.hasNonNull("path")) {
+            options.set("warehouse", Tables.path(call).toString());
+        }
         String database = call.path("database").asText(null);
         try (Catalog catalog = CatalogFactory.createCatalog(CatalogContext.create(options))) {
             switch (call.get("does").asText()) {
@@ -43,6 +67,15 @@ final class Catalogs {
                                     .option("type", call.get("type").asText())
                                     .option("file.format", "csv")
                                     .build(),
+                            false);
+                    break;
+                case "createDatabase":
+                    catalog.createDatabase(database, false);
+                    break;
+                case "renameTable":
+                    catalog.renameTable(
+                            Identifier.fromString(call.get("table").asText()),
+                            Identifier.fromString(call.get("to").asText()),
                             false);
                     break;
                 case "dropTable":

@@ -7,6 +7,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
+import org.apache.paimon.catalog.Catalog;
 import org.apache.paimon.consumer.Consumer;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.FileIO;
@@ -49,6 +50,14 @@ final class Tables {
     }
 
     static FileStoreTable openPlain(JsonNode call) {
+        if (Catalogs.isNamed(call)) {
+            try {
+                FileStoreTable table = (FileStoreTable) Catalogs.of(call).getTable(Catalogs.identifier(call));
+                return call.hasNonNull("branch") ? table.switchToBranch(call.get("branch").asText()) : table;
+            } catch (Catalog.TableNotExistException e) {
+                throw new IllegalArgumentException(e);
+            }
+        }
         Options options = new Options();
         options.set("path", path(call).toString());
         if (call.hasNonNull("branch")) {
@@ -175,7 +184,11 @@ final class Tables {
         if (call.hasNonNull("comment")) {
             schema.comment(call.get("comment").asText());
         }
-        schemas(call).createTable(schema.build());
+        if (Catalogs.isNamed(call)) {
+            Catalogs.of(call).createTable(Catalogs.identifier(call), schema.build(), false);
+        } else {
+            schemas(call).createTable(schema.build());
+        }
     }
 
     private static void alter(JsonNode call) throws Exception {
@@ -183,7 +196,11 @@ final class Tables {
         for (JsonNode change : call.get("changes")) {
             changes.add(schemaChange(change));
         }
-        schemas(call).commitChanges(changes);
+        if (Catalogs.isNamed(call)) {
+            Catalogs.of(call).alterTable(Catalogs.identifier(call), changes, false);
+        } else {
+            schemas(call).commitChanges(changes);
+        }
     }
 
     /** A change names its column as text or, for a nested one, as the list of names on the way to it. */

@@ -15,8 +15,8 @@ import pytest
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.api.table import Table
+from paimon_spark.catalogs import file_system as of_catalog
 from paimon_spark.errors import PaimonError
-from paimon_spark.metadata import file_system_catalog as of_catalog
 from paimon_spark.metadata.branches import list_branch_names
 from paimon_spark.metadata.handle import is_table, open_table
 from paimon_spark.storage.store import Store

@@ -1,6 +1,7 @@
 """FileSystemCatalog: list, create, drop and rename the databases and tables of a warehouse.
 
-A database is a directory `<name>.db`, a table one with a schema in it. Nothing is cached.
+A database is a directory `<name>.db`, a table one with a schema in it. Nothing is cached. Catalogs that keep the names
+elsewhere too replace the methods that say what there is.
 
 Source: Java `catalog/FileSystemCatalog`.
 """
@@ -8,7 +9,7 @@ Source: Java `catalog/FileSystemCatalog`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -23,6 +24,8 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
     WarehouseNotFoundError,
 )
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.handle import is_table
 from paimon_spark.metadata.layout import SNAPSHOT_PREFIX, Layout
 from paimon_spark.metadata.schemas import latest_schema
@@ -38,6 +41,7 @@ from paimon_spark.options.location import (
 )
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import has_directories, open_store
+from paimon_spark.types import RowType
 
 _LOG = logging.getLogger(__name__)
 _SYSTEM_DATABASE: Final = "sys"
@@ -60,13 +64,13 @@ class TablePlace(NamedTuple):
         return f"{self.database}.{self.table}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FileSystemCatalog:
-    """A warehouse.
+    """A warehouse of directories alone.
 
     Attributes:
         warehouse: path or URL.
-        options: how to reach its file system.
+        options: how to reach its file system, and the catalog's server where there is one.
     """
 
     warehouse: str
@@ -110,23 +114,28 @@ class FileSystemCatalog:
     def list_tables(self, database: str) -> list[str]:
         """Names of the tables of a database, sorted. Raises as `check_database`."""
         store, root = self.check_database(database)
+        return self._tables_in(database, store, root)
+
+    def _tables_in(self, database: str, store: Store, root: str) -> list[str]:
+        """Names of the tables of a database at a place, sorted."""
         return [i.name for i in store.list(root) if i.is_directory and is_table(store, f"{root}/{i.name}")]
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """Create a database. Raises as `Catalog.create_database`."""
-        _check_new_name(name, "database")
+        check_new_name(name, "database")
         store, root = open_store(database_url(self.warehouse, name), self.options)
         if store.exists(root):
             if ignore_if_exists:
                 return
-            raise DatabaseAlreadyExistsError(
-                f"warehouse {self.warehouse} has a database {name!r} already; create it with ignore_if_exists=True, "
-                "or choose another name",
-                database=name,
-            )
-        store.make_directory(root)
-        if not store.exists(root):
-            store.write(f"{root}/{_MARKER}", b"")
+            raise self._database_exists(name)
+        make_database(store, root)
+
+    def _database_exists(self, name: str) -> DatabaseAlreadyExistsError:
+        return DatabaseAlreadyExistsError(
+            f"warehouse {self.warehouse} has a database {name!r} already; create it with ignore_if_exists=True, "
+            "or choose another name",
+            database=name,
+        )
 
     def drop_database(self, name: str, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
         """Remove a database. Raises as `Catalog.drop_database`."""
@@ -145,13 +154,39 @@ class FileSystemCatalog:
         for table in tables:
             self.drop_table(f"`{name}`.`{table}`", ignore_if_not_exists=True)
         store, root = self.check_database(name)
+        self._remove_database(name, store, root)
+
+    def _remove_database(self, name: str, store: Store, root: str) -> None:
+        """Remove a database without tables."""
         store.delete_tree(root)
+
+    def create_table(
+        self,
+        place: TablePlace,
+        columns: RowType,
+        primary_keys: Sequence[str] = (),
+        partition_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        comment: str | None = None,
+    ) -> TableSchema:
+        """Create a table at a place that `new_place` gave. Raises as `metadata.definition.create.create_table`."""
+        return create_table(
+            place.store, place.root, columns, primary_keys, partition_keys, options, comment, name=place.name
+        )
+
+    def check_listed(self, place: TablePlace) -> None:
+        """Check that there are no files of a table that the catalog does not list. Raises TableNotFoundError."""
+
+    def register(self, database: str, table: str) -> None:
+        """List a table whose files were made without this catalog, where the catalog keeps names of its own."""
 
     def drop_table(self, name: str, ignore_if_not_exists: bool = False) -> None:
         """Remove a table. Raises as `Catalog.drop_table`."""
         place = self._existing(name, "dropped", ignore_if_not_exists)
-        if place is None:
-            return
+        if place is not None:
+            self._drop(place)
+
+    def _drop(self, place: TablePlace) -> None:
         _refuse_outside_files(place)
         # Readers see the whole table, an empty one (no snapshots) or none (no schemas). The newest snapshot is deleted
         # last, so that an older one is never the head.
@@ -168,11 +203,14 @@ class FileSystemCatalog:
     def rename_table(self, old: str, new: str, ignore_if_not_exists: bool = False) -> None:
         """Rename a table. Raises as `Catalog.rename_table`."""
         target = self._place(new, "a new name")
-        _check_new_name(target.table, "table")
+        check_new_name(target.table, "table")
         source = self._existing(old, "renamed", ignore_if_not_exists)
         if source is None:
             return
         self.check_database(target.database)
+        self._rename(source, target)
+
+    def _rename(self, source: TablePlace, target: TablePlace) -> None:
         try:
             # The files that make it a table are copied last and deleted first, so that no table lacks files.
             source.store.rename_tree(source.root, target.root, ("schema", "MAIN-BRANCH"))
@@ -192,8 +230,21 @@ class FileSystemCatalog:
         """
         place = self._place(name, "made")
         self.check_database(place.database)
-        _check_new_name(place.table, "table")
+        check_new_name(place.table, "table")
         return place
+
+    def place(self, database: str, table: str) -> TablePlace:
+        """Where a table is or would be, which need not exist. Raises InvalidOptionError: no name of a table."""
+        store, root = open_store(table_url(self.warehouse, database, table), self.options)
+        return TablePlace(store, root, database, table)
+
+    def database_url(self, database: str) -> str:
+        """Where a database is or would be."""
+        return database_url(self.warehouse, database)
+
+    def has_table(self, place: TablePlace) -> bool:
+        """Whether the catalog has the table of a place."""
+        return is_table(place.store, place.root)
 
     def no_table(self, database: str, table: str) -> TableNotFoundError:
         """The error for a table that a database does not have; offers the nearest names."""
@@ -208,14 +259,17 @@ class FileSystemCatalog:
         """Where a database is. Raises DatabaseNotFoundError, WarehouseNotFoundError."""
         store, root = open_store(database_url(self.warehouse, name), self.options)
         if not store.exists(root):
-            names = self.list_databases()
-            raise DatabaseNotFoundError(
-                f"warehouse {self.warehouse} has no database {name!r}{did_you_mean(name, names)}; its databases are "
-                f"{', '.join(names) or 'none'}; create one with catalog.create_database(name) or CREATE DATABASE "
-                "in catalog.sql",
-                database=name,
-            )
+            raise self._no_database(name)
         return store, root
+
+    def _no_database(self, name: str) -> DatabaseNotFoundError:
+        names = self.list_databases()
+        return DatabaseNotFoundError(
+            f"warehouse {self.warehouse} has no database {name!r}{did_you_mean(name, names)}; its databases are "
+            f"{', '.join(names) or 'none'}; create one with catalog.create_database(name) or CREATE DATABASE "
+            "in catalog.sql",
+            database=name,
+        )
 
     def _place(self, name: str, verb: str) -> TablePlace:
         """Where the table called `db.t` is or would be. Raises InvalidOptionError."""
@@ -228,13 +282,11 @@ class FileSystemCatalog:
             )
         if not is_name(bare):
             raise InvalidOptionError(f"{name!r} is not the name of a table; expected database.table", name=name)
-        database, table = split_name(bare)
-        store, root = open_store(table_url(self.warehouse, database, table), self.options)
-        return TablePlace(store, root, database, table)
+        return self.place(*split_name(bare))
 
     def _existing(self, name: str, verb: str, ignore_if_not_exists: bool) -> TablePlace | None:
         place = self._place(name, verb)
-        if is_table(place.store, place.root):
+        if self.has_table(place):
             return place
         if ignore_if_not_exists:
             return None
@@ -242,7 +294,15 @@ class FileSystemCatalog:
         raise self.no_table(place.database, place.table)
 
 
-def _check_new_name(name: str, what: str) -> None:
+def make_database(store: Store, root: str) -> None:
+    """Make the directory of a database, also where the store has no directories."""
+    store.make_directory(root)
+    if not store.exists(root):
+        store.write(f"{root}/{_MARKER}", b"")
+
+
+def check_new_name(name: str, what: str) -> None:
+    """Check the name of a new database or table. Raises InvalidOptionError."""
     if not name.strip() or "$" in name or name.startswith(".") or (what == "database" and name == _SYSTEM_DATABASE):
         raise InvalidOptionError(
             f"{name!r} cannot be the name of a {what}: it is not blank, holds no $, does not start with a dot, and "

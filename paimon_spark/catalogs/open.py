@@ -1,0 +1,30 @@
+"""The catalog that options name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from paimon_spark.catalogs.file_system import FileSystemCatalog
+from paimon_spark.options.catalog import FILE_SYSTEM, METASTORE, parse_catalog_options
+
+
+def open_catalog(warehouse: str, options: Mapping[str, str]) -> FileSystemCatalog:
+    """The catalog of a warehouse. Nothing is read yet.
+
+    Args:
+        warehouse: path or URL.
+        options: how to reach its file system and its metastore.
+
+    Raises:
+        InvalidOptionError: an option of the catalog is wrong or missing.
+    """
+    if options.get(METASTORE, FILE_SYSTEM) == FILE_SYSTEM:
+        return FileSystemCatalog(warehouse, options)
+    found = parse_catalog_options(options)
+    if found.metastore == FILE_SYSTEM:
+        return FileSystemCatalog(warehouse, options)
+    # Imported only here: most tables need neither.
+    from paimon_spark.catalogs.jdbc import JdbcRegistry
+    from paimon_spark.catalogs.registered import RegisteredCatalog
+
+    return RegisteredCatalog(warehouse, options, registry=JdbcRegistry(found))

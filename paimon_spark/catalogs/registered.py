@@ -1,0 +1,140 @@
+"""RegisteredCatalog: databases and tables whose names are in a metastore, and whose files are in directories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from paimon_spark.catalogs.file_system import FileSystemCatalog, TablePlace, check_new_name, make_database
+from paimon_spark.catalogs.registry import Registry
+from paimon_spark.catalogs.table_store import TableStore
+from paimon_spark.errors import TableAlreadyExistsError, TableNotFoundError
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.metadata.definition.create import new_schema
+from paimon_spark.metadata.handle import is_table
+from paimon_spark.metadata.layout import Layout
+from paimon_spark.metadata.schemas import latest_schema
+from paimon_spark.options.catalog import parse_catalog_options
+from paimon_spark.options.location import check_part, database_url, table_url
+from paimon_spark.storage.store import Store
+from paimon_spark.storage.urls import has_directories, open_store
+from paimon_spark.types import RowType
+
+
+@dataclass(frozen=True)
+class RegisteredCatalog(FileSystemCatalog):
+    """A warehouse whose databases and tables are those that a metastore lists.
+
+    A table is listed before its first file is written and until its last one is gone, so that what was interrupted is
+    finished by calling again.
+    """
+
+    registry: Registry = field(kw_only=True)
+
+    def exists(self) -> bool:
+        self.registry.list_databases()
+        return True
+
+    def list_databases(self) -> list[str]:
+        return self.registry.list_databases()
+
+    def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
+        check_new_name(name, "database")
+        url = database_url(self.warehouse, name)
+        if not self.registry.add_database(name, url):
+            if ignore_if_exists:
+                return
+            raise self._database_exists(name)
+        make_database(*open_store(url, self.options))
+
+    def check_database(self, name: str) -> tuple[Store, str]:
+        url = self.registry.database_url(name, database_url(self.warehouse, name))
+        if url is None:
+            raise self._no_database(name)
+        return open_store(url, self.options)
+
+    def database_url(self, database: str) -> str:
+        default = database_url(self.warehouse, database)
+        return self.registry.database_url(database, default) or default
+
+    def place(self, database: str, table: str) -> TablePlace:
+        url = self._listed_url(database, table) or f"{self.database_url(database)}/{check_part(table, 'table')}"
+        store, root = open_store(url, self.options)
+        asked = parse_catalog_options(self.options).lock_enabled
+        locked = not has_directories(url) if asked is None else asked
+        wrapped = TableStore(store, root, self.registry, database, table, locked)
+        return TablePlace(cast(Store, wrapped), root, database, table)
+
+    def has_table(self, place: TablePlace) -> bool:
+        return self._listed_url(place.database, place.table) is not None
+
+    def create_table(
+        self,
+        place: TablePlace,
+        columns: RowType,
+        primary_keys: Sequence[str] = (),
+        partition_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        comment: str | None = None,
+    ) -> TableSchema:
+        url = place.store.url(place.root)
+        listed = self.has_table(place)
+        if not listed and is_table(place.store, place.root):
+            raise TableAlreadyExistsError(self._unlisted(place), table=place.name)
+        schema = new_schema(columns, primary_keys, partition_keys, options, comment)
+        self.registry.add_table(place.database, place.table, url, schema)
+        try:
+            made = super().create_table(place, columns, primary_keys, partition_keys, options, comment)
+        except BaseException:
+            if not listed and not is_table(place.store, place.root):
+                self.registry.remove_table(place.database, place.table)
+            raise
+        # Another process that could not create it may have taken it off the list meanwhile.
+        self.registry.add_table(place.database, place.table, url, made)
+        return made
+
+    def check_listed(self, place: TablePlace) -> None:
+        if not self.has_table(place) and is_table(place.store, place.root):
+            raise TableNotFoundError(self._unlisted(place), path=place.root)
+
+    def _unlisted(self, place: TablePlace) -> str:
+        return (
+            f"{self.registry.address} does not list table {place.name}, but there are files of a table at "
+            f"{place.store.url(place.root)}; list it with catalog.register_table({place.name!r}), or open it by its "
+            "path"
+        )
+
+    def register(self, database: str, table: str) -> None:
+        place = self.place(database, table)
+        schema = latest_schema(place.store, Layout(place.root))
+        if schema is None:
+            raise self.no_table(database, table)
+        self.registry.add_database(database, self.database_url(database))
+        self.registry.add_table(database, table, place.store.url(place.root), schema)
+
+    def _tables_in(self, database: str, store: Store, root: str) -> list[str]:
+        return self.registry.list_tables(database)
+
+    def _remove_database(self, name: str, store: Store, root: str) -> None:
+        self.registry.remove_database(name)
+        # Files of tables that the metastore does not list are another catalog's.
+        if not super()._tables_in(name, store, root):
+            store.delete_tree(root)
+
+    def _rename(self, source: TablePlace, target: TablePlace) -> None:
+        if self.has_table(target):
+            raise TableAlreadyExistsError(
+                f"table {source.name} cannot be renamed to {target.name}: {self.registry.address} lists one; choose "
+                "another name, or drop it first",
+                table=target.name,
+            )
+        # Where only the files lie at the new place, renaming was interrupted.
+        if is_table(source.store, source.root) or not is_table(target.store, target.root):
+            super()._rename(source, target)
+        names = (source.database, source.table), (target.database, target.table)
+        self.registry.rename_table(*names, target.store.url(target.root))
+
+    def _listed_url(self, database: str, table: str) -> str | None:
+        """Where a table is that the metastore lists."""
+        return self.registry.table_url(database, table, table_url(self.warehouse, database, table))

@@ -1,0 +1,64 @@
+"""Registry: the names of databases and tables in a metastore, and locks of tables there."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from paimon_spark.format.metadata_files.table_schema import TableSchema
+
+
+class Registry(Protocol):
+    """Names in a metastore. Picklable; every call opens a connection of its own or takes one of this process.
+
+    Every failure to reach the metastore is a CatalogError that names its address.
+    """
+
+    @property
+    def address(self) -> str:
+        """Its address, without passwords, for messages."""
+        ...
+
+    def list_databases(self) -> list[str]:
+        """Names of the databases, sorted."""
+        ...
+
+    def database_url(self, database: str, default: str) -> str | None:
+        """Where a database is, `default` if the metastore does not say; None when there is no such database."""
+        ...
+
+    def add_database(self, database: str, url: str) -> bool:
+        """List a database. Returns whether it is new."""
+        ...
+
+    def remove_database(self, database: str) -> None:
+        """List a database without tables no longer."""
+        ...
+
+    def list_tables(self, database: str) -> list[str]:
+        """Names of the Paimon tables of a database, sorted."""
+        ...
+
+    def table_url(self, database: str, table: str, default: str) -> str | None:
+        """Where a table is, `default` if the metastore does not say; None when it is not listed."""
+        ...
+
+    def add_table(self, database: str, table: str, url: str, schema: TableSchema) -> bool:
+        """List a table. Returns whether it is new."""
+        ...
+
+    def change_table(self, database: str, table: str, schema: TableSchema) -> None:
+        """Take over the new schema of a table, where the metastore keeps any of it."""
+        ...
+
+    def remove_table(self, database: str, table: str) -> None:
+        """List a table no longer; nothing happens to its files."""
+        ...
+
+    def rename_table(self, old: tuple[str, str], new: tuple[str, str], url: str) -> None:
+        """Give a table, as database and name, another name and place."""
+        ...
+
+    def lock(self, database: str, table: str) -> AbstractContextManager[None]:
+        """The lock that commits to a table hold. Raises CatalogError: another process kept it too long."""
+        ...

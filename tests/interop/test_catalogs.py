@@ -1,0 +1,127 @@
+"""Metastores that Java Paimon and this package share: each sees, reads and changes what the other made."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import paimon_spark
+from paimon_spark.api.catalog import Catalog
+from tests.interop import peers
+from tests.interop.java_paimon import JavaPaimon
+from tests.stores import servers
+
+pytestmark = pytest.mark.interop
+
+FIELDS = [["k", "BIGINT NOT NULL"], ["v", "STRING"]]
+
+
+@pytest.fixture(scope="module")
+def java_with_drivers() -> Iterator[JavaPaimon]:
+    with JavaPaimon(more_jars=peers.drivers()) as peer:
+        yield peer
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql", "postgresql-locked"])
+def metastore(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Options that reach a metastore. With locks in SQLite, Java's own commits fail: its connections wait in vain."""
+    with ExitStack() as stack:
+        if request.param == "sqlite":
+            yield {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path_factory.mktemp('sqlite')}/names.db"}
+        else:
+            address = stack.enter_context(servers.postgresql())
+            locked = "true" if request.param == "postgresql-locked" else "false"
+            login = {"jdbc.user": "paimon", "jdbc.password": "paimon"}
+            yield {"metastore": "jdbc", "uri": address, "lock.enabled": locked, **login}
+
+
+class Both:
+    """A catalog as both open it, with one database."""
+
+    def __init__(self, java: JavaPaimon, options: dict[str, str]) -> None:
+        self.java, self.options = java, options
+        self.ours: Catalog = paimon_spark.load_catalog(**options)
+        self.database = f"d{uuid.uuid4().hex[:8]}"
+
+    def theirs(self, op: str, **arguments: Any) -> Any:
+        return self.java.call(op, catalog={**self.options, "cache-enabled": "false"}, **arguments)
+
+    def do(self, does: str, **arguments: Any) -> Any:
+        return self.theirs("catalog", does=does, **arguments)
+
+    def name(self, table: str) -> str:
+        return f"{self.database}.{table}"
+
+    def java_rows(self, table: str, **arguments: Any) -> list[Any]:
+        return sorted(self.theirs("read", table=self.name(table), **arguments)["rows"], key=str)
+
+    def our_rows(self, table: str) -> list[dict[str, Any]]:
+        return sorted(self.ours.table(self.name(table)).scan().to_arrow().to_pylist(), key=str)
+
+    def make_by_java(self, table: str, rows: list[list[Any]]) -> None:
+        key = {"pk": ["k"], "partition": [], "tableOptions": {"bucket": "1"}}
+        self.theirs("createTable", table=self.name(table), fields=FIELDS, **key)
+        self.theirs("write", table=self.name(table), rows=rows)
+
+
+@pytest.fixture
+def both(java_with_drivers: JavaPaimon, metastore: dict[str, str], tmp_path: Path) -> Both:
+    return Both(java_with_drivers, {**metastore, "warehouse": str(tmp_path), "catalog-key": uuid.uuid4().hex[:8]})
+
+
+def test_java_makes_we_change(both: Both) -> None:
+    both.do("createDatabase", database=both.database)
+    both.make_by_java("t", [[1, "a"], [2, "b"]])
+    assert both.ours.list_databases() == [both.database]
+    assert both.ours.list_tables(both.database) == ["t"]
+    table = both.ours.table(both.name("t"))
+    table.create_tag("before")
+    table.create_branch("fix", tag="before")
+    table.write(pa.table({"k": [2, 3], "v": ["B", "c"]}))
+    table.alter(add={"w": "INT"})
+    both.ours.table(both.name("t$branch_fix")).write(pa.table({"k": [9], "v": ["z"]}))
+    assert both.java_rows("t") == [
+        {"k": 1, "v": "a", "w": None},
+        {"k": 2, "v": "B", "w": None},
+        {"k": 3, "v": "c", "w": None},
+    ]
+    assert both.java_rows("t", branch="fix") == [{"k": 1, "v": "a"}, {"k": 2, "v": "b"}, {"k": 9, "v": "z"}]
+    assert [row["v"] for row in both.java_rows("t", options={"scan.tag-name": "before"})] == ["a", "b"]
+    both.ours.rename_table(both.name("t"), both.name("u"))
+    assert both.do("listTables", database=both.database)["names"] == ["u"]
+    assert len(both.java_rows("u")) == 3
+    both.ours.drop_table(both.name("u"))
+    assert both.do("listTables", database=both.database)["names"] == []
+    both.ours.drop_database(both.database)
+    assert both.do("listDatabases")["names"] == []
+
+
+def test_we_make_java_changes(both: Both) -> None:
+    both.ours.create_database(both.database)
+    table = both.ours.create_table(
+        both.name("t"), "k BIGINT NOT NULL, v STRING", primary_keys=["k"], options={"bucket": "1"}
+    )
+    table.write(pa.table({"k": [1, 2], "v": ["a", "b"]}))
+    assert both.do("listDatabases")["names"] == [both.database]
+    assert both.do("listTables", database=both.database)["names"] == ["t"]
+    both.theirs("createTag", table=both.name("t"), name="before", snapshot=1)
+    both.theirs("createBranch", table=both.name("t"), name="fix", tag="before")
+    both.theirs("write", table=both.name("t"), rows=[[2, "B"], [3, "c"]])
+    both.theirs("write", table=both.name("t"), branch="fix", rows=[[9, "z"]])
+    both.theirs("alter", table=both.name("t"), changes=[{"do": "add", "name": "w", "type": "INT"}])
+    assert [row["v"] for row in both.our_rows("t")] == ["a", "B", "c"]
+    assert both.our_rows("t")[0].keys() == {"k", "v", "w"}
+    assert [row["v"] for row in both.our_rows("t$branch_fix")] == ["a", "b", "z"]
+    both.do("renameTable", table=both.name("t"), to=both.name("u"))
+    assert both.ours.list_tables(both.database) == ["u"]
+    assert len(both.our_rows("u")) == 3
+    both.do("dropTable", database=both.database, table="u")
+    assert both.ours.list_tables(both.database) == []
+    both.do("dropDatabase", database=both.database)
+    assert both.ours.list_databases() == []
