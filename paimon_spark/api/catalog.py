@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.api.table import Table, load
 from paimon_spark.catalogs.file_system import FileSystemCatalog
-from paimon_spark.catalogs.open import open_catalog
+from paimon_spark.catalogs.open import default_warehouse, open_catalog
 from paimon_spark.display import ShownList
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, TableAlreadyExistsError
 from paimon_spark.jobs.alter import SchemaLike, columns_of
@@ -351,10 +351,10 @@ def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalo
         StorageError, CommitError: lineage cannot be switched on.
     """
     defaults = configured()
-    where = warehouse or defaults.pop("warehouse", None)
+    given = as_text(options)
+    where = warehouse or defaults.pop("warehouse", None) or default_warehouse({**defaults, **given})
     if not where:
         raise InvalidOptionError("no warehouse is given; pass warehouse=… or set PAIMON_WAREHOUSE", option="warehouse")
-    given = as_text(options)
     for key in given:
         if not is_storage_option(key) and not key.startswith(TABLE_DEFAULT) and key not in _OPTIONS:
             raise unknown_option(key, ["warehouse", *_OPTIONS], "catalog")
@@ -362,6 +362,7 @@ def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalo
     refuse_follow(given, "a catalog")
     defaults.pop("warehouse", None)
     catalog = Catalog(where, {**defaults, **given})
+    tables_of(catalog)  # checks its options
     _apply_lineage(catalog)
     return catalog
 

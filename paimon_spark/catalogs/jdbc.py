@@ -1,4 +1,4 @@
-"""JdbcRegistry: names and locks in tables of a database, as Java Paimon's JDBC catalog keeps them.
+"""JdbcRegistry: names and locks in a database, as Java Paimon's JDBC catalog keeps them.
 
 Source: Java `jdbc/JdbcCatalog`, `jdbc/JdbcUtils`, `jdbc/JdbcCatalogLock` and its dialects.
 """
@@ -119,14 +119,20 @@ class JdbcRegistry:
                 run("INSERT INTO paimon_tables VALUES (?, ?, ?) ON CONFLICT DO NOTHING", self._key, database, table)
             )
 
+    def keeps_files(self, database: str, table: str) -> bool:
+        return False
+
     def change_table(self, database: str, table: str, schema: TableSchema) -> None:
         """Nothing: of a table only its name is kept."""
 
     def remove_table(self, database: str, table: str) -> None:
         self._on_table("DELETE FROM {}", database, table)
 
-    def rename_table(self, old: tuple[str, str], new: tuple[str, str], url: str) -> None:
+    def rename_table(self, old: tuple[str, str], new: tuple[str, str]) -> None:
         self._on_table("UPDATE {} SET database_name = ?, table_name = ?", *old, values=new)
+
+    def move_table(self, database: str, table: str, url: str) -> None:
+        """Nothing: a table is where its name says."""
 
     def _on_table(self, statement: str, database: str, table: str, values: tuple[str, ...] = ()) -> None:
         """Change the rows of a table, in one transaction."""
@@ -252,7 +258,8 @@ def _connect_postgresql(options: CatalogOptions) -> Any:
     parts = urlsplit(options.uri.removeprefix("jdbc:"))
     given = {**dict(parse_qsl(parts.query)), **options.jdbc}
     settings = {_PSYCOPG_NAMES.get(key, key): value for key, value in given.items()}
-    return psycopg.connect(
+    connect: Any = psycopg.connect
+    return connect(
         host=parts.hostname or "localhost",
         port=parts.port or 5432,
         dbname=parts.path.strip("/") or None,

@@ -1,4 +1,4 @@
-"""RegisteredCatalog: databases and tables whose names are in a metastore, and whose files are in directories."""
+"""RegisteredCatalog: names in a metastore, tables in directories."""
 
 from __future__ import annotations
 
@@ -122,18 +122,42 @@ class RegisteredCatalog(FileSystemCatalog):
         if not super()._tables_in(name, store, root):
             store.delete_tree(root)
 
+    def _drop(self, place: TablePlace) -> None:
+        if self.registry.keeps_files(place.database, place.table):
+            self.registry.remove_table(place.database, place.table)
+        else:
+            super()._drop(place)
+
+    def rename_table(self, old: str, new: str, ignore_if_not_exists: bool = False) -> None:
+        source, target = self._place(old, "renamed"), self._place(new, "a new name")
+        is_half_done = self.has_table(target) and not is_table(target.store, target.root)
+        if is_half_done and not self.has_table(source):
+            self._move_files(source, target)
+        else:
+            super().rename_table(old, new, ignore_if_not_exists)
+
     def _rename(self, source: TablePlace, target: TablePlace) -> None:
-        if self.has_table(target):
+        names = (source.database, source.table), (target.database, target.table)
+        if self.has_table(target) or is_table(target.store, target.root):
             raise TableAlreadyExistsError(
-                f"table {source.name} cannot be renamed to {target.name}: {self.registry.address} lists one; choose "
-                "another name, or drop it first",
+                f"table {source.name} cannot be renamed to {target.name}: there is something at "
+                f"{target.store.url(target.root)}, or {self.registry.address} lists such a table; choose another name, "
+                "or drop it first",
                 table=target.name,
             )
-        # Where only the files lie at the new place, renaming was interrupted.
-        if is_table(source.store, source.root) or not is_table(target.store, target.root):
-            super()._rename(source, target)
-        names = (source.database, source.table), (target.database, target.table)
-        self.registry.rename_table(*names, target.store.url(target.root))
+        moves = not self.registry.keeps_files(*names[0])
+        self.registry.rename_table(*names)
+        if moves:
+            self._move_files(source, target)
+
+    def _move_files(self, source: TablePlace, target: TablePlace) -> None:
+        """Move the files of a table that has its new name already to where a table of that name is made."""
+        url = f"{self.database_url(target.database)}/{target.table}"
+        # Not the store of the old name, which would take it off the list.
+        store, root = open_store(source.store.url(source.root), self.options)
+        if is_table(store, root):
+            super()._rename(source._replace(store=store), target._replace(store=store, root=open_store(url)[1]))
+        self.registry.move_table(target.database, target.table, url)
 
     def _listed_url(self, database: str, table: str) -> str | None:
         """Where a table is that the metastore lists."""

@@ -47,6 +47,10 @@ class Registry(Protocol):
         """List a table. Returns whether it is new."""
         ...
 
+    def keeps_files(self, database: str, table: str) -> bool:
+        """Whether the files of a table stay where they are when it is dropped or renamed."""
+        ...
+
     def change_table(self, database: str, table: str, schema: TableSchema) -> None:
         """Take over the new schema of a table, where the metastore keeps any of it."""
         ...
@@ -55,8 +59,12 @@ class Registry(Protocol):
         """List a table no longer; nothing happens to its files."""
         ...
 
-    def rename_table(self, old: tuple[str, str], new: tuple[str, str], url: str) -> None:
-        """Give a table, as database and name, another name and place."""
+    def rename_table(self, old: tuple[str, str], new: tuple[str, str]) -> None:
+        """Give a table, as database and name, another name. The metastore may move its files."""
+        ...
+
+    def move_table(self, database: str, table: str, url: str) -> None:
+        """Take over where the files of a table are."""
         ...
 
     def lock(self, database: str, table: str) -> AbstractContextManager[None]:

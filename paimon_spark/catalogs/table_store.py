@@ -1,4 +1,4 @@
-"""TableStore: the files of a table that a metastore lists, and what the metastore must know of them."""
+"""TableStore: the files of a table in a metastore, with its lock around commits."""
 
 from __future__ import annotations
 

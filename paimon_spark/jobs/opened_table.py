@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from paimon_spark.catalogs.file_system import FileSystemCatalog
-from paimon_spark.catalogs.open import open_catalog
+from paimon_spark.catalogs.open import default_warehouse, open_catalog
 from paimon_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.metadata.handle import TableHandle, is_table, open_branch, open_table
 from paimon_spark.options.known import is_storage_option
@@ -237,9 +237,9 @@ def _find(
 ) -> tuple[Place, TableLocation]:
     """The place of a table, and the parts of its name."""
     defaults = configured()
-    warehouse = options.get("warehouse") or defaults.get("warehouse", "")
-    location = locate(path, {"warehouse": warehouse})
     storage = {**{k: v for k, v in defaults.items() if is_storage_option(k)}, **storage_options}
+    warehouse = options.get("warehouse") or defaults.get("warehouse") or default_warehouse(storage)
+    location = locate(path, {"warehouse": warehouse})
     in_force = branch_in_force(location, branch)
     if location.in_warehouse is not None:
         named = WarehouseName(open_catalog(warehouse, storage), *location.in_warehouse)

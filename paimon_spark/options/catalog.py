@@ -1,4 +1,4 @@
-"""Options of catalogs: where they keep the names of databases and tables, and how to reach that place.
+"""Options of catalogs: where names of databases and tables are kept.
 
 Source: Java `options/CatalogOptions`, `jdbc/JdbcCatalogOptions`, `hive/HiveCatalogOptions`.
 """
@@ -27,10 +27,6 @@ FILE_SYSTEM: Final = "filesystem"
 JDBC: Final = "jdbc"
 HIVE: Final = "hive"
 _JDBC_PREFIX: Final = "jdbc."
-_ADDRESSES: Final = {
-    JDBC: "jdbc:postgresql://host:5432/database or jdbc:sqlite:/path/of/file",
-    HIVE: "thrift://host:9083",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +57,7 @@ class CatalogOptions:
     lock_key_length: int = option(
         "lock-key-max-length", at_least_one(integer), 255, "Longest name of a lock in a JDBC metastore."
     )
+    hive_conf_dir: str = option("hive-conf-dir", string, "", "Folder of hive-site.xml, which may name the metastore.")
     jdbc: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -76,10 +73,10 @@ def parse_catalog_options(options: Mapping[str, str]) -> CatalogOptions:
     """The options of a catalog. Raises InvalidOptionError: a value is wrong, or `uri` is missing."""
     of_jdbc = {k.removeprefix(_JDBC_PREFIX): v for k, v in options.items() if k.startswith(_JDBC_PREFIX)}
     found = parse_group(CatalogOptions, options, jdbc=of_jdbc)
-    if found.metastore != FILE_SYSTEM and not found.uri:
+    if found.metastore == JDBC and not found.uri:
         raise InvalidOptionError(
-            f"metastore = {found.metastore!r} needs the option uri with its address, such as "
-            f"{_ADDRESSES[found.metastore]}",
+            "metastore = 'jdbc' needs the option uri with its address, such as jdbc:postgresql://host:5432/database or "
+            "jdbc:sqlite:/path/of/file",
             option="uri",
         )
     return found

@@ -1,4 +1,4 @@
-"""HdfsStore: HDFS through hdfs-native, which speaks to name nodes and data nodes without a JVM.
+"""HdfsStore: HDFS through the client of hdfs-native, which needs no JVM.
 
 Files appear whole: they are written as `.<name>.<uuid>.tmp` beside their place and renamed. The name node renames in
 one step, and refuses when the new name is taken, so one of several writers of a file wins. A killed process may leave

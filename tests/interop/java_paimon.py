@@ -3,7 +3,8 @@
 `JavaPaimon().run(calls)` sends a batch. The process is started at the first call and lives until `close()`, so
 that one start (about two seconds) serves a whole test session. Rows come in the form of `tests/harness/rows.py`.
 
-The calls, by `op` (every one takes `path`, or `table` as `db.t` and `catalog`, options of a catalog; `branch` and dynamic `options` where they make sense):
+The calls, by `op` (every one takes `path`, or `table` as `db.t` and `catalog`, options of a catalog; `branch` and
+dynamic `options` where they make sense):
     createTable(fields=[[name, type, comment?, default?]], pk, partition, tableOptions, comment) alter(changes)
     write(rows, overwrite?, identifier?, user?, watermark?, columns?, firstRowId?); compact(full?, buckets?)
     deleteRows(column, values): by deletion vectors, on append tables
@@ -17,7 +18,7 @@ The calls, by `op` (every one takes `path`, or `table` as `db.t` and `catalog`, 
     stream(restore?, schemaId?, plans?, notify?) -> plans of {snapshot, first, watermark, rows with _KIND}, next, ended
     uncommitted(user, identifiers) -> the identifiers that Java's committer of this user would commit anew
     catalog(does=listDatabases | listTables | removeOrphans | createDatabase | createTable | renameTable | dropTable |
-        dropDatabase, database?, table?, to?, cascade?, type?): of the warehouse at `path` or of `catalog` -> names, removed
+        dropDatabase, database?, table?, to?, cascade?, type?): of the warehouse `path`, or `catalog` -> names, removed
     variant(text of JSON) -> value and metadata of the VARIANT, in hex
     listing -> snapshots, tags, branches, schemaIds, consumers; files(snapshot?) -> files, indexFiles
 A call that fails answers {"error": …}; with a `group`, the rest of its group answers {"skipped": …}.

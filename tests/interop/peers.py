@@ -133,6 +133,13 @@ def hadoop_jars() -> str:
     )
 
 
+def jars_folder() -> str:
+    """A class path with all jars of PySpark, a Hive metastore and its client among them."""
+    import pyspark
+
+    return str(Path(pyspark.__file__).parent / "jars" / "*")
+
+
 def _jars_of_pyspark(*names: str) -> list[str]:
     """The jars whose names begin so. Raises PeerMissingError: there is none."""
     import pyspark

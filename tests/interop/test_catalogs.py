@@ -24,16 +24,19 @@ FIELDS = [["k", "BIGINT NOT NULL"], ["v", "STRING"]]
 
 @pytest.fixture(scope="module")
 def java_with_drivers() -> Iterator[JavaPaimon]:
-    with JavaPaimon(more_jars=peers.drivers()) as peer:
+    with JavaPaimon(more_jars=f"{peers.drivers()}:{peers.jars_folder()}") as peer:
         yield peer
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql", "postgresql-locked"])
+@pytest.fixture(scope="module", params=["sqlite", "postgresql", "postgresql-locked", "hive", "hive-locked"])
 def metastore(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """Options that reach a metastore. With locks in SQLite, Java's own commits fail: its connections wait in vain."""
     with ExitStack() as stack:
         if request.param == "sqlite":
             yield {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path_factory.mktemp('sqlite')}/names.db"}
+        elif request.param.startswith("hive"):
+            locked = "true" if request.param == "hive-locked" else "false"
+            yield {"metastore": "hive", "uri": stack.enter_context(servers.hive()), "lock.enabled": locked}
         else:
             address = stack.enter_context(servers.postgresql())
             locked = "true" if request.param == "postgresql-locked" else "false"
@@ -78,7 +81,7 @@ def both(java_with_drivers: JavaPaimon, metastore: dict[str, str], tmp_path: Pat
 def test_java_makes_we_change(both: Both) -> None:
     both.do("createDatabase", database=both.database)
     both.make_by_java("t", [[1, "a"], [2, "b"]])
-    assert both.ours.list_databases() == [both.database]
+    assert both.database in both.ours.list_databases()
     assert both.ours.list_tables(both.database) == ["t"]
     table = both.ours.table(both.name("t"))
     table.create_tag("before")
@@ -99,7 +102,7 @@ def test_java_makes_we_change(both: Both) -> None:
     both.ours.drop_table(both.name("u"))
     assert both.do("listTables", database=both.database)["names"] == []
     both.ours.drop_database(both.database)
-    assert both.do("listDatabases")["names"] == []
+    assert both.database not in both.do("listDatabases")["names"]
 
 
 def test_we_make_java_changes(both: Both) -> None:
@@ -108,7 +111,7 @@ def test_we_make_java_changes(both: Both) -> None:
         both.name("t"), "k BIGINT NOT NULL, v STRING", primary_keys=["k"], options={"bucket": "1"}
     )
     table.write(pa.table({"k": [1, 2], "v": ["a", "b"]}))
-    assert both.do("listDatabases")["names"] == [both.database]
+    assert both.database in both.do("listDatabases")["names"]
     assert both.do("listTables", database=both.database)["names"] == ["t"]
     both.theirs("createTag", table=both.name("t"), name="before", snapshot=1)
     both.theirs("createBranch", table=both.name("t"), name="fix", tag="before")
@@ -124,4 +127,4 @@ def test_we_make_java_changes(both: Both) -> None:
     both.do("dropTable", database=both.database, table="u")
     assert both.ours.list_tables(both.database) == []
     both.do("dropDatabase", database=both.database)
-    assert both.ours.list_databases() == []
+    assert both.database not in both.ours.list_databases()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -14,9 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 from urllib.error import URLError
 from urllib.request import urlopen
+from xml.sax.saxutils import escape
 
 from tests.harness.connect import free_port
 from tests.interop import peers
@@ -121,6 +123,44 @@ def azure() -> Iterator[dict[str, str]]:
             yield {"fs.connection_string": text, "fs.account_name": _AZURE_ACCOUNT}
 
 
+_METASTORE: Final = {
+    "javax.jdo.option.ConnectionURL": "jdbc:derby:memory:metastore;create=true",
+    "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
+    "datanucleus.schema.autoCreateAll": "true",
+    "datanucleus.connectionPoolingType": "hikaricp",
+    "hive.metastore.schema.verification": "false",
+    "hive.async.log.enabled": "false",
+    # Makes the tables of locks.
+    "hive.in.test": "true",
+}
+_LOGGING: Final = "org.apache.logging.log4j.core.selector.ClassLoaderContextSelector"
+
+
+@contextmanager
+def hive() -> Iterator[str]:
+    """A Hive metastore with its names in memory, of the release that PySpark brings; gives its address."""
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="hive-") as folder:
+        settings = {**_METASTORE, "hive.metastore.warehouse.dir": f"{folder}/warehouse"}
+        write_configuration(Path(folder, "hive-site.xml"), settings)
+        command = ["java", "-Xmx512m", f"-Dlog4j2.contextSelector={_LOGGING}", f"-Dderby.system.home={folder}"]
+        command += ["-cp", f"{folder}{os.pathsep}{peers.jars_folder()}"]
+        command += ["org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(port)]
+        with open(f"{folder}/log", "w+") as log, _started(command, log) as process:
+            deadline = time.monotonic() + _START_S
+            while not _listens(port):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise ServerError(f"the Hive metastore did not start:\n{_tail(log)}")
+                time.sleep(0.2)
+            yield f"thrift://127.0.0.1:{port}"
+
+
+def write_configuration(path: Path, settings: Mapping[str, str]) -> None:
+    """A configuration file of Hadoop or Hive."""
+    properties = (f"<property><name>{k}</name><value>{escape(v)}</value></property>" for k, v in settings.items())
+    path.write_text(f"<configuration>{''.join(properties)}</configuration>")
+
+
 @contextmanager
 def postgresql() -> Iterator[str]:
     """PostgreSQL with the user and database `paimon`; gives its JDBC address."""
@@ -179,6 +219,11 @@ def _started(
     finally:
         process.kill()
         process.communicate()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _answers(address: str) -> bool:

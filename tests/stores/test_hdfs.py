@@ -15,7 +15,7 @@ from paimon_spark.errors import StorageError
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 from tests.harness.store_contract import StoreContract, race_processes
-from tests.stores.servers import Hdfs, hdfs
+from tests.stores.servers import Hdfs, hdfs, write_configuration
 
 pytestmark = [pytest.mark.stores]
 
@@ -110,12 +110,6 @@ class TestHdfs(StoreContract):
             store.read(f"{root}/x")
         assert time.monotonic() - began < 60
         assert "\n" not in str(caught.value)
-
-
-def write_configuration(path: Path, settings: dict[str, str]) -> None:
-    """A configuration file of Hadoop."""
-    properties = (f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
-    path.write_text(f"<configuration>{''.join(properties)}</configuration>")
 
 
 @pytest.fixture(scope="module")
