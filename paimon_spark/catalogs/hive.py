@@ -39,8 +39,6 @@ _CONNECT_MS: Final = 20_000
 _CALL_MS: Final = 120_000
 _FIRST_SLEEP_S: Final = 0.05
 _PORT: Final = 9083
-_NO_OPERATION: Final = 5
-"""`DataOperationType.UNSET`."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +193,7 @@ class HiveRegistry:
         part = ttypes.LockComponent(
             type=ttypes.LockType.EXCLUSIVE, level=ttypes.LockLevel.TABLE, dbname=database, tablename=table
         )
-        part.operationType = _NO_OPERATION
+        part.operationType = None  # as clients of older releases, which Java's is
         deadline = time.monotonic() + self.options.lock_timeout_ms / 1000
         answer = hive.lock(ttypes.LockRequest(component=[part], user=_user(), hostname=socket.gethostname()))
         sleep = _FIRST_SLEEP_S

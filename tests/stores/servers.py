@@ -130,10 +130,18 @@ _METASTORE: Final = {
     "datanucleus.connectionPoolingType": "hikaricp",
     "hive.metastore.schema.verification": "false",
     "hive.async.log.enabled": "false",
-    # Makes the tables of locks.
-    "hive.in.test": "true",
 }
 _LOGGING: Final = "org.apache.logging.log4j.core.selector.ClassLoaderContextSelector"
+
+_HIVE_LOG: Final = """\
+appender.out.type = Console
+appender.out.name = out
+appender.out.target = SYSTEM_ERR
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %p %c: %m%n%throwable
+rootLogger.level = WARN
+rootLogger.appenderRef.out.ref = out
+"""
 
 
 @contextmanager
@@ -143,9 +151,11 @@ def hive() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="hive-") as folder:
         settings = {**_METASTORE, "hive.metastore.warehouse.dir": f"{folder}/warehouse"}
         write_configuration(Path(folder, "hive-site.xml"), settings)
+        Path(folder, "hive-log4j2.properties").write_text(_HIVE_LOG)
         command = ["java", "-Xmx512m", f"-Dlog4j2.contextSelector={_LOGGING}", f"-Dderby.system.home={folder}"]
-        command += ["-cp", f"{folder}{os.pathsep}{peers.jars_folder()}"]
-        command += ["org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(port)]
+        class_path = os.pathsep.join([folder, peers.jars_folder()])
+        subprocess.run(["javac", "-cp", class_path, "-d", folder, str(_JAVA / "Metastore.java")], check=True)
+        command += ["-cp", class_path, "Metastore", "-p", str(port)]
         with open(f"{folder}/log", "w+") as log, _started(command, log) as process:
             deadline = time.monotonic() + _START_S
             while not _listens(port):
