@@ -1,4 +1,4 @@
-"""HiveRegistry: databases, tables and locks in a Hive metastore, as Java Paimon's Hive catalog keeps them.
+"""HiveRegistry: names and locks in a Hive metastore, as Java Paimon's catalog keeps them.
 
 A table is listed with its columns as Hive names their types, Paimon's input format, and its directory.
 

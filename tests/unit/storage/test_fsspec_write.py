@@ -32,7 +32,7 @@ def test_creation_is_atomic_only_where_the_installed_package_can(protocol: str) 
     assert atomic_create(protocol, Old, {}) is AtomicCreate.NONE
 
 
-@pytest.mark.parametrize("protocol", ["hdfs", "webhdfs", "sftp", "ftp", "smb", "local", "adl", "unheard-of"])
+@pytest.mark.parametrize("protocol", ["sftp", "ftp", "smb", "local", "adl", "unheard-of"])
 def test_other_file_systems_promise_nothing(protocol: str) -> None:
     assert atomic_create(protocol, Modern, {}) is AtomicCreate.NONE
 

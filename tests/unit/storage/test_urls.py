@@ -11,6 +11,7 @@ import pytest
 from paimon_spark.errors import InvalidInputError, StorageError
 from paimon_spark.storage import fsspec_store
 from paimon_spark.storage.fsspec_store import FsspecStore
+from paimon_spark.storage.hdfs import HdfsStore
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.urls import RetryingStore, external_path, open_store
 
@@ -123,13 +124,33 @@ def test_a_missing_package_names_the_extra(scheme: str, advice: str, monkeypatch
         open_store(f"{scheme}://a/b")
 
 
-def test_hdfs_keeps_its_server() -> None:
-    store, path = open_store("hdfs://user@nn:8020/wh/db.db/t/")
+def test_webhdfs_keeps_its_server() -> None:
+    store, path = open_store("webhdfs://user@nn:9871/wh/db.db/t/")
     assert path == "/wh/db.db/t"
     assert isinstance(store, RetryingStore)
     assert isinstance(store.inner, FsspecStore)
-    assert store.inner.storage_options == {"host": "nn", "port": 8020, "user": "user"}
-    assert store.url(path) == "hdfs://user@nn:8020/wh/db.db/t"
+    assert store.inner.storage_options == {"host": "nn", "port": 9871, "user": "user"}
+    assert store.url(path) == "webhdfs://user@nn:9871/wh/db.db/t"
+    assert open_store("webhdfs://nn/wh")[0].inner.storage_options == {"host": "nn", "port": 9870}  # type: ignore[attr-defined]
+
+
+def test_hdfs_keeps_its_server_and_the_settings_of_hadoop() -> None:
+    settings = {"hadoop.dfs.replication": "2", "hadoop-conf-dir": "/etc/hadoop", "security.kerberos.login.keytab": "k"}
+    store, path = open_store("hdfs://nn:8020/wh//db.db/t/", {**settings, "bucket": "4"})
+    assert path == "/wh/db.db/t"
+    assert isinstance(store, HdfsStore)
+    assert (store.authority, store.options) == ("nn:8020", settings)
+    assert store.url(path) == "hdfs://nn:8020/wh/db.db/t"
+    assert store.identity != open_store("hdfs://nn:8020/wh")[0].identity
+    assert open_store("hdfs:///wh")[0].url("/wh/x") == "hdfs:///wh/x"
+    assert open_store("hdfs://nn:8020")[1] == "/"
+
+
+def test_hdfs_needs_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    store, path = open_store("hdfs://127.0.0.1:8020/wh")
+    with pytest.raises(StorageError, match=r"install paimon-spark\[hdfs\]"):
+        store.read(path)
 
 
 def test_identity_tells_stores_apart_and_keeps_secrets() -> None:
