@@ -21,6 +21,7 @@ from paimon_spark.api.lineage_question import (
     startup_snapshots,
     warehouse_of,
 )
+from paimon_spark.catalogs.open import open_catalog
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, StorageError
 from paimon_spark.lineage.graph import Direction, load, newest_of
 from paimon_spark.lineage.job_registry import find_owner, note_query
@@ -32,8 +33,10 @@ from paimon_spark.lineage.results import ImpactOfSnapshot, Job, Jobs, LineageSta
 from paimon_spark.lineage.table_index import TableIndex, open_index
 from paimon_spark.lineage.tables import enable, read_settings, write_settings
 from paimon_spark.lineage.unified_version import start_snapshots, unified_version
+from paimon_spark.lineage.warehouse import DATABASE
 from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.lineage import DATA_LINEAGE, JOB, TABLE_LINEAGE
+from paimon_spark.options.location import without_table_defaults
 from paimon_spark.spark_port import spark_jobs
 
 if TYPE_CHECKING:
@@ -93,6 +96,8 @@ class Lineage:
                 warehouse=index.warehouse.url,
                 retryable=e.retryable,
             ) from e
+        catalog = open_catalog(self.catalog.warehouse, without_table_defaults(self.catalog.options))
+        catalog.register_all(DATABASE)
         return self.status()
 
     def disable(self) -> LineageStatus:

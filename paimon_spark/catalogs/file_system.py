@@ -180,6 +180,9 @@ class FileSystemCatalog:
     def register(self, database: str, table: str) -> None:
         """List a table whose files were made without this catalog, where the catalog keeps names of its own."""
 
+    def register_all(self, database: str) -> None:
+        """As `register`, every table in the directory of a database."""
+
     def drop_table(self, name: str, ignore_if_not_exists: bool = False) -> None:
         """Remove a table. Raises as `Catalog.drop_table`."""
         place = self._existing(name, "dropped", ignore_if_not_exists)

@@ -113,6 +113,10 @@ class RegisteredCatalog(FileSystemCatalog):
         self.registry.add_database(database, self.database_url(database))
         self.registry.add_table(database, table, place.store.url(place.root), schema)
 
+    def register_all(self, database: str) -> None:
+        for table in super()._tables_in(database, *open_store(self.database_url(database), self.options)):
+            self.register(database, table)
+
     def _tables_in(self, database: str, store: Store, root: str) -> list[str]:
         return self.registry.list_tables(database)
 

@@ -1,0 +1,76 @@
+"""Plain Spark on a catalog whose names are in a JDBC metastore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import paimon_spark
+from paimon_spark.api.catalog import Catalog
+from paimon_spark.cli.main import main
+
+pytestmark = [pytest.mark.spark]
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> dict[str, str]:
+    return {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/names.db"}
+
+
+@pytest.fixture
+def catalog(spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> Iterator[Catalog]:
+    yield paimon_spark.attach(spark, str(tmp_path / "wh"), name="listed", **options)
+    paimon_spark.detach(spark, "listed")
+
+
+def test_statements_and_dataframes(
+    spark: SparkSession, catalog: Catalog, options: dict[str, str], tmp_path: Path
+) -> None:
+    spark.sql("CREATE DATABASE listed.shop")
+    spark.sql(
+        "CREATE TABLE listed.shop.sales (id INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')"
+    )
+    spark.sql("INSERT INTO listed.shop.sales VALUES (1, 'a'), (2, 'b')")
+    spark.sql("CREATE TABLE listed.shop.copies AS SELECT * FROM listed.shop.sales")
+    spark.table("listed.shop.sales").writeTo("listed.shop.more").create()
+    spark.sql("ALTER TABLE listed.shop.more RENAME TO listed.shop.others")
+    reached = {**options, "warehouse": catalog.warehouse}
+    spark.table("listed.shop.sales").write.format("paimon").options(**reached).mode("append").save("shop.saved")
+    assert [r.tableName for r in spark.sql("SHOW TABLES IN listed.shop").collect()] == [
+        "copies",
+        "others",
+        "sales",
+        "saved",
+    ]
+    assert catalog.list_tables("shop") == ["copies", "others", "sales", "saved"]
+    spark.sql("UPDATE listed.shop.sales SET v = 'B' WHERE id = 2")
+    for name in ("copies", "others", "saved"):
+        assert spark.table(f"listed.shop.{name}").count() == 2
+    rows = spark.read.format("paimon").options(**reached).load("shop.sales").orderBy("id").collect()
+    assert [tuple(r) for r in rows] == [(1, "a"), (2, "B")]
+    spark.sql("DROP TABLE listed.shop.saved")
+    assert "saved" not in catalog.list_tables("shop")
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.table("listed.shop.saved").count()
+
+
+def test_lineage_tables_are_listed(spark: SparkSession, catalog: Catalog) -> None:
+    catalog.create_database("shop")
+    catalog.lineage.enable(table=True, data=True)
+    assert {"catalog_options", "source_job_lineage", "sink_snapshot_lineage"} <= set(catalog.list_tables("paimon"))
+    spark.sql("CREATE TABLE listed.shop.sales (id INT)")
+    spark.sql("INSERT INTO listed.shop.sales VALUES (1)")
+    assert spark.table("listed.paimon.sink_job_lineage").count() == 1
+
+
+def test_the_command_line(catalog: Catalog, options: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    catalog.create_database("shop")
+    catalog.create_table("shop.sales", "id INT")
+    reach = [word for key, value in options.items() for word in ("--option", f"{key}={value}")]
+    assert (
+        main(["create-branch", "--warehouse", catalog.warehouse, "--table", "shop.sales", "--name", "fix", *reach]) == 0
+    )
+    assert [b.name for b in catalog.table("shop.sales").branches()] == ["fix"]
