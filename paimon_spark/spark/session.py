@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from itertools import count
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -89,10 +93,27 @@ def configure_session(spark: SparkSession) -> dict[str, str]:
 def register(spark: SparkSession) -> None:
     """Make `format("paimon")` and `format("paimon_py")` known to `spark`, classic or Connect.
 
-    After `pip install` this is not needed: Spark finds the package itself.
+    After `pip install` this is not needed: Spark finds the package itself. Of a package that came with `--py-files` it
+    finds nothing.
     """
+    _send_wheel(spark)
     spark.dataSource.register(PaimonDataSource)
     spark.dataSource.register(PaimonPyDataSource)
+
+
+def _send_wheel(spark: SparkSession) -> None:
+    """Give the package to Spark's workers where it was imported from a wheel: they take zip files, and no wheels."""
+    archive = str(getattr(__loader__, "archive", ""))
+    if not archive.endswith(".whl") or not is_classic(spark) or spark.sparkContext.applicationId in _SENT:
+        return
+    folder = tempfile.mkdtemp(prefix="paimon-spark-")  # executors fetch the file from there as long as the job runs
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    spark.sparkContext.addPyFile(shutil.copy(archive, f"{folder}/{Path(archive).stem}.zip"))
+    _SENT.add(str(spark.sparkContext.applicationId))
+
+
+_SENT: Final[set[str]] = set()
+"""Applications whose workers have been given the wheel."""
 
 
 def find_sources_here(spark: SparkSession) -> None:

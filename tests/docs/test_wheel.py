@@ -124,3 +124,40 @@ def test_an_environment_that_is_not_activated_is_named(installed: Path, tmp_path
 def test_the_command_line_helps_without_spark(installed: Path, tmp_path: Path) -> None:
     for words in (["--help"], ["branch", "create", "--help"], ["--version"]):
         assert "paimon-spark" in run(installed / "paimon-spark", *words, cwd=tmp_path, JAVA_HOME="/nowhere")
+
+
+@pytest.fixture(scope="module")
+def bare(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of programs of an environment with what the package needs, without the package."""
+    home = tmp_path_factory.mktemp("bare")
+    run(sys.executable, "-m", "venv", "--without-pip", home / "venv", cwd=home)
+    [theirs] = (installed.parent / "lib").glob("python*/site-packages")
+    [ours] = (home / "venv" / "lib").glob("python*/site-packages")
+    for entry in theirs.iterdir():
+        if not entry.name.startswith(("paimon_spark", "pyspark_paimon")):
+            (ours / entry.name).symlink_to(entry)
+    return home / "venv" / "bin"
+
+
+def test_a_job_brings_the_package_by_py_files(wheel: Path, bare: Path, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(
+        "import paimon_spark\n"
+        "from pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.getOrCreate()\n"
+        "paimon_spark.register(spark)\n"
+        f"spark.range(5).write.format('paimon').mode('append').save('file:{tmp_path}/t')\n"
+        f"print('by path:', spark.read.format('paimon').load('file:{tmp_path}/t').count())\n"
+        f"paimon_spark.attach(spark, '{tmp_path}/warehouse')\n"
+        "spark.sql('CREATE DATABASE paimon.d')\n"
+        "spark.sql('CREATE TABLE paimon.d.t AS SELECT id FROM range(7)')\n"
+        "print('by name:', spark.table('paimon.d.t').where('id >= 0').count())\n"
+    )
+    [spark_submit] = bare.parent.glob("lib/python*/site-packages/pyspark/bin/spark-submit")
+    shown = run(
+        *(spark_submit, "--master", "local-cluster[1,1,1024]", "--conf", "spark.log.level=ERROR"),
+        *("--conf", "spark.ui.enabled=false", "--py-files", wheel, "job.py"),
+        cwd=tmp_path,
+        PYSPARK_PYTHON=str(bare / "python"),
+    )
+    assert "by path: 5" in shown
+    assert "by name: 7" in shown
