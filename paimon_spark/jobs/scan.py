@@ -5,7 +5,6 @@ When a file is missing, it finds out whether the snapshot expired during the rea
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -286,17 +285,7 @@ class Scan:
         return self._reader(UNBOUNDED).read_all()
 
     def to_pandas(self) -> pd.DataFrame:
-        """All rows as a pandas DataFrame.
-
-        Raises:
-            InvalidInputError: pandas is not installed.
-        """
-        try:
-            importlib.import_module("pandas")
-        except ImportError as e:
-            raise InvalidInputError(
-                "to_pandas() needs pandas: pip install 'paimon-spark[pandas]', or use to_arrow()"
-            ) from e
+        """All rows as a pandas DataFrame."""
         return self.to_arrow().to_pandas()
 
     def to_spark(self, session: SparkSession | None = None) -> DataFrame:

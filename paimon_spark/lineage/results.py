@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import pyarrow as pa
 
 from paimon_spark.display import MOST_ROWS, ShownAsFacts, grid, paragraph, section
-from paimon_spark.errors import InvalidInputError, JobNotFoundError
+from paimon_spark.errors import JobNotFoundError
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.provenance import Provenance
 from paimon_spark.lineage.unrecorded_writes import NOTHING, Unrecorded
@@ -142,13 +141,7 @@ class Result:
         raise NotImplementedError
 
     def to_pandas(self) -> pd.DataFrame:
-        """The answer as a pandas DataFrame. Raises InvalidInputError when pandas is not installed."""
-        try:
-            importlib.import_module("pandas")
-        except ImportError as e:
-            raise InvalidInputError(
-                "to_pandas() needs pandas: pip install 'paimon-spark[pandas]', or use to_arrow()"
-            ) from e
+        """The answer as a pandas DataFrame."""
         return self.to_arrow().to_pandas()
 
     def to_spark(self, session: SparkSession | None = None) -> DataFrame:

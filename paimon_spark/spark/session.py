@@ -103,7 +103,7 @@ def register(spark: SparkSession) -> None:
 
 def _send_wheel(spark: SparkSession) -> None:
     """Give the package to Spark's workers where it was imported from a wheel: they take zip files, and no wheels."""
-    archive = str(getattr(__loader__, "archive", ""))
+    archive = str(getattr(sys.modules[__name__].__loader__, "archive", ""))
     if not archive.endswith(".whl") or not is_classic(spark) or spark.sparkContext.applicationId in _SENT:
         return
     folder = tempfile.mkdtemp(prefix="paimon-spark-")  # executors fetch the file from there as long as the job runs

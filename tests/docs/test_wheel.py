@@ -68,7 +68,7 @@ def test_the_wheel_says_what_it_is_and_needs(wheel: Path) -> None:
     always = {
         n.split(">")[0].split("<")[0].split("[")[0] for n in said.get_all("Requires-Dist", []) if "extra" not in n
     }
-    assert always == {"pyspark", "pyarrow", "numpy", "fsspec", "fastavro", "zstandard", "sqlglot"}
+    assert always == {"pyspark", "pyarrow", "numpy", "pandas", "fsspec", "fastavro", "zstandard", "sqlglot"}
     assert str(said.get_payload()).startswith("# ")
 
 
