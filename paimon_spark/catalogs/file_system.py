@@ -52,12 +52,13 @@ _OUTSIDE: Final = ("data-file.external-paths", "global-index.external-path")
 
 
 class TablePlace(NamedTuple):
-    """Where a table of the warehouse is or will be."""
+    """Where a table of the warehouse is or will be; `is_listed` where a metastore listed it when it was asked."""
 
     store: Store
     root: str
     database: str
     table: str
+    is_listed: bool = True
 
     @property
     def name(self) -> str:

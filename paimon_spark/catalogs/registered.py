@@ -59,12 +59,13 @@ class RegisteredCatalog(FileSystemCatalog):
         return self.registry.database_url(database, default) or default
 
     def place(self, database: str, table: str) -> TablePlace:
-        url = self._listed_url(database, table) or f"{self.database_url(database)}/{check_part(table, 'table')}"
+        listed = self._listed_url(database, table)
+        url = listed or f"{self.database_url(database)}/{check_part(table, 'table')}"
         store, root = open_store(url, self.options)
         asked = parse_catalog_options(self.options).lock_enabled
         locked = not has_directories(url) if asked is None else asked
         wrapped = TableStore(store, root, self.registry, database, table, locked)
-        return TablePlace(cast(Store, wrapped), root, database, table)
+        return TablePlace(cast(Store, wrapped), root, database, table, listed is not None)
 
     def has_table(self, place: TablePlace) -> bool:
         return self._listed_url(place.database, place.table) is not None
@@ -95,7 +96,7 @@ class RegisteredCatalog(FileSystemCatalog):
         return made
 
     def check_listed(self, place: TablePlace) -> None:
-        if not self.has_table(place) and is_table(place.store, place.root):
+        if not place.is_listed and is_table(place.store, place.root):
             raise TableNotFoundError(self._unlisted(place), path=place.root)
 
     def _unlisted(self, place: TablePlace) -> str:
