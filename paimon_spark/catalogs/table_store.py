@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from paimon_spark.catalogs.registry import Registry
+from paimon_spark.errors import CatalogError
 from paimon_spark.format.metadata_files.table_schema import decode
-from paimon_spark.storage.store import Store
 
+_LOG = logging.getLogger(__name__)
 _LOCKED: Final = ("snapshot-", "schema-")
 """Beginnings of the names of files that Java writes only while it holds the lock."""
 _SCHEMAS: Final = "/schema/schema-"
@@ -42,15 +44,13 @@ class TableStore:
         with self.registry.lock(self.database, self.table) if is_commit and self.locked else nullcontext():
             self.inner.create_exclusive(path, data)
         if path.startswith(self.root + _SCHEMAS):
-            self.registry.change_table(self.database, self.table, decode(data, path))
+            try:
+                self.registry.change_table(self.database, self.table, decode(data, path))
+            except CatalogError as e:  # the table has changed; engines of Paimon read its own schema
+                _LOG.warning("the metastore was not told the new schema of %s.%s: %s", self.database, self.table, e)
 
     def delete_tree(self, directory: str) -> None:
         """As `Store.delete_tree`; a table whose directory goes is no longer listed."""
         self.inner.delete_tree(directory)
         if directory == self.root:
             self.registry.remove_table(self.database, self.table)
-
-
-if TYPE_CHECKING:
-
-    def _is_a_store(store: TableStore) -> Store: ...
