@@ -236,6 +236,7 @@ class HiveRegistry:
     @contextmanager
     def _connected(self) -> Iterator[Any]:
         """A client of the first metastore that answers. Raises CatalogError."""
+        addresses = self._addresses()
         try:
             from pymetastore.hive_metastore import ThriftHiveMetastore
             from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -243,7 +244,6 @@ class HiveRegistry:
             from thrift.transport.TTransport import TBufferedTransport
         except ImportError as e:
             raise CatalogError("no client of Hive metastores is installed: install paimon-spark[hive]") from e
-        addresses = self._addresses()
         for number, address in enumerate(addresses, 1):
             parts = urlsplit(address)
             transport = TSocket(parts.hostname, parts.port or _PORT)
