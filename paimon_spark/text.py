@@ -33,6 +33,12 @@ def _escaped(character: str) -> str:
     return character
 
 
+def reason(error: BaseException, text: str | None = None) -> str:
+    """Class and first line of an error of a library; `text` where the error itself does not say it well."""
+    first_line = (str(error) if text is None else text).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {first_line}"
+
+
 def shown(value: Any) -> str:
     """Format a value for a cell or a sentence."""
     match value:

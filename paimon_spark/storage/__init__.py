@@ -1,6 +1,6 @@
 """Stores: files by path, over local disk, HDFS and fsspec. Knows nothing of Paimon.
 
-store.py         Store: the interface; files as Arrow reads and writes them
+store.py         Store: the interface; files as Arrow reads and writes them; what stores share
 local.py         LocalStore: the file system of this machine
 hdfs.py          HdfsStore: HDFS, through hdfs-native
 fsspec_store.py  FsspecStore: any fsspec file system

@@ -15,9 +15,17 @@ from typing import Any, Final
 import fsspec
 import pyarrow as pa
 
-from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
+from paimon_spark.errors import FileMissingError, StorageError
 from paimon_spark.storage import fsspec_write
-from paimon_spark.storage.store import AtomicCreate, FileInfo, open_output_file, open_ranges
+from paimon_spark.storage.store import (
+    AtomicCreate,
+    FileInfo,
+    already_there,
+    check_own_file,
+    open_output_file,
+    open_ranges,
+)
+from paimon_spark.text import reason
 
 _EXTRAS: Final = {
     "s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs",
@@ -153,7 +161,7 @@ class FsspecStore:
     def create_exclusive(self, path: str, data: bytes) -> None:
         if self.atomic_create is AtomicCreate.NONE:
             if self.exists(path):
-                raise self._already_there(path)
+                raise already_there(self, path)
             self.write(path, data)
             return
         with self._failures("create", path) as fs:
@@ -162,9 +170,7 @@ class FsspecStore:
             except Exception as e:
                 if not fsspec_write.is_conflict(e):
                     raise
-                # A client that repeats a request whose answer was lost meets the file it made itself.
-                if self._content(path) != data:
-                    raise self._already_there(path) from e
+                check_own_file(self, path, data)
 
     def write(self, path: str, data: bytes) -> None:
         with self._failures("write", path) as fs:
@@ -197,21 +203,9 @@ class FsspecStore:
         if not self.exists(old):
             raise FileMissingError(f"cannot move {self.url(old)}: nothing is there", path=old)
         if self.exists(new):
-            raise self._already_there(new)
+            raise already_there(self, new)
         with self._failures("rename", old) as fs:
             fsspec_write.move_tree(fs, self.protocol, old, new, last)
-
-    def _already_there(self, path: str) -> FileAlreadyThereError:
-        return FileAlreadyThereError(f"there is a file {self.url(path)} already", path=path)
-
-    def _content(self, path: str) -> bytes:
-        """The file that was in the way of a new one."""
-        try:
-            return self.read(path)
-        except FileMissingError as e:
-            raise StorageError(
-                f"cannot create {self.url(path)}: another file was there and went away", path=path, retryable=True
-            ) from e
 
     @contextmanager
     def _failures(self, verb: str, path: str) -> Iterator[Any]:
@@ -276,9 +270,8 @@ def make_filesystem(protocol: str, storage_options: Mapping[str, Any]) -> Any:
     try:
         return cls(**storage_options)
     except Exception as e:  # whatever the backend's own client raises
-        first_line = str(e).partition("\n")[0]
         raise StorageError(
-            f"the file system of {protocol}:// cannot be opened: {type(e).__name__}: {first_line}",
+            f"the file system of {protocol}:// cannot be opened: {reason(e)}",
             protocol=protocol,
             retryable=is_retryable(e),
         ) from e

@@ -11,9 +11,8 @@ from __future__ import annotations
 import inspect
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, TypeVar
 from uuid import uuid4
@@ -22,7 +21,7 @@ from fsspec import AbstractFileSystem
 
 from paimon_spark import progress
 from paimon_spark.errors import StorageError
-from paimon_spark.storage.store import AtomicCreate
+from paimon_spark.storage.store import AtomicCreate, concurrently, temporary_file
 
 T = TypeVar("T")
 
@@ -32,7 +31,6 @@ _OBJECT_STORES: Final = ("s3", *_GCS, *AZURE)
 _WEBHDFS: Final = "webhdfs"
 _IN_MEMORY: Final = threading.RLock()
 _PART_BYTES: Final = 8 << 20
-_CONCURRENT: Final = 16
 
 
 def has_directories(protocol: str) -> bool:
@@ -125,18 +123,11 @@ def write(fs: Any, protocol: str, path: str, data: bytes) -> None:
             _rename_on_webhdfs(fs, temporary, path, "OVERWRITE")
 
 
-@contextmanager
-def _temporary_file(fs: Any, path: str, data: bytes) -> Iterator[str]:
+def _temporary_file(fs: Any, path: str, data: bytes) -> AbstractContextManager[str]:
     """A file beside `path` with `data`, to be renamed; it is deleted after a failure."""
-    directory, _, name = path.rpartition("/")
-    temporary = f"{directory}/.{name}.{uuid4()}.tmp"
-    try:
-        with_parents(fs, temporary, lambda: fs.pipe_file(temporary, data))
-        yield temporary
-    except BaseException:
-        with suppress(Exception):
-            fs.rm_file(temporary)
-        raise
+    return temporary_file(
+        path, lambda temporary: with_parents(fs, temporary, lambda: fs.pipe_file(temporary, data)), fs.rm_file
+    )
 
 
 def _rename_on_webhdfs(fs: Any, old: str, new: str, option: str) -> None:
@@ -235,17 +226,9 @@ def for_each(fs: Any, paths: Iterable[str], act: Callable[[str], None], what: st
     With `what` its progress is reported under that name.
     """
     every = list(paths)
-    ends = not threading.main_thread().is_alive()  # no pool takes work in handlers of `atexit`
-    if ends or not fs.async_impl:
-        for done, path in enumerate(every, 1):
-            act(path)
-            if what is not None:
-                progress.report(what, done, len(every))
-        return
-    with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="paimon-store") as pool:
-        for done, _ in enumerate(pool.map(act, every), 1):
-            if what is not None:
-                progress.report(what, done, len(every))
+    for done, _ in enumerate(concurrently(act, every, one_by_one=not fs.async_impl), 1):
+        if what is not None:
+            progress.report(what, done, len(every))
 
 
 _PREFIXES: Final = ("fs.s3a.", "s3a.", "s3.")

@@ -15,18 +15,24 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from typing import Any, Final, TypeVar
-from uuid import uuid4
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final
 
 import pyarrow as pa
 
-from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
-from paimon_spark.storage.store import AtomicCreate, FileInfo, open_output_file, open_ranges
-
-T = TypeVar("T")
+from paimon_spark.errors import FileMissingError, StorageError
+from paimon_spark.storage.store import (
+    AtomicCreate,
+    FileInfo,
+    already_there,
+    check_own_file,
+    concurrently,
+    open_output_file,
+    open_ranges,
+    temporary_file,
+)
+from paimon_spark.text import reason
 
 SCHEMES: Final = ("hdfs", "viewfs")
 _SETTING: Final = "hadoop."
@@ -37,7 +43,6 @@ _ATTEMPTS: Final = "dfs.client.failover.max.attempts"
 _ATTEMPTS_OF_ONE_NODE: Final = "4"
 _ENVIRONMENT: Final = ("HADOOP_CONF_DIR", "HADOOP_HOME", "HADOOP_USER_NAME", "HADOOP_PROXY_USER")
 """What the client reads when it is made."""
-_CONCURRENT: Final = 16
 _CACHED_S: Final = 3.5
 """The client keeps connections to data nodes for three seconds, for all of a process, and does not notice a fork."""
 _READING: Final = ("read", "open", "look for", "list")
@@ -90,7 +95,7 @@ class HdfsStore:
             return _read_range(client.read(path), offset, length)
 
     def read_many(self, paths: list[str]) -> list[bytes]:
-        return [*self._for_each(self.read, paths)]
+        return [*concurrently(self.read, paths)]
 
     def open(self, path: str) -> pa.NativeFile:
         with self._failures("open", path) as client:
@@ -127,11 +132,9 @@ class HdfsStore:
         with self._failures("create", path) as client, _temporary_file(client, path, data) as temporary:
             try:
                 client.rename(temporary, path, False)
-            except FileExistsError as e:
+            except FileExistsError:
                 client.delete(temporary, False)
-                # A request that was repeated because its answer was lost meets the file that it made itself.
-                if self.read(path) != data:
-                    raise self._already_there(path) from e
+                check_own_file(self, path, data)
 
     def write(self, path: str, data: bytes) -> None:
         with self._failures("write", path) as client, _temporary_file(client, path, data) as temporary:
@@ -147,7 +150,8 @@ class HdfsStore:
             client.delete(path, False)
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        self._for_each(self.delete, paths)
+        for _ in concurrently(self.delete, paths):
+            pass
 
     def delete_tree(self, directory: str) -> None:
         with self._failures("delete", directory) as client:
@@ -165,18 +169,7 @@ class HdfsStore:
             try:
                 client.rename(old, new, False)
             except FileExistsError as e:
-                raise self._already_there(new) from e
-
-    def _for_each(self, act: Callable[[str], T], paths: Iterable[str]) -> Sequence[T]:
-        """What `act` gives for each path, in order; several at a time. The first failure is raised."""
-        every = list(paths)
-        if len(every) < 2:
-            return [act(path) for path in every]
-        with ThreadPoolExecutor(min(_CONCURRENT, len(every)), thread_name_prefix="paimon-hdfs") as pool:
-            return list(pool.map(act, every))
-
-    def _already_there(self, path: str) -> FileAlreadyThereError:
-        return FileAlreadyThereError(f"there is a file {self.url(path)} already", path=path)
+                raise already_there(self, new) from e
 
     @contextmanager
     def _failures(self, verb: str, path: str) -> Iterator[Any]:
@@ -267,22 +260,17 @@ def _read_range(reader: Any, offset: int, length: int) -> bytes:
     return bytes(reader.read_range(offset, length)) if length > 0 else b""
 
 
-@contextmanager
-def _temporary_file(client: Any, path: str, data: bytes) -> Iterator[str]:
+def _temporary_file(client: Any, path: str, data: bytes) -> AbstractContextManager[str]:
     """A file beside `path` with `data`, to be renamed; it is deleted after a failure."""
-    directory, _, name = path.rpartition("/")
-    temporary = f"{directory}/.{name}.{uuid4()}.tmp"
-    try:
+
+    def write(temporary: str) -> None:
         file = client.create(temporary)
         try:
             file.write(data)
         finally:
             file.close()
-        yield temporary
-    except BaseException:
-        with suppress(Exception):
-            client.delete(temporary, False)
-        raise
+
+    return temporary_file(path, write, lambda temporary: client.delete(temporary, False))
 
 
 def _status(client: Any, path: str) -> Any | None:
@@ -302,5 +290,5 @@ def _info(status: Any) -> FileInfo:
 
 
 def _reason(cause: Exception) -> str:
-    """The first line of an error of the client, without the stack of the server."""
-    return f"{type(cause).__name__}: {str(cause).splitlines()[0] if str(cause) else ''}".split("\\n")[0]
+    """As `text.reason`, without the stack of the server, whose ends of lines the client may have escaped."""
+    return reason(cause).partition("\\n")[0]

@@ -8,17 +8,16 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from operator import itemgetter
 from typing import Final, TypeVar
-from uuid import uuid4
 
 import pyarrow as pa
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
-from paimon_spark.storage.store import AtomicCreate, FileInfo, open_output_file
+from paimon_spark.storage.store import AtomicCreate, FileInfo, open_output_file, temporary_file
 
 T = TypeVar("T")
 
@@ -136,19 +135,14 @@ class LocalStore:
             _with_parents(new, lambda: os.rename(old, new))
 
 
-@contextmanager
-def _temporary_file(path: str, data: bytes) -> Iterator[str]:
+def _temporary_file(path: str, data: bytes) -> AbstractContextManager[str]:
     """A temporary file with `data` in the directory of `path`, deleted after an error."""
-    directory, name = os.path.split(path)
-    temporary = os.path.join(directory, f".{name}.{uuid4()}.tmp")
-    try:
+
+    def write(temporary: str) -> None:
         with _with_parents(temporary, lambda: open(temporary, "xb")) as f:
             f.write(data)
-        yield temporary
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
+
+    return temporary_file(path, write, os.unlink)
 
 
 def _with_parents(path: str, make: Callable[[], T]) -> T:

@@ -1,4 +1,4 @@
-"""Store, the interface of file systems in this package, and Arrow files over it.
+"""Store, the interface of file systems in this package; Arrow files; what stores share.
 
 Paths are absolute inside the store (`/wh/db.db/t` locally, `bucket/wh/db.db/t` on S3), `/`-separated,
 without scheme. A store is picklable and cheap to make; connections are opened on first use in each process.
@@ -7,12 +7,19 @@ without scheme. A store is picklable and cheap to make; connections are opened o
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from enum import Enum
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from uuid import uuid4
 
 import pyarrow as pa
+
+from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
+
+T = TypeVar("T")
+_CONCURRENT: Final = 16
 
 
 class FileInfo(NamedTuple):
@@ -136,6 +143,54 @@ class Store(ReadableStore, Protocol):
             FileAlreadyThereError: something at `new`.
         """
         ...
+
+
+@contextmanager
+def temporary_file(path: str, write: Callable[[str], object], delete: Callable[[str], object]) -> Iterator[str]:
+    """The path of a file beside `path` that `write` makes, to be renamed; it is deleted after a failure."""
+    directory, _, name = path.rpartition("/")
+    temporary = f"{directory}/.{name}.{uuid4()}.tmp"
+    try:
+        write(temporary)
+        yield temporary
+    except BaseException:
+        with suppress(Exception):
+            delete(temporary)
+        raise
+
+
+def check_own_file(store: ReadableStore, path: str, data: bytes) -> None:
+    """Check that the file in the way of a new one is the same: a repeated request meets the file that it made itself.
+
+    Raises:
+        FileAlreadyThereError: it is another one.
+        StorageError: it is gone again; worth a retry.
+    """
+    try:
+        found = store.read(path)
+    except FileMissingError as e:
+        raise StorageError(
+            f"cannot create {store.url(path)}: another file was there and went away", path=path, retryable=True
+        ) from e
+    if found != data:
+        raise already_there(store, path)
+
+
+def already_there(store: ReadableStore, path: str) -> FileAlreadyThereError:
+    """The error for a path where nothing may be."""
+    return FileAlreadyThereError(f"there is a file {store.url(path)} already", path=path)
+
+
+def concurrently(act: Callable[[str], T], paths: Sequence[str], *, one_by_one: bool = False) -> Iterator[T]:
+    """What `act` gives for each path, in order; several at a time unless `one_by_one`. The first failure is raised."""
+    ends = not threading.main_thread().is_alive()  # no pool takes work in handlers of `atexit`
+    if one_by_one or ends or len(paths) < 2:
+        yield from map(act, paths)
+        return
+    from concurrent.futures import ThreadPoolExecutor  # imported only here: Spark's workers on local tables need none
+
+    with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="paimon-store") as pool:
+        yield from pool.map(act, paths)
 
 
 _MIN_FETCH_BYTES: Final = 64 << 10
