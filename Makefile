@@ -60,7 +60,7 @@ check: lint type layers  ## lint, type and layers
 
 test: test-unit test-spark  ## quick tests: units and golden tables, then Spark tests on the newest PySpark (10 minutes)
 
-test-all: test test-slow test-oldest test-docs test-wheel test-interop test-chaos  ## all tests (an hour)
+test-all: test test-slow test-oldest test-docs test-wheel test-stores test-interop test-chaos  ## all tests (over an hour)
 
 test-unit: setup  ## quick unit tests and golden tables, without Spark
 	@$(PYTEST) tests/unit tests/format -m 'not slow' -n $$(( $(JOBS) + 1 )) --dist worksteal $(ARGS)
@@ -95,7 +95,7 @@ test-interop: setup  ## Java Paimon, its Spark connector, pypaimon and dbt on ta
 	@$(PYTEST) tests/interop -m interop -n $(JOBS) --dist loadfile $(ARGS)
 
 test-interop-quick: setup  ## the same without the Spark connector, dbt and the random tables
-	@tests/interop/setup.sh
+	@tests/interop/setup.sh catalogs
 	@$(PYTEST) tests/interop -m interop -k 'not random and not connector and not dbt' $(ARGS)
 
 test-chaos: setup  ## writers that race, are killed, and stores that fail (PAIMON_SPARK_CHAOS=full for the long run)

@@ -35,7 +35,6 @@ from paimon_spark.options.location import (
     split_name,
     split_suffix,
     table_defaults,
-    without_table_defaults,
 )
 from paimon_spark.options.scan import chooses_state
 from paimon_spark.spark_port import spark_sql
@@ -331,7 +330,7 @@ class Catalog:
 
     @property
     def _tables(self) -> FileSystemCatalog:
-        return tables_of(self)
+        return open_catalog(self.warehouse, self.options)
 
 
 def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalog:
@@ -362,7 +361,7 @@ def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalo
     refuse_follow(given, "a catalog")
     defaults.pop("warehouse", None)
     catalog = Catalog(where, {**defaults, **given})
-    tables_of(catalog)  # checks its options
+    open_catalog(where, catalog.options)  # checks them
     _apply_lineage(catalog)
     return catalog
 
@@ -376,15 +375,10 @@ def has_branch(catalog: Catalog, database: str, table: str, branch: str) -> bool
 def find_directory(catalog: Catalog, database: str, table: str) -> tuple[Store, str] | None:
     """The store and the directory of a table, which need not exist; None where this is not the name of one."""
     try:
-        place = tables_of(catalog).place(database, table)
+        place = open_catalog(catalog.warehouse, catalog.options).place(database, table)
     except InvalidOptionError:
         return None
     return place.store, place.root
-
-
-def tables_of(catalog: Catalog) -> FileSystemCatalog:
-    """The catalog's databases and tables, as the layers below know them. Raises InvalidOptionError."""
-    return open_catalog(catalog.warehouse, without_table_defaults(catalog.options))
 
 
 def _apply_lineage(catalog: Catalog) -> None:

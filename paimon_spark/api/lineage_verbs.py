@@ -36,7 +36,6 @@ from paimon_spark.lineage.unified_version import start_snapshots, unified_versio
 from paimon_spark.lineage.warehouse import DATABASE
 from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.lineage import DATA_LINEAGE, JOB, TABLE_LINEAGE
-from paimon_spark.options.location import without_table_defaults
 from paimon_spark.spark_port import spark_jobs
 
 if TYPE_CHECKING:
@@ -96,8 +95,7 @@ class Lineage:
                 warehouse=index.warehouse.url,
                 retryable=e.retryable,
             ) from e
-        catalog = open_catalog(self.catalog.warehouse, without_table_defaults(self.catalog.options))
-        catalog.register_all(DATABASE)
+        open_catalog(self.catalog.warehouse, self.catalog.options).register_all(DATABASE)
         return self.status()
 
     def disable(self) -> LineageStatus:

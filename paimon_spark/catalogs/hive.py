@@ -2,7 +2,8 @@
 
 A table is listed with its columns as Hive names their types, Paimon's input format, and its directory.
 
-Source: Java `hive/HiveCatalog`, `hive/HiveCatalogLock`; Hive's `hive_metastore.thrift`.
+Source: Java `hive/HiveCatalog`, `hive/HiveCatalogLock`, `hive/HiveTypeUtils`; Hive's `hive_metastore.thrift`, and its
+`HiveVarchar` and `HiveChar` for lengths.
 """
 
 from __future__ import annotations
@@ -19,10 +20,24 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from xml.etree import ElementTree as ET
 
-from paimon_spark.catalogs.hive_types import hive_type
+from paimon_spark.catalogs.registry import wait_for_lock
 from paimon_spark.errors import CatalogError, InvalidOptionError, PaimonError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.catalog import CatalogOptions
+from paimon_spark.text import reason
+from paimon_spark.types import (
+    ArrayType,
+    AtomicType,
+    CharType,
+    DataType,
+    DecimalType,
+    MapType,
+    MultisetType,
+    RowType,
+    TimestampType,
+    TimeType,
+    VectorType,
+)
 
 _LOG = logging.getLogger(__name__)
 _INPUT: Final = "org.apache.paimon.hive.mapred.PaimonInputFormat"
@@ -34,10 +49,12 @@ _LOCATION: Final = "paimon_location"
 _EXTERNAL: Final = "EXTERNAL_TABLE"
 _OWN_OPTIONS: Final = "hive."
 _IN_METASTORE: Final = "metastore.partitioned-table"
+_ATOMIC: Final = {"VARIANT": "struct<value:binary,metadata:binary>"}
+_LONGEST_VARCHAR: Final = 65535
+_LONGEST_CHAR: Final = 255
 _BATCH: Final = 300
 _CONNECT_MS: Final = 20_000
 _CALL_MS: Final = 120_000
-_FIRST_SLEEP_S: Final = 0.05
 _PORT: Final = 9083
 
 
@@ -194,26 +211,22 @@ class HiveRegistry:
             type=ttypes.LockType.EXCLUSIVE, level=ttypes.LockLevel.TABLE, dbname=database, tablename=table
         )
         part.operationType = None  # as clients of older releases, which Java's is
-        deadline = time.monotonic() + self.options.lock_timeout_ms / 1000
+        name = f"{database}.{table} of {self.address}"
         answer = hive.lock(ttypes.LockRequest(component=[part], user=_user(), hostname=socket.gethostname()))
-        sleep = _FIRST_SLEEP_S
+        lock, states = int(answer.lockid), iter([answer.state])
+
+        def is_acquired() -> bool:
+            state = next(states, None) or hive.check_lock(ttypes.CheckLockRequest(lockid=lock)).state
+            if state not in (ttypes.LockState.ACQUIRED, ttypes.LockState.WAITING):
+                raise CatalogError(f"lock {name} was refused: its state is {state}; try again", retryable=True)
+            return bool(state == ttypes.LockState.ACQUIRED)
+
         try:
-            while answer.state == ttypes.LockState.WAITING and time.monotonic() < deadline:
-                sleep = min(sleep * 2, self.options.lock_sleep_ms / 1000)
-                time.sleep(sleep)
-                answer = hive.check_lock(ttypes.CheckLockRequest(lockid=answer.lockid))
+            wait_for_lock(is_acquired, name, self.options)
         except BaseException:
-            _release(hive, answer.lockid)
+            _release(hive, lock)
             raise
-        if answer.state != ttypes.LockState.ACQUIRED:
-            _release(hive, answer.lockid)
-            raise CatalogError(
-                f"the lock of table {database}.{table} in {self.address} was not free within "
-                f"{self.options.lock_timeout_ms} ms; another process holds it: try again, or wait longer with "
-                "lock-acquire-timeout",
-                retryable=True,
-            )
-        return int(answer.lockid)
+        return lock
 
     def _find(self, database: str, table: str) -> Any | None:
         """The Paimon table of this name."""
@@ -273,7 +286,7 @@ def _describe(table: Any, schema: TableSchema) -> None:
     from pymetastore.hive_metastore import ttypes
 
     columns = {
-        f.name: ttypes.FieldSchema(name=f.name, type=hive_type(f.type), comment=f.description)
+        f.name: ttypes.FieldSchema(name=f.name, type=_hive_type(f.type), comment=f.description)
         for f in schema.row_type.fields
     }
     by_partition = schema.options.get(_IN_METASTORE, "").strip().lower() == "true"
@@ -286,6 +299,33 @@ def _describe(table: Any, schema: TableSchema) -> None:
     }
     if schema.comment:
         table.parameters["comment"] = schema.comment
+
+
+def _hive_type(data_type: DataType) -> str:
+    """The name of the type in Hive that a column of the table has there."""
+    match data_type:
+        case AtomicType(name=name):
+            return _ATOMIC.get(name, name.lower())
+        case DecimalType(precision=precision, scale=scale):
+            return f"decimal({precision},{scale})"
+        case CharType(length=length, varying=True):
+            return f"varchar({length})" if length <= _LONGEST_VARCHAR else "string"
+        case CharType(length=length):
+            return f"char({length})" if length <= _LONGEST_CHAR else "string"
+        case TimestampType():
+            # Hive 2 has no type for times with a zone, and Java gives the same name to both there.
+            return "timestamp"
+        case ArrayType(element=element) | VectorType(element=element):
+            return f"array<{_hive_type(element)}>"
+        case MultisetType(element=element):
+            return f"map<{_hive_type(element)},int>"
+        case MapType(key=key, value=value):
+            return f"map<{_hive_type(key)},{_hive_type(value)}>"
+        case RowType(fields=fields):
+            return f"struct<{','.join(f'{field.name}:{_hive_type(field.type)}' for field in fields)}>"
+        case TimeType():
+            return "string"
+    return "binary"
 
 
 def _is_paimon(table: Any) -> bool:
@@ -327,5 +367,5 @@ def _user() -> str:
 
 
 def _reason(cause: Exception) -> str:
-    text = str(getattr(cause, "message", None) or cause).strip().partition("\n")[0]
-    return f"{type(cause).__name__}: {text}"
+    """As `text.reason`; errors of Thrift have their text in a field."""
+    return reason(cause, getattr(cause, "message", None) or None)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -15,27 +14,33 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
+from paimon_spark.catalogs.registry import wait_for_lock
 from paimon_spark.errors import CatalogError, InvalidOptionError, PaimonError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.catalog import CatalogOptions
+from paimon_spark.text import reason
 
 _LOG = logging.getLogger(__name__)
 _SQLITE: Final = "sqlite"
 _POSTGRESQL: Final = "postgresql"
 _NAMES: Final = (
-    "CREATE TABLE IF NOT EXISTS paimon_tables (catalog_key VARCHAR(255) NOT NULL, database_name VARCHAR(255) NOT NULL, "
+    "CREATE TABLE paimon_tables (catalog_key VARCHAR(255) NOT NULL, database_name VARCHAR(255) NOT NULL, "
     "table_name VARCHAR(255) NOT NULL, PRIMARY KEY (catalog_key, database_name, table_name))"
 )
 _PROPERTIES: Final = (
-    "CREATE TABLE IF NOT EXISTS paimon_database_properties (catalog_key VARCHAR(255) NOT NULL, "
+    "CREATE TABLE paimon_database_properties (catalog_key VARCHAR(255) NOT NULL, "
     "database_name VARCHAR(255) NOT NULL, property_key VARCHAR(255), property_value VARCHAR(1000), "
     "PRIMARY KEY (catalog_key, database_name, property_key))"
 )
 _LOCKS: Final = (
-    "CREATE TABLE IF NOT EXISTS paimon_distributed_locks (lock_id VARCHAR({length}) NOT NULL, "
+    "CREATE TABLE paimon_distributed_locks (lock_id VARCHAR({length}) NOT NULL, "
     "acquired_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL, expire_time_seconds BIGINT DEFAULT 0 NOT NULL, "
     "PRIMARY KEY (lock_id))"
 )
+_TABLES: Final[Mapping[str, str]] = MappingProxyType(
+    {"paimon_tables": _NAMES, "paimon_database_properties": _PROPERTIES}
+)
+_NO_MORE: Final[Mapping[str, str]] = MappingProxyType({})
 _OUTDATED: Final[Mapping[str, str]] = MappingProxyType(
     {
         _SQLITE: "strftime('%s', 'now') - strftime('%s', acquired_at) > expire_time_seconds",
@@ -46,7 +51,6 @@ _PROPERTIES_TABLE: Final = "paimon_table_properties"
 """Made by Java alone, when it copies the properties of tables into the database."""
 _EXISTS: Final = "exists"
 _LOCATION: Final = "location"
-_FIRST_SLEEP_S: Final = 0.05
 _CONNECT_S: Final = 20
 
 
@@ -145,7 +149,7 @@ class JdbcRegistry:
     @contextmanager
     def lock(self, database: str, table: str) -> Iterator[None]:
         name = f"{self._key}.{database}.{table}"
-        self._acquire(name)
+        wait_for_lock(lambda: self._try_lock(name), f"{name} of {self.address}", self.options)
         try:
             yield
         finally:
@@ -155,26 +159,12 @@ class JdbcRegistry:
             except CatalogError as e:  # what it guarded is done; others break the lock when its time is over
                 _LOG.warning("lock %s could not be released: %s", name, e)
 
-    def _acquire(self, name: str) -> None:
-        deadline = time.monotonic() + self.options.lock_timeout_ms / 1000
-        sleep = _FIRST_SLEEP_S
-        while not self._try_lock(name):
-            if time.monotonic() > deadline:
-                raise CatalogError(
-                    f"lock {name} of {self.address} was not free within {self.options.lock_timeout_ms} ms; another "
-                    "process holds it: try again, or wait longer with lock-acquire-timeout",
-                    retryable=True,
-                )
-            sleep = min(sleep * 2, self.options.lock_sleep_ms / 1000)
-            time.sleep(sleep)
-
     def _try_lock(self, name: str) -> bool:
         insert = (
             "INSERT INTO paimon_distributed_locks (lock_id, expire_time_seconds) VALUES (?, ?) ON CONFLICT DO NOTHING"
         )
         seconds = self.options.lock_timeout_ms // 1000
-        with self._connected() as run:
-            run(_LOCKS.format(length=self.options.lock_key_length))
+        with self._connected({"paimon_distributed_locks": _LOCKS.format(length=self.options.lock_key_length)}) as run:
             if run(insert, name, seconds):
                 return True
             outdated = f"DELETE FROM paimon_distributed_locks WHERE {_OUTDATED[self._dialect]} AND lock_id = ?"  # noqa: S608
@@ -203,24 +193,38 @@ class JdbcRegistry:
         return bool(run(of_sqlite if self._dialect == _SQLITE else of_postgresql, table))
 
     @contextmanager
-    def _connected(self) -> Iterator[_Run]:
-        """What runs statements in one transaction of a new connection, whose tables exist. Raises CatalogError."""
+    def _connected(self, more: Mapping[str, str] = _NO_MORE) -> Iterator[_Run]:
+        """What runs statements in one transaction of a new connection. Raises CatalogError.
+
+        Tables are made when they are missing: those of names, and `more`, by name.
+        """
         dialect = self._dialect
         try:
-            with closing(_CONNECTORS[dialect](self.options)) as connection, connection:
+            with closing(_CONNECTORS[dialect](self.options)) as connection:
                 run = _statements(connection, dialect)
-                for statement in (_NAMES, _PROPERTIES):
-                    run(statement)
+                for table, statement in {**_TABLES, **more}.items():
+                    self._make(connection, run, table, statement)
                 yield run
+                connection.commit()
         except PaimonError:
             raise
         except Exception as e:  # of the driver
-            first_line = str(e).strip().partition("\n")[0]
             raise CatalogError(
-                f"the metastore {self.address} cannot be used: {type(e).__name__}: {first_line}; check the option uri, "
-                "jdbc.user and jdbc.password",
-                retryable=False,
+                f"the metastore {self.address} cannot be used: {reason(e)}; check the option uri, jdbc.user and "
+                "jdbc.password"
             ) from e
+
+    def _make(self, connection: Any, run: _Run, table: str, statement: str) -> None:
+        """Make a table unless it exists; another process may be faster."""
+        if self._has(run, table):
+            return
+        try:
+            run(statement)
+            connection.commit()
+        except Exception:
+            connection.rollback()
+            if not self._has(run, table):
+                raise
 
 
 _Run = Callable[..., Any]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from paimon_spark.catalogs.file_system import FileSystemCatalog
-from paimon_spark.options.catalog import FILE_SYSTEM, HIVE, METASTORE, parse_catalog_options
+from paimon_spark.options.catalog import FILE_SYSTEM, HIVE, parse_catalog_options
+from paimon_spark.options.location import without_table_defaults
 
 
 def open_catalog(warehouse: str, options: Mapping[str, str]) -> FileSystemCatalog:
@@ -13,13 +14,12 @@ def open_catalog(warehouse: str, options: Mapping[str, str]) -> FileSystemCatalo
 
     Args:
         warehouse: path or URL.
-        options: how to reach its file system and its metastore.
+        options: how to reach its file system and its metastore; those for new tables, lineage and branches are ignored.
 
     Raises:
         InvalidOptionError: an option of the catalog is wrong or missing.
     """
-    if options.get(METASTORE, FILE_SYSTEM) == FILE_SYSTEM:
-        return FileSystemCatalog(warehouse, options)
+    options = without_table_defaults(options)
     found = parse_catalog_options(options)
     if found.metastore == FILE_SYSTEM:
         return FileSystemCatalog(warehouse, options)
@@ -29,13 +29,14 @@ def open_catalog(warehouse: str, options: Mapping[str, str]) -> FileSystemCatalo
     from paimon_spark.catalogs.registered import RegisteredCatalog
 
     registry = HiveRegistry(found) if found.metastore == HIVE else JdbcRegistry(found)
-    return RegisteredCatalog(warehouse, options, registry=registry)
+    return RegisteredCatalog(warehouse, options, registry=registry, lock=found.lock_enabled)
 
 
 def default_warehouse(options: Mapping[str, str]) -> str:
     """The warehouse of a metastore that has one of its own; empty for others. Raises CatalogError."""
-    if options.get(METASTORE) != HIVE:
+    found = parse_catalog_options(options)
+    if found.metastore != HIVE:
         return ""
     from paimon_spark.catalogs.hive import HiveRegistry
 
-    return HiveRegistry(parse_catalog_options(options)).default_warehouse()
+    return HiveRegistry(found).default_warehouse()

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, Final, cast
 
 from paimon_spark.catalogs.file_system import FileSystemCatalog, TablePlace, check_new_name, make_database
 from paimon_spark.catalogs.registry import Registry
-from paimon_spark.catalogs.table_store import TableStore
-from paimon_spark.errors import TableAlreadyExistsError, TableNotFoundError
-from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.errors import CatalogError, TableAlreadyExistsError, TableNotFoundError, UnsupportedFeatureError
+from paimon_spark.format.metadata_files.table_schema import TableSchema, decode
 from paimon_spark.metadata.definition.create import new_schema
 from paimon_spark.metadata.handle import is_table
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.schemas import latest_schema
-from paimon_spark.options.catalog import parse_catalog_options
 from paimon_spark.options.location import check_part, database_url, table_url
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import has_directories, open_store
 from paimon_spark.types import RowType
+
+_LOG = logging.getLogger(__name__)
+_LOCKED: Final = ("snapshot-", "schema-")
+"""Beginnings of the names of files that Java writes only while it holds the lock."""
+_SCHEMAS: Final = "/schema/schema-"
 
 
 @dataclass(frozen=True)
@@ -28,9 +33,13 @@ class RegisteredCatalog(FileSystemCatalog):
 
     A table is listed before its first file is written and until its last one is gone, so that what was interrupted is
     finished by calling again.
+
+    Attributes:
+        lock: whether commits take the lock of the metastore; None is on object stores alone.
     """
 
     registry: Registry = field(kw_only=True)
+    lock: bool | None = field(default=None, kw_only=True)
 
     def exists(self) -> bool:
         self.registry.list_databases()
@@ -62,8 +71,7 @@ class RegisteredCatalog(FileSystemCatalog):
         listed = self._listed_url(database, table)
         url = listed or f"{self.database_url(database)}/{check_part(table, 'table')}"
         store, root = open_store(url, self.options)
-        asked = parse_catalog_options(self.options).lock_enabled
-        locked = not has_directories(url) if asked is None else asked
+        locked = not has_directories(url) if self.lock is None else self.lock
         wrapped = TableStore(store, root, self.registry, database, table, locked)
         return TablePlace(cast(Store, wrapped), root, database, table, listed is not None)
 
@@ -151,6 +159,13 @@ class RegisteredCatalog(FileSystemCatalog):
                 table=target.name,
             )
         moves = not self.registry.keeps_files(*names[0])
+        if moves and source.store.identity != target.store.identity:
+            raise UnsupportedFeatureError(
+                f"table {source.name} cannot be renamed to {target.name}: its files would move from "
+                f"{source.store.url(source.root)} to another store, {target.store.url(target.root)}; create the table "
+                "there, and copy its rows",
+                feature="rename to another store",
+            )
         self.registry.rename_table(*names)
         if moves:
             self._move_files(source, target)
@@ -161,9 +176,50 @@ class RegisteredCatalog(FileSystemCatalog):
         # Not the store of the old name, which would take it off the list.
         store, root = open_store(source.store.url(source.root), self.options)
         if is_table(store, root):
-            super()._rename(source._replace(store=store), target._replace(store=store, root=open_store(url)[1]))
+            super()._rename(
+                source._replace(store=store), target._replace(store=store, root=open_store(url, self.options)[1])
+            )
         self.registry.move_table(target.database, target.table, url)
 
     def _listed_url(self, database: str, table: str) -> str | None:
         """Where a table is that the metastore lists."""
         return self.registry.table_url(database, table, table_url(self.warehouse, database, table))
+
+
+@dataclass(frozen=True)
+class TableStore:
+    """A store that does all that `inner` does. Commits hold the table's lock, and the metastore learns of new schemas.
+
+    Attributes:
+        root: the table's directory.
+        locked: whether to hold the lock of the registry for a commit.
+    """
+
+    inner: Any
+    root: str
+    registry: Registry
+    database: str
+    table: str
+    locked: bool
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "inner" not in self.__dict__:  # it is being unpickled
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def create_exclusive(self, path: str, data: bytes) -> None:
+        """As `Store.create_exclusive`; a snapshot or schema of the table under its lock."""
+        is_commit = path.startswith(f"{self.root}/") and path.rpartition("/")[2].startswith(_LOCKED)
+        with self.registry.lock(self.database, self.table) if is_commit and self.locked else nullcontext():
+            self.inner.create_exclusive(path, data)
+        if path.startswith(self.root + _SCHEMAS):
+            try:
+                self.registry.change_table(self.database, self.table, decode(data, path))
+            except CatalogError as e:  # the table has changed; engines of Paimon read its own schema
+                _LOG.warning("the metastore was not told the new schema of %s.%s: %s", self.database, self.table, e)
+
+    def delete_tree(self, directory: str) -> None:
+        """As `Store.delete_tree`; with the directory of the table, its name goes from the metastore."""
+        self.inner.delete_tree(directory)
+        if directory == self.root:
+            self.registry.remove_table(self.database, self.table)

@@ -1,11 +1,17 @@
-"""Registry: the names of databases and tables in a metastore, and locks of tables there."""
+"""Registry: what a catalog asks of a metastore, and how to wait for a lock there."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Final, Protocol
 
+from paimon_spark.errors import CatalogError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.options.catalog import CatalogOptions
+
+_FIRST_SLEEP_S: Final = 0.05
 
 
 class Registry(Protocol):
@@ -70,3 +76,18 @@ class Registry(Protocol):
     def lock(self, database: str, table: str) -> AbstractContextManager[None]:
         """The lock that commits to a table hold. Raises CatalogError: another process kept it too long."""
         ...
+
+
+def wait_for_lock(try_lock: Callable[[], bool], name: str, options: CatalogOptions) -> None:
+    """Try until a lock is taken, waiting longer and longer. Raises CatalogError: another process keeps it too long."""
+    deadline = time.monotonic() + options.lock_timeout_ms / 1000
+    sleep = _FIRST_SLEEP_S
+    while not try_lock():
+        if time.monotonic() > deadline:
+            raise CatalogError(
+                f"lock {name} was not free within {options.lock_timeout_ms} ms; another process holds it: try again, "
+                "or wait longer with lock-acquire-timeout",
+                retryable=True,
+            )
+        sleep = min(sleep * 2, options.lock_sleep_ms / 1000)
+        time.sleep(sleep)

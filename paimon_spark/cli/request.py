@@ -40,13 +40,14 @@ class CommandRequest(Request):
 
     def catalog(self, *, may_create: bool = False) -> Catalog:
         """The catalog of the warehouse. Raises UsageError: none is known; WarehouseNotFoundError."""
-        from paimon_spark.api.catalog import load_catalog, tables_of
+        from paimon_spark.api.catalog import load_catalog
+        from paimon_spark.catalogs.open import open_catalog
 
         if self.warehouse is None:
             raise UsageError(f"{self.caller}: {_NO_WAREHOUSE}", option="warehouse")
         catalog = load_catalog(self.warehouse, **{k: v for k, v in self["option"] or () if is_storage_option(k)})
         if not may_create:
-            tables_of(catalog).exists()
+            open_catalog(catalog.warehouse, catalog.options).exists()
         return catalog
 
     @property

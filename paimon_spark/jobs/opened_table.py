@@ -11,7 +11,15 @@ from paimon_spark.catalogs.open import default_warehouse, open_catalog
 from paimon_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.metadata.handle import TableHandle, is_table, open_branch, open_table
 from paimon_spark.options.known import is_storage_option
-from paimon_spark.options.location import TableLocation, branch_in_force, configured, is_name, locate, no_warehouse
+from paimon_spark.options.location import (
+    TableLocation,
+    branch_in_force,
+    configured,
+    is_name,
+    locate,
+    no_warehouse,
+    split_suffix,
+)
 from paimon_spark.options.scan import (
     BRANCH,
     INCREMENTAL_KEYS,
@@ -238,7 +246,9 @@ def _find(
     """The place of a table, and the parts of its name."""
     defaults = configured()
     storage = {**{k: v for k, v in defaults.items() if is_storage_option(k)}, **storage_options}
-    warehouse = options.get("warehouse") or defaults.get("warehouse") or default_warehouse(storage)
+    warehouse = options.get("warehouse") or defaults.get("warehouse", "")
+    if not warehouse and is_name(split_suffix(path.strip())[0]):
+        warehouse = default_warehouse(storage)
     location = locate(path, {"warehouse": warehouse})
     in_force = branch_in_force(location, branch)
     if location.in_warehouse is not None:

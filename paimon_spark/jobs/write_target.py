@@ -14,6 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from paimon_spark.catalogs.file_system import TablePlace
 from paimon_spark.engine.commit.publish import check_store
 from paimon_spark.engine.tasks.split import NANOSECONDS
 from paimon_spark.engine.write.input import check_input
@@ -148,7 +149,7 @@ def _created(place: Place, options: BatchWriteOptions, source: pa.Schema, column
         create_table(place.store, place.root, columns, options=stored, name=place.name)
     else:
         catalog, database, table = place.named
-        catalog.create_table(catalog.place(database, table), columns, options=stored)
+        catalog.create_table(TablePlace(place.store, place.root, database, table), columns, options=stored)
     handle = open_table(place.store, place.root, MAIN, place.name, of_job)
     _check(handle)
     return handle

@@ -22,7 +22,6 @@ from paimon_spark.options.descriptor import (
     string,
 )
 
-METASTORE: Final = "metastore"
 FILE_SYSTEM: Final = "filesystem"
 JDBC: Final = "jdbc"
 HIVE: Final = "hive"
@@ -34,7 +33,7 @@ class CatalogOptions:
     """What the options say of a catalog; durations are in milliseconds."""
 
     metastore: str = option(
-        METASTORE,
+        "metastore",
         one_of({name: name for name in (FILE_SYSTEM, JDBC, HIVE)}),
         FILE_SYSTEM,
         "Where the names of databases and tables are kept: in the directories of the warehouse, or in a metastore.",

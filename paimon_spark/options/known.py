@@ -240,9 +240,14 @@ def is_table_option(key: str) -> bool:
     return lower in _LOWER or lower.startswith(TABLE_OPTION_PREFIXES)
 
 
+def is_file_system_option(key: str) -> bool:
+    """Whether `key` tells how to reach a file system."""
+    return key.lower().startswith(STORAGE_PREFIXES)
+
+
 def is_storage_option(key: str) -> bool:
     """Whether `key` tells how to reach a file system, or the metastore that lists its tables."""
-    return key.lower().startswith(STORAGE_PREFIXES) or is_catalog_option(key)
+    return is_file_system_option(key) or is_catalog_option(key)
 
 
 def check_values(options: Mapping[str, str]) -> None:

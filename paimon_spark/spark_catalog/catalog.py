@@ -312,9 +312,10 @@ class CatalogProxy(
         """The properties of a database: its location."""
         if not self.namespaceExists(namespace):
             raise no_such_namespace(self.gateway, self.catalog_name, list(namespace))
-        from paimon_spark.api.catalog import tables_of
+        from paimon_spark.catalogs.open import open_catalog
 
-        return self.gateway.java_map({"location": tables_of(self.catalog).database_url(next(iter(namespace)))})
+        tables = open_catalog(self.catalog.warehouse, self.catalog.options)
+        return self.gateway.java_map({"location": tables.database_url(next(iter(namespace)))})
 
     def createNamespace(self, namespace: Any, metadata: Any) -> None:
         """Create a database."""

@@ -237,7 +237,7 @@ class _Clients:
         os.register_at_fork(after_in_child=self._forked)
 
     def get(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        """The client of a key, which is made when there is none yet."""
+        """The client of a key, which is made at the first call."""
         with self._lock:
             if key not in self._made:
                 time.sleep(max(0.0, self._ready_at - time.monotonic()))

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 import pyarrow as pa
 
 from paimon_spark.errors import InvalidInputError, StorageError
-from paimon_spark.options.known import is_storage_option
+from paimon_spark.options.known import is_file_system_option
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import AtomicCreate, FileInfo, Store, open_ranges
 
@@ -123,7 +123,7 @@ def _trim(path: str) -> str:
 
 
 def _file_system_options(options: Mapping[str, str]) -> dict[str, str]:
-    return {k: v for k, v in options.items() if is_storage_option(k)}
+    return {k: v for k, v in options.items() if is_file_system_option(k)}
 
 
 def _fsspec_arguments(options: Mapping[str, str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Writers race on tables of each kind of server and are killed at random, and the main job runs on each."""
+"""Writers race on tables on each kind of server, and are killed at random."""
 
 from __future__ import annotations
 

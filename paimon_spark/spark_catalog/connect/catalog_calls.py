@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.catalog import CatalogMetadata, Column, Database, Table
 
-from paimon_spark.api.catalog import tables_of
+from paimon_spark.catalogs.open import open_catalog
 from paimon_spark.errors import (
     BranchNotFoundError,
     DatabaseNotFoundError,
@@ -365,7 +365,12 @@ def _in_database(table: str, database: str | None) -> str:
 
 
 def _shown_database(session: Session, name: str) -> Database:
-    return Database(name, session.catalog_name, None, tables_of(session.catalog).database_url(name))
+    return Database(
+        name,
+        session.catalog_name,
+        None,
+        open_catalog(session.catalog.warehouse, session.catalog.options).database_url(name),
+    )
 
 
 def _shown_table(session: Session, database: str, shown: str, name: str) -> Table:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from paimon_spark.api.catalog import tables_of
+from paimon_spark.catalogs.open import open_catalog
 from paimon_spark.errors import (
     CommitOutcomeUnknownError,
     InvalidInputError,
@@ -320,12 +320,13 @@ def check_location(catalog: Catalog, name: TableName, location: str | None) -> N
     """Check that a LOCATION is where the catalog keeps the table. Raises UnsupportedFeatureError."""
     if location is None:
         return
-    place = tables_of(catalog).place(name.database, name.table)
+    tables = open_catalog(catalog.warehouse, catalog.options)
+    place = tables.place(name.database, name.table)
     if is_same_location(catalog, location, place.store.url(place.root)):
         return
     raise UnsupportedFeatureError(
         f"{name} cannot be stored at {location!r}: tables of the catalog are in "
-        f"{tables_of(catalog).database_url(name.database)}. Leave LOCATION out; open a table elsewhere with "
+        f"{tables.database_url(name.database)}. Leave LOCATION out; open a table elsewhere with "
         f"load_table({location!r}), and create it by df.write.format('paimon').save({location!r})",
         feature="LOCATION",
     )
@@ -402,7 +403,7 @@ def create_view(session: Session, statement: CreateView) -> Result:
 
 def _check_database_location(catalog: Catalog, name: str, location: str) -> None:
     """Check that a LOCATION is where the catalog keeps the database. Raises UnsupportedFeatureError."""
-    fixed = tables_of(catalog).database_url(name)
+    fixed = open_catalog(catalog.warehouse, catalog.options).database_url(name)
     if not is_same_location(catalog, location, fixed):
         raise UnsupportedFeatureError(
             f"database {name!r} cannot be stored at {location!r}: it is at {fixed}; leave LOCATION out, or load the "

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
-from paimon_spark.api.catalog import tables_of
+from paimon_spark.catalogs.open import open_catalog
 from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
 from paimon_spark.errors import PaimonError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.statistics import ColumnStatistics
@@ -111,7 +111,7 @@ def describe_database(session: Session, statement: DescribeDatabase) -> Result:
     rows = [
         ("Catalog Name", session.catalog_name),
         ("Namespace Name", quoted_if_needed(database)),
-        ("Location", tables_of(session.catalog).database_url(database)),
+        ("Location", open_catalog(session.catalog.warehouse, session.catalog.options).database_url(database)),
     ]
     return session.rows(_INFO, [*rows, ("Properties", "")] if statement.extended else rows)
 

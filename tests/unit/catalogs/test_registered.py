@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sqlite3
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
+from paimon_spark.catalogs import jdbc
 from paimon_spark.catalogs.jdbc import JdbcRegistry
 from paimon_spark.catalogs.registered import RegisteredCatalog
 from paimon_spark.errors import (
@@ -23,8 +25,10 @@ from paimon_spark.errors import (
     InvalidOptionError,
     TableAlreadyExistsError,
     TableNotFoundError,
+    UnsupportedFeatureError,
 )
 from paimon_spark.options.catalog import parse_catalog_options
+from paimon_spark.storage.local import LocalStore
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int32())})
 
@@ -167,6 +171,56 @@ def test_an_interrupted_rename_is_finished_by_renaming_again(
         catalog.rename_table("db.t", "db.v")
 
 
+def test_an_interrupted_drop_is_finished_by_dropping_again(catalog: Catalog, tmp_path: Path) -> None:
+    calls = 0
+    for fails_at in range(1, 100):
+        catalog.create_table("db.t", "a INT", ignore_if_exists=True).write(ROWS)
+        calls = dropped_until(catalog, fails_at)
+        catalog.drop_table("db.t", ignore_if_not_exists=True)
+        assert (catalog.list_tables("db"), listed(tmp_path)) == ([], [])
+        assert not (tmp_path / "wh" / "db.db" / "t").exists()
+        if calls < fails_at:
+            break
+    assert 3 <= calls < 99, "every call has failed once, and then none"
+
+
+def dropped_until(catalog: Catalog, fails_at: int) -> int:
+    """Drop the table `db.t`, and fail at a call that deletes. Returns how many such calls there were."""
+    calls = 0
+
+    def counted(delete: Any) -> Any:
+        def act(*args: Any, **named: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == fails_at:
+                raise KeyboardInterrupt
+            return delete(*args, **named)
+
+        return act
+
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in ((LocalStore, "delete"), (LocalStore, "delete_tree"), (JdbcRegistry, "remove_table")):
+            patch.setattr(owner, name, counted(getattr(owner, name)))
+        with suppress(KeyboardInterrupt):
+            catalog.drop_table("db.t")
+    return calls
+
+
+def test_files_do_not_move_to_another_store(catalog: Catalog, monkeypatch: Any, tmp_path: Path) -> None:
+    catalog.create_table("db.t", "a INT").write(ROWS)
+    catalog.create_database("far")
+    asked = JdbcRegistry.database_url
+
+    def elsewhere(self: JdbcRegistry, database: str, default: str) -> str | None:
+        return "memory://far" if database == "far" else asked(self, database, default)
+
+    monkeypatch.setattr(JdbcRegistry, "database_url", elsewhere)
+    with pytest.raises(UnsupportedFeatureError, match="to another store, memory://"):
+        catalog.rename_table("db.t", "far.t")
+    assert listed(tmp_path) == [("jdbc", "db", "t")]
+    assert catalog.table("db.t").scan().to_arrow().num_rows == 2
+
+
 def test_nothing_is_renamed_onto_another_table(catalog: Catalog) -> None:
     catalog.create_table("db.t", "a INT").write(ROWS)
     catalog.create_table("db.u", "a INT")
@@ -196,6 +250,29 @@ def test_one_of_two_creators_wins_and_both_find_the_table(options: dict[str, str
         thread.join(60)
     assert sorted(outcomes) == ["made", "there", "there", "there"]
     assert listed(tmp_path) == [("jdbc", "db", "t")]
+
+
+def test_processes_that_make_the_tables_of_names_at_once(options: dict[str, str]) -> None:
+    barrier, found = threading.Barrier(4), []
+
+    def look() -> None:
+        registry = JdbcRegistry(parse_catalog_options(options))
+        barrier.wait(60)
+        found.append(registry.list_databases())
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert found == [[]] * 4
+
+
+def test_who_may_only_read_the_names_reads_them(catalog: Catalog, monkeypatch: Any) -> None:
+    catalog.create_table("db.t", "a INT").write(ROWS)
+    monkeypatch.setattr(jdbc, "_TABLES", dict.fromkeys(jdbc._TABLES, "NOTHING MAY BE MADE"))
+    assert catalog.list_tables("db") == ["t"]
+    assert catalog.table("db.t").scan().to_arrow().num_rows == 2
 
 
 def test_commits_wait_for_the_lock(options: dict[str, str], tmp_path: Path) -> None:
