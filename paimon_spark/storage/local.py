@@ -225,7 +225,8 @@ def move_no_replace(old: str, new: str) -> None:
             raise
         rename_no_replace(old, new)
         return
-    os.unlink(old)
+    with suppress(OSError):  # `new` is there, whatever happens to `old`: someone may have renamed the directory of both
+        os.unlink(old)
 
 
 def rename_no_replace(old: str, new: str) -> None:

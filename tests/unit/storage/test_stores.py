@@ -104,6 +104,19 @@ class TestLocal(StoreContract):
         LocalStore().create_exclusive(f"{tmp_path}/a", b"1")
         assert os.listdir(tmp_path) == ["a"]
 
+    def test_a_file_whose_directory_is_renamed_at_once_was_created(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        link = os.link
+
+        def renamed(old: str, new: str) -> None:
+            link(old, new)
+            os.rename(f"{tmp_path}/d", f"{tmp_path}/other")
+
+        monkeypatch.setattr(os, "link", renamed)
+        LocalStore().create_exclusive(f"{tmp_path}/d/a", b"1")
+        assert LocalStore().read(f"{tmp_path}/other/a") == b"1" and not os.path.exists(f"{tmp_path}/d")
+
     @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
     def test_a_full_disk_is_our_error(self) -> None:
         out = LocalStore().open_output("/dev/full")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -147,6 +148,25 @@ def test_every_step_beside_a_reader(tmp_path: Path, verb: str, where: str, monke
     assert shown[-1] == {"create": ["fix", "new"], "rename": ["other"], "delete": []}[verb]
     changes = sum(a != b for a, b in pairwise(shown))
     assert changes == 1, "one branch appears, goes, or has another name"
+
+
+def test_a_commit_counts_whose_branch_is_renamed_as_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = a_table(f"file://{tmp_path}/t")
+    fix = open_branch(main, "fix")
+    link = os.link
+
+    def renamed(old: str, new: str) -> None:
+        link(old, new)
+        if new == fix.layout.snapshot_path(4):
+            rename_branch(main, "fix", "other")
+
+    monkeypatch.setattr(os, "link", renamed)
+    made = committer(fix).commit([message(fix, a_file("w"))])
+    assert made.snapshot_ids == (4,)
+    assert set(files(open_branch(main, "other"))) == {*WHOLE["other"], "w"}
+    assert [p for p in missing_files(main) if "/manifest/" in p] == []
 
 
 @pytest.mark.parametrize("verb", ["rename", "delete"])
