@@ -150,9 +150,7 @@ def test_every_step_beside_a_reader(tmp_path: Path, verb: str, where: str, monke
     assert changes == 1, "one branch appears, goes, or has another name"
 
 
-def test_a_commit_counts_whose_branch_is_renamed_as_it_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_counts_whose_branch_is_renamed_as_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     main = a_table(f"file://{tmp_path}/t")
     fix = open_branch(main, "fix")
     link = os.link
