@@ -95,6 +95,22 @@ class Catalog:
         """
         return self._tables.list_tables(db)
 
+    def list_views(self, db: str) -> list[str]:
+        """Names of the permanent views of a database, sorted; none where the catalog holds no views.
+
+        Raises:
+            CatalogError: the server of a REST catalog failed.
+        """
+        return self._tables.list_views(db)
+
+    def list_functions(self, db: str) -> list[str]:
+        """Names of the functions of a database, sorted; none where the catalog holds no functions.
+
+        Raises:
+            CatalogError: the server of a REST catalog failed.
+        """
+        return self._tables.list_functions(db)
+
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
         """Create a database: a directory of the warehouse, which the first one creates too.
 

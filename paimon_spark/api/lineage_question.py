@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, Union, runtime_checkable
 
+from paimon_spark.catalogs.open import open_catalog
 from paimon_spark.errors import (
     CommitError,
     InvalidInputError,
@@ -33,7 +34,6 @@ from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.version import from_option
 from paimon_spark.options.location import is_name, split_name, split_suffix
 from paimon_spark.options.scan import VERSION_AS_OF, ScanOptions
-from paimon_spark.storage.urls import open_store
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
@@ -399,7 +399,7 @@ class Warehouses:
 
 def warehouse_of(catalog: WarehouseCatalog) -> Warehouse:
     """A catalog's warehouse."""
-    return Warehouse(*open_store(catalog.warehouse, catalog.options))
+    return Warehouse(*open_catalog(catalog.warehouse, catalog.options).open_directory())
 
 
 def parse_table_name(name: str) -> TableRef:

@@ -111,7 +111,8 @@ class Lineage:
     @property
     def is_enabled(self) -> bool:
         """Whether the warehouse records which snapshots came from which. Raises StorageError."""
-        return read_settings(self._index).table
+        has_directory = open_catalog(self.catalog.warehouse, self.catalog.options).has_directory
+        return has_directory and read_settings(self._index).table
 
     def status(self) -> LineageStatus:
         """Whether lineage is on. Raises StorageError."""

@@ -98,6 +98,15 @@ class FileSystemCatalog:
             warehouse=self.warehouse,
         )
 
+    @property
+    def has_directory(self) -> bool:
+        """Whether the warehouse is a directory."""
+        return True
+
+    def open_directory(self) -> tuple[Store, str]:
+        """The store and the directory of the warehouse, where lineage and pipeline branches are recorded."""
+        return open_store(self.warehouse, self.options)
+
     def list_databases(self) -> list[str]:
         """Names of the databases, sorted. Raises WarehouseNotFoundError."""
         store, root = open_store(self.warehouse, self.options)
@@ -116,6 +125,14 @@ class FileSystemCatalog:
         """Names of the tables of a database, sorted. Raises as `check_database`."""
         store, root = self.check_database(database)
         return self._tables_in(database, store, root)
+
+    def list_views(self, database: str) -> list[str]:
+        """Names of the views of a database, sorted. A directory holds none."""
+        return []
+
+    def list_functions(self, database: str) -> list[str]:
+        """Names of the functions of a database, sorted. A directory holds none."""
+        return []
 
     def _tables_in(self, database: str, store: Store, root: str) -> list[str]:
         """Names of the tables of a database at a place, sorted."""

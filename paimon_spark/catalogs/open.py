@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from paimon_spark.catalogs.file_system import FileSystemCatalog
-from paimon_spark.options.catalog import FILE_SYSTEM, HIVE, parse_catalog_options
+from paimon_spark.options.catalog import FILE_SYSTEM, HIVE, REST, parse_catalog_options
 from paimon_spark.options.location import without_table_defaults
 
 
@@ -23,7 +23,12 @@ def open_catalog(warehouse: str, options: Mapping[str, str]) -> FileSystemCatalo
     found = parse_catalog_options(options)
     if found.metastore == FILE_SYSTEM:
         return FileSystemCatalog(warehouse, options)
-    # Imported only here: most tables need neither.
+    # Imported only here: most tables need none of them.
+    if found.metastore == REST:
+        from paimon_spark.catalogs.rest import RestCatalog, RestRegistry
+        from paimon_spark.catalogs.rest_client import RestClient
+
+        return RestCatalog(warehouse, options, registry=RestRegistry(RestClient(found, warehouse)))
     from paimon_spark.catalogs.hive import HiveRegistry
     from paimon_spark.catalogs.jdbc import JdbcRegistry
     from paimon_spark.catalogs.registered import RegisteredCatalog

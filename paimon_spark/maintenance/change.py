@@ -44,9 +44,17 @@ from paimon_spark.metadata.journal.lock import (
     lock_timeout,
     running,
 )
+from paimon_spark.metadata.served import refuse_on_server
 
 _LOG = logging.getLogger(__name__)
 
+_BY_FILES: Final = frozenset(
+    (
+        *("merge-branch", "replace-main", "keep-late-commits", "rollback", "rename-branch", "repair"),
+        *("publish-pipeline", "undo-release"),
+    )
+)
+"""Kinds of operations that write snapshots or schemas themselves, which servers of catalogs do not let happen."""
 _LONGEST_WAIT_S: Final = 1.0
 _MOST_FAILURES: Final = 3
 _NOW: Final = Waiting()
@@ -76,8 +84,7 @@ def change_table(
     """
     if dry_run:
         return replace(preview(handle, plan()), dry_run=True)
-    check_store(handle)
-    check_there(handle)
+    _check_may_change(handle, kind)
     owner = Owner.new()
     with running(owner):
         finished, held = _acquire(handle, owner, kind, waiting, wait_ms)
@@ -150,8 +157,7 @@ def change_tables(
         try:
             for i in order:
                 handle = parts[i].handle
-                check_store(handle)
-                check_there(handle)
+                _check_may_change(handle, kind)
                 locks[i] = stack.enter_context(_acquire(handle, owner, kind, waiting, wait_ms)[1])
             for i in order:
                 change = parts[i].plan()
@@ -247,6 +253,16 @@ def preview(handle: TableHandle, change: TableChange | None) -> Removed:
 def reopened(handle: TableHandle) -> TableHandle:
     """Open the branch again: other operations may have made main mean another directory."""
     return open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
+
+
+def _check_may_change(handle: TableHandle, kind: str) -> None:
+    """Check that the table is there, and that what it is in lets an operation of a kind be done."""
+    check_store(handle)
+    if kind in _BY_FILES:
+        refuse_on_server(
+            handle, kind.replace("-", " "), "rollback_to_as_latest brings an earlier state back by a new snapshot"
+        )
+    check_there(handle)
 
 
 def check_there(handle: TableHandle) -> None:

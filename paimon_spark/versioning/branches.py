@@ -67,7 +67,13 @@ from paimon_spark.metadata.version import text_version
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.versioning.branch_state import publish_schemas, snapshot_of_tag, withdraw_schemas
 from paimon_spark.versioning.names import check_branch_name
-from paimon_spark.versioning.tag_steps import Guards, guard_put, known_snapshot, plan_guards, put_fork
+from paimon_spark.versioning.tag_steps import (
+    create_on_server,
+    guard_put,
+    known_snapshot,
+    plan_guards,
+    put_fork,
+)
 
 READ_BESIDE: Final = ("scan.fallback-branch", "scan.primary-branch")
 """Options that name a branch to read together with the branch that has the option."""
@@ -160,22 +166,19 @@ def plan_create(
     _check_new_name(handle, name)
     _check_free(handle, name)
     source = None if empty else _source(handle, tag, snapshot_id)
-    layout = handle.layout.with_branch(name)
-    schemas = _schemas(handle, None if source is None else source.snapshot.schema_id)
-    guards = Guards({}, (), ()) if source is None else plan_guards(handle, name, source.snapshot)
-    fork = Fork(
-        logical_name(handle),
-        None if source is None else source.snapshot.id,
-        None if source is None or source.tag is None else source.tag.name,
-        None if source is None else source.snapshot.time_ms,
-        created_ms,
-        guards.names,
-    )
+    snapshot, of_tag = (None, None) if source is None else (source.snapshot, source.tag)
+    on_branch = handle.on_branch_directory(name)
+    schemas = _schemas(handle, None if snapshot is None else snapshot.schema_id)
+    guards = plan_guards(handle, name, snapshot)
+    fork = Fork(logical_name(handle), None, None if of_tag is None else of_tag.name, None, created_ms, guards.names)
+    if snapshot is not None:
+        fork = replace(fork, snapshot_id=snapshot.id, time_ms=snapshot.time_ms)
     steps = (
         *guards.steps,
-        put_fork(handle.on_branch_directory(name), fork),
-        *(() if source is None else _base(handle.on_branch_directory(name), source)),
-        *publish_schemas(name, relative_path(handle, layout.schema_dir), {i: data.decode() for i, data in schemas}),
+        *create_on_server(handle, name, guards),
+        put_fork(on_branch, fork),
+        *(() if source is None else _base(on_branch, source)),
+        *publish_schemas(name, relative_path(handle, on_branch.layout.schema_dir), {i: s.decode() for i, s in schemas}),
     )
     change = TableChange("create-branch", f"creation of branch {name!r}", steps, guards.released)
     branch = Branch(name, False, fork.tag, fork.snapshot_id, None, fork)

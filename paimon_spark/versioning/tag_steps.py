@@ -27,7 +27,18 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag, encode_ta
 from paimon_spark.maintenance.change import change_branch, reopened
 from paimon_spark.metadata.branches import Fork, ancestry, branch_exists, encode_fork, fork_path, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.journal.change import Delete, Put, Root, RootKind, Step, TableChange, relative_path
+from paimon_spark.metadata.journal.change import (
+    CreateOnServer,
+    Delete,
+    Put,
+    Root,
+    RootKind,
+    Step,
+    TableChange,
+    relative_path,
+)
+from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.served import refuse_on_server, server_of
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, snapshot_missing
 from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, list_tags, tag_of_snapshot
 from paimon_spark.options.retention import TagOptions
@@ -122,14 +133,17 @@ def guard_put(on_branch: TableHandle, branch: str, snapshot: Snapshot) -> Put:
     return Put(relative_path(on_branch, path), snapshot_file.encode(snapshot).decode())
 
 
-def plan_guards(handle: TableHandle, branch: str, snapshot: Snapshot) -> Guards:
+def plan_guards(handle: TableHandle, branch: str, snapshot: Snapshot | None) -> Guards:
     """Plan guards on the handle's branch and its parents, up to main, for a branch created from `snapshot`.
 
+    An empty branch, for which it is None, needs none.
     A parent on which that snapshot has expired gets no guard; the doctor reports it.
     """
     names: dict[str, str] = {}
     steps: list[Put] = []
     released: list[Root] = []
+    if snapshot is None:
+        return Guards({}, (), ())
     child = handle
     for name, snapshot_id in ancestry(handle, snapshot.id):
         parent = handle.on_branch_directory(name)
@@ -147,6 +161,15 @@ def plan_guards(handle: TableHandle, branch: str, snapshot: Snapshot) -> Guards:
         if old is not None and old.snapshot != base:
             released.append(Root(RootKind.TAG, parent.layout.directory_branch, old.name, old.snapshot))
     return Guards(names, tuple(steps), tuple(released))
+
+
+def create_on_server(handle: TableHandle, branch: str, guards: Guards) -> tuple[CreateOnServer, ...]:
+    """The step that lets a server create a branch, from the guard that main has by then; none without a server."""
+    if server_of(handle.store) is None:
+        return ()
+    if handle.branch != MAIN:
+        refuse_on_server(handle, "a branch", "create the branch from main")
+    return (CreateOnServer(branch, guards.names.get(MAIN, "")),)
 
 
 def find_known_snapshot(handle: TableHandle, snapshot_id: int) -> Snapshot | None:

@@ -84,6 +84,26 @@ def drivers() -> str:
     return os.pathsep.join(str(_present(HOME / "jars" / f"{name}.jar")) for name in names)
 
 
+def rest_jars() -> str:
+    """A class path with Java Paimon's own server of a REST catalog.
+
+    Raises:
+        PeerMissingError: `setup.sh catalogs` has not run.
+    """
+    pins = versions()
+    names = [
+        f"paimon-core-{pins['JAVA_PAIMON_VERSION']}-tests",
+        f"mockwebserver-{pins['OKHTTP_VERSION']}",
+        f"okhttp-{pins['OKHTTP_VERSION']}",
+        f"okio-jvm-{pins['OKIO_VERSION']}",
+        f"kotlin-stdlib-{pins['KOTLIN_VERSION']}",
+        f"junit-{pins['JUNIT_VERSION']}",
+        f"hamcrest-core-{pins['HAMCREST_VERSION']}",
+    ]
+    ours = [str(_present(HOME / "jars" / f"{name}.jar")) for name in names]
+    return os.pathsep.join([str(java_paimon_jar()), *ours, hadoop_jars()])
+
+
 def postgresql(name: str) -> Path:
     """A program of the newest PostgreSQL server.
 

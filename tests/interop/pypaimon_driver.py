@@ -1,6 +1,8 @@
 """Run by pypaimon's own interpreter: answers calls, a JSON line each, until its input ends. See pypaimon_peer.
 
-The calls, by `op` (every one takes `path`, of the form …/<database>.db/<table>; `branch` where it makes sense):
+The calls, by `op` (every one takes `path`, of the form …/<database>.db/<table>, or `catalog`, options, and `table`;
+`branch` where it makes sense):
+    createTable(columns, primaryKeys, tableOptions), with types of pyarrow
     write(rows, overwrite?); read(options?) -> rows, schema; versions -> label -> read, of every head, snapshot and tag
     createTag(name, snapshot?) deleteTag(name) renameTag(name, to) replaceTag(name, snapshot?)
     createBranch(name, tag?) deleteBranch(name) renameBranch(name, to) fastForward(name) rollback(target)
@@ -30,15 +32,17 @@ def answer(call: dict[str, Any]) -> Any:
     """The reply to one call."""
     from pypaimon import CatalogFactory
 
-    path = Path(call["path"])
-    catalog = CatalogFactory.create({"warehouse": str(path.parent.parent)})
-    name = f"{path.parent.name.removesuffix('.db')}.{path.name}"
+    path = Path(call.get("path", ""))
+    catalog = CatalogFactory.create(call.get("catalog", {"warehouse": str(path.parent.parent)}))
+    name = call.get("table", f"{path.parent.name.removesuffix('.db')}.{path.name}")
 
     def table(branch: str | None = call.get("branch"), options: dict[str, str] | None = None) -> Any:
         found = catalog.get_table(name + (f"$branch_{branch}" if branch and branch != "main" else ""))
         return found.copy(options) if options else found
 
     match call["op"]:
+        case "createTable":
+            _create(catalog, name, call["columns"], call["primaryKeys"], call["tableOptions"])
         case "write":
             _write(table(), call["rows"], call.get("overwrite"))
         case "read":
@@ -72,6 +76,14 @@ def answer(call: dict[str, Any]) -> Any:
         case other:
             raise ValueError(f"no such call: {other}")
     return {}
+
+
+def _create(catalog: Any, name: str, columns: dict[str, str], keys: list[str], options: dict[str, str]) -> None:
+    from pypaimon import Schema
+
+    fields = [pa.field(column, pa.type_for_alias(kind), column not in keys) for column, kind in columns.items()]
+    catalog.create_database(name.partition(".")[0], True)
+    catalog.create_table(name, Schema.from_pyarrow_schema(pa.schema(fields), primary_keys=keys, options=options), False)
 
 
 def _write(table: Any, rows: list[list[Any]], overwrite: dict[str, str] | None) -> None:

@@ -41,16 +41,19 @@ need() {
 
 sha256() { if command -v sha256sum >/dev/null; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d' ' -f1; }
 
-# get_jar GROUP ARTIFACT VERSION [SHA256]
+local_repo=$(mktemp -d)
+trap 'rm -rf "$local_repo"' EXIT
+
+# get_jar GROUP ARTIFACT VERSION [SHA256 [CLASSIFIER]]
 # Only the jar is wanted. Its POM names a parent that a registry may lack, and without which Maven resolves nothing:
 # a local repository of ours holds a bare POM in its place, and only as long as this takes.
 get_jar() {
-  local group=$1 artifact=$2 version=$3 sum=${4:-} jar="$home/jars/$2-$3.jar"
+  local group=$1 artifact=$2 version=$3 sum=${4:-} file="$2-$3${5:+-$5}.jar"
+  local jar="$home/jars/$file"
   if [ -f "$jar" ] && { [ -z "$sum" ] || [ "$(sha256 "$jar")" = "$sum" ]; }; then return; fi
   need mvn maven
   say "interop: fetching $artifact $version"
-  local local_repo pom
-  local_repo=$(mktemp -d)
+  local pom
   pom="$local_repo/${group//.//}/$artifact/$version/$artifact-$version.pom"
   mkdir -p "$(dirname "$pom")" "$home/jars"
   printf '<project><modelVersion>4.0.0</modelVersion><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></project>\n' \
@@ -58,12 +61,11 @@ get_jar() {
   # Maven prints control codes even when quiet: its words are wanted only when it fails.
   (cd "$local_repo" && mvn -q -B "-Dmaven.repo.local=$local_repo" \
     "org.apache.maven.plugins:maven-dependency-plugin:$MAVEN_DEPENDENCY_PLUGIN:copy" \
-    "-Dartifact=$group:$artifact:$version" "-DoutputDirectory=$local_repo/out") </dev/null >"$local_repo/log" 2>&1 ||
+    "-Dartifact=$group:$artifact:$version${5:+:jar:$5}" "-DoutputDirectory=$local_repo/out") </dev/null >"$local_repo/log" 2>&1 ||
     { tail -n 20 "$local_repo/log" >&2; die "Maven did not deliver $group:$artifact:$version"; }
-  [ -z "$sum" ] || [ "$(sha256 "$local_repo/out/$artifact-$version.jar")" = "$sum" ] ||
-    die "$artifact-$version.jar is not the file that versions.env pins"
-  mv "$local_repo/out/$artifact-$version.jar" "$jar"
-  rm -rf "$local_repo"
+  [ -z "$sum" ] || [ "$(sha256 "$local_repo/out/$file")" = "$sum" ] ||
+    die "$file is not the file that versions.env pins"
+  mv "$local_repo/out/$file" "$jar"
 }
 
 # get_venv NAME REQUIREMENT...
@@ -117,6 +119,14 @@ get_catalogs() {
     die "PostgreSQL is missing. Install it with your package manager (for example: sudo apt-get install postgresql)"
   get_jar org.xerial sqlite-jdbc "$SQLITE_JDBC_VERSION" "$SQLITE_JDBC_SHA256"
   get_jar org.postgresql postgresql "$POSTGRESQL_JDBC_VERSION" "$POSTGRESQL_JDBC_SHA256"
+  # Java Paimon's own REST catalog, which is among its tests, and what that server runs on.
+  get_jar org.apache.paimon paimon-core "$JAVA_PAIMON_VERSION" "$PAIMON_CORE_TESTS_SHA256" tests
+  get_jar com.squareup.okhttp3 mockwebserver "$OKHTTP_VERSION" "$MOCKWEBSERVER_SHA256"
+  get_jar com.squareup.okhttp3 okhttp "$OKHTTP_VERSION" "$OKHTTP_SHA256"
+  get_jar com.squareup.okio okio-jvm "$OKIO_VERSION" "$OKIO_SHA256"
+  get_jar org.jetbrains.kotlin kotlin-stdlib "$KOTLIN_VERSION" "$KOTLIN_SHA256"
+  get_jar junit junit "$JUNIT_VERSION" "$JUNIT_SHA256"
+  get_jar org.hamcrest hamcrest-core "$HAMCREST_VERSION" "$HAMCREST_SHA256"
 }
 
 # once NAME COMMAND...: run it unless it has been run with these versions

@@ -1,4 +1,4 @@
-"""Plain Spark on a catalog whose names are in a JDBC metastore."""
+"""Plain Spark on catalogs whose names are in a JDBC metastore, or on the server of a REST catalog."""
 
 from __future__ import annotations
 
@@ -11,24 +11,29 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.cli.main import main
+from paimon_spark.errors import UnsupportedFeatureError
+from tests.harness.rest_server import rest_server
 
 pytestmark = [pytest.mark.spark]
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> dict[str, str]:
-    return {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/names.db"}
+def options(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, str]]:
+    if getattr(request, "param", "jdbc") == "rest":
+        with rest_server(tmp_path) as server:
+            yield server.options()
+    else:
+        yield {"metastore": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/names.db", "warehouse": str(tmp_path / "wh")}
 
 
 @pytest.fixture
-def catalog(spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> Iterator[Catalog]:
-    yield paimon_spark.attach(spark, str(tmp_path / "wh"), name="listed", **options)
+def catalog(spark: SparkSession, options: dict[str, str]) -> Iterator[Catalog]:
+    yield paimon_spark.attach(spark, name="listed", **options)
     paimon_spark.detach(spark, "listed")
 
 
-def test_statements_and_dataframes(
-    spark: SparkSession, catalog: Catalog, options: dict[str, str], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("options", ["jdbc", "rest"], indirect=True)
+def test_statements_and_dataframes(spark: SparkSession, catalog: Catalog, options: dict[str, str]) -> None:
     spark.sql("CREATE DATABASE listed.shop")
     spark.sql(
         "CREATE TABLE listed.shop.sales (id INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')"
@@ -37,8 +42,7 @@ def test_statements_and_dataframes(
     spark.sql("CREATE TABLE listed.shop.copies AS SELECT * FROM listed.shop.sales")
     spark.table("listed.shop.sales").writeTo("listed.shop.more").create()
     spark.sql("ALTER TABLE listed.shop.more RENAME TO listed.shop.others")
-    reached = {**options, "warehouse": catalog.warehouse}
-    spark.table("listed.shop.sales").write.format("paimon").options(**reached).mode("append").save("shop.saved")
+    spark.table("listed.shop.sales").write.format("paimon").options(**options).mode("append").save("shop.saved")
     assert [r.tableName for r in spark.sql("SHOW TABLES IN listed.shop").collect()] == [
         "copies",
         "others",
@@ -49,7 +53,7 @@ def test_statements_and_dataframes(
     spark.sql("UPDATE listed.shop.sales SET v = 'B' WHERE id = 2")
     for name in ("copies", "others", "saved"):
         assert spark.table(f"listed.shop.{name}").count() == 2
-    rows = spark.read.format("paimon").options(**reached).load("shop.sales").orderBy("id").collect()
+    rows = spark.read.format("paimon").options(**options).load("shop.sales").orderBy("id").collect()
     assert [tuple(r) for r in rows] == [(1, "a"), (2, "B")]
     spark.sql("DROP TABLE listed.shop.saved")
     assert "saved" not in catalog.list_tables("shop")
@@ -66,11 +70,16 @@ def test_lineage_tables_are_listed(spark: SparkSession, catalog: Catalog) -> Non
     assert spark.table("listed.paimon.sink_job_lineage").count() == 1
 
 
+@pytest.mark.parametrize("options", ["rest"], indirect=True)
+def test_a_rest_catalog_has_no_directory_for_lineage(catalog: Catalog) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="lineage and pipelines of the REST catalog"):
+        catalog.lineage.enable(table=True)
+
+
 def test_the_command_line(catalog: Catalog, options: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     catalog.create_database("shop")
     catalog.create_table("shop.sales", "id INT")
-    reach = [word for key, value in options.items() for word in ("--option", f"{key}={value}")]
-    assert (
-        main(["create-branch", "--warehouse", catalog.warehouse, "--table", "shop.sales", "--name", "fix", *reach]) == 0
-    )
+    reach = [word for key, value in options.items() if key != "warehouse" for word in ("--option", f"{key}={value}")]
+    named = ["--warehouse", catalog.warehouse, "--table", "shop.sales", "--name", "fix"]
+    assert main(["create-branch", *named, *reach]) == 0
     assert [b.name for b in catalog.table("shop.sales").branches()] == ["fix"]

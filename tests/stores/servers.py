@@ -165,6 +165,27 @@ def hive() -> Iterator[str]:
             yield f"thrift://127.0.0.1:{port}"
 
 
+@contextmanager
+def rest() -> Iterator[dict[str, str]]:
+    """Java Paimon's REST catalog over a folder; gives the options that reach it."""
+    with tempfile.TemporaryDirectory(prefix="rest-") as folder:
+        class_path = os.pathsep.join([folder, peers.rest_jars()])
+        subprocess.run(["javac", "-cp", class_path, "-d", folder, str(_JAVA / "RestCatalog.java")], check=True)
+        command = ["java", "-Xmx512m", "-cp", class_path, "RestCatalog", f"{folder}/data", "lake", "secret"]
+        with open(f"{folder}/log", "w+") as log, _started(command, log) as process:
+            assert process.stdout is not None
+            words = process.stdout.readline().split()
+            if not words or words[0] != "ready":
+                raise ServerError(f"the REST catalog did not start:\n{_tail(log)}")
+            yield {
+                "metastore": "rest",
+                "uri": words[1],
+                "warehouse": "lake",
+                "token.provider": "bear",
+                "token": "secret",
+            }
+
+
 def write_configuration(path: Path, settings: Mapping[str, str]) -> None:
     """A configuration file of Hadoop or Hive."""
     properties = (f"<property><name>{k}</name><value>{escape(v)}</value></property>" for k, v in settings.items())

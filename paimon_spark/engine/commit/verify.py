@@ -28,6 +28,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.journal.change import (
+    CreateOnServer,
     Delete,
     DeleteFiles,
     DeleteTree,
@@ -149,6 +150,8 @@ def _changed_paths(step: Step) -> Sequence[str]:
             return (directory,)
         case SetAside(old, new) | MoveLate(old, new) | RenameTree(old, new):
             return old, new
+        case CreateOnServer():
+            return ()
 
 
 def _replaces(change: TableChange, handle: TableHandle, made: Snapshot) -> bool:

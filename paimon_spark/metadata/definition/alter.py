@@ -38,6 +38,7 @@ from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, check_readable
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import create_schema, latest_schema, visible_schema_ids
+from paimon_spark.metadata.served import server_of
 from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.options.commit import MANIFEST_FORMAT
 from paimon_spark.options.core import BUCKET, DELETION_VECTORS, IGNORE_DELETE
@@ -80,7 +81,7 @@ def alter_table(handle: TableHandle, changes: Changes, *, clock_ms: Callable[[],
             return schema
         _check_other_branches(handle, changed)
         try:
-            create_schema(handle.store, handle.layout, changed)
+            changed = _made(handle, changed, wanted)
         except FileAlreadyThereError:
             continue
         warn_of_unknown(changed.options.keys() - schema.options.keys(), name)
@@ -90,6 +91,16 @@ def alter_table(handle: TableHandle, changes: Changes, *, clock_ms: Callable[[],
         f"the schema of {name} could not be changed: others changed it first, {_TRIES} times; try again later",
         **handle.context,
     )
+
+
+def _made(handle: TableHandle, changed: TableSchema, changes: Sequence[SchemaChange]) -> TableSchema:
+    """The new schema, made: by the server that has the table, or as a file. Raises FileAlreadyThereError."""
+    server = server_of(handle.store)
+    if server is None:
+        create_schema(handle.store, handle.layout, changed)
+        return changed
+    server.change_schema(handle.branch, changes)
+    return latest_schema(handle.store, handle.layout) or changed
 
 
 def apply(

@@ -118,7 +118,17 @@ class IfSnapshots:
     steps: tuple[Put | Delete, ...]
 
 
-Step: TypeAlias = Put | PutNew | Delete | DeleteFiles | DeleteTree | SetAside | MoveLate | RenameTree | IfSnapshots
+@dataclass(frozen=True, slots=True)
+class CreateOnServer:
+    """Let the server that has the table create a branch of main, from a tag or, with an empty one, without rows."""
+
+    branch: str
+    tag: str
+
+
+Step: TypeAlias = (
+    Put | PutNew | Delete | DeleteFiles | DeleteTree | SetAside | MoveLate | RenameTree | IfSnapshots | CreateOnServer
+)
 
 
 class RootKind(str, Enum):
@@ -278,7 +288,14 @@ _ROOT: Final = re.compile(
 
 
 _TextStep: TypeAlias = (
-    type[Put] | type[PutNew] | type[Delete] | type[DeleteTree] | type[SetAside] | type[MoveLate] | type[RenameTree]
+    type[Put]
+    | type[PutNew]
+    | type[Delete]
+    | type[DeleteTree]
+    | type[SetAside]
+    | type[MoveLate]
+    | type[RenameTree]
+    | type[CreateOnServer]
 )
 _TEXT_STEPS: Final[Mapping[str, _TextStep]] = {
     "put": Put,
@@ -288,6 +305,7 @@ _TEXT_STEPS: Final[Mapping[str, _TextStep]] = {
     "set-aside": SetAside,
     "move-late": MoveLate,
     "rename-tree": RenameTree,
+    "create-on-server": CreateOnServer,
 }
 """Steps whose fields are texts, by their names in a journal."""
 _NAMES: Final = {kind: name for name, kind in _TEXT_STEPS.items()}
@@ -344,6 +362,8 @@ def _paths(steps: Sequence[Step]) -> list[str]:
                 paths += [old, new]
             case IfSnapshots(directory, more):
                 paths += [directory, *_paths(more)]
+            case CreateOnServer():
+                pass
     return paths
 
 

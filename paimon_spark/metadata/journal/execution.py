@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
-from paimon_spark.errors import FileAlreadyThereError, FileMissingError
+from paimon_spark.errors import CatalogError, FileAlreadyThereError, FileMissingError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import (
+    CreateOnServer,
     Delete,
     DeleteFiles,
     DeleteTree,
@@ -27,6 +28,7 @@ from paimon_spark.metadata.journal.change import (
 from paimon_spark.metadata.layout import BRANCH_PREFIX, LATEST, SCHEMA_PREFIX, SNAPSHOT_PREFIX
 from paimon_spark.metadata.manifests import follows
 from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, visible_schema_ids
+from paimon_spark.metadata.served import server_of
 from paimon_spark.metadata.small_files import find_bytes, find_decoded, numbered
 
 _CONCURRENT: Final = 8
@@ -54,10 +56,22 @@ def run_step(handle: TableHandle, step: Step) -> None:
             _move_late(handle, step)
         case RenameTree(old, new):
             _move_branch(handle, f"{root}/{old}", f"{root}/{new}")
+        case CreateOnServer(branch, tag):
+            _create_on_server(handle, branch, tag)
         case IfSnapshots(directory, steps):
             if numbered(store, f"{root}/{directory}", SNAPSHOT_PREFIX):
                 for more in steps:
                     run_step(handle, more)
+
+
+def _create_on_server(handle: TableHandle, branch: str, tag: str) -> None:
+    server = server_of(handle.store)
+    if server is None:
+        raise CatalogError(
+            f"the creation of branch {branch!r} of table {handle.name} was begun through a REST catalog; open the "
+            "table by that catalog, which finishes it"
+        )
+    server.create_branch(branch, tag or None)
 
 
 def _set_aside(handle: TableHandle, directory: str, aside: str) -> None:
