@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.api.catalog import Catalog
     from paimon_spark.api.table import Table
+    from paimon_spark.engine.compaction.sorting import SortOrder
     from paimon_spark.engine.compaction.task import BucketTask
     from paimon_spark.engine.row_diff.compare import Differences
     from paimon_spark.engine.tasks.commit_message import CommitMessage
@@ -88,6 +89,16 @@ class SparkJobs(Protocol):
         self, handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str
     ) -> Sequence[CommitMessage | None]:
         """The commit message of each task of a compaction, in order."""
+
+    def run_sort(
+        self,
+        handle: TableHandle,
+        snapshot: Snapshot,
+        tasks: Sequence[BucketTask],
+        commit_user: str,
+        order: SortOrder,
+    ) -> Sequence[CommitMessage | None]:
+        """The commit message of each task of a sort compaction, in order."""
 
 
 class SparkSql(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -33,9 +34,18 @@ class TableMaintenance(OpenedTable):
     __slots__ = ()
 
     def compact(
-        self, full: bool = False, *, partitions: Asked | None = None, where: str | None = None
+        self,
+        full: bool = False,
+        *,
+        partitions: Asked | None = None,
+        where: str | None = None,
+        order_by: str | Sequence[str] | None = None,
+        order_strategy: str | None = None,
     ) -> CompactResult:
         """Rewrite small files of the branch into fewer: one snapshot of kind COMPACT, or none. Rows stay the same.
+
+        With `order_by` every file is rewritten, of tables without keys and buckets, and the rows of each partition are
+        put in order, so that queries with conditions on these columns read fewer files.
 
         Small jobs run in this process, others as a job of the active Spark session, classic or Connect. Option
         `write-only` keeps writes from compacting, not this call. Other branches and their files stay as they are.
@@ -46,6 +56,9 @@ class TableMaintenance(OpenedTable):
             partitions: only these, by values of all or some partition columns: a mapping, text such as
                 `dt=2024-01-01,hr=5;dt=2024-01-02`, or a list of them.
             where: only partitions for which this SQL condition, over partition columns, is true.
+            order_by: columns; a list, or text with commas between.
+            order_strategy: `order`, the default: by one column after the other; `zorder` or `hilbert`: along a curve on
+                which conditions on each of the columns save about as much.
 
         Returns:
             The files removed and added, and the snapshot of the compacted state.
@@ -58,7 +71,7 @@ class TableMaintenance(OpenedTable):
         """
         from paimon_spark.jobs.maintain import compact
 
-        return compact(self, full, partitions, where)
+        return compact(self, full, partitions, where, order_by, order_strategy)
 
     def compact_manifest(self) -> Snapshot | None:
         """Merge the branch's manifests into as few as possible, by a snapshot that changes nothing else.

@@ -10,19 +10,31 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.display import amount
+from paimon_spark.engine.commit.committer import new_commit_user
 from paimon_spark.engine.commit.entries import Touched, adds, column, numbers, where
 from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.engine.compaction.keyed import hides_level0
-from paimon_spark.engine.compaction.plan import BucketIds, buckets_to_compact, compacts_after_writes, plan_after_write
+from paimon_spark.engine.compaction.plan import (
+    BucketIds,
+    buckets_of,
+    buckets_to_compact,
+    compacts_after_writes,
+    entries_of,
+    plan_after_write,
+)
 from paimon_spark.engine.compaction.run import Planner, compact_branch, compact_planned, run_here
+from paimon_spark.engine.compaction.sorting import SortOrder, check_order, sort_here, sort_tasks
 from paimon_spark.engine.compaction.task import BucketTask, CompactResult
 from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.errors import CommitError
+from paimon_spark.errors import CommitError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import delta_manifests, read_manifests
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
+from paimon_spark.metadata.vector_files import vector_files
+from paimon_spark.predicate.ast import Predicate
 from paimon_spark.spark_port import active_spark_jobs
 
 _LOG = logging.getLogger(__name__)
@@ -44,6 +56,48 @@ def run_anywhere(
     if spark is None:
         return run_here(handle, snapshot, tasks, commit_user)
     return spark.run_tasks(handle, snapshot, tasks, commit_user)
+
+
+def sort_branch(
+    handle: TableHandle,
+    order: SortOrder,
+    partitions: Sequence[Mapping[str, object]] | None,
+    where: Predicate | None,
+) -> CompactResult:
+    """Rewrite the files of a branch, or of some partitions, with their rows in order, by one snapshot of kind COMPACT.
+
+    Args:
+        handle: the branch.
+        order: of the rows.
+        partitions: as for `plan_compaction`, like `where`.
+        where: see above.
+
+    Raises:
+        UnsupportedFeatureError: as `check_order`; or it is too much for one process, and there is no Spark session.
+        Others as `compact_branch`.
+    """
+
+    def plan(current: TableHandle, head: Snapshot, again: BucketIds | None) -> list[BucketTask]:
+        check_order(current, order)
+        entries = entries_of(current, head, partitions, where, again)
+        return sort_tasks(current, buckets_of(entries, again), vector_files(current, head))
+
+    def run(
+        current: TableHandle, head: Snapshot, tasks: Sequence[BucketTask], commit_user: str
+    ) -> Sequence[CommitMessage | None]:
+        size, spark = sum(t.input_bytes for t in tasks), active_spark_jobs()
+        if size < HERE_BYTES:
+            return sort_here(current, head, tasks, commit_user, order)
+        if spark is None:
+            raise UnsupportedFeatureError(
+                f"{current.describe()} has {amount(size)} of files to sort, which needs a Spark session: start one, or "
+                "choose partitions with fewer",
+                feature="sort compaction without Spark",
+                table=current.name,
+            )
+        return spark.run_sort(current, head, tasks, commit_user, order)
+
+    return compact_planned(handle, plan, new_commit_user(handle.options), run)
 
 
 Written: TypeAlias = Mapping[tuple[bytes, int], frozenset[str]]

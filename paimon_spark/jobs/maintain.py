@@ -16,13 +16,14 @@ from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column
 from paimon_spark.engine.commit.overwrite import NamedPartitions, check_nothing_appears, partitions_named
 from paimon_spark.engine.compaction.run import compact_branch
+from paimon_spark.engine.compaction.sorting import SortOrder, SortStrategy, check_order
 from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import InvalidInputError, NotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import at_head, older_than_ms, reopen_to_change
-from paimon_spark.jobs.compaction import run_anywhere
+from paimon_spark.jobs.compaction import run_anywhere, sort_branch
 from paimon_spark.jobs.partition_specs import Asked, chosen_partitions, typed_partition
 from paimon_spark.maintenance.expiry import ANY_NUMBER, Limits
 from paimon_spark.metadata.handle import TableHandle
@@ -32,6 +33,7 @@ from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.version import Moment
 from paimon_spark.options.commit import WRITE_ONLY
+from paimon_spark.options.descriptor import names
 from paimon_spark.options.retention import (
     PARTITION_EXPIRATION_TIME,
     PARTITION_MAX_NUM,
@@ -45,15 +47,42 @@ if TYPE_CHECKING:
     from paimon_spark.jobs.opened_table import OpenedTable
 
 
-def compact(table: OpenedTable, full: bool, partitions: Asked | None, where: str | None) -> CompactResult:
+def compact(
+    table: OpenedTable,
+    full: bool,
+    partitions: Asked | None,
+    where: str | None,
+    order_by: str | Sequence[str] | None,
+    order_strategy: str | None,
+) -> CompactResult:
     """As `Table.compact`."""
     if not isinstance(full, bool):
         raise InvalidInputError(f"full = {full!r}: expected True or False", argument="full")
+    order = _order(order_by, order_strategy)
     handle = _current(table)
     specs, predicate = chosen_partitions(handle, partitions, where, table.read_options.time_zone)
-    result = compact_branch(handle, full=full, partitions=specs, where=predicate, runner=run_anywhere)
+    if order is None:
+        result = compact_branch(handle, full=full, partitions=specs, where=predicate, runner=run_anywhere)
+    else:
+        check_order(handle, order)
+        result = sort_branch(handle, order, specs, predicate)
     after_commit(handle, result.snapshot_ids)
     return result
+
+
+def _order(order_by: str | Sequence[str] | None, strategy: str | None) -> SortOrder | None:
+    """The order that is asked for. Raises InvalidInputError."""
+    named = (strategy or ("none" if order_by is None else SortStrategy.ORDER.value)).strip().lower()
+    if named == "none":
+        if order_by is not None:
+            raise InvalidInputError('order_strategy "none" cannot work with order_by columns', argument="order_by")
+        return None
+    if named not in [s.value for s in SortStrategy]:
+        raise InvalidInputError(
+            f"order_strategy = {strategy!r}: expected order, zorder, hilbert or none", argument="order_strategy"
+        )
+    columns = names(order_by) if isinstance(order_by, str) else tuple(order_by or ())
+    return SortOrder(tuple(columns), SortStrategy(named))
 
 
 def compact_manifest(table: OpenedTable) -> Snapshot | None:

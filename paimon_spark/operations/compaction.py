@@ -33,7 +33,7 @@ _STRATEGIES: Final = ("full", "minor")
 
 
 def _compact(a: Request) -> CompactResult | None:
-    _refuse_sorting(a)
+    _refuse_buckets(a)
     strategy = _strategy(a)
     table = a.table()
     partitions: str | Sequence[Mapping[str, object]] | None = partitions_text(a)
@@ -43,7 +43,13 @@ def _compact(a: Request) -> CompactResult | None:
         partitions = _idle_partitions(table, a["partition_idle_time"])
         if not partitions:
             return None
-    return table.compact(_is_full(table, strategy), partitions=partitions, where=a["where"])
+    return table.compact(
+        _is_full(table, strategy),
+        partitions=partitions,
+        where=a["where"],
+        order_by=a["order_by"],
+        order_strategy=a["order_strategy"] or "none",
+    )
 
 
 def _strategy(a: Request) -> str:
@@ -64,16 +70,7 @@ def _is_full(table: Table, strategy: str) -> bool:
     return strategy == "full" or (not strategy and (bool(table.handle.schema.primary_keys) or table.options.bucket > 0))
 
 
-def _refuse_sorting(a: Request) -> None:
-    order = (a["order_strategy"] or "none").lower()
-    if order == "none" and a["order_by"] is not None:
-        raise InvalidInputError(f'{a.caller}: order_strategy "none" cannot work with order_by columns')
-    if order != "none":
-        raise UnsupportedFeatureError(
-            f"{a.caller}: compaction does not sort rows here, as order_strategy = {order!r} asks; leave it out, or "
-            "overwrite the table with its rows in order",
-            feature="order_strategy",
-        )
+def _refuse_buckets(a: Request) -> None:
     if a["buckets"] is not None:
         raise UnsupportedFeatureError(
             f"{a.caller}: single buckets cannot be chosen; choose partitions, or leave buckets out", feature="buckets"
@@ -201,8 +198,12 @@ OPERATIONS = (
                 otherwise="all",
             ),
             _STRATEGY,
-            Argument("order_strategy", "only none: rows are not sorted", otherwise="none"),
-            Argument("order_by", "refused: rows are not sorted"),
+            Argument(
+                "order_strategy",
+                "how rows are sorted: order, zorder, hilbert or none",
+                otherwise="none",
+            ),
+            Argument("order_by", "columns to sort the rows of each partition by, with commas between"),
             Argument("where", "only partitions for which this SQL condition is true", otherwise="all"),
             OPTIONS,
             _IDLE,

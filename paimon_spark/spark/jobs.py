@@ -13,9 +13,10 @@ from paimon_spark.spark.query_watch import watch_queries
 from paimon_spark.spark.row_diff import row_diff, row_diff_counts
 from paimon_spark.spark.row_level import delete, update
 from paimon_spark.spark.schema import column, row_type
+from paimon_spark.spark.sort_compaction import run_sort
 
 __all__ = ["arrow_dataframe", "column", "dataframe", "delete", "has_session", "merge", "row_diff",
-           "row_diff_counts", "row_type", "run_checks",
+           "row_diff_counts", "row_type", "run_checks", "run_sort",
            "run_tasks", "update", "watch_queries", "write"]  # fmt: skip
 
 

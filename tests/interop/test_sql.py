@@ -322,7 +322,6 @@ def test_documented_forms_that_cannot_be_done_name_the_way(run: Run, catalog: Ca
         "CALL sys.rescale(table => 'db.T', bucket_num => 16, partitions => 'dt=20250217,hh=08')": "INSERT OVERWRITE",
         "CALL sys.alter_view_dialect('view_identifier', 'add', 'spark', 'query')": "CREATE TEMPORARY VIEW",
         "CALL sys.drop_function(`function` => 'f')": "DROP TEMPORARY FUNCTION",
-        "CALL sys.compact(table => 'T', order_strategy => 'zorder', order_by => 'a,b')": "overwrite the table",
         "CALL sys.compact_manifest(`table` => 'db.T', manifest_sort_enabled => true)": "manifest_sort_enabled out",
         "SELECT sys.path_to_descriptor('file:///x')": "Java Paimon",
     }

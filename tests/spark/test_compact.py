@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.engine.compaction import sorting
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.jobs import compaction
@@ -76,3 +77,52 @@ def test_files_of_all_tasks_go_when_one_fails(
         table.compact(full=True)
     assert files(path) == before
     assert table.snapshots()[-1] == head
+
+
+@pytest.mark.parametrize(("kind", "strategy"), [("plain", "order"), ("partitions", "zorder"), ("vectors", "hilbert")])
+def test_rows_are_sorted_in_spark(
+    spark: SparkSession, kind: str, strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sorting, "RANGE_BYTES", 300)
+    path = tmp_path / "t"
+    options = {**KINDS.get(kind, {}), "target-file-size": "900 b"}
+    for start in range(3):
+        rows = spark.range(start, 3000, 3, numPartitions=2).selectExpr("id", "concat('p', id % 3) dt", "hash(id) v")
+        rows.write.format("paimon").mode("append").options(**options).save(str(path))
+    table = paimon_spark.load_table(str(path))
+    if kind == "vectors":
+        table.delete("id % 10 = 3")
+    before, old = found(spark, path), files(path)
+    result = table.compact(order_by=["v", "id"], order_strategy=strategy)
+    assert result.snapshot is not None and result.snapshot.commit_kind is CommitKind.COMPACT
+    assert result.files_after > 3 and result.buckets == (1 if kind == "plain" else 3)
+    assert found(spark, path) == before
+    splits = paimon_spark.load_table(str(path)).scan().plan().splits
+    assert len({p for p in files(path) - old if "bucket-" in str(p)}) == sum(len(s.files) for s in splits)
+    if strategy == "order" and kind == "plain":
+        read = paimon_spark.load_table(str(path)).scan().to_arrow()["v"].to_pylist()
+        assert read == sorted(read)
+
+
+def test_a_failed_sort_leaves_no_file(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_write, "TASKS_END_S", 0.2)
+    path = tmp_path / "t"
+    table = made(spark, path, "partitions")
+    victim = next(p for p in sorted(path.rglob("data-*")) if p.is_file())
+    victim.write_bytes(b"not a file")
+    before = files(path)
+    with pytest.raises(CorruptFileError):
+        table.compact(order_by="v")
+    assert files(path) == before
+
+
+def test_the_procedure_sorts(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = paimon_spark.attach(spark, str(tmp_path / "wh"), name="sorts")
+    try:
+        spark.sql("CREATE DATABASE sorts.d")
+        spark.sql("CREATE TABLE sorts.d.t AS SELECT id, hash(id) v FROM range(1000)")
+        spark.sql("CALL sorts.sys.compact(table => 'd.t', order_strategy => 'zorder', order_by => 'v,id')")
+        assert catalog.table("d.t").snapshots()[-1].commit_kind is CommitKind.COMPACT
+        assert spark.table("sorts.d.t").count() == 1000
+    finally:
+        paimon_spark.detach(spark, "sorts")

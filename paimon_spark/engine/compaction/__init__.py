@@ -7,6 +7,8 @@ task.py          BucketTask, and CompactResult
 keyed.py         compaction of a bucket with keys: its task, and running it
 append.py        compaction of tables without keys: tasks, and running them
 evolved.py       compaction of tables with data evolution: tasks, and running them
+sorting.py       sort compaction: rows sampled, dealt to ranges, and written in order
+curves.py        Z-order and Hilbert curves
 pick.py          universal compaction: which sorted runs, into which level; which files are rewritten or only moved
 bucket_merge.py  merge files of a bucket, with lookup in lower levels; record-level expiry
 """

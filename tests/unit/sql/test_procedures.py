@@ -354,7 +354,7 @@ def test_files_are_compacted(catalog: Catalog) -> None:
             {"partitions": "dt=a", "where": "dt = 'a'"},
             "partitions and where both choose partitions of table .*; give one of them",
         ),
-        ({"order_strategy": "zorder", "order_by": "k"}, "does not sort rows here, as order_strategy = 'zorder'"),
+        ({"order_strategy": "zorder"}, "order_by = nothing for table .*: expected columns"),
         ({"order_by": "k"}, "cannot work with order_by"),
         ({"buckets": "1-2"}, "single buckets"),
         ({"compact_strategy": "huge"}, "full or minor"),

@@ -1,0 +1,312 @@
+"""Sort compaction: files of a partition rewritten with their rows in order.
+
+sample of the columns → Ranges → rows dealt to ranges → each range sorted → files of several ranges
+
+Rows travel as Arrow bytes, so that they are written as they were. Values are compared as Arrow compares them, nulls
+first.
+
+Source: Java `spark/sort/TableSorter`, `sort/zorder`, `sort/hilbert`; here curves run over ranks of values in a sample,
+so that columns of any type and any distribution count alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.engine.commit.index_files import has_buckets
+from paimon_spark.engine.compaction.append import Vectors, check_append
+from paimon_spark.engine.compaction.curves import hilbert, z_order
+from paimon_spark.engine.compaction.task import Bucket, BucketTask, read_request
+from paimon_spark.engine.read.file_reader import fields_of, iter_rows
+from paimon_spark.engine.read.metadata_columns import stored_rows
+from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks.split import SplitMode
+from paimon_spark.engine.write.data_files import DataFiles
+from paimon_spark.engine.write.request import WriteRequest, check_file_schemas, new_job, remove_job_files
+from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.metadata.handle import TableHandle
+
+RANGE_BYTES: Final = 16 << 20
+"""Bytes of files whose rows are sorted together."""
+SAMPLE_ROWS: Final = 100_000
+"""Rows of a partition that are looked at, about."""
+_MOST_BITS: Final = 16
+"""Of a rank; more tell values apart that a sample does not."""
+_DEALT_ROWS: Final = 1 << 20
+"""Rows of a task that are dealt together."""
+
+
+class SortStrategy(str, Enum):
+    """How rows are ordered: by one column after the other, or along a curve through all."""
+
+    ORDER = "order"
+    ZORDER = "zorder"
+    HILBERT = "hilbert"
+
+
+@dataclass(frozen=True, slots=True)
+class SortOrder:
+    """The order of rows."""
+
+    columns: tuple[str, ...]
+    strategy: SortStrategy = SortStrategy.ORDER
+
+
+def check_order(handle: TableHandle, order: SortOrder) -> None:
+    """Check that the rows of a table can be put in an order.
+
+    Raises:
+        InvalidInputError, ColumnNotFoundError: the columns.
+        UnsupportedFeatureError: the table has keys, buckets or data evolution, or a column has no order.
+    """
+    check_append(handle)
+    for has, what in (
+        (bool(handle.schema.primary_keys), "a primary key"),
+        (has_buckets(handle), "a number of buckets"),
+        (handle.options.data_evolution, "data evolution"),
+    ):
+        if has:
+            raise UnsupportedFeatureError(
+                f"{handle.describe()} cannot be sorted by a compaction: it has {what}, which says where its rows are",
+                feature=f"sort compaction of tables with {what}",
+                table=handle.name,
+            )
+    names = handle.schema.row_type.names
+    if not order.columns or len(set(order.columns)) < len(order.columns):
+        raise InvalidInputError(
+            f"order_by = {', '.join(order.columns) or 'nothing'} for {handle.describe()}: expected columns, each once",
+            argument="order_by",
+        )
+    for column in order.columns:
+        if column not in names:
+            raise ColumnNotFoundError(
+                f"order_by names {column!r}, and {handle.describe()} has no such column; its columns are "
+                f"{', '.join(names)}",
+                table=handle.name,
+                column=column,
+            )
+        if column in handle.schema.partition_keys:
+            raise InvalidInputError(
+                f"order_by names the partition column {column!r} of {handle.describe()}, which is the same in all rows "
+                "of a partition; leave it out",
+                argument="order_by",
+            )
+        kind = arrow_schema(fields_of(handle.schema, (column,))).field(0).type
+        if pa.types.is_nested(kind):
+            raise UnsupportedFeatureError(
+                f"order_by names column {column} of {handle.describe()}, and values of type "
+                f"{handle.schema.row_type.field(column).type} have no order",
+                feature=f"order of {kind}",
+                column=column,
+            )
+
+
+def sort_tasks(handle: TableHandle, buckets: Iterable[Bucket], vectors: Vectors) -> list[BucketTask]:
+    """A task for each partition, with all its files."""
+    out = []
+    for bucket in buckets:
+        check_file_schemas(handle, max(f.schema_id for f in bucket.files), "its compaction was planned")
+        index = tuple(vectors.get((bucket.partition, bucket.bucket), ()))
+        out.append(BucketTask(bucket.partition, bucket.bucket, bucket.total_buckets, tuple(bucket.files), index))
+    return out
+
+
+def read_sample(
+    handle: TableHandle, snapshot: Snapshot, task: BucketTask, order: SortOrder, files: Sequence[int]
+) -> pa.Table:
+    """The columns of the order of some rows of files of a task, about `SAMPLE_ROWS` of the whole task. Executor."""
+    request, split = read_request(handle, snapshot, task, SplitMode.RAW, task.vectors)
+    fields = fields_of(handle.schema, order.columns)
+    schema = arrow_schema(fields)
+    fraction = SAMPLE_ROWS / max(1, sum(f.row_count for f in task.files))
+    choose = np.random.default_rng(0)
+    found = []
+    for number in files:
+        for rows in iter_rows(
+            request, split, split.files[number], split.deletion_of(number), fields, batch_rows=request.batch_rows
+        ):
+            batch = record_batch(rows.columns, schema, rows.row_count)
+            found.append(batch if fraction >= 1 else batch.filter(pa.array(choose.random(len(batch)) < fraction)))
+    return pa.Table.from_batches(found, schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Consecutive ranges of an order, about equally full. Picklable.
+
+    Attributes:
+        scales: for curves: sorted values of each column, which rank values.
+        bounds: where the second and each later range begins: rows of the columns, or positions on the curve.
+    """
+
+    order: SortOrder
+    scales: tuple[pa.Array, ...]
+    bounds: pa.Table | npt.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, sample: pa.Table, order: SortOrder, ranges: int) -> Ranges:
+        """Ranges that divide a sample evenly; some are empty where values repeat."""
+        places = np.unique(np.arange(1, ranges) * len(sample) // ranges) if len(sample) else np.arange(0)
+        if order.strategy is SortStrategy.ORDER:
+            rows = sample.take(_places(sample))
+            return cls(order, (), rows.take(pa.array(places)).combine_chunks())
+        bits = _bits(order)
+        scales = tuple(_scale(sample.column(name), (1 << bits) - 1) for name in order.columns)
+        positions = np.sort(_positions(order, scales, sample))
+        return cls(order, scales, np.unique(positions[places]))
+
+    def __len__(self) -> int:
+        return len(self.bounds) + 1
+
+    def numbers(self, rows: pa.Table) -> npt.NDArray[np.int64]:
+        """The range of each row."""
+        if isinstance(self.bounds, pa.Table):
+            return _ranks(self.bounds, rows.select(list(self.order.columns)))
+        return np.searchsorted(self.bounds, _positions(self.order, self.scales, rows), side="right")
+
+    def sorted(self, rows: pa.Table) -> pa.Table:
+        """Rows of one range, in order."""
+        if isinstance(self.bounds, pa.Table):
+            return rows.take(_places(rows.select(list(self.order.columns))))
+        return rows.take(pa.array(np.argsort(_positions(self.order, self.scales, rows), kind="stable")))
+
+
+def _places(rows: pa.Table) -> pa.Array:
+    """The places of rows in ascending order of all their columns, nulls first; equal rows stay in their order."""
+    columns: list[pa.ChunkedArray] = []
+    for column in rows.columns:  # before pyarrow 25 nulls have one place for all keys, since then one for each
+        columns += [column.is_valid(), column] if column.null_count else [column]
+    names = [str(n) for n in range(len(columns))]
+    return pc.sort_indices(pa.table(columns, names=names), [(name, "ascending") for name in names])
+
+
+def _bits(order: SortOrder) -> int:
+    return max(1, min(_MOST_BITS, 64 // len(order.columns)))
+
+
+def _scale(values: pa.ChunkedArray, most: int) -> pa.Array:
+    """At most `most` different values that divide a column evenly, sorted; without nulls, which come first."""
+    known = pc.drop_null(values).combine_chunks()
+    ordered = known.take(pc.array_sort_indices(known))
+    if len(ordered) > most:
+        ordered = ordered.take(pa.array(np.arange(1, most + 1) * len(ordered) // (most + 1)))
+    return pc.unique(ordered)
+
+
+def _positions(order: SortOrder, scales: Sequence[pa.Array], rows: pa.Table) -> npt.NDArray[np.uint64]:
+    """The position of each row on the curve."""
+    bits, ranks = _bits(order), []
+    for name, scale in zip(order.columns, scales, strict=True):
+        column = pa.table({name: rows.column(name)})
+        known = pa.table({name: pa.chunked_array([scale], column.column(0).type)})
+        # Spread over all bits, so that a column of few values counts as much as others.
+        spread = _ranks(known, column) * ((1 << bits) - 1) // max(1, len(scale))
+        ranks.append(spread.astype(np.uint64))
+    return (z_order if order.strategy is SortStrategy.ZORDER else hilbert)(ranks, bits)
+
+
+def _ranks(bounds: pa.Table, rows: pa.Table) -> npt.NDArray[np.int64]:
+    """For each row, how many of the sorted bounds are not behind it."""
+    both = pa.concat_tables([bounds, rows.cast(bounds.schema)])
+    place = np.asarray(_places(both)).astype(np.int64)
+    is_bound = place < len(bounds)
+    ranks = np.empty(len(rows), np.int64)
+    ranks[place[~is_bound] - len(bounds)] = np.cumsum(is_bound)[~is_bound]
+    return ranks
+
+
+def deal(
+    handle: TableHandle, snapshot: Snapshot, task: BucketTask, ranges: Ranges, files: Sequence[int]
+) -> Iterator[tuple[int, pa.Table]]:
+    """Yield the rows of files of a task, with the number of the range that they are in. Executor."""
+    request, split = read_request(handle, snapshot, task, SplitMode.RAW, task.vectors)
+    waiting: list[pa.RecordBatch] = []
+    for batch in (batch for number in files for _, batch in stored_rows(request, split, number)):
+        waiting.append(batch)
+        if sum(map(len, waiting)) >= _DEALT_ROWS:
+            yield from _dealt(pa.Table.from_batches(waiting), ranges)
+            waiting = []
+    if waiting:
+        yield from _dealt(pa.Table.from_batches(waiting), ranges)
+
+
+def _dealt(rows: pa.Table, ranges: Ranges) -> Iterator[tuple[int, pa.Table]]:
+    numbers = ranges.numbers(rows)
+    place = np.argsort(numbers, kind="stable")
+    rows, numbers = rows.take(pa.array(place)), numbers[place]
+    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()]
+    for start, end in zip(starts, [*starts[1:], len(numbers)], strict=True):
+        yield int(numbers[start]), rows.slice(start, end - start)
+
+
+def write_ranges(
+    handle: TableHandle,
+    snapshot: Snapshot,
+    task: BucketTask,
+    commit_user: str,
+    rows: Iterable[pa.Table],
+    job: str | None = None,
+) -> tuple[DataFileMeta, ...]:
+    """Write sorted ranges of a task, in order, into files. Executor; after an error no file is left."""
+    request = WriteRequest(handle, commit_user, snapshot, job=job)
+    files = DataFiles(request, task.partition, task.bucket, keeps_row_ids=handle.options.row_tracking)
+    writer = files.data(source=FileSource.COMPACT, first_sequence_number=task.files[0].min_sequence_number)
+    try:
+        for table in rows:
+            for batch in table.to_batches():
+                writer.write(batch)
+        return writer.close()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def sorted_message(task: BucketTask, files: Sequence[DataFileMeta]) -> CommitMessage:
+    """The message that puts sorted files in the place of those of a task."""
+    done = Increment(tuple(files), task.files, deleted_index_files=task.vectors)
+    return CommitMessage(task.partition, task.bucket, task.total_buckets, compact=done)
+
+
+def range_count(task: BucketTask) -> int:
+    """How many ranges a task has."""
+    return max(1, -(-task.input_bytes // RANGE_BYTES))
+
+
+def ranges_in_file(handle: TableHandle) -> int:
+    """How many consecutive ranges make a file, about."""
+    return max(1, handle.options.append_compaction.target_bytes // RANGE_BYTES)
+
+
+def sort_here(
+    handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str, order: SortOrder
+) -> list[CommitMessage | None]:
+    """Sort tasks in this process, which holds a whole task in memory. After an error no file of them is left."""
+    job = new_job()
+    try:
+        return [_sorted_here(handle, snapshot, task, commit_user, order, job) for task in tasks]
+    except BaseException:
+        remove_job_files(handle, job)
+        raise
+
+
+def _sorted_here(
+    handle: TableHandle, snapshot: Snapshot, task: BucketTask, commit_user: str, order: SortOrder, job: str
+) -> CommitMessage:
+    every = range(len(task.files))
+    ranges = Ranges.of(read_sample(handle, snapshot, task, order, every), order, range_count(task))
+    dealt = sorted(deal(handle, snapshot, task, ranges, every), key=lambda found: found[0])
+    groups = groupby(dealt, key=lambda found: found[0])
+    rows = (ranges.sorted(pa.concat_tables(table for _, table in group)) for _, group in groups)
+    return sorted_message(task, write_ranges(handle, snapshot, task, commit_user, rows, job))
