@@ -20,6 +20,9 @@ JOBS ?= 2
 # Every run of the tests is the same: order, examples of properties (conftest.py), order of sets. The nightly one is not.
 export PYTHONHASHSEED ?= 0
 
+# The servers that `make test-stores` gets: s3 and gcs are built from their sources, which takes minutes.
+STORES ?= hdfs azure s3 gcs
+
 # More arguments for pytest: make test-spark ARGS="-k branches -x"
 ARGS ?=
 
@@ -87,7 +90,7 @@ test-s3: setup  ## tests against an S3 server that they start themselves
 	@$(PYTEST) tests -m s3 $(ARGS)
 
 test-stores: setup  ## HDFS, S3, Google Cloud Storage and Azure on servers that the tests start (gets them by itself)
-	@tests/interop/setup.sh stores
+	@tests/interop/setup.sh $(STORES)
 	@$(PYTEST) tests/stores -n $(JOBS) --dist loadfile $(ARGS)
 
 test-interop: setup  ## Java Paimon, its Spark connector, pypaimon and dbt on tables written afresh (gets them by itself)

@@ -64,7 +64,7 @@ def hdfs_jars() -> str:
     """A class path with a whole HDFS of name nodes and data nodes.
 
     Raises:
-        PeerMissingError: `setup.sh stores` has not run.
+        PeerMissingError: `make test-stores` has not run.
     """
     pins = versions()
     names = [f"hadoop-client-{part}-{pins['HADOOP_VERSION']}" for part in ("minicluster", "api", "runtime")]
@@ -116,7 +116,7 @@ def postgresql(name: str) -> Path:
 
 
 def program(name: str) -> Path:
-    """A server that `setup.sh stores` has built.
+    """A server that `setup.sh` has built.
 
     Raises:
         PeerMissingError: it has not run.
@@ -128,7 +128,7 @@ def azurite() -> Path:
     """The blob server of Azurite.
 
     Raises:
-        PeerMissingError: `setup.sh stores` has not run.
+        PeerMissingError: `make test-stores` has not run.
     """
     return _present(HOME / "azurite" / "node_modules" / ".bin" / "azurite-blob")
 
@@ -174,7 +174,7 @@ def _jars_of_pyspark(*names: str) -> list[str]:
 def _present(path: Path) -> Path:
     if not path.exists():
         raise PeerMissingError(
-            f"{path} is missing; run tests/interop/setup.sh connector dbt stores catalogs "
+            f"{path} is missing; run tests/interop/setup.sh connector dbt catalogs hdfs azure s3 gcs "
             "(make test-interop and make test-stores do)"
         )
     return path

@@ -2,11 +2,11 @@
 # Get the peers that the interoperability tests talk to into .interop/: a Java Paimon bundle, and pypaimon in an
 # environment of its own. Versions come from versions.env.
 #
-#   tests/interop/setup.sh [connector] [dbt] [stores] [catalogs]
+#   tests/interop/setup.sh [connector] [dbt] [catalogs] [hdfs] [azure] [s3] [gcs]
 #
 # `connector` also gets Java Paimon's Spark connector with the PySpark it needs, `dbt` dbt with its adapter for Spark,
-# `stores` the servers of tests/stores: HDFS, and servers of S3, Google Cloud Storage and Azure, `catalogs` what the tests
-# of metastores need. Safe to run again at any time; quick when nothing changed.
+# `catalogs` what the tests of metastores need, and the others the servers of tests/stores: HDFS, and servers of Azure, S3
+# and Google Cloud Storage. Safe to run again at any time; quick when nothing changed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=tests/interop
@@ -149,12 +149,12 @@ for wanted in "$@"; do
       once connector-jar get_jar "$JAVA_PAIMON_GROUP" "$CONNECTOR_ARTIFACT" "$CONNECTOR_VERSION" "$CONNECTOR_SHA256"
       once connector-venv get_venv venv-connector "pyspark==$CONNECTOR_PYSPARK_VERSION" ;;
     dbt) once dbt get_dbt ;;
-    stores)
-      once hdfs get_hdfs
-      once azurite get_azurite
-      once versitygw get_go_program versitygw github.com/versity/versitygw/cmd/versitygw "$VERSITYGW_VERSION"
+    hdfs) once hdfs get_hdfs ;;
+    azure) once azurite get_azurite ;;
+    s3) once versitygw get_go_program versitygw github.com/versity/versitygw/cmd/versitygw "$VERSITYGW_VERSION" ;;
+    gcs)
       once fake-gcs-server get_go_program fake-gcs-server github.com/fsouza/fake-gcs-server "$FAKE_GCS_SERVER_VERSION" ;;
     catalogs) once catalogs get_catalogs ;;
-    *) die "no peer is called $wanted: connector, dbt, stores, catalogs" ;;
+    *) die "no peer is called $wanted: connector, dbt, catalogs, hdfs, azure, s3, gcs" ;;
   esac
 done

@@ -1,4 +1,4 @@
-"""Servers that tests of stores start: HDFS, S3, Google Cloud Storage and Azure. `setup.sh stores` gets them.
+"""Servers that tests of stores start: HDFS, S3, Google Cloud Storage and Azure. `setup.sh` gets them.
 
 Each function is a context manager that gives what reaches its server. A server ends with it.
 """
