@@ -16,7 +16,7 @@ from paimon_spark.metadata.definition.create import new_schema
 from paimon_spark.metadata.handle import is_table
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.schemas import latest_schema
-from paimon_spark.options.location import check_part, database_url, table_url
+from paimon_spark.options.location import CatalogName, check_part, database_url, table_url
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import has_directories, open_store
 from paimon_spark.types import RowType
@@ -72,7 +72,8 @@ class RegisteredCatalog(FileSystemCatalog):
         url = listed or f"{self.database_url(database)}/{check_part(table, 'table')}"
         store, root = open_store(url, self.options)
         locked = not has_directories(url) if self.lock is None else self.lock
-        wrapped = TableStore(store, root, self.registry, database, table, locked)
+        named = CatalogName.of(self.warehouse, database, table)
+        wrapped = TableStore(store, root, self.registry, database, table, locked, named)
         return TablePlace(cast(Store, wrapped), root, database, table, listed is not None)
 
     def has_table(self, place: TablePlace) -> bool:
@@ -193,6 +194,7 @@ class TableStore:
     Attributes:
         root: the table's directory.
         locked: whether to hold the lock of the registry for a commit.
+        named: how to open the table through the catalog again.
     """
 
     inner: Any
@@ -201,6 +203,7 @@ class TableStore:
     database: str
     table: str
     locked: bool
+    named: CatalogName
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "inner" not in self.__dict__:  # it is being unpickled

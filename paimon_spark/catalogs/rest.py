@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from paimon_spark.catalogs.file_system import TablePlace
+from paimon_spark.catalogs.file_system import TablePlace, check_new_name
 from paimon_spark.catalogs.registered import RegisteredCatalog
 from paimon_spark.catalogs.rest_client import RestClient
 from paimon_spark.catalogs.rest_store import ServedStore, TableServer
@@ -21,7 +21,7 @@ from paimon_spark.metadata.definition.create import check_new, new_schema
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import latest_schema
-from paimon_spark.options.location import check_part, without_table_defaults
+from paimon_spark.options.location import CatalogName, check_part, without_table_defaults
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import RowType
@@ -100,7 +100,10 @@ class RestRegistry:
 
     def rename_table(self, old: tuple[str, str], new: tuple[str, str]) -> None:
         body = {"source": _identifier(*old), "destination": _identifier(*new)}
-        if self.client.post(_TABLES, "rename", body=body).is_there_already:
+        answer = self.client.post(_TABLES, "rename", body=body)
+        if answer.is_missing:
+            raise CatalogError(f"{self.address} has no table {'.'.join(old)} any more, or no database {new[0]!r}")
+        if answer.is_there_already:
             raise TableAlreadyExistsError(
                 f"table {'.'.join(old)} cannot be renamed to {'.'.join(new)}: {self.address} has such a table; choose "
                 "another name, or drop it first",
@@ -141,7 +144,7 @@ class RestCatalog(RegisteredCatalog):
         )
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
-        check_part(name, "database")
+        check_new_name(name, "database")
         if not self.registry.add_database(name, "") and not ignore_if_exists:
             raise self._database_exists(name)
 
@@ -162,8 +165,9 @@ class RestCatalog(RegisteredCatalog):
         url = found["path"]
         store, root = open_store(url, self._store_options)
         if not found.get("isExternal"):
+            named = CatalogName.of(self.warehouse, database, table)
             server = TableServer(self.registry.client, database, table, found["id"])
-            store = cast(Store, ServedStore(url, root, self._store_options, server, self._has_tokens))
+            store = cast(Store, ServedStore(url, root, self._store_options, server, self._has_tokens, named))
         return TablePlace(store, root, database, table)
 
     def create_table(

@@ -35,6 +35,7 @@ from paimon_spark.metadata.definition.schema_changes import (
     UpdateType,
 )
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, SCHEMA_PREFIX, SNAPSHOT_PREFIX
+from paimon_spark.options.location import CatalogName
 from paimon_spark.storage.store import Store, already_there
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import type_to_json
@@ -120,6 +121,7 @@ class ServedStore:
         options: how to reach the store.
         server: asked for what is not done here.
         has_tokens: whether the server hands out the keys of the store.
+        named: how to open the table through the catalog again.
     """
 
     url_of_table: str
@@ -127,6 +129,7 @@ class ServedStore:
     options: Mapping[str, str] = field(repr=False)
     server: TableServer
     has_tokens: bool
+    named: CatalogName
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "server" not in self.__dict__:  # it is being unpickled
@@ -192,30 +195,31 @@ class ServedStore:
 
     @property
     def _files(self) -> Store:
-        """The store of the files, opened again when the token of the last one ends."""
-        if not self.has_tokens:
-            return open_store(self.url_of_table, self.options)[0]
-        key = os.getpid(), self.server.address, self.server.id
-        opened = _OPENED.get(key)
-        now_ms = int(time.time() * 1000)
-        if opened is None or now_ms >= opened.until_ms:
-            token, ends_ms = self.server.find_token()
-            store = open_store(self.url_of_table, {**self.options, **token})[0]
-            until_ms = ends_ms - min(_RENEWED_BEFORE_MS, (ends_ms - now_ms) // 2)
-            opened = _OPENED[key] = _Opened(store, until_ms)
+        """The store of the files, opened once in each process, and again when its token ends."""
+        key = os.getpid(), self.server.id, self.url_of_table, tuple(sorted(self.options.items()))
+        opened, now_ms = _OPENED.get(key), int(time.time() * 1000)
+        if opened is None or (opened.until_ms is not None and now_ms >= opened.until_ms):
+            opened = _OPENED[key] = self._open(now_ms)
         return opened.store
+
+    def _open(self, now_ms: int) -> _Opened:
+        if not self.has_tokens:
+            return _Opened(open_store(self.url_of_table, self.options)[0])
+        token, ends_ms = self.server.find_token()
+        store = open_store(self.url_of_table, {**self.options, **token})[0]
+        return _Opened(store, ends_ms - min(_RENEWED_BEFORE_MS, (ends_ms - now_ms) // 2))
 
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A store, and the epoch milliseconds until which its token is used."""
+    """A store, and the epoch milliseconds until which its token is used; None: there is no token."""
 
     store: Store
-    until_ms: int
+    until_ms: int | None = None
 
 
-_OPENED: Final[dict[tuple[int, str, str], _Opened]] = {}
-"""By process, server and table."""
+_OPENED: Final[dict[tuple[int, str, str, tuple[tuple[str, str], ...]], _Opened]] = {}
+"""By process, table, and how to reach it."""
 
 
 def changes_to_json(change: SchemaChange) -> list[dict[str, Any]]:

@@ -87,7 +87,7 @@ class Scan:
     @property
     def load_path(self) -> str:
         """The path that a data source loads to make the same read."""
-        return self.handle.location
+        return self.handle.load_path
 
     @property
     def schema(self) -> TableSchema:

@@ -46,7 +46,7 @@ class SystemScan(Scan):
     @property
     def load_path(self) -> str:
         """The path that a data source loads to make the same read."""
-        return f"{self.handle.location}${self.system}"
+        return f"{self.handle.load_path}${self.system}"
 
     @property
     def schema(self) -> TableSchema:

@@ -19,6 +19,7 @@ from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_file_na
 from paimon_spark.metadata.schemas import BranchLook, is_visible, latest_schema, list_schema_ids, look_at_branch
 from paimon_spark.metadata.small_files import find_bytes
 from paimon_spark.options.descriptor import did_you_mean, nearest
+from paimon_spark.options.location import CatalogName
 from paimon_spark.options.table import TableOptions, parse_table_options
 from paimon_spark.storage.store import Store
 
@@ -57,6 +58,18 @@ class TableHandle:
     def location(self) -> str:
         """Full URL of the table's directory."""
         return self.store.url(self.layout.root)
+
+    @property
+    def load_path(self) -> str:
+        """What opens the table again: its URL, or its name where a catalog must be asked (with `load_options`)."""
+        named: CatalogName | None = getattr(self.store, "named", None)
+        return self.location if named is None else named.name
+
+    @property
+    def load_options(self) -> dict[str, str]:
+        """The option that `load_path` needs."""
+        named: CatalogName | None = getattr(self.store, "named", None)
+        return {} if named is None else {"warehouse": named.warehouse}
 
     def check_readable(self, columns: Iterable[str] | None = None) -> None:
         """As `features.check_readable`."""

@@ -34,7 +34,7 @@ def _list_partitions(a: Request) -> list[dict[str, Any]]:
     from paimon_spark.api.table import load
 
     table = a.table()
-    listing = load(f"{table.location}$partitions", dict(table.option_text))
+    listing = load(f"{table.handle.load_path}$partitions", {**table.option_text, **table.handle.load_options})
     columns = ["partition", "record_count", "file_count", "file_size_in_bytes", "last_update_time"]
     found: list[dict[str, Any]] = listing.scan(columns=columns).to_arrow().to_pylist()
     return sorted(found, key=lambda row: row["partition"] or "")

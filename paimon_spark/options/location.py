@@ -56,6 +56,23 @@ class TableLocation:
         return folder.rpartition("/")[2].removesuffix(DATABASE_SUFFIX), table
 
 
+@dataclass(frozen=True, slots=True)
+class CatalogName:
+    """What opens a table through a metastore or a server again.
+
+    Attributes:
+        name: `db.t`, quoted.
+        warehouse: of the catalog; its other options are among those of the store.
+    """
+
+    name: str
+    warehouse: str
+
+    @classmethod
+    def of(cls, warehouse: str, database: str, table: str) -> CatalogName:
+        return cls(f"`{database}`.`{table}`", warehouse)
+
+
 def locate(text: str, options: Mapping[str, str]) -> TableLocation:
     """The table that `text` names: a path, or `db.t` in the `warehouse` of `options`.
 

@@ -42,8 +42,8 @@ def _loaded(spark: SparkSession, scan: Scan) -> DataFrame:
 
 
 def as_options(scan: Scan) -> dict[str, str]:
-    """Option text that asks for the same read, location aside."""
-    out = {k: v for k, v in scan.option_text.items() if k not in BRANCH.fallbacks}
+    """Option text that asks for the same read of `load_path`."""
+    out = {k: v for k, v in scan.option_text.items() if k not in BRANCH.fallbacks} | scan.handle.load_options
     if scan.handle.branch != MAIN:
         out[BRANCH.key] = scan.handle.branch
     if scan.options.columns is not None:

@@ -89,9 +89,10 @@ def save_job(
 def _save(rows: DataFrame, handle: TableHandle, mode: WriteMode, options: Mapping[str, str]) -> None:
     find_sources_here(rows.sparkSession)
     # The second name is ours in every session; the first may be the JAR's.
-    writer = rows.write.format(PaimonPyDataSource.name()).mode(mode.value).options(**options)
+    asked = {**handle.load_options, **options}
+    writer = rows.write.format(PaimonPyDataSource.name()).mode(mode.value).options(**asked)
     with our_errors():
-        with_sources(rows.sparkSession, lambda: writer.save(handle.location))
+        with_sources(rows.sparkSession, lambda: writer.save(handle.load_path))
 
 
 def _later(handle: TableHandle, after: int) -> list[Snapshot]:

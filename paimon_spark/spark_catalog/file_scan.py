@@ -71,9 +71,10 @@ def file_scan(
     """The read of files by Spark's own reader; None if the session cannot reach them."""
     stores = {id(r.store): r.store for r in scan.plan().requests.values()} or {0: scan.handle.store}
     url = next((u for split in files.splits for _, u in _urls(scan, split)), _NO_URL)
-    if len(stores) > 1 or url is None:
-        return None
     store = next(iter(stores.values()))
+    # Keys that a server hands out for some time are asked for again by Python's readers only.
+    if len(stores) > 1 or url is None or getattr(store, "has_tokens", False):
+        return None
     conf = hadoop_conf(gateway, spark, getattr(store, "options", {}), url)
     return None if conf is None else FileScan(gateway, spark, scan, files, conf, _pushed(conditions, files))
 

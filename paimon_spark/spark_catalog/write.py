@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import DataFrame
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.jobs.batch_write import options_of
 from paimon_spark.jobs.write_target import undo_creation
 from paimon_spark.options.lineage import OF_ONE_USE
 from paimon_spark.options.scan import TIME_ZONE
@@ -196,9 +197,11 @@ class WriteBuilderProxy(Proxy, implements=(_WRITE + "SupportsOverwriteV2", _WRIT
     def python_write(self) -> Any:
         """The write of a stream, by the Python data source."""
         table = self._session.table(self._name)
-        options = {**_with_session(self._session, self._name, self._options), "path": table.location}
-        if table.branch_name != "main":
-            options["branch"] = table.branch_name
+        options = {
+            **table.handle.load_options,
+            **options_of(table, _with_session(self._session, self._name, self._options)),
+            "path": table.handle.load_path,
+        }
         gateway = self.gateway
         source = gateway.cls(_PYTHON + "PythonDataSourceV2")()
         source.setShortName(PaimonPyDataSource.name())

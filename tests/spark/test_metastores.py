@@ -70,6 +70,36 @@ def test_lineage_tables_are_listed(spark: SparkSession, catalog: Catalog) -> Non
     assert spark.table("listed.paimon.sink_job_lineage").count() == 1
 
 
+@pytest.mark.parametrize("tokens", ["true", "false"])
+def test_every_way_to_write_asks_the_server(spark: SparkSession, tmp_path: Path, tokens: str) -> None:
+    with rest_server(tmp_path / "server") as server:
+        server.config["data-token.enabled"] = tokens
+        catalog = paimon_spark.attach(spark, name="served", **server.options())
+        try:
+            catalog.create_database("shop")
+            catalog.create_table("shop.sales", "id BIGINT, v BIGINT")
+
+            def commits() -> int:
+                return sum(path.endswith("/sales/commit") for _, path in server.calls)
+
+            table = catalog.table("shop.sales")
+            table.write(spark.range(5).selectExpr("id", "id v"))
+            table.delete("id = 1")
+            table.update("id = 2", {"v": "9"})
+            spark.range(5, 7).selectExpr("id", "id v").writeTo("served.shop.sales").append()
+            rows = spark.readStream.table("served.shop.sales").filter("id = 0").selectExpr("id + 10 id", "v")
+            query = rows.writeStream.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+            query.toTable("served.shop.sales").awaitTermination()
+            assert commits() == 5
+            found = sorted((r.id, r.v) for r in spark.table("served.shop.sales").collect())
+            assert found == [(0, 0), (2, 9), (3, 3), (4, 4), (5, 5), (6, 6), (10, 0)]
+            assert catalog.table("shop.sales").scan().to_spark(spark).where("v > 4").count() == 3
+            assert spark.table("served.shop.`sales$snapshots`").count() == 5
+            assert bool(server.tokens) is (tokens == "true")
+        finally:
+            paimon_spark.detach(spark, "served")
+
+
 @pytest.mark.parametrize("options", ["rest"], indirect=True)
 def test_a_rest_catalog_has_no_directory_for_lineage(catalog: Catalog) -> None:
     with pytest.raises(UnsupportedFeatureError, match="lineage and pipelines of the REST catalog"):

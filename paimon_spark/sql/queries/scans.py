@@ -114,7 +114,8 @@ def _function_read(
     found = read_of_call(session, reference.function, inner)
     if job is None or isinstance(found, RowComparison):
         return found
-    return open_scan(found.load_path, {**found.option_text, "branch": found.handle.branch, JOB.key: job})
+    place = {**found.handle.load_options, "branch": found.handle.branch}
+    return open_scan(found.load_path, {**found.option_text, **place, JOB.key: job})
 
 
 def _version(session: Session, parsed: ParsedQuery, reference: Reference, version: VersionClause) -> Mapping[str, str]:
