@@ -50,6 +50,19 @@ def test_a_table_is_corrected_on_a_branch(spark: SparkSession, s3_options: dict[
     assert catalog.table("shop.t").doctor() == []
 
 
+def test_a_stream_of_an_attached_catalog(spark: SparkSession, s3_options: dict[str, str], tmp_path: Path) -> None:
+    paimon_spark.attach(spark, "s3://lake/attached", name="lake", **s3_options)
+    try:
+        spark.sql("CREATE DATABASE lake.shop")
+        spark.sql("CREATE TABLE lake.shop.t AS SELECT 1 id")
+        spark.sql("CREATE TABLE lake.shop.copy (id INT)")
+        writer = spark.readStream.table("lake.shop.t").writeStream.trigger(availableNow=True)
+        writer.option("checkpointLocation", str(tmp_path / "c")).toTable("lake.shop.copy").awaitTermination()
+        assert [r.id for r in spark.table("lake.shop.copy").collect()] == [1]
+    finally:
+        paimon_spark.detach(spark, "lake")
+
+
 def test_the_command_line_runs_sql_there(
     spark: SparkSession, s3_options: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
