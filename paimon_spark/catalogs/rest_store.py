@@ -92,6 +92,10 @@ class TableServer:
         """Delete a branch; nothing when there is none."""
         self.client.delete(*self._path(MAIN), "branches", branch)
 
+    def drop_table(self) -> None:
+        """Drop the table; nothing when there is none."""
+        self.client.delete(*self._path(MAIN))
+
     def find_token(self) -> tuple[dict[str, str], int]:
         """The options that reach the store for some time, and the epoch milliseconds of their end."""
         answer = self.client.get(*self._path(MAIN), "token")
@@ -157,7 +161,7 @@ class ServedStore:
     def delete_tree(self, directory: str) -> None:
         """As `Store.delete_tree`; the table and its branches by the server too."""
         if directory == self.root:
-            self.server.client.delete("databases", self.server.database, "tables", self.server.table)
+            self.server.drop_table()
         else:
             parent, _, name = directory.rpartition("/")
             if parent == f"{self.root}/branch" and name.startswith(BRANCH_PREFIX):

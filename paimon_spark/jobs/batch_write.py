@@ -284,11 +284,12 @@ def _converted(convert: Callable[[], Any]) -> Any:
 
 
 def options_of(table: OpenedTable, options: Mapping[str, str]) -> dict[str, str]:
-    """The options that the table was opened with, overridden by those of this write."""
+    """The options that the table was opened with, overridden by those of this write; for `TableHandle.load_path`."""
     refuse_location_options(options)
     opened = {**table.handle.overrides, **table.read_options.storage_options}
     branch = {} if table.handle.branch == MAIN else {BRANCH.key: table.handle.branch}
     lower = {k.lower() for k in options}
     if BRANCH.key in lower or any(k in lower for k in BRANCH.fallbacks):
         branch = {}
-    return {**{k: v for k, v in opened.items() if k.lower() not in lower}, **branch, **options}
+    kept = {k: v for k, v in opened.items() if k.lower() not in lower}
+    return {**table.handle.load_options, **kept, **branch, **options}

@@ -97,6 +97,7 @@ def sort_branch(
             )
         return spark.run_sort(current, head, tasks, commit_user, order)
 
+    check_order(handle, order)  # a table without snapshots is not planned
     return compact_planned(handle, plan, new_commit_user(handle.options), run)
 
 

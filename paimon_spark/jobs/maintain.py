@@ -16,7 +16,7 @@ from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column
 from paimon_spark.engine.commit.overwrite import NamedPartitions, check_nothing_appears, partitions_named
 from paimon_spark.engine.compaction.run import compact_branch
-from paimon_spark.engine.compaction.sorting import SortOrder, SortStrategy, check_order
+from paimon_spark.engine.compaction.sorting import SortOrder, SortStrategy
 from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import InvalidInputError, NotFoundError
@@ -64,7 +64,6 @@ def compact(
     if order is None:
         result = compact_branch(handle, full=full, partitions=specs, where=predicate, runner=run_anywhere)
     else:
-        check_order(handle, order)
         result = sort_branch(handle, order, specs, predicate)
     after_commit(handle, result.snapshot_ids)
     return result

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from paimon_spark import progress
 from paimon_spark.engine.commit.publish import check_store
+from paimon_spark.engine.commit.verify import REPLACING
 from paimon_spark.errors import (
     FileAlreadyThereError,
     OperationInProgressError,
@@ -48,12 +49,11 @@ from paimon_spark.metadata.served import refuse_on_server
 
 _LOG = logging.getLogger(__name__)
 
-_BY_FILES: Final = frozenset(
-    (
-        *("merge-branch", "replace-main", "keep-late-commits", "rollback", "rename-branch", "repair"),
-        *("publish-pipeline", "undo-release"),
-    )
-)
+_BY_FILES: Final = (REPLACING - {"delete-branch", "undo-create-branch"}) | {
+    "repair",
+    "publish-pipeline",
+    "undo-release",
+}
 """Kinds of operations that write snapshots or schemas themselves, which servers of catalogs do not let happen."""
 _LONGEST_WAIT_S: Final = 1.0
 _MOST_FAILURES: Final = 3

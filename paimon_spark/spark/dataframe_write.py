@@ -89,8 +89,7 @@ def save_job(
 def _save(rows: DataFrame, handle: TableHandle, mode: WriteMode, options: Mapping[str, str]) -> None:
     find_sources_here(rows.sparkSession)
     # The second name is ours in every session; the first may be the JAR's.
-    asked = {**handle.load_options, **options}
-    writer = rows.write.format(PaimonPyDataSource.name()).mode(mode.value).options(**asked)
+    writer = rows.write.format(PaimonPyDataSource.name()).mode(mode.value).options(**options)
     with our_errors():
         with_sources(rows.sparkSession, lambda: writer.save(handle.load_path))
 

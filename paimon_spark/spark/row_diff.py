@@ -9,7 +9,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Final
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from paimon_spark.engine.row_diff.compare import Differences
 from paimon_spark.engine.row_diff.versions import Comparison
 from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.format.arrays.arrow_numpy import array_of
+from paimon_spark.format.arrays.exchange import divided, from_bytes, to_bytes
 from paimon_spark.jobs.row_diff import RowComparison, Samples
 from paimon_spark.spark.schema import arrow_schema, spark_schema
 from paimon_spark.spark.session import our_errors, session_or_new
@@ -95,29 +95,19 @@ class _Deal:
         if self.parts == 1:
             yield _row(0, is_new, rows)
             return
-        part = self.comparison.part(rows, self.parts)
-        order = part.argsort(kind="stable")
-        sorted_rows = rows.take(pa.array(order))
-        ordered = part[order]
-        starts = [0, *((ordered[1:] != ordered[:-1]).nonzero()[0] + 1).tolist(), len(ordered)]
-        for start, end in pairwise(starts):
-            yield _row(int(ordered[start]), is_new, sorted_rows.slice(start, end - start))
+        for part, found in divided(rows, self.comparison.part(rows, self.parts)):
+            yield _row(part, is_new, found)
 
 
 def _row(part: int, is_new: bool, rows: pa.RecordBatch) -> pa.RecordBatch:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_batch(rows)
-    data = sink.getvalue().to_pybytes()
-    columns = [array_of([part], pa.int32()), array_of([is_new], pa.bool_()), array_of([data], pa.binary())]
+    columns = [array_of([part], pa.int32()), array_of([is_new], pa.bool_()), array_of([to_bytes(rows)], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=_ROWS)
 
 
 def _differences(comparison: Comparison, dealt: pa.Table) -> Differences:
     sides: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
     for is_new, data in zip(dealt.column("is_new").to_pylist(), dealt.column("rows").to_pylist(), strict=True):
-        with pa.ipc.open_stream(data) as reader:
-            sides[is_new].extend(reader)
+        sides[is_new].extend(from_bytes(data).to_batches())
     return comparison.compare(*sides)
 
 

@@ -28,6 +28,7 @@ from paimon_spark.engine.compaction.task import BucketTask
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.request import new_job, remove_job_files
 from paimon_spark.format.arrays.arrow_numpy import array_of
+from paimon_spark.format.arrays.exchange import from_bytes, to_bytes
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
@@ -67,7 +68,7 @@ class _Work:
         """Read samples of pieces. Executor."""
         for task, files in _pieces_in(batches):
             found = read_sample(self.handle, self.snapshot, self.tasks[task], self.order, files)
-            yield _batch(_SAMPLE, task, _to_bytes(found))
+            yield _batch(_SAMPLE, task, to_bytes(found))
 
     def deal(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Deal the rows of pieces to ranges. Executor."""
@@ -75,7 +76,7 @@ class _Work:
             first_range, first_file, ranges = self.ranges[task]
             for number, rows in deal(self.handle, self.snapshot, self.tasks[task], ranges, files):
                 file = first_file + number // self.in_file
-                yield _batch(_DEALT, file, first_range + number, _to_bytes(rows))
+                yield _batch(_DEALT, file, first_range + number, to_bytes(rows))
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write ranges, which come in order, into the files that they belong to. Executor."""
@@ -89,7 +90,7 @@ class _Work:
 
     def _sorted(self, task: int, rows: Iterator[tuple[int, int, bytes]]) -> Iterator[pa.Table]:
         for _, pieces in groupby(rows, key=lambda row: row[1]):
-            yield self.ranges[task][2].sorted(pa.concat_tables(_from_bytes(data) for _, _, data in pieces))
+            yield self.ranges[task][2].sorted(pa.concat_tables(from_bytes(data) for _, _, data in pieces))
 
 
 def run_sort(
@@ -117,7 +118,7 @@ def _run(session: SparkSession, work: _Work) -> list[list[DataFileMeta]]:
     sampled = pieces.mapInArrow(work.sample, "task INT, rows BINARY").collect()
     ranges, first_range, first_file = [], 0, 0
     for n, task in enumerate(work.tasks):
-        sample = pa.concat_tables(_from_bytes(bytes(row.rows)) for row in sampled if row.task == n)
+        sample = pa.concat_tables(from_bytes(bytes(row.rows)) for row in sampled if row.task == n)
         found = Ranges.of(sample, work.order, range_count(task))
         ranges.append((first_range, first_file, found))
         first_range += len(found)
@@ -157,15 +158,3 @@ def _batch(schema: pa.Schema, *values: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [array_of([v], f.type) for v, f in zip(values, schema, strict=True)], schema=schema
     )
-
-
-def _to_bytes(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    return bytes(sink.getvalue())
-
-
-def _from_bytes(data: bytes) -> pa.Table:
-    with pa.ipc.open_stream(data) as reader:
-        return reader.read_all()

@@ -198,7 +198,6 @@ class WriteBuilderProxy(Proxy, implements=(_WRITE + "SupportsOverwriteV2", _WRIT
         """The write of a stream, by the Python data source."""
         table = self._session.table(self._name)
         options = {
-            **table.handle.load_options,
             **options_of(table, _with_session(self._session, self._name, self._options)),
             "path": table.handle.load_path,
         }

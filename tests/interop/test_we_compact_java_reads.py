@@ -17,6 +17,7 @@ from tests.interop.java_paimon import JavaPaimon
 pytestmark = pytest.mark.interop
 
 ROWS = pa.table({"id": pa.array(range(20), pa.int64()), "dt": ["x", "y"] * 10})
+SORTABLE = ("partitions", "vectors", "row_ids", "row_ids_and_vectors")
 IDS = ("_ROW_ID", "_SEQUENCE_NUMBER")
 KINDS: dict[str, dict[str, str]] = {
     "partitions": {"partition": "dt"},
@@ -75,3 +76,10 @@ def test_java_reads_what_was_compacted_and_goes_on(kind: str, java: JavaPaimon, 
     java.call("compact", path=path, full=True)
     assert javas() == ours()
     assert {r[0] for r in ours()} >= {1000, 1002}
+    if kind in SORTABLE:
+        expected = ours()
+        assert table.compact(order_by="id", order_strategy="hilbert").snapshot_ids
+        assert ours() == expected and javas() == expected
+        java.call("write", path=path, rows=[[1003, "y"]])
+        java.call("compact", path=path, full=True)
+        assert javas() == ours()

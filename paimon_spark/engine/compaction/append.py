@@ -36,7 +36,7 @@ def check_append(handle: TableHandle) -> None:
     """Refuse tables without keys whose files must not be rewritten here. Raises UnsupportedFeatureError."""
     handle.check_writable()
     if handle.options.append_compaction.clusters:
-        raise _refused(handle, CLUSTERS.key, "its compaction sorts rows, which is not supported")
+        raise _refused(handle, CLUSTERS.key, "incremental clustering is not supported")
 
 
 def append_tasks(handle: TableHandle, buckets: Iterable[Bucket], vectors: Vectors, *, full: bool) -> list[BucketTask]:

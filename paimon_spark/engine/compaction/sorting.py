@@ -34,6 +34,7 @@ from paimon_spark.engine.write.data_files import DataFiles
 from paimon_spark.engine.write.request import WriteRequest, check_file_schemas, new_job, remove_job_files
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
+from paimon_spark.format.arrays.exchange import divided
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
@@ -236,19 +237,11 @@ def deal(
     for batch in (batch for number in files for _, batch in stored_rows(request, split, number)):
         waiting.append(batch)
         if sum(map(len, waiting)) >= _DEALT_ROWS:
-            yield from _dealt(pa.Table.from_batches(waiting), ranges)
-            waiting = []
+            rows, waiting = pa.Table.from_batches(waiting), []
+            yield from divided(rows, ranges.numbers(rows))
     if waiting:
-        yield from _dealt(pa.Table.from_batches(waiting), ranges)
-
-
-def _dealt(rows: pa.Table, ranges: Ranges) -> Iterator[tuple[int, pa.Table]]:
-    numbers = ranges.numbers(rows)
-    place = np.argsort(numbers, kind="stable")
-    rows, numbers = rows.take(pa.array(place)), numbers[place]
-    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()]
-    for start, end in zip(starts, [*starts[1:], len(numbers)], strict=True):
-        yield int(numbers[start]), rows.slice(start, end - start)
+        rows = pa.Table.from_batches(waiting)
+        yield from divided(rows, ranges.numbers(rows))
 
 
 def write_ranges(

@@ -269,7 +269,7 @@ def to_table(
     table = session.table_to_change(name)
     of_session = {k: v for k, v in session.write_options(name).items() if k not in _OF_OVERWRITES}
     of_table = options_of(table, {**of_session, TIME_ZONE.key: session.time_zone})
-    sink = {k: v for k, v in {**table.handle.load_options, **of_table}.items() if k not in given}
+    sink = {k: v for k, v in of_table.items() if k not in given}
     with our_errors():
         return with_sources(
             writer._session,
