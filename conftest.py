@@ -28,7 +28,7 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 settings.register_profile(
     "default",
     deadline=None,
-    max_examples=60,
+    max_examples=30,
     derandomize=True,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
@@ -38,7 +38,7 @@ settings.register_profile(
     parent=settings.get_profile("default"),
     derandomize=False,
     database=DirectoryBasedExampleDatabase(".hypothesis/examples"),
-    max_examples=60 * SEARCH_FACTOR,
+    max_examples=30 * SEARCH_FACTOR,
 )
 settings.load_profile(PROFILE)
 if PROFILE != NIGHTLY:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from paimon_spark.options.write_request import WriteMode
     from paimon_spark.types import DataField, RowType
     from paimon_spark.versioning.checks import CheckResult, Checks
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class SparkJobs(Protocol):
@@ -85,10 +88,10 @@ class SparkJobs(Protocol):
     def row_diff_counts(self, planned: RowComparison) -> Iterator[Differences]:
         """The differences, each with a few of its rows, compared by a job of the active session."""
 
-    def run_tasks(
-        self, handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str
-    ) -> Sequence[CommitMessage | None]:
-        """The commit message of each task of a compaction, in order."""
+    def run_each(
+        self, work: Callable[[T], R], items: Sequence[T], sweep: Callable[[], int] | None = None
+    ) -> Iterator[R]:
+        """Yield `work(item)` for each item, in order, computed by executors. After an error calls `sweep`."""
 
     def run_sort(
         self,

@@ -73,6 +73,38 @@ class TableMaintenance(OpenedTable):
 
         return compact(self, full, partitions, where, order_by, order_strategy)
 
+    def rescale(
+        self, buckets: int | None = None, *, partitions: Asked | None = None, where: str | None = None
+    ) -> CompactResult:
+        """Put the rows of the branch, or of some partitions, into another number of buckets, by one snapshot.
+
+        Rows stay the same, and tables with keys are compacted fully by it. Option `bucket` stays as it is: change it
+        before with `ALTER TABLE … SET TBLPROPERTIES ('bucket' = '8')`, and leave `buckets` out, as a write fails where
+        the partition has another number of buckets than the option says. Partitions that have the number already, and
+        rows that wait in a postponed bucket, stay as they are.
+
+        Writes of other jobs to these partitions fail while it runs, or make it begin again. Small jobs run in this
+        process, others as a job of the active Spark session.
+
+        Args:
+            buckets: the new number; default is that of option `bucket`.
+            partitions: only these, as for `compact`.
+            where: only partitions for which this SQL condition, over partition columns, is true.
+
+        Returns:
+            The files removed and added, and the snapshot.
+
+        Raises:
+            InvalidInputError: the number or the choice of partitions is wrong, or the table was opened at a version.
+            UnsupportedFeatureError: the table has no buckets of a fixed number.
+            DataError: rows lie in other buckets than their hash says.
+            CommitConflictError, CommitRetriesExhaustedError: other commits changed the partitions. Nothing changed.
+            CommitOutcomeUnknownError: the store failed during the commit, which may have succeeded.
+        """
+        from paimon_spark.jobs.maintain import rescale
+
+        return rescale(self, buckets, partitions, where)
+
     def compact_manifest(self) -> Snapshot | None:
         """Merge the branch's manifests into as few as possible, by a snapshot that changes nothing else.
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark import progress
 from paimon_spark.display import amount
 from paimon_spark.engine.commit.committer import new_commit_user
 from paimon_spark.engine.commit.entries import Touched, adds, column, numbers, where
@@ -23,10 +25,12 @@ from paimon_spark.engine.compaction.plan import (
     entries_of,
     plan_after_write,
 )
-from paimon_spark.engine.compaction.run import Planner, compact_branch, compact_planned, run_here
+from paimon_spark.engine.compaction.rescale import RescaleTask, run_rescale_task
+from paimon_spark.engine.compaction.run import Planner, compact_branch, compact_planned, run_here, run_task
 from paimon_spark.engine.compaction.sorting import SortOrder, check_order, sort_here, sort_tasks
 from paimon_spark.engine.compaction.task import BucketTask, CompactResult
 from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.write.request import new_job, remove_job_files
 from paimon_spark.errors import CommitError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -35,7 +39,7 @@ from paimon_spark.metadata.manifests import delta_manifests, read_manifests
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.metadata.vector_files import vector_files
 from paimon_spark.predicate.ast import Predicate
-from paimon_spark.spark_port import active_spark_jobs
+from paimon_spark.spark_port import SparkJobs, active_spark_jobs
 
 _LOG = logging.getLogger(__name__)
 
@@ -52,10 +56,48 @@ def run_anywhere(
     handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str
 ) -> Sequence[CommitMessage | None]:
     """Run tasks here when there are few bytes or no session, else as a Spark job. A `Runner`."""
-    spark = active_spark_jobs() if len(tasks) > 1 and sum(t.input_bytes for t in tasks) >= HERE_BYTES else None
+    spark = _spark_for(tasks)
     if spark is None:
         return run_here(handle, snapshot, tasks, commit_user)
-    return spark.run_tasks(handle, snapshot, tasks, commit_user)
+    job = new_job()
+    work = _Work(run_task, handle, snapshot, commit_user, job)
+    return list(spark.run_each(work, tasks, partial(remove_job_files, handle, job)))
+
+
+def rescale_anywhere(
+    handle: TableHandle, snapshot: Snapshot, tasks: Sequence[RescaleTask], commit_user: str
+) -> Sequence[list[CommitMessage]]:
+    """As `run_anywhere`, of tasks that move rows to other buckets."""
+    job = new_job()
+    work = _Work(run_rescale_task, handle, snapshot, commit_user, job)
+    sweep = partial(remove_job_files, handle, job)
+    spark = _spark_for(tasks)
+    if spark is not None:
+        return list(spark.run_each(work, tasks, sweep))
+    try:
+        return list(progress.counted(map(work, tasks), "rescale", "tasks", len(tasks)))
+    except BaseException:
+        sweep()
+        raise
+
+
+def _spark_for(tasks: Sequence[BucketTask] | Sequence[RescaleTask]) -> SparkJobs | None:
+    """Where tasks run; None for this process."""
+    return active_spark_jobs() if len(tasks) > 1 and sum(t.input_bytes for t in tasks) >= HERE_BYTES else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Runs a task of a job. Picklable."""
+
+    run: Callable[..., Any]
+    handle: TableHandle
+    snapshot: Snapshot
+    commit_user: str
+    job: str
+
+    def __call__(self, task: BucketTask | RescaleTask) -> Any:
+        return self.run(self.handle, self.snapshot, task, self.commit_user, self.job)
 
 
 def sort_branch(

@@ -15,6 +15,7 @@ from paimon_spark.engine.commit.changes import data_changes
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column
 from paimon_spark.engine.commit.overwrite import NamedPartitions, check_nothing_appears, partitions_named
+from paimon_spark.engine.compaction.rescale import rescale_branch
 from paimon_spark.engine.compaction.run import compact_branch
 from paimon_spark.engine.compaction.sorting import SortOrder, SortStrategy
 from paimon_spark.engine.compaction.task import CompactResult
@@ -23,7 +24,7 @@ from paimon_spark.errors import InvalidInputError, NotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import at_head, older_than_ms, reopen_to_change
-from paimon_spark.jobs.compaction import run_anywhere, sort_branch
+from paimon_spark.jobs.compaction import rescale_anywhere, run_anywhere, sort_branch
 from paimon_spark.jobs.partition_specs import Asked, chosen_partitions, typed_partition
 from paimon_spark.maintenance.expiry import ANY_NUMBER, Limits
 from paimon_spark.metadata.handle import TableHandle
@@ -65,6 +66,15 @@ def compact(
         result = compact_branch(handle, full=full, partitions=specs, where=predicate, runner=run_anywhere)
     else:
         result = sort_branch(handle, order, specs, predicate)
+    after_commit(handle, result.snapshot_ids)
+    return result
+
+
+def rescale(table: OpenedTable, buckets: int | None, partitions: Asked | None, where: str | None) -> CompactResult:
+    """As `Table.rescale`."""
+    handle = _current(table)
+    specs, predicate = chosen_partitions(handle, partitions, where, table.read_options.time_zone)
+    result = rescale_branch(handle, buckets, rescale_anywhere, partitions=specs, where=predicate)
     after_commit(handle, result.snapshot_ids)
     return result
 

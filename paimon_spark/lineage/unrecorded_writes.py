@@ -20,6 +20,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.display import moment
+from paimon_spark.engine.commit.requests import ROWS_STAY
 from paimon_spark.errors import PaimonError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.graph import Node
@@ -258,7 +259,7 @@ def _remember(key: tuple[tuple[str, str], TableRef], looked: _Looked) -> _Looked
 
 def _unrecorded(s: Snapshot) -> UnrecordedSnapshot | None:
     """A snapshot that brought rows in of which not all sources are known; None for any other."""
-    if s.commit_kind in (CommitKind.COMPACT, CommitKind.ANALYZE):
+    if s.commit_kind in (CommitKind.COMPACT, CommitKind.ANALYZE) or ROWS_STAY in (s.properties or {}):
         return None
     provenance = decode_provenance(s.properties)
     job = None if provenance is None else provenance.job

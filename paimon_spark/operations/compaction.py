@@ -105,6 +105,10 @@ def _idle_partitions(table: Table, idle: str) -> list[Mapping[str, object]]:
     ]
 
 
+def _rescale(a: Request) -> CompactResult:
+    return a.table().rescale(a["bucket_num"], partitions=partitions_text(a), where=a["where"])
+
+
 def _described(done: CompactResult | None) -> str:
     return "no partition has been idle for so long" if done is None else str(done)
 
@@ -183,20 +187,23 @@ _STRATEGIES_TEXT = (
     "where files are small or many."
 )
 
+_PARTITIONS = Argument(
+    "partitions",
+    "only this partition: dt=2024-01-01,hour=5; several in a call as `dt=a;dt=b`, else repeat --partition",
+    repeated=True,
+    option="partition",
+    spellings=("--partitions",),
+    metavar="COLUMN=VALUE,…",
+    otherwise="all",
+)
+_WHERE = Argument("where", "only partitions for which this SQL condition is true", otherwise="all")
+
 OPERATIONS = (
     Operation(
         "reduce the number of files of the branch without changing its rows",
         _compact,
         (
-            Argument(
-                "partitions",
-                "only this partition: dt=2024-01-01,hour=5; several in a call as `dt=a;dt=b`, else repeat --partition",
-                repeated=True,
-                option="partition",
-                spellings=("--partitions",),
-                metavar="COLUMN=VALUE,…",
-                otherwise="all",
-            ),
+            _PARTITIONS,
             _STRATEGY,
             Argument(
                 "order_strategy",
@@ -204,7 +211,7 @@ OPERATIONS = (
                 otherwise="none",
             ),
             Argument("order_by", "columns to sort the rows of each partition by, with commas between"),
-            Argument("where", "only partitions for which this SQL condition is true", otherwise="all"),
+            _WHERE,
             OPTIONS,
             _IDLE,
             Argument("buckets", "refused: whole partitions are chosen"),
@@ -243,6 +250,21 @@ OPERATIONS = (
         rows=_count_row,
         command="compact-database",
         show=_show_databases,
+    ),
+    Operation(
+        "put the rows of partitions into another number of buckets",
+        _rescale,
+        (
+            Argument("bucket_num", "the new number", Type.INT, otherwise="that of option bucket", option="buckets"),
+            _PARTITIONS,
+            _WHERE,
+        ),
+        Effect.WRITE,
+        details="Option bucket stays: change it first with ALTER TABLE, as later writes need it. Partitions that have "
+        "the number already stay as they are. Writes to the same partitions while it runs make it begin again.",
+        procedure="rescale",
+        command="rescale",
+        show=lambda a, done: lines("nothing to rescale" if not done.snapshot_ids else str(done), done),
     ),
     Operation(
         "merge the manifests of the branch into as few as possible",

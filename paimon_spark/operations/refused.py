@@ -61,12 +61,6 @@ OPERATIONS = (
         "result BOOLEAN NOT NULL",
     ),
     _refused(
-        "rewrite partitions with another number of buckets",
-        "ALTER TABLE t SET TBLPROPERTIES ('bucket' = 'n'), then write the rows again with INSERT OVERWRITE",
-        "rescale",
-        "table* STRING; bucket_num INT; partitions STRING; where STRING",
-    ),
-    _refused(
         "turn the Hive tables of a database into Paimon tables",
         "create the tables with CREATE TABLE … AS SELECT * FROM the Hive ones",
         "migrate_database",

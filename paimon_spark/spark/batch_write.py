@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -77,7 +77,7 @@ class BatchWriter(DataSourceArrowWriter):
             # Spark stops the tasks beside the one that failed, and kills their workers after two seconds; until then
             # they make files, or end well without their messages arriving.
             job = self._job
-            sweep_until_quiet(job)
+            sweep_until_quiet(job.sweep)
             job.abort(_all(messages))
 
 
@@ -95,19 +95,12 @@ def run_of(messages: Sequence[WriterCommitMessage | None]) -> TaskIdentity | Non
     return next((run for m in messages if (run := getattr(m, "run", None)) is not None), None)
 
 
-class Sweepable(Protocol):
-    """A job whose files have names of their own."""
-
-    def sweep(self) -> int:
-        """Remove the files of the job, and return their number."""
-
-
-def sweep_until_quiet(job: Sweepable) -> None:
-    """Remove the files of a job whose tasks are being stopped, until no new ones appear."""
-    job.sweep()
+def sweep_until_quiet(sweep: Callable[[], int]) -> None:
+    """Call `sweep`, which removes files of a job whose tasks are being stopped, until it finds no new ones."""
+    sweep()
     for _ in range(_SWEEPS):
         time.sleep(TASKS_END_S)
-        if not job.sweep():
+        if not sweep():
             return
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from paimon_spark.spark.checks import run_checks
-from paimon_spark.spark.compaction import run_tasks
 from paimon_spark.spark.dataframe import arrow_dataframe, dataframe
 from paimon_spark.spark.dataframe_write import write
 from paimon_spark.spark.merge import merge
@@ -14,10 +13,11 @@ from paimon_spark.spark.row_diff import row_diff, row_diff_counts
 from paimon_spark.spark.row_level import delete, update
 from paimon_spark.spark.schema import column, row_type
 from paimon_spark.spark.sort_compaction import run_sort
+from paimon_spark.spark.tasks import run_each
 
 __all__ = ["arrow_dataframe", "column", "dataframe", "delete", "has_session", "merge", "row_diff",
-           "row_diff_counts", "row_type", "run_checks", "run_sort",
-           "run_tasks", "update", "watch_queries", "write"]  # fmt: skip
+           "row_diff_counts", "row_type", "run_checks", "run_each",
+           "run_sort", "update", "watch_queries", "write"]  # fmt: skip
 
 
 def has_session() -> bool:

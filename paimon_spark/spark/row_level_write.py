@@ -147,7 +147,7 @@ class RowLevelWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what tasks have written when one failed, as `BatchWriter.abort`. Beside the driver."""
         if None in messages:
-            sweep_until_quiet(self._work.rows)
+            sweep_until_quiet(self._work.rows.sweep)
 
 
 def row_level_writer(work: RowLevelWrite) -> RowLevelWriter:

@@ -107,7 +107,7 @@ def run_sort(
         with our_errors():
             files = _run(session, work)
     except BaseException:
-        sweep_until_quiet(work)
+        sweep_until_quiet(work.sweep)
         raise
     return [sorted_message(task, files[n]) for n, task in enumerate(tasks)]
 

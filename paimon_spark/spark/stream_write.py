@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext
@@ -77,22 +77,11 @@ class PaimonStreamWriter(DataSourceStreamArrowWriter):
         rows = _rows(messages)
         if None in messages and rows:
             sink = self._sink()
-            sweep_until_quiet(_Leftovers(sink, rows))
+            sweep_until_quiet(partial(sink.sweep, rows))
             sink.abort(rows)
 
     def _sink(self) -> StreamWrite:
         return _planned_end(tuple(sorted(self._options.items())), self._complete)
-
-
-@dataclass(frozen=True)
-class _Leftovers:
-    """Files of a batch whose tasks are being stopped."""
-
-    sink: StreamWrite
-    rows: Sequence[StreamRows]
-
-    def sweep(self) -> int:
-        return self.sink.sweep(self.rows)
 
 
 def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> PaimonStreamWriter:

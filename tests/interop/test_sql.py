@@ -319,7 +319,6 @@ def test_documented_forms_that_cannot_be_done_name_the_way(run: Run, catalog: Ca
         "CALL sys.migrate_table(source_type => 'hive', table => 'default.T', parallelism => 6)": "AS SELECT",
         "CALL sys.repair('test_db.T,test_db01,test_db.T2')": "nothing to repair",
         'CALL sys.copy(source_table => "t1", target_table => "t1_copy", where => "day = \'2025-08-17\'")': "AS SELECT",
-        "CALL sys.rescale(table => 'db.T', bucket_num => 16, partitions => 'dt=20250217,hh=08')": "INSERT OVERWRITE",
         "CALL sys.alter_view_dialect('view_identifier', 'add', 'spark', 'query')": "CREATE TEMPORARY VIEW",
         "CALL sys.drop_function(`function` => 'f')": "DROP TEMPORARY FUNCTION",
         "CALL sys.compact_manifest(`table` => 'db.T', manifest_sort_enabled => true)": "manifest_sort_enabled out",

@@ -83,3 +83,41 @@ def test_java_reads_what_was_compacted_and_goes_on(kind: str, java: JavaPaimon, 
         java.call("write", path=path, rows=[[1003, "y"]])
         java.call("compact", path=path, full=True)
         assert javas() == ours()
+
+
+RESCALED: dict[str, dict[str, str]] = {
+    "keys": {"primary-key": "id", "bucket": "4"},
+    "keys_and_vectors": {"primary-key": "id", "bucket": "4", "deletion-vectors.enabled": "true"},
+    "lookup": {"primary-key": "id", "bucket": "4", "changelog-producer": "lookup"},
+    "buckets": {"bucket": "4", "bucket-key": "id"},
+    "partitions": {"primary-key": "id,dt", "partition": "dt", "bucket": "4"},
+}
+
+
+@pytest.mark.parametrize("buckets", [2, 6])
+@pytest.mark.parametrize("kind", RESCALED)
+def test_java_reads_what_was_rescaled_and_goes_on(kind: str, buckets: int, java: JavaPaimon, tmp_path: Path) -> None:
+    path = str(tmp_path / kind)
+    given = {"path": path, **RESCALED[kind]}
+    job = plan_path_write(given, WriteMode.APPEND, ROWS.schema, lambda: row_type(ROWS.schema))
+    job.commit(job.write(ROWS.to_batches()))
+    table = paimon_spark.load_table(path)
+    table.write(ROWS.slice(5, 10))
+    java.call("write", path=path, rows=[[1000, "x"], [3, "y"]])
+
+    def ours() -> list[tuple[Any, ...]]:
+        return sorted(tuple(r.values()) for r in table.scan().to_arrow().to_pylist())
+
+    def javas() -> list[tuple[Any, ...]]:
+        return sorted((r["id"], r["dt"]) for r in java.call("read", path=path)["rows"])
+
+    before = ours()
+    assert javas() == before
+    assert table.rescale(buckets).snapshot_ids
+    assert ours() == before and javas() == before
+    table.alter(set_options={"bucket": buckets})
+    java.call("write", path=path, rows=[[i, "x"] for i in range(1001, 1020)])
+    java.call("compact", path=path, full=True)
+    table.write(ROWS.slice(0, 7))
+    assert javas() == ours()
+    assert len({r[0] for r in ours()}) == 40

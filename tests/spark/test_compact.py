@@ -126,3 +126,26 @@ def test_the_procedure_sorts(spark: SparkSession, tmp_path: Path) -> None:
         assert spark.table("sorts.d.t").count() == 1000
     finally:
         paimon_spark.detach(spark, "sorts")
+
+
+def test_rescaling_runs_in_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_write, "TASKS_END_S", 0.2)
+    path = tmp_path / "t"
+    table = made(spark, path, "keys")
+    before = found(spark, path)
+    assert table.rescale(8).snapshot_ids
+    assert found(spark, path) == before
+    assert len({p.parent for p in map(Path, (f["file_path"] for f in files_of(table)))}) == 8
+
+    there = files(path)
+    data = [p for p in there if p.suffix == ".parquet" and p.parent.name == "bucket-7"]
+    for broken in data:
+        broken.write_bytes(b"no Parquet at all")
+    with pytest.raises(CorruptFileError):
+        table.rescale(4)
+    assert files(path) == there
+
+
+def files_of(table: paimon_spark.Table) -> list[dict[str, str]]:
+    rows: list[dict[str, str]] = paimon_spark.load_table(f"{table.location}$files").scan().to_arrow().to_pylist()
+    return rows

@@ -22,6 +22,8 @@ from paimon_spark.metadata.handle import TableHandle
 
 BATCH_COMMIT_IDENTIFIER: Final = 2**63 - 1
 """The identifier of every batch commit; those of streams count up."""
+ROWS_STAY: Final = "paimon-spark.rows-stay"
+"""Property of a snapshot of kind OVERWRITE that has the rows of the one before it in other files."""
 
 
 class Check(Enum):

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.engine.compaction.pick import drops_deletes
-from paimon_spark.engine.compaction.task import BucketTask, read_request
 from paimon_spark.engine.merge import budget
 from paimon_spark.engine.merge.changelog import IN_LAST_LEVEL, ChangelogRule, changelog_of
 from paimon_spark.engine.merge.functions import create_merge_function
@@ -39,7 +38,7 @@ from paimon_spark.engine.merge.sorted_merge import (
 from paimon_spark.engine.merge.spill import SpillFile
 from paimon_spark.engine.read.file_reader import KIND_FIELD, FileRows, fields_of, iter_file, iter_rows, system_columns
 from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS as _READ_FIELDS
-from paimon_spark.engine.tasks.split import SplitMode
+from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
 from paimon_spark.engine.write.data_files import RollingWriter
 from paimon_spark.engine.write.merge_tree import SYSTEM_FIELDS
 from paimon_spark.errors import DataError
@@ -49,7 +48,6 @@ from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.deletion_vector import Positions
-from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.core import ChangelogProducer, MergeEngine
@@ -66,28 +64,35 @@ _POSITION: Final = "_POSITION"
 _BATCH_ROWS: Final = 65536
 
 
+class RowWriter(Protocol):
+    """Takes rows as `RollingWriter` does."""
+
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+
 class Output(NamedTuple):
     """Writers of a merge: of data files (None: the file stays as it is), and of changelog files."""
 
-    data: RollingWriter | None
+    data: RowWriter | None
     changelog: RollingWriter | None
 
 
 class BucketMerge:
     """Merges files of one bucket into `level`; all files that are not merged are of lower levels, down to `last`."""
 
-    def __init__(self, handle: TableHandle, snapshot: Snapshot, task: BucketTask, level: int, last: int) -> None:
+    def __init__(self, handle: TableHandle, request: ReadRequest, split: DataSplit, level: int, last: int) -> None:
         schema, options = handle.schema, handle.options
         self._handle = handle
-        self._files = task.files
+        self._request, self._split = request, split
+        self._files = split.files
         self._level = level
         self._last = last
         self._first_row = options.merge_engine is MergeEngine.FIRST_ROW
         self._levels_count = options.need_lookup or self._first_row
         self._marks = options.deletion_vectors and not self._first_row
-        self._lower = [n for n, f in enumerate(task.files) if self._levels_count and f.level > level]
-        self._ranks = key_ranks(task.files, [f.type for f in schema.key_type]) if self._lower else None
-        self._keeps_deletes = not self._marks and not drops_deletes(task.files, level)
+        self._lower = [n for n, f in enumerate(split.files) if self._levels_count and f.level > level]
+        self._ranks = key_ranks(split.files, [f.type for f in schema.key_type]) if self._lower else None
+        self._keeps_deletes = not self._marks and not drops_deletes(split.files, level)
         self._deleted: dict[int, list[Positions]] = {}
         self._plan = MergePlan(
             function=create_merge_function(schema, options),
@@ -102,7 +107,6 @@ class BucketMerge:
         self._schema = pa.schema([*SYSTEM_FIELDS, *arrow_schema(schema.fields)])
         self._expiry = RecordExpiry.of(handle)
         self._rule = _changelog_rule(options, self._plan.output, into_last=level == last)
-        self._request, self._split = read_request(handle, snapshot, task, SplitMode.MERGE, task.vectors)
 
     def makes_changelog(self, numbers: Iterable[int]) -> bool:
         """Whether a merge of these files makes a changelog."""

@@ -28,9 +28,10 @@ from paimon_spark.engine.compaction.pick import (
     pick_merge,
     pick_universal,
 )
-from paimon_spark.engine.compaction.task import Bucket, BucketTask
+from paimon_spark.engine.compaction.task import Bucket, BucketTask, read_request
 from paimon_spark.engine.merge.runs import Section
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.engine.write.data_files import DataFiles, RollingWriter, wall_clock_ms
 from paimon_spark.engine.write.request import WriteRequest, new_file_id
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
@@ -143,7 +144,8 @@ class _BucketCompaction:
         task, level = self.task, self.unit.level
         files = task.files
         last = last_level(files, self.handle.options.num_levels)
-        merge = BucketMerge(self.handle, self.snapshot, task, level, last)
+        read = read_request(self.handle, self.snapshot, task, SplitMode.MERGE, task.vectors)
+        merge = BucketMerge(self.handle, *read, level, last)
         outputs = DataFiles(self.request, task.partition, task.bucket)
         gone: list[DataFileMeta] = []
         new: list[DataFileMeta] = []

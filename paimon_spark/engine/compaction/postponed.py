@@ -14,21 +14,18 @@ from dataclasses import replace
 import pyarrow as pa
 
 from paimon_spark.engine.commit.committer import Committer
-from paimon_spark.engine.commit.requests import PlannedOn
+from paimon_spark.engine.compaction.on_head import rewrite_head
 from paimon_spark.engine.compaction.plan import buckets_of, entries_of
-from paimon_spark.engine.compaction.task import Bucket, CompactResult, compact_result, expired_error, read_request
+from paimon_spark.engine.compaction.task import Bucket, CompactResult, read_request
 from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS, iter_file
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
-from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
-from paimon_spark.metadata.retry import Clock, Retries
-from paimon_spark.metadata.snapshots import is_alive, latest_snapshot
 from paimon_spark.options.core import BUCKET
 from paimon_spark.options.write import ROWKIND_FIELD
 from paimon_spark.predicate.ast import Predicate
@@ -47,40 +44,11 @@ def move_postponed_rows(
     Memory stays bounded as in any write. Does nothing in tables without a postponed bucket. Arguments and errors as
     `run.compact_branch`.
     """
-    retries = Retries(handle.options.commit, Clock())
-    while handle.options.bucket == POSTPONE_BUCKET:
-        head = latest_snapshot(handle)
-        if head is None:
-            break
-        current = open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
-        if current.layout != handle.layout:  # main has come to mean another branch
-            handle = current
-            continue
-        current.check_writable()
-        committer = Committer(current, commit_user)
-        try:
-            messages = _messages(current, head, commit_user, partitions, where)
-        except Exception as e:
-            if is_alive(current, head):
-                raise
-            if not retries.again():
-                raise expired_error(current, head) from e
-            continue
-        if not messages:
-            break
-        try:
-            # The rows were numbered after those that the buckets had.
-            return compact_result(committer.commit(messages, planned_on=PlannedOn.of(head, must_remain=True)), messages)
-        except CommitOutcomeUnknownError:
-            raise
-        except CommitConflictError:
-            committer.abort(messages)
-            if not retries.again():
-                raise
-        except BaseException:
-            committer.abort(messages)
-            raise
-    return CompactResult()
+    if handle.options.bucket != POSTPONE_BUCKET:
+        return CompactResult()
+    return rewrite_head(
+        handle, commit_user, lambda current, head: _messages(current, head, commit_user, partitions, where)
+    )
 
 
 def _messages(

@@ -129,8 +129,9 @@ class CompactResult(ShownAsFacts):
 
 def compact_result(committed: CommitResult, messages: Sequence[CommitMessage]) -> CompactResult:
     """The result of a commit of these messages."""
-    before = [f for m in messages for f in m.compact.deleted_files]
-    after = [f for m in messages for f in m.compact.new_files]
+    done = [increment for m in messages for increment in (m.data, m.compact)]
+    before = [f for increment in done for f in increment.deleted_files]
+    after = [f for increment in done for f in increment.new_files]
     return CompactResult(
         committed.snapshot,
         committed.snapshot_ids,

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.engine.compaction.run import run_here
 from paimon_spark.engine.compaction.task import BucketTask
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, PaimonError, PredicateSyntaxError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
@@ -221,9 +220,9 @@ def test_small_jobs_run_here_and_others_in_spark(monkeypatch: pytest.MonkeyPatch
 
     class Spark:
         @staticmethod
-        def run_tasks(handle: Any, snapshot: Any, tasks: Sequence[BucketTask], user: str) -> Any:
+        def run_each(work: Any, tasks: Sequence[BucketTask], sweep: Any) -> Any:
             ran.append(len(tasks))
-            return run_here(handle, snapshot, tasks, user)
+            return map(work, tasks)
 
     monkeypatch.setattr(compaction, "active_spark_jobs", lambda: Spark)
     table.compact(full=True, partitions="hr=0")
