@@ -7,7 +7,9 @@ everything else works without pyspark.
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -154,6 +156,38 @@ def active_spark_jobs() -> SparkJobs | None:
         return None
     jobs = spark_jobs()
     return jobs if jobs.has_session() else None
+
+
+def can_spread() -> bool:
+    """Whether `spread` would run work on executors."""
+    return active_spark_jobs() is not None
+
+
+def spread(work: Callable[[T], R], items: Sequence[T], *, threads: int, here: bool = False) -> Iterator[R]:
+    """Yield `work(item)` for each item, in order: by executors of the active session if there is one, else by threads.
+
+    Args:
+        work: picklable, as items and results are. May be repeated for an item.
+        items: each is a task.
+        threads: in this process, where few results wait at a time.
+        here: work in this process in any case.
+    """
+    spark = None if here or len(items) <= 1 else active_spark_jobs()
+    if spark is not None:
+        yield from spark.run_each(work, items)
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="paimon-spread") as pool:
+        waiting: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+                waiting.append(pool.submit(work, item))
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def spark_sql() -> SparkSql:

@@ -281,13 +281,19 @@ class TableMaintenance(OpenedTable):
 
         return clear_consumers(reopen_at_head(self), including, excluding)
 
-    def remove_orphan_files(self, older_than: Moment | None = None, *, dry_run: bool = False) -> RemovedOrphans:
+    def remove_orphan_files(
+        self, older_than: Moment | None = None, *, dry_run: bool = False, use_spark: bool = True
+    ) -> RemovedOrphans:
         """Delete orphan files: those that no version of any branch names, left behind by failed jobs.
+
+        Where a Spark session is active, its executors list the directories, read the manifests and delete the files of
+        large tables.
 
         Args:
             older_than: only files last changed before this moment; one day ago if none is given. Younger files may
                 belong to running writes.
             dry_run: only return what would be deleted.
+            use_spark: whether executors may be used.
 
         Raises:
             InvalidInputError: the moment is not in the past.
@@ -296,7 +302,8 @@ class TableMaintenance(OpenedTable):
         """
         from paimon_spark.maintenance.orphan_files import remove_orphan_files
 
-        return remove_orphan_files(at_head(self), older_than_ms(self, older_than), dry_run=dry_run)
+        before = older_than_ms(self, older_than)
+        return remove_orphan_files(at_head(self), before, dry_run=dry_run, here=not use_spark)
 
     def purge(self, *, dry_run: bool = False) -> Removed:
         """Delete everything but the definition: rows, history, changelogs, tags, consumers and branches.

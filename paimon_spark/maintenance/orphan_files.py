@@ -7,33 +7,35 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_spark import progress
 from paimon_spark.display import MOST_ROWS, ShownAsFacts, amount
 from paimon_spark.errors import InvalidInputError, UnsafeDeletionError
 from paimon_spark.format.metadata_files.manifest import collector_paused
 from paimon_spark.maintenance.change import check_there, recover
+from paimon_spark.maintenance.listing import DirectoryTree, directory_trees, list_files
 from paimon_spark.maintenance.reachable import reachable_names, ref_directories
-from paimon_spark.maintenance.removal import delete_paths
+from paimon_spark.maintenance.removal import delete_files
 from paimon_spark.maintenance.roots import branch_directories
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.lock import LOCK_DIRECTORY, LOCK_FILE
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import list_schema_ids
-from paimon_spark.storage.store import FileInfo, Store
-from paimon_spark.storage.urls import external_path
+from paimon_spark.storage.store import FileInfo
 from paimon_spark.text import counted, safe
 
 _LOG = logging.getLogger(__name__)
 _DAY_MS: Final = 86_400_000
-_CONCURRENT: Final = 8
-_TOGETHER: Final = 1000
-"""Files deleted with one call."""
+_NAMES: Final = 500_000
+"""Names that are looked for at once."""
 
 _TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f-]{36}\.tmp", re.DOTALL)
 """Name of an incomplete file, in our stores and in Java's."""
@@ -50,40 +52,43 @@ class DiskFile(NamedTuple):
     modified_ms: int | None
 
 
-class DirectoryTree(NamedTuple):
-    """A directory to be listed with everything below; `is_own` when its store is the table's."""
-
-    store: Store
-    root: str
-    is_own: bool
-
-    def name(self, path: str) -> str:
-        return path if self.is_own else self.store.url(path)
-
-
-def orphans(handle: TableHandle, older_than_ms: int | None = None) -> list[DiskFile]:
+def orphans(handle: TableHandle, older_than_ms: int | None = None, *, here: bool = False) -> list[DiskFile]:
     """The files that a clean-up may delete: of kinds that Paimon writes, in their directories, and not reachable.
 
     Running writes have files that their commits will name, so give `older_than_ms` (epoch milliseconds) unless there
     are none: files changed at or after it, or at an unknown time, are left out. A file whose name is reachable is
-    never an orphan, in whatever directory.
+    never an orphan, in whatever directory. Large tables are looked at by executors, unless `here`.
 
     Raises:
         UnsafeDeletionError, CorruptFileError: metadata is missing or cannot be decoded, so what it needs is unknown.
         StorageError: a file cannot be read, or a directory cannot be listed.
     """
     # List files first, then find what is reachable: files of a concurrent commit are found reachable.
-    candidates = _Candidates(handle)
+    trees = directory_trees(handle)
     with collector_paused():
-        there = [(tree, directory, infos) for tree in directory_trees(handle) for directory, infos in walk(tree)]
-    used = set(reachable_names(handle).to_pylist())
-    progress.report("look at files", files := sum(len(infos) for _, _, infos in there), files)
+        found = list_files(trees, _Candidates(handle, older_than_ms), here=here)
+    names = found.column("name")
+    alone = np.ones(len(found), np.bool_)
+    for used in _joined(reachable_names(handle, here=here)):
+        alone &= ~pc.is_in(names, value_set=used.cast(pa.string())).to_numpy()
+    progress.report("look at files", len(found), len(found))
+    columns = found.filter(pa.array(alone)).select(["tree", "directory", "name", "size", "modified_ms"]).columns
     return [
-        DiskFile(tree.name(f"{directory}/{info.name}"), info.size, info.modified_ms)
-        for tree, directory, infos in there
-        for info in candidates.among(tree, directory, [i for i in infos if i.name not in used])
-        if older_than_ms is None or (info.modified_ms is not None and info.modified_ms < older_than_ms)
+        DiskFile(trees[tree].name(f"{directory}/{name}"), size, modified_ms)
+        for tree, directory, name, size, modified_ms in zip(*(c.to_pylist() for c in columns), strict=True)
     ]
+
+
+def _joined(parts: Iterable[pa.Array]) -> Iterator[pa.Array]:
+    """Names in fewer and larger arrays, as each is looked for among all files."""
+    waiting: list[pa.Array] = []
+    for part in parts:
+        waiting.append(part)
+        if sum(map(len, waiting)) >= _NAMES:
+            yield pa.concat_arrays(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_arrays(waiting)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -115,9 +120,12 @@ def remove_orphan_files(
     older_than_ms: int | None = None,
     *,
     dry_run: bool = False,
+    here: bool = False,
     clock_ms: Callable[[], int] = now_ms,
 ) -> RemovedOrphans:
     """Delete orphan files of all branches last changed before a time, by default one day ago.
+
+    Large tables are looked at by the executors of the active Spark session, unless `here`.
 
     An operation that a dead process left unfinished is finished first, except by a dry run.
     """
@@ -132,12 +140,9 @@ def remove_orphan_files(
     check_there(handle)
     finished = None if dry_run else recover(handle)
     _check_branches(handle)
-    found = orphans(handle, before_ms)
+    found = orphans(handle, before_ms, here=here)
     if not dry_run:
-        paths = sorted((f.path for f in found), key=lambda path: "://" in path)
-        for start in range(0, len(paths), _TOGETHER):
-            delete_paths(handle, paths[start : start + _TOGETHER])
-            progress.report("delete", min(start + _TOGETHER, len(paths)), len(paths))
+        delete_files(handle, [f.path for f in found], here=here)
         _LOG.info("%s: deleted %d orphan files", handle.describe(), len(found))
     return RemovedOrphans(len(found), sum(f.size for f in found), tuple(f.path for f in found), finished, dry_run)
 
@@ -160,35 +165,11 @@ def _check_branches(handle: TableHandle) -> None:
         )
 
 
-def directory_trees(handle: TableHandle) -> list[DirectoryTree]:
-    """The table's directory and its external paths."""
-    trees = [DirectoryTree(handle.store, handle.layout.root, is_own=True)]
-    for url in handle.options.external_paths:
-        if url.strip():
-            store, path = external_path(handle.store, url.strip())
-            trees.append(DirectoryTree(store, path, store is handle.store))
-    return trees
-
-
-def walk(tree: DirectoryTree) -> Iterator[tuple[str, list[FileInfo]]]:
-    """Yield each directory of the tree with its files."""
-    level, listed = [tree.root], 0
-    with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="paimon-list") as pool:
-        while level:
-            deeper = []
-            for directory, infos in zip(level, pool.map(tree.store.list, level), strict=True):
-                listed += 1
-                progress.report("list", listed, None, "directories")
-                yield directory, [i for i in infos if not i.is_directory]
-                deeper += [f"{directory}/{i.name}" for i in infos if i.is_directory]
-            level = deeper
-    progress.report("list", listed, listed, "directories")
-
-
 class _Candidates:
-    """Which files of a table's directories are orphans unless they are reachable."""
+    """Which files of a table's directories are orphans unless they are reachable. Picklable."""
 
-    def __init__(self, handle: TableHandle) -> None:
+    def __init__(self, handle: TableHandle, older_than_ms: int | None) -> None:
+        self._older_than_ms = older_than_ms
         self._layout = handle.layout
         self._partition_keys = len(handle.schema.partition_keys)
         layouts = [branch.layout for branch in branch_directories(handle)]
@@ -198,7 +179,12 @@ class _Candidates:
         self._snapshots = dict.fromkeys((layout.snapshot_dir for layout in layouts), SNAPSHOT_PREFIX)
         self._snapshots |= dict.fromkeys((layout.changelog_dir for layout in layouts), CHANGELOG_PREFIX)
 
-    def among(self, tree: DirectoryTree, directory: str, infos: list[FileInfo]) -> list[FileInfo]:
+    def __call__(self, tree: DirectoryTree, directory: str, infos: list[FileInfo]) -> list[FileInfo]:
+        """The candidates among the files of a directory."""
+        found, before = self._among(tree, directory, infos), self._older_than_ms
+        return found if before is None else [i for i in found if i.modified_ms is not None and i.modified_ms < before]
+
+    def _among(self, tree: DirectoryTree, directory: str, infos: list[FileInfo]) -> list[FileInfo]:
         if self._holds_shared_files(tree, directory):
             return [i for i in infos if not i.name.endswith(_PACK_SUFFIX)]
         if tree.is_own and directory in self._snapshots:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -41,29 +42,33 @@ from paimon_spark.metadata.manifests import (
     read_manifests,
 )
 from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
+from paimon_spark.spark_port import spread
 from paimon_spark.storage.urls import external_path
 
 _TOGETHER: Final = 256
 """Manifest lists fetched together."""
+_MANY_BYTES: Final = 32 << 20
+"""Bytes of manifests that are worth a Spark job."""
 
 
-def reachable_names(handle: TableHandle) -> pa.Array:
-    """Names of all files that snapshots, tags and long-lived changelogs of all branches need, and of their own files.
+def reachable_names(handle: TableHandle, *, here: bool = False) -> Iterator[pa.Array]:
+    """Yield names of all files that snapshots, tags and long-lived changelogs of all branches need, and of their own.
 
-    Each once; files that expire meanwhile are skipped.
+    As `PATHS`, some more than once; files that expire meanwhile are skipped. Executors read many manifests, unless
+    `here`.
 
-    Raises UnsafeDeletionError: metadata that a root needs is missing, so the files that it names are unknown.
+    Raises UnsafeDeletionError, at the end: metadata that a root needs is missing, so the files that it names are
+    unknown.
     """
     branches = branch_directories(handle)
     main = branches[0]
-    refs = [path.rpartition("/")[2] for branch in branches for path in ref_files(branch)]
+    yield array_of([path.rpartition("/")[2] for branch in branches for path in ref_files(branch)], PATHS)
     roots = all_roots(handle)
     missing: set[str] = set()
-    parts = shared_files(main, [r.snapshot for r in roots], lambda entries: _entry_names(main, entries), missing)
-    names = union_of([array_of(refs, PATHS), *map(_names, parts)])
+    entry_names = partial(_entry_names, main)
+    yield from map(_names, shared_files(main, [r.snapshot for r in roots], entry_names, missing, here=here))
     if missing:
         _check_roots(main, roots, missing)
-    return names
 
 
 def _check_roots(main: TableHandle, roots: Sequence[Root], missing: set[str]) -> None:
@@ -119,10 +124,13 @@ def shared_files(
     snapshots: Sequence[Snapshot],
     files_of: Callable[[pa.Table], pa.Array],
     missing: set[str] | None = None,
+    *,
+    here: bool = True,
 ) -> Iterator[pa.Array]:
     """Yield metadata, index and statistics files that the snapshots name, and the result of `files_of` for entries.
 
-    Names of missing metadata files are added to `missing`.
+    Names of missing metadata files are added to `missing`. Executors read many manifests, unless `here`; then
+    `files_of` must be picklable.
     """
     missing = set() if missing is None else missing
     lists = _distinct(
@@ -143,11 +151,22 @@ def shared_files(
             if entries is None:
                 missing.add(name)
             yield index_paths(main, list(entries or ()))
-    for group in grouped(metas.values(), lambda meta: meta.file_size):
-        yield pc.unique(files_of(_entries(main, group, missing)))
+    groups = list(grouped(metas.values(), lambda meta: meta.file_size))
+    is_small = sum(meta.file_size for meta in metas.values()) < _MANY_BYTES
+    for names, gone in spread(partial(_files_of, main, files_of), groups, threads=1, here=here or is_small):
+        missing |= gone
+        yield names
 
 
-def _entries(main: TableHandle, metas: list[ManifestFileMeta], missing: set[str]) -> pa.Table:
+def _files_of(
+    main: TableHandle, files_of: Callable[[pa.Table], pa.Array], metas: Sequence[ManifestFileMeta]
+) -> tuple[pa.Array, set[str]]:
+    """The files that entries of manifests name, each once; and names of manifests that are missing."""
+    missing: set[str] = set()
+    return pc.unique(files_of(_entries(main, metas, missing))), missing
+
+
+def _entries(main: TableHandle, metas: Sequence[ManifestFileMeta], missing: set[str]) -> pa.Table:
     """All entries of the manifests that exist, ADD and DELETE."""
     try:
         return read_manifests(main, metas)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -42,11 +43,16 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.manifests import find_index_manifests
+from paimon_spark.spark_port import can_spread, spread
 from paimon_spark.storage.urls import external_path
 from paimon_spark.text import counted, named, safe
 
 _TOGETHER: Final = 1000
 """Files deleted with one call, and index manifests read with one."""
+_ROUND: Final = 100_000
+"""Files deleted by one Spark job."""
+_MANY: Final = 20_000
+"""Files that are worth a Spark job."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -163,26 +169,56 @@ def find_removal(handle: TableHandle, released: Sequence[Root], kept: Sequence[R
 
 
 def delete(handle: TableHandle, removal: Removal, before_each: Callable[[], None]) -> None:
-    """Delete the files; missing ones are ignored. `before_each` is called before each call of the store."""
+    """Delete the files; missing ones are ignored. `before_each` is called before the calls of the store."""
     done, total = 0, sum(len(group) for group in removal.groups)
     for group in removal.groups:
-        for start in range(0, len(group), _TOGETHER):
-            delete_paths(handle, group.slice(start, _TOGETHER).to_pylist(), before_each)
-            done += min(_TOGETHER, len(group) - start)
-            progress.report("delete", done, total)
+        delete_files(handle, group, before_each, done=done, total=total)
+        done += len(group)
     if handle.options.expiry.clean_empty_directories:
         _remove_empty_directories(handle, (*removal.data.to_pylist(), *removal.changelog.to_pylist()))
 
 
-def delete_paths(handle: TableHandle, paths: Sequence[str], before_each: Callable[[], None] = lambda: None) -> None:
-    """Delete files of the table's store, with one call, and of other stores, by URL; missing ones are ignored."""
+def delete_files(
+    handle: TableHandle,
+    paths: pa.Array | Sequence[str],
+    before_each: Callable[[], None] = lambda: None,
+    *,
+    here: bool = False,
+    done: int = 0,
+    total: int | None = None,
+) -> None:
+    """Delete files of the table's store by path, and of other stores by URL; missing ones are ignored.
+
+    Args:
+        handle: the branch.
+        paths: as `reachable.PATHS`, or a list.
+        before_each: called before calls of the store, some of which follow each other; raises what must stop them.
+        here: in this process; else executors of an active Spark session delete many files.
+        done: files deleted before, for the progress.
+        total: all files, for the progress; default is these.
+    """
+    total = len(paths) if total is None else total
+    work = partial(_delete_paths, handle)
+    spreads = not here and len(paths) >= _MANY and can_spread()
+    step = _ROUND if spreads else _TOGETHER
+    for start in range(0, len(paths), step):
+        some = paths[start : start + step]
+        texts: list[str] = some.to_pylist() if isinstance(some, pa.Array) else list(some)
+        before_each()
+        parts = [texts[n : n + _TOGETHER] for n in range(0, len(texts), _TOGETHER)]
+        for count in spread(work, parts, threads=1, here=not spreads):
+            done += count
+            progress.report("delete", done, total)
+
+
+def _delete_paths(handle: TableHandle, paths: Sequence[str]) -> int:
+    """Delete files, and return how many they were. Executor."""
     for url in paths:
         if "://" in url:
             store, path = external_path(handle.store, url)
-            before_each()
             store.delete(path)
-    before_each()
     handle.store.delete_many([path for path in paths if "://" not in path])
+    return len(paths)
 
 
 def _remove_empty_directories(handle: TableHandle, files: Sequence[str]) -> None:

@@ -28,11 +28,15 @@ from paimon_spark.metadata.manifests import CACHE, column_values, data_manifests
 I64 = npt.NDArray[np.int64]
 
 _MOST_CODES: Final = 1 << 62
+_MANY_ENTRIES: Final = 200_000
+"""So many entries may be read without their statistics, which are most of their bytes."""
 _WHICH: Final = ("partition", "bucket", "level", "embedded_index", "external_path", "extra_files")
 """What, beside its name, tells a file from others."""
 
 
-def live_entries(handle: TableHandle, metas: Sequence[ManifestFileMeta], *, passing: bool = False) -> pa.Table:
+def live_entries(
+    handle: TableHandle, metas: Sequence[ManifestFileMeta], *, passing: bool = False, statistics: bool = True
+) -> pa.Table:
     """The ADD entries of the manifests that no entry deletes, in manifest order.
 
     A file is the same when partition, bucket, level, name, extra files, embedded index and external path are. As in
@@ -43,12 +47,14 @@ def live_entries(handle: TableHandle, metas: Sequence[ManifestFileMeta], *, pass
         handle: the branch.
         metas: the manifests.
         passing: remember the outcome only until the next such call for the table: writers meet a new head each time.
+        statistics: whether the columns `STATISTICS` are needed. Those of few files come in any case.
 
     Raises:
         CorruptFileError: a file is added twice, or a manifest cannot be decoded.
         FileMissingError: a manifest is gone; the snapshot may have expired meanwhile.
     """
     names = tuple(m.file_name for m in metas)
+    statistics = statistics or sum(m.num_added_files + m.num_deleted_files for m in metas) < _MANY_ENTRIES
     place = handle.store.identity, handle.layout.root
     found: pa.Table | None = CACHE.get(("live", *place, names))
     if found is not None:
@@ -56,8 +62,13 @@ def live_entries(handle: TableHandle, metas: Sequence[ManifestFileMeta], *, pass
     last: tuple[tuple[str, ...], pa.Table] | None = CACHE.get(("live for writers", *place)) if passing else None
     if last is not None and last[0] == names:
         return last[1]
-    found = _fold(handle, metas, read_manifests(handle, metas))
-    if passing:
+    found = None if statistics else CACHE.get(("live without statistics", *place, names))
+    if found is not None:
+        return found
+    found = _fold(handle, metas, read_manifests(handle, metas, statistics=statistics))
+    if not statistics:
+        CACHE.put(("live without statistics", *place, names), found, found.nbytes)
+    elif passing:
         CACHE.put(("live for writers", *place), (names, found), found.nbytes)
     else:
         CACHE.put(("live", *place, names), found, found.nbytes)

@@ -30,7 +30,7 @@ from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.metadata_files import index_manifest, manifest, manifest_writer
 from paimon_spark.format.metadata_files.data_file import SimpleStats
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
-from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind, ManifestFileMeta
+from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, STATISTICS, FileKind, ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.small_files import read_existing
@@ -207,9 +207,13 @@ class _ManifestRows(NamedTuple):
     start: int
     rows: int
 
+    def bare(self) -> _ManifestRows:
+        """The same without statistics."""
+        return self._replace(entries=bare(self.entries)) if STATISTICS[0] in self.entries.column_names else self
 
-def read_manifests(handle: TableHandle, metas: Sequence[ManifestFileMeta]) -> pa.Table:
-    """The entries of manifests, in the order given, as `ENTRY_SCHEMA`.
+
+def read_manifests(handle: TableHandle, metas: Sequence[ManifestFileMeta], *, statistics: bool = True) -> pa.Table:
+    """The entries of manifests, in the order given, as `ENTRY_SCHEMA`; without `statistics`, lacking `STATISTICS`.
 
     Raises as `read_manifest_list`; CorruptFileError also when a manifest lacks entries that its list counts.
     """
@@ -218,12 +222,24 @@ def read_manifests(handle: TableHandle, metas: Sequence[ManifestFileMeta]) -> pa
     places: dict[str, _ManifestRows] = {}
     for path in paths:
         found = CACHE.get((identity, path))
+        if found is None and not statistics:
+            found = CACHE.get((identity, path, _BARE))
         if found is not None:
             places[path] = found
     wanted = {p: m for p, m in zip(paths, metas, strict=True) if p not in places}
     for group in _groups(wanted):
-        places.update(_read(handle, group))
-    return _assembled([places[p] for p in paths])
+        places.update(_read(handle, group, statistics))
+    entries = _assembled([places[p] if statistics else places[p].bare() for p in paths])
+    return entries if statistics else bare(entries)
+
+
+_BARE: Final = "bare"
+"""Ends the key of a manifest that is remembered without statistics."""
+
+
+def bare(entries: pa.Table) -> pa.Table:
+    """Entries without the columns `STATISTICS`."""
+    return entries.select([name for name in entries.column_names if name not in STATISTICS])
 
 
 def _groups(metas: dict[str, ManifestFileMeta]) -> Iterator[dict[str, ManifestFileMeta]]:
@@ -239,11 +255,12 @@ def _groups(metas: dict[str, ManifestFileMeta]) -> Iterator[dict[str, ManifestFi
         yield group
 
 
-def _read(handle: TableHandle, metas: dict[str, ManifestFileMeta]) -> dict[str, _ManifestRows]:
+def _read(handle: TableHandle, metas: dict[str, ManifestFileMeta], statistics: bool) -> dict[str, _ManifestRows]:
     paths = list(metas)
     urls = [handle.store.url(p) for p in paths]
     data = handle.store.read_many(paths)
     entries, counts = manifest.decode_manifests(list(zip(urls, data, strict=True)))
+    entries = entries if statistics else bare(entries)
     places: dict[str, _ManifestRows] = {}
     start = 0
     bytes_each = entries.nbytes / max(len(entries), 1)
@@ -255,7 +272,8 @@ def _read(handle: TableHandle, metas: dict[str, ManifestFileMeta]) -> dict[str, 
                 path=url,
             )
         places[path] = place = _ManifestRows(entries, start, count)
-        CACHE.put((handle.store.identity, path), place, int(bytes_each * count) + _OBJECT_BYTES)
+        key = (handle.store.identity, path) if statistics else (handle.store.identity, path, _BARE)
+        CACHE.put(key, place, int(bytes_each * count) + _OBJECT_BYTES)
         start += count
     return places
 

@@ -111,9 +111,9 @@ class PartitionDirectories:
 
         Raises StorageError.
         """
-        _, *others = self.bucket_paths(partition, bucket)
-        if not others:
+        if len(self.paths(partition)) == 1:
             return ()
+        _, *others = self.bucket_paths(partition, bucket)
         place = partition, bucket
         if place not in self._strays:
             self._strays[place] = {info.name: path for path in others for info in self._handle.store.list(path)}

@@ -84,7 +84,8 @@ def _remove_orphans(a: Request) -> dict[str, RemovedOrphans]:
         raise InvalidInputError(f"{a.caller} takes mode as {' or '.join(_MODES)}, found {mode!r}")
     older = a.moment("older_than")
     tables = [a.table()] if not _is_database(a) else [a.table(text) for text in _tables(a)]
-    return {t.name: t.remove_orphan_files(older, dry_run=a.dry_run) for t in tables}
+    here = mode == "local"
+    return {t.name: t.remove_orphan_files(older, dry_run=a.dry_run, use_spark=not here) for t in tables}
 
 
 def _is_database(a: Request) -> bool:
@@ -234,7 +235,10 @@ OPERATIONS = (
             Argument("dry_run", "only count what would be deleted", Type.BOOLEAN, default=False, style=Style.CALL),
             Argument("parallelism", "accepted and ignored", Type.INT, style=Style.CALL),
             Argument(
-                "mode", "distributed or local; both run in this process", otherwise="distributed", style=Style.CALL
+                "mode",
+                "distributed: executors look at large tables; local: this process alone",
+                otherwise="distributed",
+                style=Style.CALL,
             ),
         ),
         Effect.DELETE,

@@ -18,7 +18,7 @@ def make_history(root: Path, files: int, snapshots: int, replaced: int = 10) -> 
         table = make_table(LocalStore(), str(root), KEYED)
         bucket = root / "bucket-0"
         bucket.mkdir()
-        alive = [_a_file(i) for i in range(files)]
+        alive = [a_data_file(i) for i in range(files)]
         for file in alive:
             (bucket / file.file_name).write_bytes(b"PAR1")
         commits = committer(table)
@@ -35,7 +35,7 @@ def make_history(root: Path, files: int, snapshots: int, replaced: int = 10) -> 
     return open_table(LocalStore(), str(root), name="t")
 
 
-def _a_file(i: int) -> DataFileMeta:
+def a_data_file(i: int) -> DataFileMeta:
     """A file with statistics, as writers make them."""
     types = [field.type for field in ROWS]
     low, high = (binary_row.encode([1, 10 * i + n, f"value {10 * i + n:012d}"], types) for n in (0, 9))

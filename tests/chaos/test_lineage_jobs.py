@@ -76,6 +76,7 @@ def _begun(pipeline: Pipeline) -> int:
     return sum(0 if batch is None else batch + 1 for batch in newest)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 def test_lineage_is_whole_after_spark_was_killed(tmp_path: Path) -> None:
     pipeline, chance = Pipeline(str(tmp_path / "wh"), tmp_path).make(), random.Random(1)

@@ -167,6 +167,7 @@ def place(stream: Stream, life: int) -> None:
     (stream.logs / f"query-{life}.log").write_text(f"{where}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 def test_each_row_arrives_once(tmp_path: Path) -> None:
     """All queries are in one job: each sees every kill, and they take turns at saying when it is."""

@@ -10,7 +10,8 @@ import pyarrow as pa
 from paimon_spark.errors import FileMissingError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.maintenance.orphan_files import DiskFile, directory_trees, walk
+from paimon_spark.maintenance.listing import directory_trees, list_files
+from paimon_spark.maintenance.orphan_files import DiskFile
 from paimon_spark.maintenance.reachable import PATHS, entry_paths, index_paths, ref_files, shared_files, union_of
 from paimon_spark.maintenance.roots import all_roots, branch_directories
 from paimon_spark.metadata.handle import TableHandle
@@ -26,11 +27,11 @@ T = TypeVar("T")
 
 def files_on_disk(handle: TableHandle) -> list[DiskFile]:
     """List every file below the table's directory and its external paths."""
+    trees = directory_trees(handle)
+    columns = list_files(trees, lambda _, __, files: files, here=True).columns
     return [
-        DiskFile(tree.name(f"{directory}/{info.name}"), info.size, info.modified_ms)
-        for tree in directory_trees(handle)
-        for directory, infos in walk(tree)
-        for info in infos
+        DiskFile(trees[tree].name(f"{directory}/{name}"), size, modified_ms)
+        for tree, directory, name, size, modified_ms in zip(*(c.to_pylist() for c in columns), strict=True)
     ]
 
 

@@ -13,6 +13,7 @@ from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.jobs import compaction
 from paimon_spark.spark import batch_write
+from tests.harness.marks import slow_except
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
@@ -44,7 +45,7 @@ def files(path: Path) -> set[Path]:
     return {p for p in path.rglob("*") if p.is_file()}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_except(KINDS, "vectors", "keys"))
 def test_tasks_run_in_spark_and_are_committed_once(spark: SparkSession, kind: str, tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = made(spark, path, kind)
@@ -79,7 +80,14 @@ def test_files_of_all_tasks_go_when_one_fails(
     assert table.snapshots()[-1] == head
 
 
-@pytest.mark.parametrize(("kind", "strategy"), [("plain", "order"), ("partitions", "zorder"), ("vectors", "hilbert")])
+@pytest.mark.parametrize(
+    ("kind", "strategy"),
+    [
+        pytest.param("plain", "order", marks=pytest.mark.slow),
+        pytest.param("partitions", "zorder", marks=pytest.mark.slow),
+        ("vectors", "hilbert"),
+    ],
+)
 def test_rows_are_sorted_in_spark(
     spark: SparkSession, kind: str, strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.newest]
 EVOLUTION = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "deletion-vectors.enabled": "true"}
 
 
+@pytest.mark.slow
 def test_with_data_evolution_only_changed_columns_are_written(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     rows = spark.range(0, 60, numPartitions=3).selectExpr("id", "concat('p', id % 2) dt", "id * 2 v", "'x' w")

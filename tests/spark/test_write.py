@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 import paimon_spark
 from paimon_spark.errors import DataError, SchemaMismatchError
 from tests.harness.golden import golden_path
+from tests.harness.marks import slow_except
 
 pytestmark = pytest.mark.spark
 
@@ -59,7 +60,7 @@ def expected(df: DataFrame, times: int = 1) -> list[Row]:
 ON_OLDEST = ("unaware", "partitioned_keys", "dynamic")
 
 
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k in ON_OLDEST else pytest.mark.newest) for k in KINDS])
+@pytest.mark.parametrize("kind", slow_except(KINDS, *ON_OLDEST, "buckets", "postponed"))
 def test_both_writes_make_the_rows_visible(spark: SparkSession, rows: DataFrame, kind: str, tmp_path: Path) -> None:
     path, keyed = tmp_path / "t", "primary-key" in KINDS[kind]
     save(rows, path, **KINDS[kind])

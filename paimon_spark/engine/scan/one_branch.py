@@ -76,9 +76,11 @@ def plan_branch(
         filters = filters_of(handle, query)
         if merges:
             filters = replace(filters, real_buckets_only=False, lowest_level=0)
-        table, report = read_entries(handle, data_manifests(handle, snapshot), filters)
+        skips = filters.keys is not None or filters.rest is not None
+        table, report = read_entries(handle, data_manifests(handle, snapshot), filters, statistics=skips)
         schemas, tally = schemas_of(handle, table), Tally()
         selection = select(handle, table, filters, schemas, tally, partitions_of_other=partitions_of_other)
+        del table
         if merges and (values(selection.entries.column("bucket")) < 0).any():
             filters = replace(filters, rest=None)  # a row that does not match may hide one that does
         codes = np.unique(selection.partitions.codes).tolist()
@@ -148,11 +150,14 @@ def check_query(handle: TableHandle, query: ScanQuery, *, changes: bool = False)
 
 
 def read_entries(
-    handle: TableHandle, metas: Sequence[ManifestFileMeta], filters: Filters
+    handle: TableHandle, metas: Sequence[ManifestFileMeta], filters: Filters, *, statistics: bool = True
 ) -> tuple[pa.Table, PlanReport]:
-    """Live entries of the manifests that may hold wanted files, and the first half of the report."""
+    """Live entries of the manifests that may hold wanted files, and the first half of the report.
+
+    `statistics` as in `live_entries`.
+    """
     wanted = manifests_wanted(handle, metas, filters)
-    table = live_entries(handle, list(compress(metas, wanted)))
+    table = live_entries(handle, list(compress(metas, wanted)), statistics=statistics)
     skipped = list(compress(metas, ~wanted))
     alive = sum(m.num_added_files - m.num_deleted_files for m in skipped)
     return table, report_of(metas, skipped, alive, table)

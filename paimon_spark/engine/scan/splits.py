@@ -20,6 +20,7 @@ from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_numpy import Bool, objects, take_indices, values
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, IndexManifestEntry
+from paimon_spark.format.metadata_files.manifest import built, collector_paused
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
@@ -45,6 +46,8 @@ _FIELDS: Final = {
     "write_cols": None,
     "write_cols_sequences": None,
 }
+_TOGETHER: Final = 100_000
+"""Files that are made together; each column of these is a list for a moment."""
 _FOR_KEYS: Final = ("min_key", "max_key", "file_source")
 
 
@@ -61,6 +64,7 @@ class Before:
     deletions: Deletions
 
 
+@collector_paused()
 def make_splits(
     handle: TableHandle,
     selection: Selection,
@@ -136,8 +140,11 @@ def file_metas(entries: pa.RecordBatch, numbers: Any, *, keys: bool) -> list[Dat
 
     With `keys` also what only tables with keys need: smallest and largest keys, and the source.
     """
-    if not len(numbers):
-        return []
+    parts = (numbers[start : start + _TOGETHER] for start in range(0, len(numbers), _TOGETHER))
+    return [file for part in parts for file in _file_metas(entries, part, keys)]
+
+
+def _file_metas(entries: pa.RecordBatch, numbers: Any, keys: bool) -> Iterable[DataFileMeta]:
     in_order = len(numbers) == entries.num_rows and bool((numbers == np.arange(len(numbers))).all())
     taken = None if in_order else take_indices(numbers)
     columns: dict[str, Iterable[Any]] = {
@@ -156,7 +163,7 @@ def file_metas(entries: pa.RecordBatch, numbers: Any, *, keys: bool) -> list[Dat
             columns[name] = repeat(absent)
         else:
             columns[name] = objects(array if taken is None else array.take(taken))
-    return list(map(DataFileMeta, *(columns[name] for name in DataFileMeta._fields)))
+    return built(DataFileMeta, [columns[name] for name in DataFileMeta._fields])
 
 
 @dataclass(frozen=True, slots=True)

@@ -292,8 +292,11 @@ def _present(array: pa.Array) -> Iterable[Any]:
     """The values; where there is null, anything."""
     t = array.type
     if pa.types.is_integer(t):
-        numbers: list[int] = values(array).tolist()
-        return numbers
+        numbers = values(array)
+        if len(numbers) and (numbers == numbers[0]).all():
+            return [int(numbers[0])] * len(numbers)  # one object for all
+        each: list[int] = numbers.tolist()
+        return each
     offsets, data = byte_slices(array)
     first, last = int(offsets[0]), int(offsets[-1])
     bounds = offsets - first

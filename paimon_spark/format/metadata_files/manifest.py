@@ -117,6 +117,9 @@ ENTRY_SCHEMA: Final = pa.schema([pa.field(name, c.type) for name, c in _COLUMNS.
 Fields that the writer did not know are null. Row bytes have the arity prefix.
 """
 
+STATISTICS: Final = ("key_min", "key_max", "key_nulls", "value_min", "value_max", "value_nulls", "value_stats_cols")
+"""The columns by which files are skipped; most of the memory of entries."""
+
 
 def decode_manifests(files: Sequence[tuple[str, bytes]]) -> tuple[pa.Table, list[int]]:
     """Entries of manifests given as (path, bytes), in that order, and how many each manifest has.
@@ -308,13 +311,13 @@ def files_of(entries: pa.Table) -> list[DataFileMeta]:
     with collector_paused():
         for kind in ("key", "value"):
             parts = [columns[f"{kind}_{part}"] for part in ("min", "max", "nulls")]
-            columns[f"{kind}_stats"] = _built(SimpleStats, parts)
+            columns[f"{kind}_stats"] = built(SimpleStats, parts)
         # The lengths bound columns that repeat one value for ever.
-        files = _built(DataFileMeta, [columns[name] for name in DataFileMeta._fields])
+        files = built(DataFileMeta, [columns[name] for name in DataFileMeta._fields])
         return list(islice(files, len(entries)))
 
 
-def _built(kind: type[Any], columns: list[Iterable[Any]]) -> Iterable[Any]:
+def built(kind: type[Any], columns: Sequence[Iterable[Any]]) -> Iterable[Any]:
     """Tuples of `kind` as `kind(*values)` makes them, but without a call of Python's for each."""
     if all(isinstance(c, repeat) for c in columns):
         return repeat(kind(*(next(iter(c)) for c in columns)))

@@ -487,7 +487,7 @@ VERBS: dict[str, tuple[Any, ...]] = {
     "rename_branch": ("fix", "q"), "delete_branch": ("fix",), "append_branch": ("fix",), "merge_branch": ("fix",),
     "fast_forward": ("fix",), "replace_main": ("fix",), "doctor": (), "expire_snapshots": (9,),
     "expire_changelogs": (9,), "expire_partitions": ("1 d",), "consumers": (), "reset_consumer": ("c",),
-    "clear_consumers": (), "remove_orphan_files": (), "purge": (), "compact": (), "compact_manifest": (),
+    "clear_consumers": (), "remove_orphan_files": (), "purge": (), "compact": (), "compact_manifest": (), "rescale": (),
     "diff": ("v1",), "status": (), "history": (), "drop_partitions": ({"dt": "a"},), "undo": (),
 }  # fmt: skip
 
