@@ -17,6 +17,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -34,6 +35,7 @@ from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, STATISTICS
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.small_files import read_existing
+from paimon_spark.spark_port import spread
 from paimon_spark.types import RowType
 
 CACHE_BYTES: Final = int(os.environ.get("PAIMON_SPARK_METADATA_CACHE_BYTES", 256 << 20))
@@ -42,7 +44,9 @@ CACHE_BYTES: Final = int(os.environ.get("PAIMON_SPARK_METADATA_CACHE_BYTES", 256
 _IDLE_S: Final = 300.0
 """Seconds that decoded metadata is remembered without being asked for, once more comes in."""
 
-_READ_BYTES: Final = 64 << 20
+_MANY_BYTES: Final = 256 << 20
+"""Bytes of manifests that are worth a Spark job."""
+_READ_BYTES: Final = 8 << 20
 """Bytes of manifests fetched and decoded at a time."""
 
 _OBJECT_BYTES: Final = 500
@@ -227,8 +231,11 @@ def read_manifests(handle: TableHandle, metas: Sequence[ManifestFileMeta], *, st
         if found is not None:
             places[path] = found
     wanted = {p: m for p, m in zip(paths, metas, strict=True) if p not in places}
-    for group in _groups(wanted):
-        places.update(_read(handle, group, statistics))
+    here = sum(m.file_size for m in wanted.values()) < _MANY_BYTES
+    groups = list(_groups(wanted))
+    read = partial(_read, handle, statistics=statistics)
+    for group, found in zip(groups, spread(read, groups, threads=1, here=here), strict=True):
+        places.update(_placed(handle, group, *found, statistics=statistics))
     entries = _assembled([places[p] if statistics else places[p].bare() for p in paths])
     return entries if statistics else bare(entries)
 
@@ -255,18 +262,26 @@ def _groups(metas: dict[str, ManifestFileMeta]) -> Iterator[dict[str, ManifestFi
         yield group
 
 
-def _read(handle: TableHandle, metas: dict[str, ManifestFileMeta], statistics: bool) -> dict[str, _ManifestRows]:
+def _read(handle: TableHandle, metas: dict[str, ManifestFileMeta], *, statistics: bool) -> tuple[pa.Table, list[int]]:
+    """The entries of manifests, and how many each has. Executor, or in process."""
     paths = list(metas)
     urls = [handle.store.url(p) for p in paths]
     data = handle.store.read_many(paths)
     entries, counts = manifest.decode_manifests(list(zip(urls, data, strict=True)))
-    entries = entries if statistics else bare(entries)
+    return entries if statistics else bare(entries), counts
+
+
+def _placed(
+    handle: TableHandle, metas: dict[str, ManifestFileMeta], entries: pa.Table, counts: list[int], *, statistics: bool
+) -> dict[str, _ManifestRows]:
+    """Where the entries of each manifest lie, which is remembered. Raises CorruptFileError: some are missing."""
     places: dict[str, _ManifestRows] = {}
     start = 0
     bytes_each = entries.nbytes / max(len(entries), 1)
-    for (path, meta), url, count in zip(metas.items(), urls, counts, strict=True):
+    for (path, meta), count in zip(metas.items(), counts, strict=True):
         listed = meta.num_added_files + meta.num_deleted_files
         if count != listed:  # a container cut at the end of a block looks whole
+            url = handle.store.url(path)
             raise CorruptFileError(
                 f"{url} holds {count} entries, and its manifest list says {listed}; one of the two is damaged",
                 path=url,
