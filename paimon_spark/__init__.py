@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from paimon_spark.api.pipeline_branch import PipelineBranch
     from paimon_spark.api.release import Release
     from paimon_spark.api.table import Table, load_table
+    from paimon_spark.api.views import View
     from paimon_spark.engine.commit.listeners import CommitEvent, CommitListener
     from paimon_spark.engine.compaction.task import CompactResult
     from paimon_spark.jobs.commit import WriteResult
@@ -163,6 +164,7 @@ __all__ = [
     "UnsupportedFeatureError",
     "VersionNotFoundError",
     "VersionSyntaxError",
+    "View",
     "WarehouseNotFoundError",
     "WriteResult",
     "__version__",
@@ -217,6 +219,8 @@ def __getattr__(name: str) -> Any:
             from paimon_spark.api import release as module
         case "Table" | "load_table":
             from paimon_spark.api import table as module
+        case "View":
+            from paimon_spark.api import views as module
         case "CommitEvent" | "CommitListener":
             from paimon_spark.engine.commit import listeners as module
         case "CompactResult":

@@ -115,8 +115,9 @@ class SparkSql(Protocol):
         statement: str,
         args: Mapping[str, Any] | Sequence[Any] | None,
         session: SparkSession | None,
+        database: str | None = None,
     ) -> DataFrame:
-        """Run a statement, as `Catalog.sql`."""
+        """Run a statement, as `Catalog.sql`; `database` is the current one."""
 
     def execute_again(
         self, catalog: Catalog, statement: Statement, branch: str, session: SparkSession | None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.api.table import Table, load
+from paimon_spark.api.views import CatalogViews
 from paimon_spark.catalogs.file_system import FileSystemCatalog
 from paimon_spark.catalogs.open import default_warehouse, open_catalog
 from paimon_spark.display import ShownList
@@ -55,7 +56,7 @@ _OPTIONS: Final = (*OF_ONE_USE, *OF_CATALOG, SESSION_BRANCH, CREATE_BRANCH)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Catalog:
+class Catalog(CatalogViews):
     """A warehouse. Picklable; nothing is cached, so every call sees the warehouse as it is.
 
     Attributes:
@@ -94,14 +95,6 @@ class Catalog:
             DatabaseNotFoundError, WarehouseNotFoundError: there is no such database, or not even the warehouse.
         """
         return self._tables.list_tables(db)
-
-    def list_views(self, db: str) -> list[str]:
-        """Names of the permanent views of a database, sorted; none where the catalog holds no views.
-
-        Raises:
-            CatalogError: the server of a REST catalog failed.
-        """
-        return self._tables.list_views(db)
 
     def list_functions(self, db: str) -> list[str]:
         """Names of the functions of a database, sorted; none where the catalog holds no functions.

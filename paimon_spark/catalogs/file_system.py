@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from paimon_spark.errors import (
     DatabaseAlreadyExistsError,
@@ -129,6 +129,29 @@ class FileSystemCatalog:
     def list_views(self, database: str) -> list[str]:
         """Names of the views of a database, sorted. A directory holds none."""
         return []
+
+    def find_view(self, database: str, view: str) -> Mapping[str, Any] | None:
+        """What Paimon keeps of a view, as JSON has it (Java `view/ViewSchema`); None when there is none."""
+        return None
+
+    def add_view(self, database: str, view: str, schema: Mapping[str, Any]) -> bool:
+        """Keep a view. Returns whether it is new."""
+        raise self._no_views(f"{database}.{view}")
+
+    def remove_view(self, database: str, view: str) -> bool:
+        """Drop a view. Returns whether there was one."""
+        return False
+
+    def check_holds_views(self, view: str) -> None:
+        """Check that the catalog can keep views. Raises UnsupportedFeatureError."""
+        raise self._no_views(view)
+
+    def _no_views(self, view: str) -> UnsupportedFeatureError:
+        return UnsupportedFeatureError(
+            f"view {view} cannot be stored: the catalog of {self.warehouse} holds no views; those of JDBC metastores "
+            "and REST servers do. CREATE TEMPORARY VIEW makes one for a session",
+            feature="permanent views",
+        )
 
     def list_functions(self, database: str) -> list[str]:
         """Names of the functions of a database, sorted. A directory holds none."""

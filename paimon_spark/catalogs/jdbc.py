@@ -5,6 +5,7 @@ Source: Java `jdbc/JdbcCatalog`, `jdbc/JdbcUtils`, `jdbc/JdbcCatalogLock` and it
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +40,13 @@ _LOCKS: Final = (
 )
 _TABLES: Final[Mapping[str, str]] = MappingProxyType(
     {"paimon_tables": _NAMES, "paimon_database_properties": _PROPERTIES}
+)
+_VIEWS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "paimon_views": "CREATE TABLE paimon_views (catalog_key VARCHAR(255) NOT NULL, "
+        "database_name VARCHAR(255) NOT NULL, view_name VARCHAR(255) NOT NULL, view_schema TEXT NOT NULL, "
+        "PRIMARY KEY (catalog_key, database_name, view_name))"
+    }
 )
 _NO_MORE: Final[Mapping[str, str]] = MappingProxyType({})
 _OUTDATED: Final[Mapping[str, str]] = MappingProxyType(
@@ -96,8 +104,8 @@ class JdbcRegistry:
         return bool(made)
 
     def remove_database(self, database: str) -> None:
-        with self._connected() as run:
-            for table in ("paimon_tables", "paimon_database_properties"):
+        with self._connected(_VIEWS) as run:
+            for table in ("paimon_tables", "paimon_database_properties", *_VIEWS):
                 run(f"DELETE FROM {table} WHERE catalog_key = ? AND database_name = ?", self._key, database)  # noqa: S608
 
     def list_tables(self, database: str) -> list[str]:
@@ -137,6 +145,38 @@ class JdbcRegistry:
 
     def move_table(self, database: str, table: str, url: str) -> None:
         """Nothing: a table is where its name says."""
+
+    def list_views(self, database: str) -> list[str]:
+        rows = self._on_views("SELECT view_name FROM paimon_views", database)
+        return sorted(name for (name,) in rows)
+
+    def find_view(self, database: str, view: str) -> Mapping[str, Any] | None:
+        rows = self._on_views("SELECT view_schema FROM paimon_views", database, view)
+        if not rows:
+            return None
+        try:
+            found = json.loads(rows[0][0])
+        except ValueError as e:
+            raise CatalogError(f"view {database}.{view} of {self.address} is no JSON: {e}") from e
+        if not isinstance(found, dict):
+            raise CatalogError(f"view {database}.{view} of {self.address} is no JSON object")
+        return found
+
+    def add_view(self, database: str, view: str, schema: Mapping[str, Any]) -> bool:
+        insert = "INSERT INTO paimon_views VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        with self._connected(_VIEWS) as run:
+            return bool(run(insert, self._key, database, view, json.dumps(schema, ensure_ascii=False)))
+
+    def remove_view(self, database: str, view: str) -> bool:
+        return bool(self._on_views("DELETE FROM paimon_views", database, view))
+
+    def _on_views(self, statement: str, database: str, view: str | None = None) -> Any:
+        """Run a statement on the views of a database, or on one of them."""
+        where = " WHERE catalog_key = ? AND database_name = ?"
+        with self._connected(_VIEWS) as run:
+            if view is None:
+                return run(statement + where, self._key, database)
+            return run(f"{statement}{where} AND view_name = ?", self._key, database, view)
 
     def _on_table(self, statement: str, database: str, table: str, values: tuple[str, ...] = ()) -> None:
         """Change the rows of a table, in one transaction."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from paimon_spark.catalogs.file_system import FileSystemCatalog, TablePlace, check_new_name, make_database
-from paimon_spark.catalogs.registry import Registry
+from paimon_spark.catalogs.registry import Registry, ViewRegistry
 from paimon_spark.errors import CatalogError, TableAlreadyExistsError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.table_schema import TableSchema, decode
 from paimon_spark.metadata.definition.create import new_schema
@@ -75,6 +75,28 @@ class RegisteredCatalog(FileSystemCatalog):
         named = CatalogName.of(self.warehouse, database, table)
         wrapped = TableStore(store, root, self.registry, database, table, locked, named)
         return TablePlace(cast(Store, wrapped), root, database, table, listed is not None)
+
+    def list_views(self, database: str) -> list[str]:
+        return [] if self._views is None else self._views.list_views(database)
+
+    def find_view(self, database: str, view: str) -> Mapping[str, Any] | None:
+        return None if self._views is None else self._views.find_view(database, view)
+
+    def add_view(self, database: str, view: str, schema: Mapping[str, Any]) -> bool:
+        if self._views is None:
+            raise self._no_views(f"{database}.{view}")
+        return self._views.add_view(database, check_part(view, "view"), schema)
+
+    def remove_view(self, database: str, view: str) -> bool:
+        return self._views is not None and self._views.remove_view(database, view)
+
+    def check_holds_views(self, view: str) -> None:
+        if self._views is None:
+            raise self._no_views(view)
+
+    @property
+    def _views(self) -> ViewRegistry | None:
+        return self.registry if isinstance(self.registry, ViewRegistry) else None
 
     def has_table(self, place: TablePlace) -> bool:
         return self._listed_url(place.database, place.table) is not None

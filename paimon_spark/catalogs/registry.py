@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from paimon_spark.errors import CatalogError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
@@ -75,6 +75,27 @@ class Registry(Protocol):
 
     def lock(self, database: str, table: str) -> AbstractContextManager[None]:
         """The lock that commits to a table hold. Raises CatalogError: another process kept it too long."""
+        ...
+
+
+@runtime_checkable
+class ViewRegistry(Protocol):
+    """Views in a metastore that keeps them. As `Registry`."""
+
+    def list_views(self, database: str) -> list[str]:
+        """Names of the views of a database, sorted."""
+        ...
+
+    def find_view(self, database: str, view: str) -> Mapping[str, Any] | None:
+        """What is kept of a view (Java `view/ViewSchema`); None when there is none."""
+        ...
+
+    def add_view(self, database: str, view: str, schema: Mapping[str, Any]) -> bool:
+        """Keep a view. Returns whether it is new."""
+        ...
+
+    def remove_view(self, database: str, view: str) -> bool:
+        """Drop a view. Returns whether there was one."""
         ...
 
 

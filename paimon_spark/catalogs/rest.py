@@ -28,6 +28,7 @@ from paimon_spark.types import RowType
 
 _DATABASES = "databases"
 _TABLES = "tables"
+_VIEWS = "views"
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,18 @@ class RestRegistry:
         return sorted(self.client.pages(_TABLES, _DATABASES, database, _TABLES) or [])
 
     def list_views(self, database: str) -> list[str]:
-        """Names of the views of a database, sorted."""
-        return sorted(self.client.pages("views", _DATABASES, database, "views") or [])
+        return sorted(self.client.pages(_VIEWS, _DATABASES, database, _VIEWS) or [])
+
+    def find_view(self, database: str, view: str) -> Mapping[str, Any] | None:
+        answer = self.client.get(_DATABASES, database, _VIEWS, view)
+        return None if answer.is_missing else answer.body["schema"]
+
+    def add_view(self, database: str, view: str, schema: Mapping[str, Any]) -> bool:
+        body = {"identifier": _identifier(database, view), "schema": schema}
+        return not self.client.post(_DATABASES, database, _VIEWS, body=body).is_there_already
+
+    def remove_view(self, database: str, view: str) -> bool:
+        return not self.client.delete(_DATABASES, database, _VIEWS, view).is_missing
 
     def list_functions(self, database: str) -> list[str]:
         """Names of the functions of a database, sorted."""
@@ -210,9 +221,6 @@ class RestCatalog(RegisteredCatalog):
         if source is not None:
             self.check_database(target.database)
             self.registry.rename_table((source.database, source.table), (target.database, target.table))
-
-    def list_views(self, database: str) -> list[str]:
-        return self.registry.list_views(database)
 
     def list_functions(self, database: str) -> list[str]:
         return self.registry.list_functions(database)

@@ -53,10 +53,13 @@ def execute(
     sql: str,
     args: Mapping[str, Any] | Sequence[Any] | None = None,
     session: SparkSession | None = None,
+    database: str | None = None,
 ) -> DataFrame:
-    """Run a statement. Arguments, result and errors as of `Catalog.sql`."""
+    """Run a statement. Arguments, result and errors as of `Catalog.sql`; names of one part are of `database`."""
     with without_log():
-        found, text = substituted(Session.of(catalog, session, args), sql)
+        own = Session.of(catalog, session, args)
+        own = own if database is None else replace(own, conf={**own.conf, CURRENT_DATABASE: database})
+        found, text = substituted(own, sql)
         statement = parse(text)
         result = run_statement(found, statement)
         return run_query(found, statement.sql) if isinstance(result, Outcome) else result

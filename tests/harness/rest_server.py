@@ -38,6 +38,7 @@ class RestServer:
         self.folder = folder
         self.databases: set[str] = set()
         self.tables: dict[tuple[str, str], str] = {}
+        self.views: dict[tuple[str, str], Any] = {}
         self.heads: dict[tuple[str, str, str], str | None] = {}
         self.calls: list[tuple[str, str]] = []
         self.token, self.page, self.fault = "secret", 2, _no_fault
@@ -74,8 +75,10 @@ class RestServer:
             self.tables[database, body["identifier"]["object"]] = uuid.uuid4().hex
             assert Path(body["path"].removeprefix("file://")).is_dir()
             return 200, {}
-        if rest[0] in ("views", "functions"):
-            return self._listed(rest[0], {"v1", "v2", "v3"}, query)
+        if rest == ["functions"]:
+            return self._listed("functions", {"f1", "f2", "f3"}, query)
+        if rest[0] == "views":
+            return self._in_views(method, database, rest[1:], query, body)
         if len(rest) == 1:
             names = {t for d, t in self.tables if d == database}
             return self._listed("tables", names, query) if method == "GET" else self._create(body)
@@ -83,6 +86,18 @@ class RestServer:
         if (database, table) not in self.tables:
             return 404, {"resourceType": "TABLE", "message": "no such table"}
         return self._in_table(method, (database, table, branch or "main"), rest[2:], body)
+
+    def _in_views(self, method: str, database: str, rest: list[str], query: Mapping[str, str], body: Any) -> Reply:
+        if not rest and method == "GET":
+            return self._listed("views", {v for d, v in self.views if d == database}, query)
+        name = database, rest[0] if rest else body["identifier"]["object"]
+        if method == "POST":
+            is_new = name not in self.views
+            self.views.setdefault(name, body["schema"])
+            return (200, {}) if is_new else (409, {"resourceType": "VIEW", "message": "there is one"})
+        if name not in self.views:
+            return 404, {"resourceType": "VIEW", "message": "no such view"}
+        return 200, {"name": name[1], "schema": self.views.pop(name) if method == "DELETE" else self.views[name]}
 
     def _in_table(self, method: str, name: tuple[str, str, str], rest: list[str], body: Any) -> Reply:
         database, table, branch = name

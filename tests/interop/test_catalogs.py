@@ -14,6 +14,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
+from paimon_spark.errors import UnsupportedFeatureError
 from tests.interop import peers
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.pypaimon_peer import PyPaimon
@@ -114,6 +115,26 @@ def test_java_makes_we_change(both: Both) -> None:
     assert both.do("listTables", database=both.database)["names"] == []
     both.ours.drop_database(both.database)
     assert both.database not in both.do("listDatabases")["names"]
+
+
+def test_views_are_shared(both: Both) -> None:
+    both.ours.create_database(both.database)
+    if both.options["metastore"] == "hive":
+        with pytest.raises(UnsupportedFeatureError, match="holds no views"):
+            both.ours.create_view(both.name("v"), "SELECT 1", columns="a INT")
+        return
+    both.do("createView", database=both.database, view="theirs", query="SELECT k FROM t WHERE k > 1")
+    found = both.ours.view(both.name("theirs"))
+    assert (found.query, found.comment, found.options) == ("SELECT k FROM t WHERE k > 1", "of Java", {"a": "b"})
+    assert [(f.name, str(f.type)) for f in found.row_type] == [("k", "BIGINT")]
+    both.ours.create_view(both.name("ours"), "SELECT k, v FROM t", columns="k BIGINT, v STRING", comment="of Python")
+    assert both.do("listViews", database=both.database)["names"] == ["ours", "theirs"]
+    seen = both.do("getView", database=both.database, view="ours")
+    assert (seen["query"], seen["comment"]) == ("SELECT k, v FROM t", "of Python")
+    assert "`k` BIGINT" in seen["columns"] and "`v` STRING" in seen["columns"]
+    both.do("dropView", database=both.database, view="ours")
+    both.ours.drop_view(both.name("theirs"))
+    assert both.ours.list_views(both.database) == both.do("listViews", database=both.database)["names"] == []
 
 
 def test_we_make_java_changes(both: Both) -> None:

@@ -61,6 +61,24 @@ def test_statements_and_dataframes(spark: SparkSession, catalog: Catalog, option
         spark.table("listed.shop.saved").count()
 
 
+@pytest.mark.parametrize("options", ["jdbc", "rest"], indirect=True)
+def test_permanent_views(spark: SparkSession, catalog: Catalog) -> None:
+    spark.sql("CREATE DATABASE listed.shop")
+    spark.sql("CREATE TABLE listed.shop.sales (id INT, v STRING)")
+    spark.sql("INSERT INTO listed.shop.sales VALUES (1, 'a'), (2, 'b')")
+    made = catalog.create_view("shop.big", "SELECT id, count(*) AS n FROM sales WHERE id > 1 GROUP BY id")
+    assert [(f.name, str(f.type)) for f in made.row_type] == [("id", "INT"), ("n", "BIGINT NOT NULL")]
+    assert [tuple(r) for r in catalog.view("shop.big").to_spark().collect()] == [(2, 1)]
+    catalog.view("shop.big").to_spark(spark).createOrReplaceTempView("big")
+    try:
+        assert spark.sql("SELECT sum(n) FROM big").collect()[0][0] == 1
+    finally:
+        spark.catalog.dropTempView("big")
+    with pytest.raises(Exception, match="nowhere"):
+        catalog.create_view("shop.bad", "SELECT * FROM nowhere")
+    assert catalog.list_views("shop") == ["big"]
+
+
 def test_lineage_tables_are_listed(spark: SparkSession, catalog: Catalog) -> None:
     catalog.create_database("shop")
     catalog.lineage.enable(table=True, data=True)

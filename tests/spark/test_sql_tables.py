@@ -157,7 +157,7 @@ def test_tables_of_other_formats_and_catalogs_are_sparks(catalog: Catalog, spark
         no_views = "MISSING_CATALOG_ABILITY.VIEWS"
         for statement, part in (
             ("CREATE VIEW v AS SELECT * FROM ours", "CREATE TEMPORARY VIEW v"),
-            ("CREATE VIEW paimon.default.v AS SELECT 1", "holds no views"),
+            ("CREATE VIEW paimon.default.v AS SELECT 1", "cannot be stored by a statement"),
         ):
             refused(catalog, statement, UnsupportedFeatureError, part, plain=no_views)
     finally:

@@ -1,6 +1,6 @@
 """Run CREATE of tables and databases, DROP and ALTER DATABASE; refuse permanent views.
 
-A warehouse of directories stores neither views nor properties of databases.
+A warehouse of directories stores neither views nor properties of databases. Views of metastores are not known to SQL.
 """
 
 from __future__ import annotations
@@ -395,8 +395,8 @@ def create_view(session: Session, statement: CreateView) -> Result:
         return Outcome.RUN_BY_SPARK
     over = f" over {tables[0].name}" if tables else ""
     raise UnsupportedFeatureError(
-        f"view {'.'.join(parts)}{over} cannot be stored: a warehouse of directories holds no views. CREATE TEMPORARY "
-        f"VIEW {parts[-1]} AS … creates one for this session",
+        f"view {'.'.join(parts)}{over} cannot be stored by a statement. CREATE TEMPORARY VIEW {parts[-1]} AS … creates "
+        "one for this session; catalog.create_view() stores one in a JDBC metastore or on a REST server",
         feature="CREATE VIEW",
     )
 

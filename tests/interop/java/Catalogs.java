@@ -12,7 +12,10 @@ import org.apache.paimon.schema.Schema;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.paimon.types.DataField;
 import org.apache.paimon.types.DataTypes;
+import org.apache.paimon.view.View;
+import org.apache.paimon.view.ViewImpl;
 
 /** Calls on a catalog: `path` is the warehouse, `catalog` options of a catalog with a metastore. */
 final class Catalogs {
@@ -68,6 +71,32 @@ final class Catalogs {
                                     .option("file.format", "csv")
                                     .build(),
                             false);
+                    break;
+                case "createView":
+                    Identifier view = Identifier.create(database, call.get("view").asText());
+                    String query = call.get("query").asText();
+                    catalog.createView(
+                            view,
+                            new ViewImpl(
+                                    view,
+                                    List.of(new DataField(0, "k", DataTypes.BIGINT())),
+                                    query,
+                                    Map.of("spark", query),
+                                    "of Java",
+                                    Map.of("a", "b")),
+                            false);
+                    break;
+                case "getView":
+                    View found = catalog.getView(Identifier.create(database, call.get("view").asText()));
+                    reply.put("query", found.query("spark"));
+                    reply.put("comment", found.comment().orElse(null));
+                    reply.put("columns", found.rowType().toString());
+                    break;
+                case "listViews":
+                    names(reply, catalog.listViews(database));
+                    break;
+                case "dropView":
+                    catalog.dropView(Identifier.create(database, call.get("view").asText()), false);
                     break;
                 case "createDatabase":
                     catalog.createDatabase(database, false);

@@ -23,12 +23,14 @@ from paimon_spark.errors import (
     DatabaseNotFoundError,
     InvalidInputError,
     InvalidOptionError,
+    NotFoundError,
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
 )
 from paimon_spark.options.catalog import parse_catalog_options
 from paimon_spark.storage.local import LocalStore
+from tests.harness.views import check_views
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int32())})
 
@@ -348,3 +350,30 @@ def test_a_metastore_that_does_not_answer_is_named(given: dict[str, str], said: 
     with pytest.raises(CatalogError, match=said) as caught:
         paimon_spark.load_catalog(str(tmp_path), **given).list_databases()
     assert "\n" not in str(caught.value)
+
+
+def test_views(catalog: Catalog, tmp_path: Path) -> None:
+    check_views(catalog)
+    catalog.create_view("db.v", "SELECT a FROM t", columns="a INT")
+    connection = sqlite3.connect(tmp_path / "names.db")
+    (row,) = connection.execute("SELECT * FROM paimon_views").fetchall()
+    assert row[:3] == ("jdbc", "db", "v")
+    for text in ("no JSON", "[]", '{"query": 1}', '{"query": "q", "fields": [{"id": 0}]}'):
+        connection.execute("UPDATE paimon_views SET view_schema = ?", (text,))
+        connection.commit()
+        with pytest.raises(CatalogError, match=r"view db\.v"):
+            catalog.view("db.v")
+    connection.close()
+    catalog.drop_database("db", cascade=True)
+    catalog.create_database("db")
+    assert catalog.list_views("db") == []
+
+
+def test_a_directory_holds_no_views(tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    with pytest.raises(UnsupportedFeatureError, match="holds no views"):
+        catalog.create_view("db.v", "SELECT 1", columns="a INT")
+    assert catalog.list_views("db") == []
+    with pytest.raises(NotFoundError, match=r"there is no view db\.v"):
+        catalog.view("db.v")

@@ -40,6 +40,7 @@ from paimon_spark.metadata.definition.schema_changes import (
 from paimon_spark.options.catalog import parse_catalog_options
 from paimon_spark.types import BIGINT, INT
 from tests.harness.rest_server import RestServer, rest_server
+from tests.harness.views import check_views
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int32())})
 
@@ -70,9 +71,9 @@ class TestNames:
         assert catalog.list_databases() == ["db"]
         assert server.calls.count(("GET", "/v1/a b/databases/db/tables")) == 3
 
-    def test_views_and_functions_are_listed(self, catalog: Catalog) -> None:
-        assert catalog.list_views("db") == ["v1", "v2", "v3"]
-        assert catalog.list_functions("db") == ["v1", "v2", "v3"]
+    def test_views_and_functions(self, catalog: Catalog) -> None:
+        assert catalog.list_functions("db") == ["f1", "f2", "f3"]
+        check_views(catalog)
 
     def test_what_is_there_already(self, catalog: Catalog) -> None:
         catalog.create_table("db.t", "a INT")
