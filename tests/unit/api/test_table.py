@@ -265,6 +265,7 @@ def test_the_public_names_are_these() -> None:
         "Table",
         "TableStatus",
         "TagInfo",
+        "View",
         "WriteResult",
         "__version__",
         "attach",
