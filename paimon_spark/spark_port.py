@@ -170,12 +170,15 @@ def spread(work: Callable[[T], R], items: Sequence[T], *, threads: int, here: bo
     Args:
         work: picklable, as items and results are. May be repeated for an item.
         items: each is a task.
-        threads: in this process, where few results wait at a time.
+        threads: in this process, where few results wait at a time. One is this thread, which works when Python ends, too.
         here: work in this process in any case.
     """
     spark = None if here or len(items) <= 1 else active_spark_jobs()
     if spark is not None:
         yield from spark.run_each(work, items)
+        return
+    if threads <= 1:
+        yield from map(work, items)
         return
     with ThreadPoolExecutor(threads, thread_name_prefix="paimon-spread") as pool:
         waiting: deque[Future[R]] = deque()
