@@ -170,7 +170,8 @@ def spread(work: Callable[[T], R], items: Sequence[T], *, threads: int, here: bo
     Args:
         work: picklable, as items and results are. May be repeated for an item.
         items: each is a task.
-        threads: in this process, where few results wait at a time. One is this thread, which works when Python ends, too.
+        threads: in this process, where few results wait at a time. One is the calling thread, which can work even
+            when Python ends.
         here: work in this process in any case.
     """
     spark = None if here or len(items) <= 1 else active_spark_jobs()
