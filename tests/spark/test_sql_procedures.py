@@ -62,7 +62,7 @@ def test_procedures_are_called_with_arguments_of_all_forms_and_answer_with_rows(
         ("sys.create_tag('db.t')", InvalidInputError, "tag"),
         ("sys.create_tag('db.t', name => 'x')", InvalidInputError, "name"),
         ("sys.creat_tag('db.t', 'x')", ProcedureNotFoundError, "create_tag"),
-        ("sys.rescale('db.t', 4)", UnsupportedFeatureError, "rescale"),
+        ("sys.repair('db.t')", UnsupportedFeatureError, "repair"),
     ):
         with refused(catalog, error, match=message):
             call(wrong)
