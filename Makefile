@@ -76,7 +76,7 @@ test-slow-unit: setup  ## slow unit tests
 test-slow-spark: setup  ## slow Spark tests on the newest PySpark
 	@$(PYTEST) tests/spark -m slow -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-nightly: setup  ## search at random: unit tests in random order, 30 times as many examples of each property
+test-nightly: setup  ## search at random: unit tests in random order, at least 30 times as many examples of each property
 	@PYTHONHASHSEED=random HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/unit tests/format -p randomly -o timeout=7200 \
 	  -n $(JOBS) --dist worksteal $(ARGS)
 

@@ -38,7 +38,7 @@ settings.register_profile(
     parent=settings.get_profile("default"),
     derandomize=False,
     database=DirectoryBasedExampleDatabase(".hypothesis/examples"),
-    max_examples=30 * SEARCH_FACTOR,
+    max_examples=60 * SEARCH_FACTOR,
 )
 settings.load_profile(PROFILE)
 if PROFILE != NIGHTLY:

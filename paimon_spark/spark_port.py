@@ -7,9 +7,7 @@ everything else works without pyspark.
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -164,35 +162,16 @@ def can_spread() -> bool:
     return active_spark_jobs() is not None
 
 
-def spread(work: Callable[[T], R], items: Sequence[T], *, threads: int, here: bool = False) -> Iterator[R]:
-    """Yield `work(item)` for each item, in order: by executors of the active session if there is one, else by threads.
+def spread(work: Callable[[T], R], items: Sequence[T], *, here: bool = False) -> Iterator[R]:
+    """Yield `work(item)` for each item, in order: by executors of the active session if there is one, else here.
 
     Args:
         work: picklable, as items and results are. May be repeated for an item.
         items: each is a task.
-        threads: in this process, where few results wait at a time. One is the calling thread, which can work even
-            when Python ends.
-        here: work in this process in any case.
+        here: work in the calling thread in any case. That needs no pool of threads, so it works when Python ends, too.
     """
     spark = None if here or len(items) <= 1 else active_spark_jobs()
-    if spark is not None:
-        yield from spark.run_each(work, items)
-        return
-    if threads <= 1:
-        yield from map(work, items)
-        return
-    with ThreadPoolExecutor(threads, thread_name_prefix="paimon-spread") as pool:
-        waiting: deque[Future[R]] = deque()
-        try:
-            for item in items:
-                if len(waiting) > threads:
-                    yield waiting.popleft().result()
-                waiting.append(pool.submit(work, item))
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+    yield from map(work, items) if spark is None else spark.run_each(work, items)
 
 
 def spark_sql() -> SparkSql:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
     from paimon_spark.catalogs.file_system import FileSystemCatalog
 
-DIALECT: Final = "spark"
+_DIALECT: Final = "spark"
 """What Paimon calls queries in the SQL of Spark."""
 
 
@@ -43,10 +43,10 @@ class View(ShownAsFacts):
     name: str
     query: str
     row_type: RowType
-    dialects: Mapping[str, str] = field(default_factory=dict)
-    comment: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    _catalog: Catalog | None = field(default=None, compare=False)
+    dialects: Mapping[str, str]
+    comment: str | None
+    options: Mapping[str, str]
+    _catalog: Catalog = field(compare=False)
 
     def to_spark(self, session: SparkSession | None = None) -> DataFrame:
         """The rows of the view. Names without a database are of the view's own.
@@ -58,13 +58,17 @@ class View(ShownAsFacts):
 
         Raises as `Catalog.sql`.
         """
-        assert self._catalog is not None
-        text = self.dialects.get(DIALECT, self.query)
-        return spark_sql().execute(self._catalog, text, None, session, database=split_name(self.name)[0])
+        database, _ = split_name(self.name)
+        return spark_sql().execute(self._catalog, self._text, None, session, database=database)
 
     def text_lines(self) -> list[str]:
         columns = ", ".join(f"{f.name} {f.type}" for f in self.row_type)
-        return [f"view {self.name} ({columns})", f"  {self.dialects.get(DIALECT, self.query)}"]
+        return [f"view {self.name} ({columns})", f"  {self._text}"]
+
+    @property
+    def _text(self) -> str:
+        """The query in the SQL of Spark."""
+        return self.dialects.get(_DIALECT, self.query)
 
 
 class CatalogViews:
@@ -154,7 +158,7 @@ class CatalogViews:
         raw: dict[str, Any] = {
             "fields": [field_to_json(f) for f in row_type],
             "query": query,
-            "dialects": {DIALECT: query},
+            "dialects": {_DIALECT: query},
             "options": dict(options or {}),
             **({} if comment is None else {"comment": comment}),
         }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -60,7 +60,7 @@ def run_anywhere(
     if spark is None:
         return run_here(handle, snapshot, tasks, commit_user)
     job = new_job()
-    work = _Work(run_task, handle, snapshot, commit_user, job)
+    work = partial(run_task, handle, snapshot, commit_user=commit_user, job=job)
     return list(spark.run_each(work, tasks, partial(remove_job_files, handle, job)))
 
 
@@ -69,7 +69,7 @@ def rescale_anywhere(
 ) -> Sequence[list[CommitMessage]]:
     """As `run_anywhere`, of tasks that move rows to other buckets."""
     job = new_job()
-    work = _Work(run_rescale_task, handle, snapshot, commit_user, job)
+    work = partial(run_rescale_task, handle, snapshot, commit_user=commit_user, job=job)
     sweep = partial(remove_job_files, handle, job)
     spark = _spark_for(tasks)
     if spark is not None:
@@ -84,20 +84,6 @@ def rescale_anywhere(
 def _spark_for(tasks: Sequence[BucketTask] | Sequence[RescaleTask]) -> SparkJobs | None:
     """Where tasks run; None for this process."""
     return active_spark_jobs() if len(tasks) > 1 and sum(t.input_bytes for t in tasks) >= HERE_BYTES else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """Runs a task of a job. Picklable."""
-
-    run: Callable[..., Any]
-    handle: TableHandle
-    snapshot: Snapshot
-    commit_user: str
-    job: str
-
-    def __call__(self, task: BucketTask | RescaleTask) -> Any:
-        return self.run(self.handle, self.snapshot, task, self.commit_user, self.job)
 
 
 def sort_branch(

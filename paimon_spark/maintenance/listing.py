@@ -42,6 +42,14 @@ Choose = Callable[["DirectoryTree", str, list[FileInfo]], list[FileInfo]]
 """The files of a directory that are wanted."""
 
 
+class DiskFile(NamedTuple):
+    """A listed file; `path` as in `reachable.PATHS`, `modified_ms` None where the store reports no time."""
+
+    path: str
+    size: int
+    modified_ms: int | None
+
+
 class DirectoryTree(NamedTuple):
     """A directory to be listed with everything below; `is_own` when its store is the table's."""
 
@@ -154,7 +162,7 @@ def list_files(trees: Sequence[DirectoryTree], choose: Choose, *, here: bool = F
                 seen += one.seen
             rest = level[_FIRST:]
             if rest and not here and seen / _FIRST * len(rest) >= MANY_FILES and can_spread():
-                for one in spread(lister.below, list(_groups([*rest, *deeper])), threads=_CONCURRENT):
+                for one in spread(lister.below, list(_groups([*rest, *deeper]))):
                     add(one)
                 break
             for one in pool.map(lister.one, rest):
@@ -162,6 +170,14 @@ def list_files(trees: Sequence[DirectoryTree], choose: Choose, *, here: bool = F
             level = deeper
     progress.report("list", listed, listed, "directories")
     return pa.concat_tables(found)
+
+
+def disk_files(trees: Sequence[DirectoryTree], files: pa.Table) -> list[DiskFile]:
+    """Files given as `FILES`."""
+    return [
+        DiskFile(trees[tree].name(f"{directory}/{name}"), size, modified_ms)
+        for tree, directory, name, size, modified_ms in zip(*(c.to_pylist() for c in files.columns), strict=True)
+    ]
 
 
 def _groups(places: Sequence[_Place]) -> Iterator[list[_Place]]:

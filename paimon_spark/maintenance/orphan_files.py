@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 from paimon_spark import progress
 from paimon_spark.display import MOST_ROWS, ShownAsFacts, amount
 from paimon_spark.errors import InvalidInputError, UnsafeDeletionError
-from paimon_spark.format.metadata_files.manifest import collector_paused
 from paimon_spark.maintenance.change import check_there, recover
-from paimon_spark.maintenance.listing import DirectoryTree, directory_trees, list_files
+from paimon_spark.maintenance.listing import DirectoryTree, DiskFile, directory_trees, disk_files, list_files
 from paimon_spark.maintenance.reachable import reachable_names, ref_directories
 from paimon_spark.maintenance.removal import delete_files
 from paimon_spark.maintenance.roots import branch_directories
@@ -44,14 +43,6 @@ _BUCKET_PREFIX: Final = "bucket-"
 _PACK_SUFFIX: Final = ".managed.blob"
 
 
-class DiskFile(NamedTuple):
-    """A listed file; `path` as in `reachable.PATHS`, `modified_ms` None where the store reports no time."""
-
-    path: str
-    size: int
-    modified_ms: int | None
-
-
 def orphans(handle: TableHandle, older_than_ms: int | None = None, *, here: bool = False) -> list[DiskFile]:
     """The files that a clean-up may delete: of kinds that Paimon writes, in their directories, and not reachable.
 
@@ -65,18 +56,13 @@ def orphans(handle: TableHandle, older_than_ms: int | None = None, *, here: bool
     """
     # List files first, then find what is reachable: files of a concurrent commit are found reachable.
     trees = directory_trees(handle)
-    with collector_paused():
-        found = list_files(trees, _Candidates(handle, older_than_ms), here=here)
+    found = list_files(trees, _Candidates(handle, older_than_ms), here=here)
     names = found.column("name")
     alone = np.ones(len(found), np.bool_)
     for used in _joined(reachable_names(handle, here=here)):
         alone &= ~pc.is_in(names, value_set=used.cast(pa.string())).to_numpy()
     progress.report("look at files", len(found), len(found))
-    columns = found.filter(pa.array(alone)).select(["tree", "directory", "name", "size", "modified_ms"]).columns
-    return [
-        DiskFile(trees[tree].name(f"{directory}/{name}"), size, modified_ms)
-        for tree, directory, name, size, modified_ms in zip(*(c.to_pylist() for c in columns), strict=True)
-    ]
+    return disk_files(trees, found.filter(pa.array(alone)))
 
 
 def _joined(parts: Iterable[pa.Array]) -> Iterator[pa.Array]:

@@ -153,7 +153,7 @@ def shared_files(
             yield index_paths(main, list(entries or ()))
     groups = list(grouped(metas.values(), lambda meta: meta.file_size))
     is_small = sum(meta.file_size for meta in metas.values()) < _MANY_BYTES
-    for names, gone in spread(partial(_files_of, main, files_of), groups, threads=1, here=here or is_small):
+    for names, gone in spread(partial(_files_of, main, files_of), groups, here=here or is_small):
         missing |= gone
         yield names
 
@@ -180,11 +180,6 @@ def _entries(main: TableHandle, metas: Sequence[ManifestFileMeta], missing: set[
 
 def _distinct(names: Iterable[str | None]) -> list[str]:
     return list(dict.fromkeys(name for name in names if name is not None))
-
-
-def union_of(parts: Iterable[pa.Array]) -> pa.Array:
-    """Paths of all parts, each once."""
-    return pc.unique(pa.concat_arrays(list(parts)))
 
 
 PATHS: Final = pa.large_string()

@@ -169,7 +169,7 @@ def find_removal(handle: TableHandle, released: Sequence[Root], kept: Sequence[R
 
 
 def delete(handle: TableHandle, removal: Removal, before_each: Callable[[], None]) -> None:
-    """Delete the files; missing ones are ignored. `before_each` is called before the calls of the store."""
+    """Delete the files; missing ones are ignored. `before_each` as of `delete_files`."""
     done, total = 0, sum(len(group) for group in removal.groups)
     for group in removal.groups:
         delete_files(handle, group, before_each, done=done, total=total)
@@ -192,31 +192,34 @@ def delete_files(
     Args:
         handle: the branch.
         paths: as `reachable.PATHS`, or a list.
-        before_each: called before calls of the store, some of which follow each other; raises what must stop them.
+        before_each: called before each call of the store, and before each Spark job; raises what must stop them.
         here: in this process; else executors of an active Spark session delete many files.
         done: files deleted before, for the progress.
         total: all files, for the progress; default is these.
     """
     total = len(paths) if total is None else total
-    work = partial(_delete_paths, handle)
     spreads = not here and len(paths) >= _MANY and can_spread()
     step = _ROUND if spreads else _TOGETHER
     for start in range(0, len(paths), step):
         some = paths[start : start + step]
         texts: list[str] = some.to_pylist() if isinstance(some, pa.Array) else list(some)
-        before_each()
-        parts = [texts[n : n + _TOGETHER] for n in range(0, len(texts), _TOGETHER)]
-        for count in spread(work, parts, threads=1, here=not spreads):
-            done += count
-            progress.report("delete", done, total)
+        if spreads:
+            before_each()
+            parts = [texts[n : n + _TOGETHER] for n in range(0, len(texts), _TOGETHER)]
+            for count in spread(partial(_delete_paths, handle), parts):
+                progress.report("delete", done := done + count, total)
+        else:
+            progress.report("delete", done := done + _delete_paths(handle, texts, before_each), total)
 
 
-def _delete_paths(handle: TableHandle, paths: Sequence[str]) -> int:
-    """Delete files, and return how many they were. Executor."""
+def _delete_paths(handle: TableHandle, paths: Sequence[str], before_each: Callable[[], None] = lambda: None) -> int:
+    """Delete files, and return how many they were. Executor, or in process."""
     for url in paths:
         if "://" in url:
             store, path = external_path(handle.store, url)
+            before_each()
             store.delete(path)
+    before_each()
     handle.store.delete_many([path for path in paths if "://" not in path])
     return len(paths)
 

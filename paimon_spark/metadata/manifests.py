@@ -211,10 +211,6 @@ class _ManifestRows(NamedTuple):
     start: int
     rows: int
 
-    def bare(self) -> _ManifestRows:
-        """The same without statistics."""
-        return self._replace(entries=bare(self.entries)) if STATISTICS[0] in self.entries.column_names else self
-
 
 def read_manifests(handle: TableHandle, metas: Sequence[ManifestFileMeta], *, statistics: bool = True) -> pa.Table:
     """The entries of manifests, in the order given, as `ENTRY_SCHEMA`; without `statistics`, lacking `STATISTICS`.
@@ -234,19 +230,17 @@ def read_manifests(handle: TableHandle, metas: Sequence[ManifestFileMeta], *, st
     here = sum(m.file_size for m in wanted.values()) < _MANY_BYTES
     groups = list(_groups(wanted))
     read = partial(_read, handle, statistics=statistics)
-    for group, found in zip(groups, spread(read, groups, threads=1, here=here), strict=True):
+    for group, found in zip(groups, spread(read, groups, here=here), strict=True):
         places.update(_placed(handle, group, *found, statistics=statistics))
-    entries = _assembled([places[p] if statistics else places[p].bare() for p in paths])
-    return entries if statistics else bare(entries)
+    return _assembled([places[p] for p in paths], _columns(statistics))
 
 
 _BARE: Final = "bare"
 """Ends the key of a manifest that is remembered without statistics."""
 
 
-def bare(entries: pa.Table) -> pa.Table:
-    """Entries without the columns `STATISTICS`."""
-    return entries.select([name for name in entries.column_names if name not in STATISTICS])
+def _columns(statistics: bool) -> list[str]:
+    return [name for name in ENTRY_SCHEMA.names if statistics or name not in STATISTICS]
 
 
 def _groups(metas: dict[str, ManifestFileMeta]) -> Iterator[dict[str, ManifestFileMeta]]:
@@ -268,7 +262,7 @@ def _read(handle: TableHandle, metas: dict[str, ManifestFileMeta], *, statistics
     urls = [handle.store.url(p) for p in paths]
     data = handle.store.read_many(paths)
     entries, counts = manifest.decode_manifests(list(zip(urls, data, strict=True)))
-    return entries if statistics else bare(entries), counts
+    return entries.select(_columns(statistics)), counts
 
 
 def _placed(
@@ -293,8 +287,8 @@ def _placed(
     return places
 
 
-def _assembled(places: list[_ManifestRows]) -> pa.Table:
-    """One table of all rows; places that follow each other in a batch become one slice."""
+def _assembled(places: list[_ManifestRows], columns: list[str]) -> pa.Table:
+    """One table of these columns of all rows; places that follow each other in a batch become one slice."""
     slices: list[pa.Table] = []
     i = 0
     while i < len(places):
@@ -303,9 +297,9 @@ def _assembled(places: list[_ManifestRows]) -> pa.Table:
         while i < len(places) and places[i].entries is entries and places[i].start == start + rows:
             rows += places[i].rows
             i += 1
-        slices.append(entries.slice(start, rows))
+        slices.append(entries.select(columns).slice(start, rows))
     if not slices:
-        return pa.Table.from_batches([], ENTRY_SCHEMA)
+        return pa.Table.from_batches([], ENTRY_SCHEMA).select(columns)
     return slices[0] if len(slices) == 1 else pa.concat_tables(slices)
 
 

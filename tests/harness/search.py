@@ -14,7 +14,7 @@ PROFILE: Final = os.environ.get("HYPOTHESIS_PROFILE", "default")
 """The profile of Hypothesis that `conftest.py` loads."""
 
 SEARCH_FACTOR: Final = 30
-"""How many times as many examples the nightly search tries."""
+"""At least how many times as many examples the nightly search tries."""
 
 
 def is_nightly() -> bool:

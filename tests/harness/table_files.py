@@ -10,9 +10,8 @@ import pyarrow as pa
 from paimon_spark.errors import FileMissingError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.maintenance.listing import directory_trees, list_files
-from paimon_spark.maintenance.orphan_files import DiskFile
-from paimon_spark.maintenance.reachable import PATHS, entry_paths, index_paths, ref_files, shared_files, union_of
+from paimon_spark.maintenance.listing import DiskFile, directory_trees, disk_files, list_files
+from paimon_spark.maintenance.reachable import PATHS, entry_paths, index_paths, ref_files, shared_files
 from paimon_spark.maintenance.roots import all_roots, branch_directories
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
@@ -28,11 +27,7 @@ T = TypeVar("T")
 def files_on_disk(handle: TableHandle) -> list[DiskFile]:
     """List every file below the table's directory and its external paths."""
     trees = directory_trees(handle)
-    columns = list_files(trees, lambda _, __, files: files, here=True).columns
-    return [
-        DiskFile(trees[tree].name(f"{directory}/{name}"), size, modified_ms)
-        for tree, directory, name, size, modified_ms in zip(*(c.to_pylist() for c in columns), strict=True)
-    ]
+    return disk_files(trees, list_files(trees, lambda _, __, files: files, here=True))
 
 
 def reachable_files(handle: TableHandle) -> set[str]:
@@ -47,7 +42,7 @@ def reachable_files(handle: TableHandle) -> set[str]:
         refs.append(main.layout.main_branch_file)
     snapshots = [root.snapshot for root in all_roots(handle)]
     parts = shared_files(main, snapshots, lambda entries: entry_paths(main, entries))
-    return set(union_of([array_of(refs, PATHS), *parts]).to_pylist())
+    return set(pa.concat_arrays([array_of(refs, PATHS), *parts]).to_pylist())
 
 
 def missing_files(handle: TableHandle) -> list[str]:
@@ -59,8 +54,8 @@ def missing_files(handle: TableHandle) -> list[str]:
     main = branches[0]
     ends = [end for branch in branches for end in _ends(branch)]
     there = _Presence(main)
-    needed = union_of([array_of([], PATHS), *(p for end in ends for p in _needed(main, end, there))])
-    return [path for path in needed.to_pylist() if not there.has(path)]
+    needed = (path for end in ends for part in _needed(main, end, there) for path in part.to_pylist())
+    return [path for path in dict.fromkeys(needed) if not there.has(path)]
 
 
 class _RootNeeds(NamedTuple):

@@ -56,6 +56,7 @@ class RescaleTask:
 
     Attributes:
         total_buckets: the new number of buckets.
+        step: buckets that are equal modulo this exchange rows.
         sources: the old buckets, with all their files.
         vectors: index files with their deletion vectors.
         targets: the new buckets.
@@ -64,6 +65,7 @@ class RescaleTask:
 
     partition: bytes
     total_buckets: int
+    step: int
     sources: tuple[Bucket, ...]
     vectors: tuple[IndexManifestEntry, ...]
     targets: tuple[int, ...]
@@ -184,7 +186,7 @@ def rescale_tasks(
             targets = range(group, total, step)
             for start in range(0, len(targets) if sources else 0, _OPEN_FILES):
                 some = tuple(targets[start : start + _OPEN_FILES])
-                out.append(RescaleTask(partition, total, sources, index, some, removes=not start))
+                out.append(RescaleTask(partition, total, step, sources, index, some, removes=not start))
     return sorted(out, key=lambda t: t.input_bytes, reverse=True)
 
 
@@ -243,14 +245,13 @@ class _NewBuckets:
         self._level = level if request.handle.schema.primary_keys else 0
         self._first = min(f.min_sequence_number for f in task.files)
         self._keys = list(request.handle.schema.bucket_keys)
-        self._step = math.gcd(task.total_buckets, *(b.total_buckets for b in task.sources))
         self._writers: dict[int, RollingWriter] = {}
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write rows as `RollingWriter` takes them. Raises DataError: one lies in the wrong bucket."""
         task, handle = self._task, self._request.handle
         numbers = bucket_hash.buckets(batch.select(self._keys), task.total_buckets, handle.options.bucket_function)
-        astray = np.flatnonzero(numbers % self._step != task.targets[0] % self._step)
+        astray = np.flatnonzero(numbers % task.step != task.targets[0] % task.step)
         if len(astray):
             row = batch.slice(int(astray[0]), 1).select(self._keys).to_pylist()[0]
             raise DataError(
@@ -258,7 +259,7 @@ class _NewBuckets:
                 "cannot be rescaled; write the rows of this partition again with INSERT OVERWRITE",
                 table=handle.name,
             )
-        if len(task.targets) * self._step < task.total_buckets:
+        if len(task.targets) * task.step < task.total_buckets:
             ours = np.isin(numbers, task.targets)
             batch, numbers = batch.filter(pa.array(ours)), numbers[ours]
         for number, rows in divided(batch, numbers):
