@@ -57,5 +57,5 @@ def test_the_order_of_tests_is_that_of_their_files(request: pytest.FixtureReques
 def test_the_nightly_search_tries_more() -> None:
     assert examples(10) == (10 * SEARCH_FACTOR if is_nightly() else 10)
     nightly, default = settings.get_profile("nightly"), settings.get_profile("default")
-    assert nightly.max_examples == SEARCH_FACTOR * default.max_examples
+    assert nightly.max_examples >= SEARCH_FACTOR * default.max_examples
     assert not nightly.derandomize and nightly.database is not None
