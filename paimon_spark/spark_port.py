@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.api.catalog import Catalog
     from paimon_spark.api.table import Table
+    from paimon_spark.api.views import View
     from paimon_spark.engine.compaction.sorting import SortOrder
     from paimon_spark.engine.compaction.task import BucketTask
     from paimon_spark.engine.row_diff.compare import Differences
@@ -116,6 +117,9 @@ class SparkSql(Protocol):
         database: str | None = None,
     ) -> DataFrame:
         """Run a statement, as `Catalog.sql`; `database` is the current one."""
+
+    def view_rows(self, view: View, catalog: Catalog, session: SparkSession | None) -> DataFrame:
+        """The rows of a permanent view, as `View.to_spark`."""
 
     def execute_again(
         self, catalog: Catalog, statement: Statement, branch: str, session: SparkSession | None

@@ -56,17 +56,17 @@ class View(ShownAsFacts):
         Args:
             session: default is the active session, else one is made.
 
-        Raises as `Catalog.sql`.
+        Raises as `Catalog.sql`, and InvalidInputError: the query has more or fewer columns than the view, or the view
+        reads itself.
         """
-        database, _ = split_name(self.name)
-        return spark_sql().execute(self._catalog, self._text, None, session, database=database)
+        return spark_sql().view_rows(self, self._catalog, session)
 
     def text_lines(self) -> list[str]:
         columns = ", ".join(f"{f.name} {f.type}" for f in self.row_type)
-        return [f"view {self.name} ({columns})", f"  {self._text}"]
+        return [f"view {self.name} ({columns})", f"  {self.spark_query}"]
 
     @property
-    def _text(self) -> str:
+    def spark_query(self) -> str:
         """The query in the SQL of Spark."""
         return self.dialects.get(_DIALECT, self.query)
 
@@ -79,6 +79,16 @@ class CatalogViews:
     @property
     def _tables(self) -> FileSystemCatalog:
         raise NotImplementedError
+
+    @property
+    def holds_views(self) -> bool:
+        """Whether the catalog can keep permanent views."""
+        return self._tables.holds_views
+
+    def check_holds_views(self, name: str) -> None:
+        """Check that the catalog can keep the view `db.v`. Raises UnsupportedFeatureError."""
+        if not self.holds_views:
+            raise self._tables.no_views(name)
 
     def list_views(self, db: str) -> list[str]:
         """Names of the permanent views of a database, sorted; none where the catalog holds no views.
@@ -95,14 +105,22 @@ class CatalogViews:
             NotFoundError: there is none.
             CatalogError: the metastore or server failed, or what it keeps is no view.
         """
+        found = self.find_view(name)
+        if found is None:
+            database, view = split_name(name)
+            near = did_you_mean(view, self._tables.list_views(database))
+            raise NotFoundError(f"there is no view {name}{near}; list_views({database!r}) has them all", view=name)
+        return found
+
+    def find_view(self, name: str) -> View | None:
+        """The permanent view `db.v`; None when there is none. Raises CatalogError as `view`."""
         database, view = split_name(name)
         raw = self._tables.find_view(database, view)
         if raw is None:
-            near = did_you_mean(view, self._tables.list_views(database))
-            raise NotFoundError(f"there is no view {name}{near}; list_views({database!r}) has them all", view=name)
+            return None
         try:
             return View(
-                name,
+                f"{database}.{view}",
                 str(raw["query"]),
                 RowType(False, tuple(parse_field(f) for f in raw["fields"])),
                 dict(raw.get("dialects") or {}),
@@ -134,7 +152,7 @@ class CatalogViews:
                 session finds out.
             comment: of the view.
             options: kept with the view.
-            replace: drop an existing view of this name first.
+            replace: a view of this name; a REST server drops it first.
 
         Raises:
             UnsupportedFeatureError: the catalog holds no views.
@@ -144,9 +162,10 @@ class CatalogViews:
             Others as `Catalog.sql`, without `columns`.
         """
         database, view = split_name(name)
+        name = f"{database}.{view}"
         if not query.strip():
             raise InvalidInputError(f"view {name} has no query: give the text of a SELECT", argument="query")
-        self._tables.check_holds_views(name)
+        self.check_holds_views(name)
         self._tables.check_database(database)
         if self._tables.has_table(self._tables.place(database, view)):
             raise AlreadyExistsError(f"there is a table {name}; choose another name for the view", view=name)
@@ -162,9 +181,7 @@ class CatalogViews:
             "options": dict(options or {}),
             **({} if comment is None else {"comment": comment}),
         }
-        if replace:
-            self._tables.remove_view(database, view)
-        if not self._tables.add_view(database, view, raw):
+        if not self._tables.add_view(database, view, raw, replace=replace):
             raise AlreadyExistsError(
                 f"there is a view {name}; replace it with replace=True, or choose another name", view=name
             )
@@ -172,5 +189,6 @@ class CatalogViews:
 
     def drop_view(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
         """Drop the permanent view `db.v`. Raises NotFoundError: there is none, unless `ignore_if_not_exists`."""
-        if not self._tables.remove_view(*split_name(name)) and not ignore_if_not_exists:
-            raise NotFoundError(f"there is no view {name} to drop", view=name)
+        database, view = split_name(name)
+        if not self._tables.remove_view(database, view) and not ignore_if_not_exists:
+            raise NotFoundError(f"there is no view {database}.{view} to drop", view=name)

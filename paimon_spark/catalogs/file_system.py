@@ -134,19 +134,21 @@ class FileSystemCatalog:
         """What Paimon keeps of a view, as JSON has it (Java `view/ViewSchema`); None when there is none."""
         return None
 
-    def add_view(self, database: str, view: str, schema: Mapping[str, Any]) -> bool:
-        """Keep a view. Returns whether it is new."""
-        raise self._no_views(f"{database}.{view}")
+    def add_view(self, database: str, view: str, schema: Mapping[str, Any], *, replace: bool = False) -> bool:
+        """Keep a view, in place of one of this name with `replace`. Returns whether it is kept."""
+        raise self.no_views(f"{database}.{view}")
 
     def remove_view(self, database: str, view: str) -> bool:
         """Drop a view. Returns whether there was one."""
         return False
 
-    def check_holds_views(self, view: str) -> None:
-        """Check that the catalog can keep views. Raises UnsupportedFeatureError."""
-        raise self._no_views(view)
+    @property
+    def holds_views(self) -> bool:
+        """Whether the catalog can keep views."""
+        return False
 
-    def _no_views(self, view: str) -> UnsupportedFeatureError:
+    def no_views(self, view: str) -> UnsupportedFeatureError:
+        """The error about a view that the catalog cannot keep."""
         return UnsupportedFeatureError(
             f"view {view} cannot be stored: the catalog of {self.warehouse} holds no views; those of JDBC metastores "
             "and REST servers do. CREATE TEMPORARY VIEW makes one for a session",

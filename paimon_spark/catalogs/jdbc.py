@@ -48,6 +48,8 @@ _VIEWS: Final[Mapping[str, str]] = MappingProxyType(
         "PRIMARY KEY (catalog_key, database_name, view_name))"
     }
 )
+_NEW_VIEW: Final = "INSERT INTO paimon_views VALUES (?, ?, ?, ?) ON CONFLICT "
+_IN_PLACE: Final = "(catalog_key, database_name, view_name) DO UPDATE SET view_schema = excluded.view_schema"
 _NO_MORE: Final[Mapping[str, str]] = MappingProxyType({})
 _OUTDATED: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -162,8 +164,8 @@ class JdbcRegistry:
             raise CatalogError(f"view {database}.{view} of {self.address} is no JSON object")
         return found
 
-    def add_view(self, database: str, view: str, schema: Mapping[str, Any]) -> bool:
-        insert = "INSERT INTO paimon_views VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    def add_view(self, database: str, view: str, schema: Mapping[str, Any], *, replace: bool) -> bool:
+        insert = _NEW_VIEW + (_IN_PLACE if replace else "DO NOTHING")
         with self._connected(_VIEWS) as run:
             return bool(run(insert, self._key, database, view, json.dumps(schema, ensure_ascii=False)))
 

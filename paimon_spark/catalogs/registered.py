@@ -82,17 +82,17 @@ class RegisteredCatalog(FileSystemCatalog):
     def find_view(self, database: str, view: str) -> Mapping[str, Any] | None:
         return None if self._views is None else self._views.find_view(database, view)
 
-    def add_view(self, database: str, view: str, schema: Mapping[str, Any]) -> bool:
+    def add_view(self, database: str, view: str, schema: Mapping[str, Any], *, replace: bool = False) -> bool:
         if self._views is None:
-            raise self._no_views(f"{database}.{view}")
-        return self._views.add_view(database, check_part(view, "view"), schema)
+            raise self.no_views(f"{database}.{view}")
+        return self._views.add_view(database, check_part(view, "view"), schema, replace=replace)
 
     def remove_view(self, database: str, view: str) -> bool:
         return self._views is not None and self._views.remove_view(database, view)
 
-    def check_holds_views(self, view: str) -> None:
-        if self._views is None:
-            raise self._no_views(view)
+    @property
+    def holds_views(self) -> bool:
+        return self._views is not None
 
     @property
     def _views(self) -> ViewRegistry | None:

@@ -90,8 +90,8 @@ class ViewRegistry(Protocol):
         """What is kept of a view (Java `view/ViewSchema`); None when there is none."""
         ...
 
-    def add_view(self, database: str, view: str, schema: Mapping[str, Any]) -> bool:
-        """Keep a view. Returns whether it is new."""
+    def add_view(self, database: str, view: str, schema: Mapping[str, Any], *, replace: bool) -> bool:
+        """Keep a view, in place of one of this name with `replace`. Returns whether it is kept."""
         ...
 
     def remove_view(self, database: str, view: str) -> bool:

@@ -64,7 +64,9 @@ class RestRegistry:
         answer = self.client.get(_DATABASES, database, _VIEWS, view)
         return None if answer.is_missing else answer.body["schema"]
 
-    def add_view(self, database: str, view: str, schema: Mapping[str, Any]) -> bool:
+    def add_view(self, database: str, view: str, schema: Mapping[str, Any], *, replace: bool) -> bool:
+        if replace:  # the protocol changes comments and dialects of a view, but not its query, as of Java 2.0
+            self.remove_view(database, view)
         body = {"identifier": _identifier(database, view), "schema": schema}
         return not self.client.post(_DATABASES, database, _VIEWS, body=body).is_there_already
 

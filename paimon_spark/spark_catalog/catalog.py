@@ -6,7 +6,8 @@ Source: Spark `connector/catalog/TableCatalog.java`, `StagingTableCatalog.java`,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import (
@@ -47,7 +48,10 @@ from paimon_spark.sql.session import Session
 if TYPE_CHECKING:
     from paimon_spark.spark_catalog.sessions import AttachedSession
 
-_IDENTIFIER = CATALOG + "Identifier"
+IDENTIFIER: Final = CATALOG + "Identifier"
+INTERFACES: Final = tuple(
+    CATALOG + name for name in ("StagingTableCatalog", "SupportsNamespaces", "ProcedureCatalog", "FunctionCatalog")
+)
 _PROCEDURES = "sys"
 _CAPABILITIES = (
     "SUPPORT_COLUMN_DEFAULT_VALUE",
@@ -59,12 +63,7 @@ _CAPABILITIES = (
 
 class CatalogProxy(
     Proxy,
-    implements=(
-        CATALOG + "StagingTableCatalog",
-        CATALOG + "SupportsNamespaces",
-        CATALOG + "ProcedureCatalog",
-        CATALOG + "FunctionCatalog",
-    ),
+    implements=INTERFACES,
     constants=(
         "capabilities", "changelogStateOptionKeys", "defaultNamespace", "name", "tableStateOptionKeys", "toString",
         "useNullableQuerySchema",
@@ -112,23 +111,27 @@ class CatalogProxy(
 
     def listTables(self, namespace: Any) -> Any:
         """The tables of a database."""
-        of = self.gateway.static(_IDENTIFIER, "of")
-        return self.gateway.array(_IDENTIFIER, [of(namespace, t) for t in self._tables(namespace)])
+        of = self.gateway.static(IDENTIFIER, "of")
+        return self.gateway.array(IDENTIFIER, [of(namespace, t) for t in self._tables(namespace)])
 
     def listTableSummaries(self, namespace: Any) -> Any:
         """The tables of a database, with their kind."""
-        kind, of = CATALOG + "TableSummary", self.gateway.static(_IDENTIFIER, "of")
+        kind, of = CATALOG + "TableSummary", self.gateway.static(IDENTIFIER, "of")
         summary = self.gateway.static(kind, "of")
         found = [summary(of(namespace, t), "MANAGED") for t in self._tables(namespace)]
         return self.gateway.array(kind, found)
 
     def _tables(self, namespace: Any) -> list[str]:
+        return self.names_in(namespace, self.catalog.list_tables)
+
+    def names_in(self, namespace: Any, list_names: Callable[[str], list[str]]) -> list[str]:
+        """The names of what a database holds. Raises Spark's SCHEMA_NOT_FOUND."""
         parts = list(namespace)
         if len(parts) > 1:
             raise no_such_namespace(self.gateway, self.catalog_name, parts)
         database = parts[0] if parts else DEFAULT_DATABASE
         try:
-            return self.catalog.list_tables(database)
+            return list_names(database)
         except (DatabaseNotFoundError, WarehouseNotFoundError):
             if database == DEFAULT_DATABASE:
                 return []
@@ -360,7 +363,7 @@ class CatalogProxy(
         """The functions of `sys`."""
         place = self.gateway.strings([_PROCEDURES])
         of_sys = [MAX_PT] if list(namespace) == [_PROCEDURES] else []
-        return self.gateway.array(_IDENTIFIER, [self.gateway.static(_IDENTIFIER, "of")(place, n) for n in of_sys])
+        return self.gateway.array(IDENTIFIER, [self.gateway.static(IDENTIFIER, "of")(place, n) for n in of_sys])
 
     def loadFunction(self, ident: Any) -> Any:
         """`sys.max_pt`. Raises Spark's UNRESOLVED_ROUTINE; UnsupportedFeatureError: another function of Paimon's."""
@@ -390,8 +393,8 @@ class CatalogProxy(
     def listProcedures(self, namespace: Any) -> Any:
         """The procedures that can be called, all in `sys`."""
         # Spark asks for those of the current database, too.
-        of, where = self.gateway.static(_IDENTIFIER, "of"), self.gateway.strings([_PROCEDURES])
-        return self.gateway.array(_IDENTIFIER, [of(where, n) for n in procedure_names()])
+        of, where = self.gateway.static(IDENTIFIER, "of"), self.gateway.strings([_PROCEDURES])
+        return self.gateway.array(IDENTIFIER, [of(where, n) for n in procedure_names()])
 
     def toString(self) -> str:
         return f"paimon_spark catalog {self.catalog_name}"

@@ -194,6 +194,15 @@ class Gateway:
         found = next(m for m in methods if m.getName() == "structTypeToV2Columns")
         return bool(found.getParameterCount() > 1)
 
+    @cached_property
+    def resolves_views(self) -> bool:
+        """Whether this release of Spark resolves views of catalogs (4.3 and later)."""
+        try:
+            self.cls("java.lang.Class").forName(CATALOG + "View")
+        except Py4JJavaError:
+            return False
+        return True
+
     def new_hidden(self, class_name: str, arguments: Sequence[Any]) -> Any:
         """An object made by the only private constructor of a class; later releases of Spark have more parameters.
 

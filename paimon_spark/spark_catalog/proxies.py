@@ -171,6 +171,11 @@ def no_such_table(gateway: Gateway, ident: Any) -> Exception:
     return java_exception(gateway.cls(_ANALYSIS + "NoSuchTableException")(ident))
 
 
+def no_such_view(gateway: Gateway, ident: Any) -> Exception:
+    """Spark's VIEW_NOT_FOUND."""
+    return java_exception(gateway.cls(_ANALYSIS + "NoSuchViewException")(ident))
+
+
 def no_such_function(gateway: Gateway, ident: Any) -> Exception:
     """Spark's UNRESOLVED_ROUTINE."""
     return java_exception(gateway.cls(_ANALYSIS + "NoSuchFunctionException")(ident))

@@ -30,6 +30,7 @@ from paimon_spark.spark_catalog.parser import ParserProxy
 from paimon_spark.spark_catalog.proxies import Proxy
 from paimon_spark.spark_catalog.rules import install_read_rule, install_write_rule, write_rule
 from paimon_spark.spark_catalog.table_functions import TableFunctionProxy, table_function_names
+from paimon_spark.spark_catalog.views import ViewCatalogProxy
 from paimon_spark.spark_catalog.weak_session import WeakSession
 from paimon_spark.sql.names import DEFAULT_DATABASE, SPARK_CATALOG
 from paimon_spark.sql.queries.errors import without_log
@@ -94,7 +95,8 @@ class AttachedSession:
 
     def _put(self, manager: Any, name: str, catalog: Catalog) -> None:
         install_read_rule(self._gateway, self.spark)
-        proxy = CatalogProxy(self._gateway, self, name, catalog)
+        holds_views = catalog.holds_views and self._gateway.resolves_views
+        proxy = (ViewCatalogProxy if holds_views else CatalogProxy)(self._gateway, self, name, catalog)
         self._catalogs(manager).put(name, proxy.as_java())
         self._proxies[name] = proxy
         self._register_functions()

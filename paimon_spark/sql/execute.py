@@ -19,7 +19,17 @@ from paimon_spark.lineage.statements import Statement as Recorded
 from paimon_spark.lineage.statements import encode_statement
 from paimon_spark.options.lineage import STATEMENT
 from paimon_spark.options.location import SESSION_BRANCH
-from paimon_spark.sql.commands import alter_table, analyze, create, describe, insert, row_level, show, tags_and_branches
+from paimon_spark.sql.commands import (
+    alter_table,
+    analyze,
+    create,
+    describe,
+    insert,
+    row_level,
+    show,
+    tags_and_branches,
+    views,
+)
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.functions import register_functions as register_functions
 from paimon_spark.sql.grammar import alter_table as alter_grammar
@@ -37,6 +47,7 @@ from paimon_spark.sql.queries.errors import QueryError, in_one_line, without_log
 from paimon_spark.sql.queries.parse import EXPLAIN_MODES, parse_query
 from paimon_spark.sql.queries.references import references
 from paimon_spark.sql.queries.run import run_query
+from paimon_spark.sql.queries.run import view_rows as rows_of_view
 from paimon_spark.sql.session import CURRENT_DATABASE, SETTING, Session
 from paimon_spark.sql.statement import InvalidStatement, Outcome, Query, Result, Statement, UnsupportedStatement
 from paimon_spark.sql.substitutions import substituted
@@ -46,6 +57,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from paimon_spark.api.catalog import Catalog
+    from paimon_spark.api.views import View
 
 
 def execute(
@@ -63,6 +75,12 @@ def execute(
         statement = parse(text)
         result = run_statement(found, statement)
         return run_query(found, statement.sql) if isinstance(result, Outcome) else result
+
+
+def view_rows(view: View, catalog: Catalog, session: SparkSession | None = None) -> DataFrame:
+    """The rows of a permanent view of a catalog. Raises as `View.to_spark`."""
+    with without_log():
+        return rows_of_view(Session.of(catalog, session), view)
 
 
 def execute_again(catalog: Catalog, statement: Recorded, branch: str, session: SparkSession | None = None) -> DataFrame:
@@ -233,7 +251,9 @@ _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] 
     ("REPAIR", "TABLE"): alter_grammar.read_repair,
     ("MSCK", "REPAIR", "TABLE"): alter_grammar.read_repair,
     ("CREATE", "VIEW"): create_grammar.read_create_view,
-    ("CREATE", "OR", "REPLACE", "VIEW"): create_grammar.read_create_view,
+    ("CREATE", "OR", "REPLACE", "VIEW"): partial(create_grammar.read_create_view, replaces=True),
+    ("DROP", "VIEW"): create_grammar.read_drop_view,
+    ("SHOW", "VIEWS"): show_grammar.read_show_views,
     **{("CREATE", word): create_grammar.read_create_database for word in DATABASE},
     **{("DROP", word): create_grammar.read_drop_database for word in DATABASE},
     **{("ALTER", word): create_grammar.read_alter_database for word in DATABASE},
@@ -286,7 +306,9 @@ _COMMANDS: Final[Mapping[type[Statement], Callable[[Session, Any], Result]]] = {
     create_grammar.CreateDatabase: create.create_database,
     create_grammar.DropDatabase: create.drop_database,
     create_grammar.AlterDatabase: create.alter_database,
-    create_grammar.CreateView: create.create_view,
+    create_grammar.CreateView: views.create_view,
+    create_grammar.DropView: views.drop_view,
+    show_grammar.ShowViews: views.show_views,
     ref_grammar.CreateTag: tags_and_branches.create_tag,
     ref_grammar.DropTags: tags_and_branches.drop_tags,
     ref_grammar.CreateBranch: tags_and_branches.create_branch,

@@ -27,6 +27,7 @@ _STATEMENT: Final = (
     ("or create it with ignore_if_exists=True", "or use CREATE TABLE IF NOT EXISTS"),
     ("create it with ignore_if_exists=True", "use CREATE DATABASE IF NOT EXISTS"),
     ("or ignore_if_exists=True", "or use CREATE BRANCH IF NOT EXISTS"),
+    ("replace it with replace=True", "use CREATE OR REPLACE VIEW"),
     ("or give cascade=True", "or use DROP DATABASE … CASCADE"),
     ("replace_tag moves it, delete_tag deletes it", "CREATE OR REPLACE TAG moves it, DELETE TAG deletes it"),
     ("Pass if_main_moved='replace' to replace them by the branch", "Use CALL sys.merge_branch to replace them"),

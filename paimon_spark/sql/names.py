@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.api.catalog import Catalog
-from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, InvalidOptionError
+from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, InvalidOptionError, TableNotFoundError
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import split_suffix
 from paimon_spark.options.scan import INCREMENTAL_KEYS, VERSION_KEYS, chooses_state
@@ -140,7 +140,7 @@ def resolve_source(session: Session, parts: Sequence[str]) -> TableName | None:
     if session.is_attached and resolve_name(session, parts) is None:
         return None
     if len(parts) == 1:
-        if "$" not in parts[0] and not session.is_attached and not session.has_table(session.database, parts[0]):
+        if "$" not in parts[0] and not session.is_attached and not _is_known(session, name_of(parts, session.database)):
             return None  # Spark reports it when it does not know it either
         if session.has_view(parts[0]):
             return None
@@ -148,6 +148,11 @@ def resolve_source(session: Session, parts: Sequence[str]) -> TableName | None:
         return None
     found = resolve_name(session, parts)
     return None if found is None else session.on_branch(found)
+
+
+def _is_known(session: Session, name: TableName) -> bool:
+    """Whether the catalog has a table or a permanent view of this name."""
+    return session.has_table(name.database, name.table) or session.permanent_view(name) is not None
 
 
 def resolve_table(session: Session, parts: Sequence[str]) -> TableName | None:
@@ -164,6 +169,8 @@ def resolve_table(session: Session, parts: Sequence[str]) -> TableName | None:
         if found is None and len(parts) == 2:
             session.catalog.list_tables(parts[0])  # raises: there is no such database
     if found is not None and not session.has_table(found.database, found.table):
+        if session.permanent_view(found) is not None:
+            raise TableNotFoundError(f"{found} is a view and not a table; only queries read views", table=str(found))
         session.catalog.table(found.bare)  # raises, and lists the tables
     return found
 

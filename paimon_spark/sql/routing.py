@@ -21,7 +21,7 @@ from paimon_spark.sql.grammar import create as create_grammar
 from paimon_spark.sql.grammar import show as show_grammar
 from paimon_spark.sql.grammar import tags_and_branches as ref_grammar
 from paimon_spark.sql.grammar import write as write_grammar
-from paimon_spark.sql.names import resolve_name
+from paimon_spark.sql.names import database_of_warehouse, resolve_name
 from paimon_spark.sql.procedures import Call, is_of_catalog
 from paimon_spark.sql.queries.clauses import option_clauses, version_clauses
 from paimon_spark.sql.queries.errors import without_log
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _FIRST: Final = re.compile(
-    r"(?:\s|--[^\n]*\n|/\*(?!\+).*?\*/|\()*(ALTER|ANALYZE|CALL|COMMENT|COPY|CREATE|DELETE|DESC|DESCRIBE|FROM|INSERT|LOAD|"
-    r"MERGE|MSCK|OPTIMIZE|REPAIR|RESTORE|SHOW|TRUNCATE|UPDATE|VACUUM|WITH)\b",
+    r"(?:\s|--[^\n]*\n|/\*(?!\+).*?\*/|\()*(ALTER|ANALYZE|CALL|COMMENT|COPY|CREATE|DELETE|DESC|DESCRIBE|DROP|FROM|"
+    r"INSERT|LOAD|MERGE|MSCK|OPTIMIZE|REPAIR|RESTORE|SHOW|TRUNCATE|UPDATE|VACUUM|WITH)\b",
     re.IGNORECASE | re.DOTALL,
 )
 """The first word of the statements that may be routed."""
@@ -66,11 +66,14 @@ ROUTED: Final[tuple[type[Statement], ...]] = (
     alter_grammar.AddPartitions,
     alter_grammar.DropPartitions,
     create_grammar.CreateTableLike,
+    create_grammar.CreateView,
+    create_grammar.DropView,
     show_grammar.Analyze,
     show_grammar.Describe,
     show_grammar.DescribeHistory,
     show_grammar.ShowCreateTable,
     show_grammar.ShowPartitions,
+    show_grammar.ShowViews,
 )
 """Statements that Spark's parser or planner lacks, or that return numbers of rows, which Spark's do not."""
 
@@ -152,6 +155,10 @@ def _is_of(session: Session, statement: Statement, *, is_unknown: bool) -> bool:
             return (is_unknown and not statement.names) or any(_has(session, name) for name in statement.names)
         case alter_grammar.CommentOnColumn():
             return _has(session, statement.name[:-1])
+        case create_grammar.CreateView() | create_grammar.DropView():
+            return _has(session, statement.name)
+        case show_grammar.ShowViews():
+            return database_of_warehouse(session, statement.database) is not None
         case TableStatement():
             return _has(session, statement.table)
     return False

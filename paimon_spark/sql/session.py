@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.api.catalog import Catalog
     from paimon_spark.api.table import Table
+    from paimon_spark.api.views import View
 
 SETTING: Final = "spark.paimon."
 """Prefix of the session's settings that are options of tables."""
@@ -100,6 +101,7 @@ class Session:
         used: where USE keeps the current catalog, when Spark does not know the attached one; else None.
         others: other catalogs attached to the same session, whose tables the statement may name too.
         given: DataFrames that the statement names, by these names.
+        is_of_view: the statement is the query of a permanent view, in which temporary views have no meaning.
     """
 
     catalog: Catalog
@@ -112,6 +114,7 @@ class Session:
     used: CurrentNames | None = field(default=None, repr=False, compare=False)
     others: tuple[Session, ...] = field(default=(), repr=False, compare=False)
     given: Mapping[str, DataFrame] = field(default_factory=dict, repr=False, compare=False)
+    is_of_view: bool = False
 
     @classmethod
     def of(
@@ -235,13 +238,30 @@ class Session:
         return place is not None and is_table(*place)
 
     def has_view(self, name: str) -> bool:
-        """Whether the Spark session has a temporary view of this name."""
-        return bool(self._once(("view", name.lower()), lambda: self.temporary_views(name)))
+        """Whether the statement may read a temporary view of this name, which the Spark session has."""
+        return not self.is_of_view and bool(self._once(("view", name.lower()), lambda: self.temporary_views(name)))
+
+    def permanent_view(self, name: TableName) -> View | None:
+        """The permanent view of this name; None when there is none."""
+        if name.as_named.suffix:
+            return None
+        bare = name.bare
+        found: View | None = self._once(("permanent view", bare), lambda: self.catalog.find_view(bare))
+        return found
+
+    def for_view(self, database: str) -> Session:
+        """The session for the query of a permanent view of a database, to which names without one belong."""
+        current = None if self.current is None else (self.catalog_name, database)
+        conf = {**self.conf, CURRENT_DATABASE: database}
+        return replace(self, args=None, conf=conf, current=current, seen=None, given={}, is_of_view=True)
 
     def temporary_views(self, pattern: str | None = None) -> list[str]:
         """The names of the temporary views of the Spark session."""
+        # Spark lists them with the tables of its own catalog only.
+        is_elsewhere = self.is_planned_by_spark and self.is_current
+        place = {"dbName": f"{SPARK_CATALOG}.{DEFAULT_DATABASE}"} if is_elsewhere else {}
         with without_attached():
-            return [t.name for t in self.spark.catalog.listTables(pattern=pattern) if t.isTemporary]
+            return [t.name for t in self.spark.catalog.listTables(**place, pattern=pattern) if t.isTemporary]
 
     def on_branch(self, name: TableName) -> TableName:
         """The name of the branch that the session works on, where a name has no branch and its table has that one.

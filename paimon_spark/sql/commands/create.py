@@ -1,6 +1,6 @@
-"""Run CREATE of tables and databases, DROP and ALTER DATABASE; refuse permanent views.
+"""Run CREATE of tables and databases, DROP and ALTER DATABASE.
 
-A warehouse of directories stores neither views nor properties of databases. Views of metastores are not known to SQL.
+A warehouse of directories stores no properties of databases.
 """
 
 from __future__ import annotations
@@ -33,13 +33,10 @@ from paimon_spark.sql.grammar.create import (
     CreateMode,
     CreateTable,
     CreateTableLike,
-    CreateView,
     DropDatabase,
 )
 from paimon_spark.sql.lineage_job import names_no_table, with_lineage_job
 from paimon_spark.sql.names import DEFAULT_DATABASE, TableName, database_of_warehouse, resolve_name, resolve_source
-from paimon_spark.sql.queries.parse import parse_query
-from paimon_spark.sql.queries.references import references
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Name, Outcome, Result
@@ -379,25 +376,6 @@ def alter_database(session: Session, statement: AlterDatabase) -> Result:
         f"database {name!r} cannot be altered: a database of a warehouse is a directory without properties, in a fixed "
         "place; set options on its tables, or copy them to another database",
         feature="ALTER DATABASE",
-    )
-
-
-def create_view(session: Session, statement: CreateView) -> Result:
-    """Refuse a permanent view in the catalog or over its tables, whose text Spark could not run later."""
-    parts = statement.name
-    is_ours = len(parts) > 1 and (
-        parts[0].lower() == session.catalog_name.lower() or (len(parts) == 2 and session.has_database(parts[0]))
-    )
-    if session.is_attached:
-        is_ours = resolve_name(session, parts) is not None
-    tables = references(session.caching(), parse_query(statement.query)) if statement.query else ()
-    if not is_ours and not tables:
-        return Outcome.RUN_BY_SPARK
-    over = f" over {tables[0].name}" if tables else ""
-    raise UnsupportedFeatureError(
-        f"view {'.'.join(parts)}{over} cannot be stored by a statement. CREATE TEMPORARY VIEW {parts[-1]} AS … creates "
-        "one for this session; catalog.create_view() stores one in a JDBC metastore or on a REST server",
-        feature="CREATE VIEW",
     )
 
 

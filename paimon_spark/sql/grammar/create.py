@@ -275,10 +275,30 @@ class AlterDatabase(Statement):
 
 @dataclass(frozen=True, slots=True)
 class CreateView(Statement):
-    """CREATE VIEW, not a temporary one; `query` is its text, blank when none was found."""
+    """CREATE VIEW, not a temporary one.
+
+    Attributes:
+        query: its text, blank when none was found.
+        columns: names and comments; () when the query gives them.
+        other: text of clauses that only Spark's own views have.
+    """
 
     name: Name
     query: str
+    replaces: bool = False
+    if_not_exists: bool = False
+    columns: tuple[tuple[str, str | None], ...] = ()
+    comment: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    other: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DropView(Statement):
+    """DROP VIEW."""
+
+    name: Name
+    if_exists: bool
 
 
 def read_create_database(cursor: Cursor) -> Statement:
@@ -318,10 +338,29 @@ def read_alter_database(cursor: Cursor) -> Statement:
     return AlterDatabase(cursor.sql, name)
 
 
-def read_create_view(cursor: Cursor) -> Statement:
-    """Read CREATE VIEW. Raises SqlSyntaxError: no name follows."""
-    cursor.take("IF", "NOT", "EXISTS")
+def read_create_view(cursor: Cursor, *, replaces: bool = False) -> Statement:
+    """Read CREATE VIEW. Raises SqlSyntaxError: no name follows, or columns that are no list of names."""
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     name = cursor.name("the name of a view")
-    cursor.until("AS")
+    columns = cursor.parenthesised_list(lambda: view_column(cursor)) if cursor.at("(") else []
+    comment, given = None, {}
+    while (word := cursor.take_one("COMMENT", "TBLPROPERTIES")) is not None:
+        if word == "COMMENT":
+            comment = cursor.text("a comment")
+        else:
+            given = properties(cursor)
+    other = cursor.until("AS")
     cursor.take("AS")
-    return CreateView(cursor.sql, name, cursor.rest())
+    return CreateView(cursor.sql, name, cursor.rest(), replaces, if_not_exists, tuple(columns), comment, given, other)
+
+
+def view_column(cursor: Cursor) -> tuple[str, str | None]:
+    """Read the name and the comment of a column of a view. Raises SqlSyntaxError."""
+    name = cursor.identifier("the name of a column")
+    return name, cursor.text("a comment") if cursor.take("COMMENT") else None
+
+
+def read_drop_view(cursor: Cursor) -> Statement:
+    """Read DROP VIEW. Raises SqlSyntaxError."""
+    if_exists = cursor.take("IF", "EXISTS")
+    return DropView(cursor.sql, cursor.name("the name of a view"), if_exists)

@@ -80,6 +80,14 @@ class ShowTables(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class ShowViews(Statement):
+    """SHOW VIEWS, of the current database where its name is ()."""
+
+    database: Name
+    pattern: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ShowDatabases(Statement):
     """SHOW DATABASES; `catalog` follows IN."""
 
@@ -203,6 +211,11 @@ def read_show_properties(cursor: Cursor) -> Statement:
 def read_show_tables(cursor: Cursor) -> Statement:
     """Read SHOW TABLES [IN database] [LIKE 'pattern']. Raises SqlSyntaxError."""
     return ShowTables(cursor.sql, _database(cursor), _pattern(cursor))
+
+
+def read_show_views(cursor: Cursor) -> Statement:
+    """Read SHOW VIEWS [IN database] [LIKE 'pattern']. Raises SqlSyntaxError."""
+    return ShowViews(cursor.sql, _database(cursor), _pattern(cursor))
 
 
 def read_show_table_extended(cursor: Cursor) -> Statement:

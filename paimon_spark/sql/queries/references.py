@@ -116,7 +116,7 @@ def _reference(sessions: Sequence[Session], parsed: ParsedQuery, node: Tree) -> 
         return _function(sessions[0], parsed, node)
     identifiers = [part for part in node.parts if isinstance(part, exp.Identifier)]
     parts = [parsed.name_at(i) for i in identifiers]
-    if len(parts) != len(node.parts) or _is_cte(node) or parts == ["$"]:
+    if len(parts) != len(node.parts) or is_cte(node) or parts == ["$"]:
         return None
     if parsed.has_pipes and len(parts) == 1 and parts[0].lower() in _all_ctes(parsed):
         return None
@@ -181,7 +181,7 @@ def _sample(tokens: Sequence[Token], end: int) -> tuple[int, int] | None:
     return None if last is None else (tokens[at].start, tokens[last].end)
 
 
-def _is_cte(node: Tree) -> bool:
+def is_cte(node: Tree) -> bool:
     """Whether a name of one part is that of a common table expression around it."""
     if len(node.parts) != 1:
         return False

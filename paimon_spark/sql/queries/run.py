@@ -7,17 +7,21 @@ the DataFrames have no meaning.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias, Union
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.functions import col
 
-from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.errors import InvalidInputError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.jobs.row_diff import RowComparison
+from paimon_spark.jobs.scan import Scan
+from paimon_spark.options.location import split_name
 from paimon_spark.spark.dataframe import dataframe
 from paimon_spark.spark.session import without_attached
 from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.grammar.create import view_column
 from paimon_spark.sql.queries.columns import stars
 from paimon_spark.sql.queries.errors import helpful_error, in_one_line, is_one_of, lacks_a_column
 from paimon_spark.sql.queries.parse import ParsedQuery, Use, parse_query
@@ -31,7 +35,11 @@ from paimon_spark.types import quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.jobs.scan import Scan
+    from paimon_spark.api.views import View
+
+_Read: TypeAlias = Union[Scan, RowComparison, "DataFrame"]
+"""What a query reads: a table, a comparison of versions, or the rows of a permanent view."""
+_VIEWS_READ: Final[ContextVar[tuple[str, ...]]] = ContextVar("permanent views whose queries are planned", default=())
 
 
 def run_query(session: Session, sql: str, job: str | None = None) -> DataFrame:
@@ -53,6 +61,36 @@ def run_query(session: Session, sql: str, job: str | None = None) -> DataFrame:
         if error is None:
             raise
         raise error from e
+
+
+def view_rows(session: Session, view: View, job: str | None = None) -> DataFrame:
+    """The rows of a permanent view of the session's catalog; `job` is the lineage job of the reads.
+
+    Raises as `Catalog.sql`, and InvalidInputError: the query has more or fewer columns than the view, or the view reads
+    itself.
+
+    Source: Java Spark connector, `PaimonViewResolver`: columns are matched by position.
+    """
+    outer = _VIEWS_READ.get()
+    if view.name in outer:
+        raise InvalidInputError(
+            f"view {view.name} reads itself: {' reads '.join((*outer, view.name))}; replace one of their queries",
+            view=view.name,
+        )
+    database, _ = split_name(view.name)
+    token = _VIEWS_READ.set((*outer, view.name))
+    try:
+        frame = run_query(session.for_view(database), view.spark_query, job)
+    finally:
+        _VIEWS_READ.reset(token)
+    names = view.row_type.names
+    if len(frame.columns) != len(names):
+        raise InvalidInputError(
+            f"view {view.name} has {len(names)} columns, and its query now has {len(frame.columns)}: "
+            f"{', '.join(frame.columns)}; replace the view",
+            view=view.name,
+        )
+    return frame.toDF(*names)
 
 
 def _read_and_run(session: Session, sql: str, job: str | None) -> DataFrame:
@@ -99,9 +137,9 @@ def _with_scans(
     begin: int,
     has_all: bool,
 ) -> DataFrame:
-    reads = [read_of(parsed, reference, job, has_all=has_all) for reference in found]
+    reads = [_read(parsed, reference, job, has_all=has_all) for reference in found]
     hidden = {
-        r: () if isinstance(s, RowComparison) or r.function is not None else metadata_columns(parsed, r, s)
+        r: metadata_columns(parsed, r, s) if isinstance(s, Scan) and r.function is None else ()
         for r, s in zip(found, reads, strict=True)
     }
     for reference, columns in hidden.items():
@@ -113,13 +151,30 @@ def _with_scans(
     return _without_version_args(session, parsed, found).run(replaced(parsed, found, hidden, begin), frames)
 
 
+def _read(parsed: ParsedQuery, reference: Reference, job: str | None, *, has_all: bool) -> _Read:
+    """The read of a table or permanent view in a query, as `read_of`."""
+    try:
+        return read_of(parsed, reference, job, has_all=has_all)
+    except TableNotFoundError:
+        view = None if reference.function is not None else reference.session.permanent_view(reference.name)
+        if view is None:
+            raise
+    if reference.version is not None or reference.options is not None:
+        raise UnsupportedFeatureError(
+            f"{view.name} is a view, which takes neither a version nor options; give them to the tables of its query",
+            feature="version of a view",
+        ) from None
+    return view_rows(reference.session, view, job)
+
+
 def _columns(parsed: ParsedQuery, found: Sequence[Reference]) -> list[tuple[str, ...]]:
     """All columns of the tables of a query, for messages: Spark knows only those that the query needs."""
     out: list[tuple[str, ...]] = []
     for reference in found:
         qualifier = _qualifier(reference, found) if len(found) > 1 else ()
-        scan = read_of(parsed, reference, None, has_all=True)
-        out += [(*qualifier, name) for name in scan.row_type.names]
+        read = _read(parsed, reference, None, has_all=True)
+        names = read.row_type.names if isinstance(read, Scan | RowComparison) else read.columns
+        out += [(*qualifier, name) for name in names]
     return out
 
 
@@ -131,11 +186,14 @@ def _qualifier(reference: Reference, found: Sequence[Reference]) -> tuple[str, .
     return reference.full_name if any(r.name == reference.name for r in others) else reference.full_name[1:]
 
 
-def _frame(session: Session, read: Scan | RowComparison) -> DataFrame:
+def _frame(session: Session, read: _Read) -> DataFrame:
     """The DataFrame of a read, whose filters the query evaluates again."""
-    if isinstance(read, RowComparison):
-        return read.to_spark(session.spark)
-    return dataframe(read, session.spark, keeps_filters=True)
+    match read:
+        case RowComparison():
+            return read.to_spark(session.spark)
+        case Scan():
+            return dataframe(read, session.spark, keeps_filters=True)
+    return read
 
 
 def _check_hidden(reference: Reference, columns: Sequence[str]) -> None:
@@ -171,7 +229,7 @@ def _create_view(parsed: ParsedQuery, frame: DataFrame) -> None:
         name = name[1:]
     if len(name) != 1:
         cursor.fail("the name of a temporary view, which is in no database")
-    columns = cursor.parenthesised_list(lambda: _column(cursor)) if cursor.at("(") else []
+    columns = cursor.parenthesised_list(lambda: view_column(cursor)) if cursor.at("(") else []
     if cursor.take("COMMENT"):
         cursor.text("a comment")  # of the view: Spark keeps none for views of DataFrames
     if not cursor.at("AS"):
@@ -206,12 +264,6 @@ def _register(frame: DataFrame, name: str, replaces: bool, is_global: bool) -> N
     else:
         create = frame.createOrReplaceTempView if replaces else frame.createTempView
     create(quoted(name))
-
-
-def _column(cursor: Cursor) -> tuple[str, str | None]:
-    """Read the name and the comment of a column."""
-    name = cursor.identifier("the name of a column")
-    return name, cursor.text("a comment") if cursor.take("COMMENT") else None
 
 
 def _renamed(frame: DataFrame, view: str, columns: list[tuple[str, str | None]]) -> DataFrame:

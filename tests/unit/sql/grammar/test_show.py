@@ -133,7 +133,7 @@ def test_a_statement_is_read(sql: str, kind: Any, given: dict[str, Any]) -> None
         "ANALYZE TABLES IN db COMPUTE STATISTICS",
         "REFRESH '/a/path'",
         "SET spark.sql.shuffle.partitions = 2",
-        "SHOW VIEWS IN db",
+        "SHOW FUNCTIONS IN db",
     ],
 )
 def test_what_is_of_no_table_is_left_to_spark(sql: str) -> None:

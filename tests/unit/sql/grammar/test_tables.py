@@ -40,6 +40,7 @@ from paimon_spark.sql.grammar.create import (
     CreateTableLike,
     CreateView,
     DropDatabase,
+    DropView,
 )
 from paimon_spark.sql.statement import InvalidStatement, Query
 from paimon_spark.types import BIGINT, INT, STRING
@@ -134,7 +135,19 @@ def test_tables_and_databases_are_dropped_made_and_altered() -> None:
         ("DROP NAMESPACE IF EXISTS x CASCADE", DropDatabase("", ("x",), True, True)),
         ("DROP DATABASE x RESTRICT", DropDatabase("", ("x",))),
         ("ALTER DATABASE x SET LOCATION '/y'", AlterDatabase("", ("x",))),
-        ("CREATE OR REPLACE VIEW v (a COMMENT 'x') AS SELECT 1", CreateView("", ("v",), "SELECT 1")),
+        ("CREATE VIEW v AS SELECT 1", CreateView("", ("v",), "SELECT 1")),
+        (
+            "CREATE OR REPLACE VIEW db.v (a COMMENT 'x', `b c`) COMMENT 'c' TBLPROPERTIES ('k' = '1') AS SELECT 1, 2",
+            CreateView("", ("db", "v"), "SELECT 1, 2", True, False, (("a", "x"), ("b c", None)), "c", {"k": "1"}),
+        ),
+        (
+            "CREATE VIEW IF NOT EXISTS v WITH SCHEMA BINDING AS WITH a AS (SELECT 1) SELECT * FROM a",
+            CreateView(
+                "", ("v",), "WITH a AS (SELECT 1) SELECT * FROM a", if_not_exists=True, other="WITH SCHEMA BINDING"
+            ),
+        ),
+        ("DROP VIEW IF EXISTS db.v", DropView("", ("db", "v"), True)),
+        ("DROP VIEW v", DropView("", ("v",), False)),
         ("ALTER TABLE a.t RENAME TO paimon.b.u", RenameTable("", ("a", "t"), ("paimon", "b", "u"))),
         (
             "ALTER TABLE t DROP IF EXISTS PARTITION (dt = '2024-01-01', h = -5), PARTITION (dt = NULL) PURGE",
@@ -209,7 +222,6 @@ def test_statements_of_tags_and_branches_are_of_another_family() -> None:
     for sql in [
         "CREATE TEMPORARY VIEW v AS SELECT 1",
         "CREATE FUNCTION f AS 'x'",
-        "DROP VIEW v",
         "ALTER VIEW v AS SELECT 1",
     ]:
         assert parse(sql) == Query(sql), sql

@@ -140,5 +140,5 @@ def test_what_is_written_wrongly_is_said_with_its_place(words: str, said: str) -
 
 
 def test_show_of_other_things_is_a_query_for_spark() -> None:
-    for sql in ("SHOW VIEWS", "SHOW FUNCTIONS", "SHOW USER FUNCTIONS LIKE 'x*'"):
+    for sql in ("SHOW KEYS", "SHOW FUNCTIONS", "SHOW USER FUNCTIONS LIKE 'x*'"):
         assert parse(sql) == Query(sql)
