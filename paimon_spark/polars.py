@@ -8,7 +8,6 @@ Source: Polars, `polars.io.plugins.register_io_source`.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -18,9 +17,10 @@ from paimon_spark.format.arrays.arrow_types import no_rows
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.jobs.table_scan import scan_of
-from paimon_spark.predicate.ast import Predicate, conjunction, literal_text
+from paimon_spark.predicate.ast import Predicate, conjunction
+from paimon_spark.predicate.comparisons import comparison
 from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.types import AtomicType, CharType, DataType, RowType, quoted
+from paimon_spark.types import RowType, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,15 +28,6 @@ if TYPE_CHECKING:
 _EPOCH: Final = date(1970, 1, 1)
 _SIGNS: Final = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
 _TURNED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_NUMBERS: Final = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT", "DOUBLE"))
-_KINDS: Final = {
-    "Int": _NUMBERS,
-    "Float": _NUMBERS,
-    "String": frozenset(("VARCHAR",)),
-    "Boolean": frozenset(("BOOLEAN",)),
-    "Date": frozenset(("DATE",)),
-}
-"""Literals by the types of the columns with which Polars and SQL compare them alike."""
 
 
 def scan_paimon(source: OpenedTable | Scan) -> pl.LazyFrame:
@@ -123,8 +114,7 @@ def _sql(node: Any, columns: RowType) -> str | None:
     if "Column" in right:
         left, right, sign = right, left, _TURNED[sign]
     name = left.get("Column")
-    literal = _literal(right, columns, name)
-    return None if literal is None else f"{quoted(name)} {sign} {literal}"
+    return comparison(name, sign, _value(right), columns) if isinstance(name, str) else None
 
 
 def _null_test(node: Any, columns: RowType) -> str | None:
@@ -140,29 +130,21 @@ def _binary(node: Any) -> Any:
     return node.get("BinaryExpr") if isinstance(node, Mapping) else None
 
 
-def _literal(node: Any, columns: RowType, name: object) -> str | None:
-    """A literal that is compared with a column, as SQL; None where Polars and SQL may compare otherwise."""
+def _value(node: Any) -> object:
+    """The Python value of a literal; None for one that is not known."""
     found = node.get("Literal") if isinstance(node, Mapping) else None
-    if not isinstance(found, Mapping) or not isinstance(name, str) or name not in columns.names:
+    if not isinstance(found, Mapping):
         return None
     ((kind, value),) = (found.get("Dyn") or found.get("Scalar") or {"": None}).items()
-    kind = "Int" if kind in ("Int8", "Int16", "Int32", "Int64") else kind
-    kind = "Float" if kind in ("Float32", "Float64") else kind
-    if _type_name(columns.field(name).type) not in _KINDS.get(kind, ()):
-        return None
-    match value:
-        case int() if kind == "Date":
-            return literal_text(_EPOCH + timedelta(days=value))
-        case int() if abs(value) < 2**63:
-            return literal_text(value)
-        case float() if math.isfinite(value):
-            return f"CAST('{value!r}' AS DOUBLE)"
-        case str() if kind == "String" and "\\" not in value:
-            return literal_text(value)
+    match kind, value:
+        case "Date", int():
+            return _EPOCH + timedelta(days=value)
+        case "Boolean", bool():
+            return value
+        case "Int" | "Int8" | "Int16" | "Int32" | "Int64", int():
+            return value
+        case "Float" | "Float32" | "Float64", int() | float():
+            return float(value)
+        case "String", str():
+            return value
     return None
-
-
-def _type_name(column: DataType) -> str:
-    if isinstance(column, CharType):
-        return "VARCHAR" if column.varying else "CHAR"
-    return column.name if isinstance(column, AtomicType) else ""

@@ -23,6 +23,7 @@ from paimon_spark.text import safe
 from paimon_spark.types import RowType
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
     from pyspark.sql import SparkSession
 
     from paimon_spark.jobs.commit import WriteResult
@@ -108,7 +109,7 @@ class Table(TableRefs, TableMaintenance):
         self,
         columns: Sequence[str] | None = None,
         *,
-        where: str | None = None,
+        where: str | pc.Expression | None = None,
         version: str | int | None = None,
         **options: str | float | bool,
     ) -> Scan:
@@ -116,12 +117,14 @@ class Table(TableRefs, TableMaintenance):
 
         Args:
             columns: names in output order; None means all. Metadata columns may be among them.
-            where: SQL predicate over the table's columns.
+            where: SQL predicate over the table's columns, or an Arrow expression, `pyarrow.compute.field("a") > 5`,
+                which means what it means in SQL.
             version: as in `at`.
             options: options of reads and of the table; those with dots as `**{"scan.tag-name": "v1"}`.
 
         Raises:
             InvalidOptionError: an option is unknown or wrong.
+            InvalidInputError: SQL has no word for a part of the expression, or the expression names no column.
         """
         return scan_of(self if version is None else at_version(self, version), columns, where, options)
 

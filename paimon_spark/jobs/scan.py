@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.scan.plan import Plan
     from paimon_spark.engine.scan.query import OnlyFiles, ScanQuery
     from paimon_spark.engine.tasks.split import DataSplit
+    from paimon_spark.jobs.dataset import ScanDataset
     from paimon_spark.lineage.read_notes import NoteTicket
 
 _TRIES: Final = 5
@@ -283,6 +284,16 @@ class Scan:
         from paimon_spark.engine.read.split_reader import UNBOUNDED
 
         return self._reader(UNBOUNDED).read_all()
+
+    def to_dataset(self) -> ScanDataset:
+        """The read as a PyArrow Dataset, of the snapshot that is the newest now or of the version that is named.
+
+        DuckDB, Polars (`scan_pyarrow_dataset`) and others pass it the columns and conditions of their queries. Raises
+        as `pinned`.
+        """
+        from paimon_spark.jobs.dataset import ScanDataset
+
+        return ScanDataset(self)
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows as a pandas DataFrame."""

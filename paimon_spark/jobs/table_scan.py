@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from paimon_spark.errors import InvalidOptionError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError
 from paimon_spark.jobs.opened_table import (
     OpenedTable,
     OptionValue,
@@ -28,6 +29,9 @@ from paimon_spark.options.scan import (
     with_stored_start,
 )
 
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
 
 def open_scan(path: str, options: Mapping[str, str]) -> Scan:
     """The read that `options` ask for, of the table at `path`. Raises as `load_table`."""
@@ -42,10 +46,12 @@ def open_scan(path: str, options: Mapping[str, str]) -> Scan:
 def scan_of(
     table: OpenedTable,
     columns: Sequence[str] | None = None,
-    where: str | None = None,
+    where: str | pc.Expression | None = None,
     options: Mapping[str, OptionValue] | None = None,
 ) -> Scan:
     """One read of the table, with its current definition. Raises as `Table.scan`."""
+    if where is not None and not isinstance(where, str):
+        where = _sql_of(where, scan_of(table, options=options))
     given, text = table.read_options, dict(table.option_text)
     if options:
         given, text = _with_options(table, as_text(options))
@@ -62,6 +68,19 @@ def scan_of(
 
         return SystemScan(handle, given, text, system=table.system)
     return Scan(handle, with_stored_start(given, text, handle.schema.options), text)
+
+
+def _sql_of(where: object, scan: Scan) -> str:
+    """A condition on the columns of a read as SQL. Raises InvalidInputError."""
+    import pyarrow.compute as pc
+
+    if not isinstance(where, pc.Expression):
+        raise InvalidInputError(
+            f"where={where!r}: expected a condition as SQL text, or an expression of pyarrow.compute", argument="where"
+        )
+    from paimon_spark.predicate.arrow_expression import sql_of
+
+    return sql_of(where, scan.schema.row_type)
 
 
 def schema_scan(table: OpenedTable) -> Scan:
