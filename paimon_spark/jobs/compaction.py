@@ -16,6 +16,7 @@ from paimon_spark.display import amount
 from paimon_spark.engine.commit.committer import new_commit_user
 from paimon_spark.engine.commit.entries import Touched, adds, column, numbers, where
 from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
+from paimon_spark.engine.compaction.clustering import cluster_tasks, clustering_order
 from paimon_spark.engine.compaction.keyed import hides_level0
 from paimon_spark.engine.compaction.plan import (
     BucketIds,
@@ -26,12 +27,12 @@ from paimon_spark.engine.compaction.plan import (
     plan_after_write,
 )
 from paimon_spark.engine.compaction.rescale import RescaleTask, run_rescale_task
-from paimon_spark.engine.compaction.run import Planner, compact_branch, compact_planned, run_here, run_task
+from paimon_spark.engine.compaction.run import Planner, Runner, compact_branch, compact_planned, run_here, run_task
 from paimon_spark.engine.compaction.sorting import SortOrder, check_order, sort_here, sort_tasks
 from paimon_spark.engine.compaction.task import BucketTask, CompactResult
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.request import new_job, remove_job_files
-from paimon_spark.errors import CommitError, UnsupportedFeatureError
+from paimon_spark.errors import CommitConflictError, CommitError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
@@ -49,7 +50,24 @@ HERE_BYTES: Final = 256 << 20
 
 def compact_fully(handle: TableHandle) -> CompactResult:
     """Compact a branch fully, in Spark where that is worth it. Raises as `Table.compact`."""
-    return compact_branch(handle, full=True, runner=run_anywhere)
+    return compact_in_place(handle, True, None, None)
+
+
+def compact_in_place(
+    handle: TableHandle, full: bool, partitions: Sequence[Mapping[str, object]] | None, where: Predicate | None
+) -> CompactResult:
+    """Compact a branch, or some partitions, in Spark where that is worth it; rows are sorted where options ask for it.
+
+    Args: as `plan_compaction`. Raises as `Table.compact`.
+    """
+    if sorts_by_options(handle):
+        return cluster_branch(handle, full, partitions, where)
+    return compact_branch(handle, full=full, partitions=partitions, where=where, runner=run_anywhere)
+
+
+def sorts_by_options(handle: TableHandle) -> bool:
+    """Whether a compaction sorts the rows of a table: it has incremental clustering."""
+    return handle.options.append_compaction.clusters and not handle.schema.primary_keys
 
 
 def run_anywhere(
@@ -110,6 +128,34 @@ def sort_branch(
         entries = entries_of(current, head, partitions, where, again)
         return sort_tasks(current, buckets_of(entries, again), vector_files(current, head))
 
+    check_order(handle, order)  # a table without snapshots is not planned
+    return compact_planned(handle, plan, new_commit_user(handle.options), _sorting(order))
+
+
+def cluster_branch(
+    handle: TableHandle, full: bool, partitions: Sequence[Mapping[str, object]] | None, where: Predicate | None
+) -> CompactResult:
+    """Sort files of a branch with incremental clustering, by one snapshot of kind COMPACT. Raises as `sort_branch`.
+
+    Args: as `sort_branch`; with `full`, all files of a partition become one sorted level.
+    """
+    order = clustering_order(handle)
+
+    def plan(current: TableHandle, head: Snapshot, again: BucketIds | None) -> list[BucketTask]:
+        if clustering_order(current) != order:
+            raise CommitConflictError(
+                f"the clustering columns of {current.describe()} changed while it was compacted; compact it again",
+                table=current.name,
+            )
+        entries = entries_of(current, head, partitions, where, again)
+        return cluster_tasks(current, buckets_of(entries, again), vector_files(current, head), full=full)
+
+    return compact_planned(handle, plan, new_commit_user(handle.options), _sorting(order))
+
+
+def _sorting(order: SortOrder) -> Runner:
+    """What sorts tasks: here when there are few bytes, else as Spark jobs."""
+
     def run(
         current: TableHandle, head: Snapshot, tasks: Sequence[BucketTask], commit_user: str
     ) -> Sequence[CommitMessage | None]:
@@ -125,8 +171,7 @@ def sort_branch(
             )
         return spark.run_sort(current, head, tasks, commit_user, order)
 
-    check_order(handle, order)  # a table without snapshots is not planned
-    return compact_planned(handle, plan, new_commit_user(handle.options), run)
+    return run
 
 
 Written: TypeAlias = Mapping[tuple[bytes, int], frozenset[str]]

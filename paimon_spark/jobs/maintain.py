@@ -16,7 +16,6 @@ from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column
 from paimon_spark.engine.commit.overwrite import NamedPartitions, check_nothing_appears, partitions_named
 from paimon_spark.engine.compaction.rescale import rescale_branch
-from paimon_spark.engine.compaction.run import compact_branch
 from paimon_spark.engine.compaction.sorting import SortOrder, SortStrategy
 from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.engine.scan.file_stats import Partitions
@@ -24,7 +23,7 @@ from paimon_spark.errors import InvalidInputError, NotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import at_head, older_than_ms, reopen_to_change
-from paimon_spark.jobs.compaction import rescale_anywhere, run_anywhere, sort_branch
+from paimon_spark.jobs.compaction import compact_in_place, rescale_anywhere, sort_branch, sorts_by_options
 from paimon_spark.jobs.partition_specs import Asked, chosen_partitions, typed_partition
 from paimon_spark.maintenance.expiry import ANY_NUMBER, Limits
 from paimon_spark.metadata.handle import TableHandle
@@ -63,7 +62,13 @@ def compact(
     handle = _current(table)
     specs, predicate = chosen_partitions(handle, partitions, where, table.read_options.time_zone)
     if order is None:
-        result = compact_branch(handle, full=full, partitions=specs, where=predicate, runner=run_anywhere)
+        result = compact_in_place(handle, full, specs, predicate)
+    elif sorts_by_options(handle):
+        raise InvalidInputError(
+            f"{handle.describe()} has clustering.incremental, so that its option clustering.columns says how it is "
+            "sorted; leave order_by out, or change the option",
+            argument="order_by",
+        )
     else:
         result = sort_branch(handle, order, specs, predicate)
     after_commit(handle, result.snapshot_ids)

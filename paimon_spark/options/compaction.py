@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError
@@ -21,6 +22,7 @@ from paimon_spark.options.descriptor import (
     integer,
     memory_size,
     names,
+    one_of,
     option,
     parse_group,
     string,
@@ -136,6 +138,24 @@ def parse_compaction_options(raw: Mapping[str, str]) -> CompactionOptions:
 CLUSTERS: Final = Option(
     "clustering.incremental", boolean, False, "Compaction sorts rows by the clustering columns, incrementally."
 )
+CLUSTERING_COLUMNS: Final[Option[tuple[str, ...]]] = Option(
+    "clustering.columns",
+    names,
+    (),
+    "Columns that compaction sorts rows by, with commas between, where clustering.incremental is set.",
+    fallbacks=("sink.clustering.by-columns",),
+)
+
+
+class ClusteringStrategy(str, Enum):
+    """How rows are sorted by several columns."""
+
+    ORDER = "order"
+    ZORDER = "zorder"
+    HILBERT = "hilbert"
+
+
+_STRATEGIES: Final[Mapping[str, ClusteringStrategy | None]] = {"auto": None, **{s.value: s for s in ClusteringStrategy}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +185,14 @@ class AppendCompactionOptions:
     )
     rewrites_all: bool = field_of(FORCE_REWRITE)
     clusters: bool = field_of(CLUSTERS)
+    clustering_columns: tuple[str, ...] = field_of(CLUSTERING_COLUMNS)
+    clustering: ClusteringStrategy | None = option(
+        "clustering.strategy",
+        one_of(_STRATEGIES),
+        None,
+        "order, zorder or hilbert; auto takes order for one column, zorder for two to four, hilbert for more.",
+        fallbacks=("sink.clustering.strategy",),
+    )
 
 
 def parse_append_compaction_options(raw: Mapping[str, str]) -> AppendCompactionOptions:

@@ -106,10 +106,10 @@ def run_sort(
     try:
         with our_errors():
             files = _run(session, work)
+        return [sorted_message(handle, task, files[n], work.job) for n, task in enumerate(tasks)]
     except BaseException:
         sweep_until_quiet(work.sweep)
         raise
-    return [sorted_message(task, files[n]) for n, task in enumerate(tasks)]
 
 
 def _run(session: SparkSession, work: _Work) -> list[list[DataFileMeta]]:

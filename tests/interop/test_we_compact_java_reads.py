@@ -85,6 +85,39 @@ def test_java_reads_what_was_compacted_and_goes_on(kind: str, java: JavaPaimon, 
         assert javas() == ours()
 
 
+@pytest.mark.parametrize("vectors", [False, True])
+def test_java_reads_levels_of_incremental_clustering_and_goes_on(
+    vectors: bool, java: JavaPaimon, tmp_path: Path
+) -> None:
+    options = {"clustering.incremental": "true", "clustering.columns": "id,v", "num-sorted-run.compaction-trigger": "2"}
+    if vectors:
+        options["deletion-vectors.enabled"] = "true"
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", "id BIGINT, v STRING", options=options)
+    path = str(tmp_path / "d.db" / "t")
+
+    def ours() -> list[tuple[Any, ...]]:
+        return sorted(tuple(r.values()) for r in table.scan().to_arrow().to_pylist())
+
+    def javas() -> list[tuple[Any, ...]]:
+        return sorted((r["id"], r["v"]) for r in java.call("read", path=path)["rows"])
+
+    table.write(pa.table({"id": range(5000, 0, -1), "v": [f"v{n}" for n in range(5000)]}))
+    assert table.compact(full=True).snapshot_ids
+    for start in (0, 100):
+        java.call("write", path=path, rows=[[start, "x"], [start + 1, "y"]])
+    if vectors:
+        table.delete("id % 2 = 0")
+    expected = ours()
+    assert javas() == expected
+    assert table.compact().files_before == 2, "the sorted level stays"
+    assert ours() == javas() == expected
+    java.call("write", path=path, rows=[[7000, "z"]])
+    assert table.compact(full=True).files_before > 1
+    assert ours() == javas() == sorted([*expected, (7000, "z")])
+
+
 RESCALED: dict[str, dict[str, str]] = {
     "keys": {"primary-key": "id", "bucket": "4"},
     "keys_and_vectors": {"primary-key": "id", "bucket": "4", "deletion-vectors.enabled": "true"},

@@ -124,6 +124,24 @@ def test_a_failed_sort_leaves_no_file(spark: SparkSession, tmp_path: Path, monke
     assert files(path) == before
 
 
+def test_incremental_clustering_runs_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("d")
+    options = {"clustering.incremental": "true", "clustering.columns": "v", "deletion-vectors.enabled": "true"}
+    table = catalog.create_table("d.t", "id BIGINT, v INT", options=options)
+    path = tmp_path / "d.db" / "t"
+    rows = spark.range(1000).selectExpr("id", "hash(id) v").repartition(2)
+    rows.write.format("paimon").mode("append").save(str(path))
+    assert table.compact(full=True).files_before == 2
+    for start in range(4):
+        spark.range(start, start + 1).selectExpr("id", "7 v").write.format("paimon").mode("append").save(str(path))
+    table.delete("id = 2")
+    expected = found(spark, path)
+    assert table.compact().files_before == 4, "the sorted level stays"
+    assert found(spark, path) == expected
+    assert sorted(f["level"] for f in files_of(table)) == [4, 5]
+
+
 def test_the_procedure_sorts(spark: SparkSession, tmp_path: Path) -> None:
     catalog = paimon_spark.attach(spark, str(tmp_path / "wh"), name="sorts")
     try:

@@ -95,8 +95,6 @@ WITHOUT_DESCRIPTOR: Final = {
     "add-column-before-partition": "Add new columns before the partition columns.",
     "alter-column-null-to-not-null.disabled": "Do not allow a nullable column to become NOT NULL.",
     "disable-explicit-type-casting": "Only allow changes of column types that lose no values.",
-    "clustering.columns": "Columns by which compaction sorts rows; refused where sorting is required.",
-    "sink.clustering.by-columns": "Updated when a column is renamed.",
     "deletion-vectors.modifiable": "Whether `deletion-vectors.enabled` may be changed.",
     "global-index.external-path": "A table with such a path cannot be dropped.",
     "write.compaction-skip": "Older name of `write-only`.",

@@ -35,8 +35,6 @@ Vectors = Mapping[tuple[bytes, int], Sequence[IndexManifestEntry]]
 def check_append(handle: TableHandle) -> None:
     """Refuse tables without keys whose files must not be rewritten here. Raises UnsupportedFeatureError."""
     handle.check_writable()
-    if handle.options.append_compaction.clusters:
-        raise _refused(handle, CLUSTERS.key, "incremental clustering is not supported")
 
 
 def append_tasks(handle: TableHandle, buckets: Iterable[Bucket], vectors: Vectors, *, full: bool) -> list[BucketTask]:
@@ -54,6 +52,8 @@ def append_tasks(handle: TableHandle, buckets: Iterable[Bucket], vectors: Vector
     """
     check_append(handle)
     options = handle.options.append_compaction
+    if options.clusters:  # files of several levels must not become one
+        raise _refused(handle, CLUSTERS.key, "only compact() of the table sorts its files")
     ordered = has_buckets(handle)
     out: list[BucketTask] = []
     for bucket in buckets:
@@ -112,7 +112,7 @@ def _numbered(new: tuple[DataFileMeta, ...], old: tuple[DataFileMeta, ...]) -> t
 
 def _refused(handle: TableHandle, feature: str, why: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"{handle.describe()} cannot be compacted here: it has {feature}, and {why}; compact it with Java Paimon",
+        f"{handle.describe()} cannot be compacted here: it has {feature}, and {why}",
         feature=feature,
         table=handle.name,
         branch=handle.branch,

@@ -31,13 +31,14 @@ from paimon_spark.engine.read.metadata_columns import stored_rows
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.engine.write.data_files import DataFiles
-from paimon_spark.engine.write.request import WriteRequest, check_file_schemas, new_job, remove_job_files
+from paimon_spark.engine.write.request import WriteRequest, check_file_schemas, new_file_id, new_job, remove_job_files
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.format.arrays.exchange import divided
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.vector_files import changed_vectors
 
 RANGE_BYTES: Final = 16 << 20
 """Bytes of files whose rows are sorted together."""
@@ -255,7 +256,8 @@ def write_ranges(
     """Write sorted ranges of a task, in order, into files. Executor; after an error no file is left."""
     request = WriteRequest(handle, commit_user, snapshot, job=job)
     files = DataFiles(request, task.partition, task.bucket, keeps_row_ids=handle.options.row_tracking)
-    writer = files.data(source=FileSource.COMPACT, first_sequence_number=task.files[0].min_sequence_number)
+    level = 0 if task.unit is None else task.unit.level
+    writer = files.data(level, FileSource.COMPACT, task.files[0].min_sequence_number)
     try:
         for table in rows:
             for batch in table.to_batches():
@@ -266,10 +268,13 @@ def write_ranges(
         raise
 
 
-def sorted_message(task: BucketTask, files: Sequence[DataFileMeta]) -> CommitMessage:
-    """The message that puts sorted files in the place of those of a task."""
-    done = Increment(tuple(files), task.files, deleted_index_files=task.vectors)
-    return CommitMessage(task.partition, task.bucket, task.total_buckets, compact=done)
+def sorted_message(handle: TableHandle, task: BucketTask, files: Sequence[DataFileMeta], job: str) -> CommitMessage:
+    """The message that puts sorted files in the place of those of a task, whose deletion vectors are dropped."""
+    changes = dict.fromkeys(f.file_name for f in task.files)
+    place = (task.partition, task.bucket)
+    new, replaced = changed_vectors(handle, place, task.vectors, changes, in_one_file=False, file_id=new_file_id(job))
+    done = Increment(tuple(files), task.files, new_index_files=tuple(new), deleted_index_files=tuple(replaced))
+    return CommitMessage(*place, task.total_buckets, compact=done)
 
 
 def range_count(task: BucketTask) -> int:
@@ -302,4 +307,4 @@ def _sorted_here(
     dealt = sorted(deal(handle, snapshot, task, ranges, every), key=lambda found: found[0])
     groups = groupby(dealt, key=lambda found: found[0])
     rows = (ranges.sorted(pa.concat_tables(table for _, table in group)) for _, group in groups)
-    return sorted_message(task, write_ranges(handle, snapshot, task, commit_user, rows, job))
+    return sorted_message(handle, task, write_ranges(handle, snapshot, task, commit_user, rows, job), job)

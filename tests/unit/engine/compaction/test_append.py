@@ -29,9 +29,7 @@ from paimon_spark.errors import (
     CommitOutcomeUnknownError,
     PaimonError,
     StorageError,
-    UnsupportedFeatureError,
 )
-from paimon_spark.format.metadata_files import table_schema
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import files_of
@@ -345,17 +343,6 @@ def test_files_of_a_killed_task_are_found_by_its_job(kind: str, tmp_path: Path) 
     assert {p.parent.name for p in made} == {"bucket-0", "index"}
     assert remove_job_files(table.handle, job) == len(made)
     assert {p for p in Path(table.root).rglob("*") if p.is_file()} == before
-
-
-def test_tables_whose_files_mean_more_are_refused(tmp_path: Path) -> None:
-    table = Table(tmp_path, {})
-    table.write(5)
-    schema = replace(
-        table.handle.schema, id=1, options={**table.handle.schema.options, "clustering.incremental": "true"}
-    )
-    STORE.create_exclusive(table.handle.layout.schema_path(1), table_schema.encode(schema))
-    with pytest.raises(UnsupportedFeatureError, match=r"it has clustering\.incremental"):
-        table.compact()
 
 
 def test_columns_added_later_are_in_the_new_files_and_newer_files_are_a_conflict(tmp_path: Path) -> None:
