@@ -118,6 +118,9 @@ class SparkSql(Protocol):
     ) -> DataFrame:
         """Run a statement, as `Catalog.sql`; `database` is the current one."""
 
+    def query_rows(self, catalog: Catalog, query: str, database: str) -> DataFrame:
+        """The rows of the query of a permanent view that is to be in a database."""
+
     def view_rows(self, view: View, catalog: Catalog, session: SparkSession | None) -> DataFrame:
         """The rows of a permanent view, as `View.to_spark`."""
 

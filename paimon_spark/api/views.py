@@ -158,7 +158,7 @@ class CatalogViews:
             UnsupportedFeatureError: the catalog holds no views.
             AlreadyExistsError: there is a view of this name and not `replace`, or a table.
             DatabaseNotFoundError: there is no such database.
-            InvalidInputError: the query is blank.
+            InvalidInputError: the query is blank, or no query.
             Others as `Catalog.sql`, without `columns`.
         """
         database, view = split_name(name)
@@ -170,7 +170,7 @@ class CatalogViews:
         if self._tables.has_table(self._tables.place(database, view)):
             raise AlreadyExistsError(f"there is a table {name}; choose another name for the view", view=name)
         if columns is None:
-            rows = spark_sql().execute(self, query, None, None, database=database)  # type: ignore[arg-type]
+            rows = spark_sql().query_rows(self, query, database)  # type: ignore[arg-type]
             row_type = spark_jobs().row_type(rows.schema)
         else:
             row_type = columns_of(columns)

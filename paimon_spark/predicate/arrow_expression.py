@@ -65,8 +65,9 @@ def sql_of(expression: pc.Expression, columns: RowType) -> str:
     try:
         return _Converter(columns, as_sql=True).sql(_tree(expression))
     except _UnknownError as e:
+        asked = " ".join(str(expression).split())
         raise InvalidInputError(
-            f"where={expression}: {e} cannot be a condition of a read; write the condition as SQL, or filter the rows: "
+            f"where={asked}: {e} cannot be a condition of a read; write the condition as SQL, or filter the rows: "
             "scan().to_dataset().to_table(filter=…)"
         ) from None
 

@@ -46,6 +46,7 @@ from paimon_spark.sql.procedures import Call, read_call, run_call, show_procedur
 from paimon_spark.sql.queries.errors import QueryError, in_one_line, without_log
 from paimon_spark.sql.queries.parse import EXPLAIN_MODES, parse_query
 from paimon_spark.sql.queries.references import references
+from paimon_spark.sql.queries.run import query_rows as rows_of_query
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.queries.run import view_rows as rows_of_view
 from paimon_spark.sql.session import CURRENT_DATABASE, SETTING, Session
@@ -81,6 +82,12 @@ def view_rows(view: View, catalog: Catalog, session: SparkSession | None = None)
     """The rows of a permanent view of a catalog. Raises as `View.to_spark`."""
     with without_log():
         return rows_of_view(Session.of(catalog, session), view)
+
+
+def query_rows(catalog: Catalog, query: str, database: str, session: SparkSession | None = None) -> DataFrame:
+    """The rows of the query of a permanent view of a database. Raises as `Catalog.create_view`."""
+    with without_log():
+        return rows_of_query(Session.of(catalog, session).for_view(database), query)
 
 
 def execute_again(catalog: Catalog, statement: Recorded, branch: str, session: SparkSession | None = None) -> DataFrame:

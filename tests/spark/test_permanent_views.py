@@ -120,6 +120,8 @@ def test_views_of_system_tables_branches_and_java(run: Run, catalog: Catalog) ->
         ("CREATE VIEW v (a, b) AS SELECT 1 AS one", "names 2 columns, and its query has 1: one"),
         ("CREATE VIEW v AS SELECT * FROM temporary", "reads the temporary view temporary"),
         ("CREATE VIEW v AS SELECT * FROM nowhere", "nowhere"),
+        ("CREATE VIEW v AS DROP TABLE paimon.shop.sales", "must be a SELECT, found: DROP TABLE paimon.shop.sales"),
+        ("CREATE VIEW v AS WITH a AS (SELECT 1) INSERT INTO sales SELECT 1, 'a'", "must be a SELECT|INSERT"),
         ("CREATE VIEW v WITH SCHEMA EVOLUTION AS SELECT 1 AS one", "WITH SCHEMA EVOLUTION is not supported"),
         ("CREATE VIEW paimon.nowhere.v AS SELECT 1 AS one", "nowhere"),
         ("CREATE VIEW `sales$branch_b` AS SELECT 1 AS one", "only a whole table can be a view"),
@@ -162,11 +164,18 @@ def test_what_spark_shows_of_a_view(spark: SparkSession, catalog: Catalog, optio
         paimon_spark.detach(spark, "listed")
 
 
-def test_a_view_that_reads_itself_is_refused_when_read(spark: SparkSession, catalog: Catalog) -> None:
+def test_what_no_view_can_be_is_refused_when_read(spark: SparkSession, catalog: Catalog) -> None:
     for view, read in (("a", "b"), ("b", "a")):
         catalog.create_view(f"shop.{view}", f"SELECT * FROM {read}", columns="id INT")
     with pytest.raises(Exception, match=r"view shop\.a reads itself: shop\.a reads shop\.b reads shop\.a"):
         catalog.view("shop.a").to_spark(spark)
+    catalog.create_view("shop.drops", "DROP TABLE shop.sales", columns="id INT")
+    for read in (catalog.view("shop.drops").to_spark, lambda: catalog.sql("SELECT * FROM shop.drops", session=spark)):
+        with pytest.raises(Exception, match=r"the query of a view must be a SELECT, found: DROP TABLE shop\.sales"):
+            read()
+    with pytest.raises(Exception, match="must be a SELECT"):
+        catalog.create_view("shop.more", "DELETE FROM shop.sales")
+    assert catalog.table("shop.sales").scan().to_arrow().num_rows == 3
     catalog.create_view("shop.two", "SELECT 1, 2", columns="id INT")
     with pytest.raises(Exception, match=r"view shop\.two has 1 columns, and its query now has 2"):
         catalog.sql("SELECT * FROM shop.two", session=spark)

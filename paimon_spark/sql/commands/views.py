@@ -18,7 +18,7 @@ from paimon_spark.sql.grammar.show import ShowViews
 from paimon_spark.sql.names import TableName, resolve_database, resolve_name
 from paimon_spark.sql.queries.parse import ParsedQuery, parse_query
 from paimon_spark.sql.queries.references import is_cte, references
-from paimon_spark.sql.queries.run import run_query
+from paimon_spark.sql.queries.run import parse_query_of_view, query_rows
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Name, Outcome, Result
 from paimon_spark.sql.tokens import Edit, edited
@@ -32,7 +32,8 @@ def create_view(session: Session, statement: CreateView) -> Result:
         UnsupportedFeatureError: the catalog holds no views, a clause that only Spark's views have, or a view of Spark
             over tables of the catalog, whose text Spark could not run later.
         AlreadyExistsError: there is such a view, unless it is replaced or IF NOT EXISTS; or a table.
-        InvalidInputError: the query reads a temporary view or the view itself, or the list of columns does not fit it.
+        InvalidInputError: it is no query, or one that reads a temporary view or the view itself; or the list of columns
+            does not fit it.
     """
     name = _of_catalog(session, statement.name)
     if name is None:
@@ -111,7 +112,7 @@ def _leave_to_spark(session: Session, statement: CreateView) -> Result:
 
 def _columns(session: Session, name: TableName, statement: CreateView, query: str) -> RowType:
     """The columns of a view: of the query, with the names and comments of the list."""
-    found = row_type(run_query(replace(session, args=None), query).schema)
+    found = row_type(query_rows(replace(session, args=None), query).schema)
     if not statement.columns:
         return found
     if len(statement.columns) != len(found):
@@ -126,7 +127,7 @@ def _columns(session: Session, name: TableName, statement: CreateView, query: st
 
 def _portable(session: Session, query: str) -> str:
     """The query with a database before each table that has none: another session has another current one."""
-    parsed = parse_query(query)
+    parsed = parse_query_of_view(query)
     for view in _temporary_views(session, parsed):
         raise InvalidInputError(
             f"the query of a permanent view reads the temporary view {view}, which other sessions do not have; put its "

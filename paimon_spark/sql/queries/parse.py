@@ -92,6 +92,21 @@ class ParsedQuery:
         return found.replace(DOLLAR, "$") if DOLLAR in found and "start" in identifier.meta else found
 
 
+_READS: Final = (exp.Query, exp.Values)
+_FIRST_OF_READS: Final = ("SELECT", "VALUES", "TABLE", "(")
+
+
+def only_reads(parsed: ParsedQuery) -> bool:
+    """Whether a statement is a query, which changes nothing."""
+    if parsed.trees:
+        return all(isinstance(tree, _READS) for tree in parsed.trees)
+    return (
+        parsed.use is Use.ROWS
+        and parsed.tokens[0].keyword in _FIRST_OF_READS
+        and ";" not in {token.keyword for token in parsed.tokens}
+    )
+
+
 def parse_query(sql: str) -> ParsedQuery:
     """Parse a statement that may contain a query. Raises SqlSyntaxError."""
     tokens = tokenize(sql)

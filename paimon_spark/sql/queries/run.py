@@ -24,12 +24,13 @@ from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.create import view_column
 from paimon_spark.sql.queries.columns import stars
 from paimon_spark.sql.queries.errors import helpful_error, in_one_line, is_one_of, lacks_a_column
-from paimon_spark.sql.queries.parse import ParsedQuery, Use, parse_query
+from paimon_spark.sql.queries.parse import ParsedQuery, Use, only_reads, parse_query
 from paimon_spark.sql.queries.references import Reference, references
 from paimon_spark.sql.queries.rewrite import replaced, stars_without_list, with_scalars
 from paimon_spark.sql.queries.scans import metadata_columns, read_of
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.substitutions import with_quoted_setting
+from paimon_spark.sql.tokens import abbreviated
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
@@ -63,6 +64,20 @@ def run_query(session: Session, sql: str, job: str | None = None) -> DataFrame:
         raise error from e
 
 
+def query_rows(session: Session, sql: str, job: str | None = None) -> DataFrame:
+    """The rows of the query of a permanent view. Raises as `run_query` and `parse_query_of_view`."""
+    parse_query_of_view(sql)
+    return run_query(session, sql, job)
+
+
+def parse_query_of_view(sql: str) -> ParsedQuery:
+    """Parse the query of a permanent view. Raises InvalidInputError: it is another statement."""
+    parsed = parse_query(sql)
+    if not only_reads(parsed):
+        raise InvalidInputError(f"the query of a view must be a SELECT, found: {abbreviated(sql)}", argument="query")
+    return parsed
+
+
 def view_rows(session: Session, view: View, job: str | None = None) -> DataFrame:
     """The rows of a permanent view of the session's catalog; `job` is the lineage job of the reads.
 
@@ -80,7 +95,7 @@ def view_rows(session: Session, view: View, job: str | None = None) -> DataFrame
     database, _ = split_name(view.name)
     token = _VIEWS_READ.set((*outer, view.name))
     try:
-        frame = run_query(session.for_view(database), view.spark_query, job)
+        frame = query_rows(session.for_view(database), view.spark_query, job)
     finally:
         _VIEWS_READ.reset(token)
     names = view.row_type.names

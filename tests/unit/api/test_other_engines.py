@@ -271,6 +271,7 @@ def test_timestamps_in_expressions(catalog: Catalog) -> None:
         (pc.field("k") + 1 > 3, "greater() of these arguments"),
         (pc.starts_with(pc.field("v"), "z"), "starts_with() of these arguments"),
         (pc.field("k"), "the column k alone"),
+        (pc.field("nope").isin(["a", "b"]), 'where=is_in(nope, {value_set=string:[ "a", "b" ]'),
         (pc.scalar(3), "the value 3"),
         (pc.field("v") == "a\\", "comparing v"),
         (pc.field(0) > 1, "serializes in another way"),
