@@ -18,7 +18,7 @@ from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.jobs.table_scan import scan_of
 from paimon_spark.predicate.ast import Predicate, conjunction
-from paimon_spark.predicate.comparisons import comparison
+from paimon_spark.predicate.comparisons import TURNED, comparison
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import RowType, quoted
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _EPOCH: Final = date(1970, 1, 1)
 _SIGNS: Final = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
-_TURNED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def scan_paimon(source: OpenedTable | Scan) -> pl.LazyFrame:
@@ -112,7 +111,7 @@ def _sql(node: Any, columns: RowType) -> str | None:
     if sign is None:
         return None
     if "Column" in right:
-        left, right, sign = right, left, _TURNED[sign]
+        left, right, sign = right, left, TURNED[sign]
     name = left.get("Column")
     return comparison(name, sign, _value(right), columns) if isinstance(name, str) else None
 

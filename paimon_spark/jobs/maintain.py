@@ -16,7 +16,7 @@ from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.entries import column
 from paimon_spark.engine.commit.overwrite import NamedPartitions, check_nothing_appears, partitions_named
 from paimon_spark.engine.compaction.rescale import rescale_branch
-from paimon_spark.engine.compaction.sorting import SortOrder, SortStrategy
+from paimon_spark.engine.compaction.sorting import SortOrder
 from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import InvalidInputError, NotFoundError
@@ -33,6 +33,7 @@ from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.version import Moment
 from paimon_spark.options.commit import WRITE_ONLY
+from paimon_spark.options.compaction import SortStrategy
 from paimon_spark.options.descriptor import names
 from paimon_spark.options.retention import (
     PARTITION_EXPIRATION_TIME,

@@ -51,7 +51,8 @@ def scan_of(
 ) -> Scan:
     """One read of the table, with its current definition. Raises as `Table.scan`."""
     if where is not None and not isinstance(where, str):
-        where = _sql_of(where, scan_of(table, options=options))
+        scan = scan_of(table, columns, options=options)
+        return replace(scan, options=replace(scan.options, where=_sql_of(where, scan)))
     given, text = table.read_options, dict(table.option_text)
     if options:
         given, text = _with_options(table, as_text(options))

@@ -147,15 +147,15 @@ CLUSTERING_COLUMNS: Final[Option[tuple[str, ...]]] = Option(
 )
 
 
-class ClusteringStrategy(str, Enum):
-    """How rows are sorted by several columns."""
+class SortStrategy(str, Enum):
+    """How rows are ordered: by one column after the other, or along a curve through all."""
 
     ORDER = "order"
     ZORDER = "zorder"
     HILBERT = "hilbert"
 
 
-_STRATEGIES: Final[Mapping[str, ClusteringStrategy | None]] = {"auto": None, **{s.value: s for s in ClusteringStrategy}}
+_STRATEGIES: Final[Mapping[str, SortStrategy | None]] = {"auto": None, **{s.value: s for s in SortStrategy}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +186,7 @@ class AppendCompactionOptions:
     rewrites_all: bool = field_of(FORCE_REWRITE)
     clusters: bool = field_of(CLUSTERS)
     clustering_columns: tuple[str, ...] = field_of(CLUSTERING_COLUMNS)
-    clustering: ClusteringStrategy | None = option(
+    clustering: SortStrategy | None = option(
         "clustering.strategy",
         one_of(_STRATEGIES),
         None,

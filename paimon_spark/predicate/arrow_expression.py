@@ -20,14 +20,13 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.predicate.ast import Predicate, conjunction
-from paimon_spark.predicate.comparisons import OF_NAN, comparison, literal_of, type_name
+from paimon_spark.predicate.comparisons import OF_NAN, TURNED, comparison, literal_of, type_name
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import RowType, quoted
 
 _SIGNS: Final = {
     "equal": "=", "not_equal": "<>", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
 }  # fmt: skip
-_TURNED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _WORDS: Final = {"and_kleene": "AND", "or_kleene": "OR"}
 
 
@@ -149,7 +148,7 @@ class _Converter:
                     return self._comparison(name, _SIGNS[function], value)
             case _Call(function=function, arguments=(_Literal(value=value), _Field(path=(name,)))):
                 if function in _SIGNS:
-                    return self._comparison(name, _TURNED[_SIGNS[function]], value)
+                    return self._comparison(name, TURNED[_SIGNS[function]], value)
         raise _unknown(node)
 
     def _known(self, name: str) -> str:

@@ -24,6 +24,8 @@ _KINDS: Final[Mapping[type, frozenset[str]]] = {
 """Types of values, with those of the columns that they are compared with."""
 _AS_SQL: Final = {"FLOAT": "DOUBLE", "CHAR": "VARCHAR"}
 """Types that SQL compares as others."""
+TURNED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""Signs of comparisons, with those of the same comparison with its sides exchanged."""
 OF_NAN: Final = frozenset(("DOUBLE", "FLOAT"))
 """Types with NaN, which SQL takes for larger than any number and equal to itself, other engines for neither."""
 

@@ -8,7 +8,7 @@ there is no table.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.spark.schema import spark_schema
@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from paimon_spark.api.views import View
     from paimon_spark.sql.names import TableName
 
-_VIEW_CATALOG: Final = CATALOG + "ViewCatalog"
 
-
-class ViewCatalogProxy(CatalogProxy, implements=(*INTERFACES, _VIEW_CATALOG)):
+class ViewCatalogProxy(CatalogProxy, implements=(*INTERFACES, CATALOG + "ViewCatalog")):
     """An attached catalog that holds permanent views."""
 
     def listViews(self, *namespace: Any) -> Any:

@@ -84,10 +84,10 @@ def view_rows(view: View, catalog: Catalog, session: SparkSession | None = None)
         return rows_of_view(Session.of(catalog, session), view)
 
 
-def query_rows(catalog: Catalog, query: str, database: str, session: SparkSession | None = None) -> DataFrame:
+def query_rows(catalog: Catalog, query: str, database: str) -> DataFrame:
     """The rows of the query of a permanent view of a database. Raises as `Catalog.create_view`."""
     with without_log():
-        return rows_of_query(Session.of(catalog, session).for_view(database), query)
+        return rows_of_query(Session.of(catalog).for_view(database), query)
 
 
 def execute_again(catalog: Catalog, statement: Recorded, branch: str, session: SparkSession | None = None) -> DataFrame:

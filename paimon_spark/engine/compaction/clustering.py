@@ -15,14 +15,13 @@ from typing import Final
 
 from paimon_spark.engine.compaction.append import Vectors
 from paimon_spark.engine.compaction.pick import Moment, Unit, last_level, pick_universal, sorted_runs
-from paimon_spark.engine.compaction.sorting import SortOrder, SortStrategy, check_order
+from paimon_spark.engine.compaction.sorting import SortOrder, check_order
 from paimon_spark.engine.compaction.task import Bucket, BucketTask
 from paimon_spark.engine.write.request import check_file_schemas
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.schemas import schemas_by_id
-from paimon_spark.options.compaction import CLUSTERING_COLUMNS, CLUSTERS
-from paimon_spark.options.table import TableOptions
+from paimon_spark.options.compaction import CLUSTERING_COLUMNS, CLUSTERS, CompactionOptions, SortStrategy
 
 _CURVE_COLUMNS: Final = 5
 """From so many columns on, the strategy `auto` is the Hilbert curve."""
@@ -33,17 +32,16 @@ def clustering_order(handle: TableHandle) -> SortOrder:
 
     Raises InvalidOptionError: no columns are named; others as `check_order`.
     """
-    columns, named = handle.options.append_compaction.clustering_columns, handle.options.append_compaction.clustering
+    options = handle.options.append_compaction
+    columns, strategy = options.clustering_columns, options.clustering
     if not columns:
         raise InvalidOptionError(
             f"{handle.describe()} has {CLUSTERS.key} without {CLUSTERING_COLUMNS.key}; name the columns to sort by",
             option=CLUSTERING_COLUMNS.key,
         )
-    if named is None:
+    if strategy is None:
         curve = SortStrategy.ZORDER if len(columns) < _CURVE_COLUMNS else SortStrategy.HILBERT
         strategy = SortStrategy.ORDER if len(columns) == 1 else curve
-    else:
-        strategy = SortStrategy(named.value)
     order = SortOrder(columns, strategy)
     check_order(handle, order)
     return order
@@ -60,10 +58,11 @@ def cluster_tasks(handle: TableHandle, buckets: Iterable[Bucket], vectors: Vecto
 
     Raises CommitConflictError: files are of a newer schema than the handle's.
     """
-    out = []
+    out, options = [], _of_sizes(handle.options.compaction)
     for bucket in buckets:
         check_file_schemas(handle, max(f.schema_id for f in bucket.files), "its compaction was planned")
-        unit = _pick_full(handle, bucket) if full else _pick(handle.options, bucket)
+        last = last_level(bucket.files, handle.options.num_levels)
+        unit = _pick_full(handle, bucket, last) if full else pick_universal(bucket.files, last, options, Moment(0, 0))
         if unit is None:
             continue
         files = tuple(bucket.files[n] for n in unit.files)
@@ -71,29 +70,27 @@ def cluster_tasks(handle: TableHandle, buckets: Iterable[Bucket], vectors: Vecto
         index = tuple(
             entry
             for entry in vectors.get((bucket.partition, bucket.bucket), ())
-            if any(range_.data_file_name in names for range_ in entry.deletion_vectors or ())
+            if any(vector.data_file_name in names for vector in entry.deletion_vectors or ())
         )
         level = Unit(tuple(range(len(files))), unit.level)
         out.append(BucketTask(bucket.partition, bucket.bucket, bucket.total_buckets, files, index, level))
     return out
 
 
-def _pick(options: TableOptions, bucket: Bucket) -> Unit | None:
-    """What is worth sorting now; options of early and forced compactions are those of tables with keys."""
-    of_sizes = replace(
-        options.compaction,
+def _of_sizes(options: CompactionOptions) -> CompactionOptions:
+    """The options without early and forced compactions, which are those of tables with keys."""
+    return replace(
+        options,
         optimization_interval_ms=None,
         total_size_threshold=None,
         incremental_size_threshold=None,
         offpeak_hours=None,
         force_up_level0=False,
     )
-    return pick_universal(bucket.files, last_level(bucket.files, options.num_levels), of_sizes, Moment(0, 0))
 
 
-def _pick_full(handle: TableHandle, bucket: Bucket) -> Unit | None:
-    """All files; None for one run in the last level that was sorted by the same columns."""
-    last = last_level(bucket.files, handle.options.num_levels)
+def _pick_full(handle: TableHandle, bucket: Bucket, last: int) -> Unit | None:
+    """All files, into the level `last`; None for one run there that was sorted by the same columns."""
     if len(sorted_runs(bucket.files)) == 1 and bucket.files[0].level == last:
         schema_id = bucket.files[0].schema_id
         options = schemas_by_id(handle, {schema_id})[schema_id].options

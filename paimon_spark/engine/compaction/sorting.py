@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from itertools import groupby
 from typing import Final
 
@@ -39,6 +38,7 @@ from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSourc
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.vector_files import changed_vectors
+from paimon_spark.options.compaction import SortStrategy
 
 RANGE_BYTES: Final = 16 << 20
 """Bytes of files whose rows are sorted together."""
@@ -48,14 +48,6 @@ _MOST_BITS: Final = 16
 """Of a rank; more tell values apart that a sample does not."""
 _DEALT_ROWS: Final = 1 << 20
 """Rows of a task that are dealt together."""
-
-
-class SortStrategy(str, Enum):
-    """How rows are ordered: by one column after the other, or along a curve through all."""
-
-    ORDER = "order"
-    ZORDER = "zorder"
-    HILBERT = "hilbert"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from paimon_spark.sql.grammar.show import ShowViews
 from paimon_spark.sql.names import TableName, resolve_database, resolve_name
 from paimon_spark.sql.queries.parse import ParsedQuery, parse_query
 from paimon_spark.sql.queries.references import is_cte, references
-from paimon_spark.sql.queries.run import parse_query_of_view, query_rows
+from paimon_spark.sql.queries.run import check_names, parse_query_of_view, run_query
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Name, Outcome, Result
 from paimon_spark.sql.tokens import Edit, edited
@@ -112,15 +112,10 @@ def _leave_to_spark(session: Session, statement: CreateView) -> Result:
 
 def _columns(session: Session, name: TableName, statement: CreateView, query: str) -> RowType:
     """The columns of a view: of the query, with the names and comments of the list."""
-    found = row_type(query_rows(replace(session, args=None), query).schema)
+    found = row_type(run_query(replace(session, args=None), query).schema)
     if not statement.columns:
         return found
-    if len(statement.columns) != len(found):
-        raise InvalidInputError(
-            f"the view {name} names {len(statement.columns)} columns, and its query has {len(found)}: "
-            f"{', '.join(found.names)}",
-            view=str(name),
-        )
+    check_names(str(name), statement.columns, found.names)
     named = zip(found, statement.columns, strict=True)
     return RowType(False, tuple(replace(f, name=new, description=comment) for f, (new, comment) in named))
 

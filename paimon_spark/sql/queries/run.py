@@ -281,13 +281,17 @@ def _register(frame: DataFrame, name: str, replaces: bool, is_global: bool) -> N
     create(quoted(name))
 
 
-def _renamed(frame: DataFrame, view: str, columns: list[tuple[str, str | None]]) -> DataFrame:
-    if len(columns) != len(frame.columns):
+def check_names(view: str, named: Sequence[object], columns: Sequence[str]) -> None:
+    """Check that a view names as many columns as its query has. Raises InvalidInputError."""
+    if len(named) != len(columns):
         raise InvalidInputError(
-            f"the view {view} names {len(columns)} columns, and its query has {len(frame.columns)}: "
-            f"{', '.join(frame.columns)}",
+            f"the view {view} names {len(named)} columns, and its query has {len(columns)}: {', '.join(columns)}",
             view=view,
         )
+
+
+def _renamed(frame: DataFrame, view: str, columns: list[tuple[str, str | None]]) -> DataFrame:
+    check_names(view, columns, frame.columns)
     out = frame.toDF(*(name for name, _ in columns))
     if all(comment is None for _, comment in columns):
         return out
