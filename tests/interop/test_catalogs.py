@@ -132,6 +132,9 @@ def test_views_are_shared(both: Both) -> None:
     seen = both.do("getView", database=both.database, view="ours")
     assert (seen["query"], seen["comment"]) == ("SELECT k, v FROM t", "of Python")
     assert "`k` BIGINT" in seen["columns"] and "`v` STRING" in seen["columns"]
+    both.ours.create_view(both.name("ours"), "SELECT v FROM t", columns="v STRING", replace=True)
+    seen = both.do("getView", database=both.database, view="ours")
+    assert seen["query"] == "SELECT v FROM t" and "`k`" not in seen["columns"]
     both.do("dropView", database=both.database, view="ours")
     both.ours.drop_view(both.name("theirs"))
     assert both.ours.list_views(both.database) == both.do("listViews", database=both.database)["names"] == []

@@ -13,6 +13,7 @@ from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.write_request import WriteMode
 from tests.interop.java_paimon import JavaPaimon
+from tests.interop.pypaimon_peer import PyPaimon
 
 pytestmark = pytest.mark.interop
 
@@ -86,8 +87,8 @@ def test_java_reads_what_was_compacted_and_goes_on(kind: str, java: JavaPaimon, 
 
 
 @pytest.mark.parametrize("vectors", [False, True])
-def test_java_reads_levels_of_incremental_clustering_and_goes_on(
-    vectors: bool, java: JavaPaimon, tmp_path: Path
+def test_java_and_pypaimon_read_levels_of_incremental_clustering_and_java_goes_on(
+    vectors: bool, java: JavaPaimon, py: PyPaimon, tmp_path: Path
 ) -> None:
     options = {"clustering.incremental": "true", "clustering.columns": "id,v", "num-sorted-run.compaction-trigger": "2"}
     if vectors:
@@ -103,6 +104,9 @@ def test_java_reads_levels_of_incremental_clustering_and_goes_on(
     def javas() -> list[tuple[Any, ...]]:
         return sorted((r["id"], r["v"]) for r in java.call("read", path=path)["rows"])
 
+    def pypaimons() -> list[tuple[Any, ...]]:
+        return sorted((r["id"], r["v"]) for r in py.call("read", path=path)["rows"])
+
     table.write(pa.table({"id": range(5000, 0, -1), "v": [f"v{n}" for n in range(5000)]}))
     assert table.compact(full=True).snapshot_ids
     for start in (0, 100):
@@ -112,10 +116,10 @@ def test_java_reads_levels_of_incremental_clustering_and_goes_on(
     expected = ours()
     assert javas() == expected
     assert table.compact().files_before == 2, "the sorted level stays"
-    assert ours() == javas() == expected
+    assert ours() == javas() == pypaimons() == expected
     java.call("write", path=path, rows=[[7000, "z"]])
     assert table.compact(full=True).files_before > 1
-    assert ours() == javas() == sorted([*expected, (7000, "z")])
+    assert ours() == javas() == pypaimons() == sorted([*expected, (7000, "z")])
 
 
 RESCALED: dict[str, dict[str, str]] = {

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import shutil
 from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +18,24 @@ import paimon_spark
 from paimon_spark.engine.commit.entries import numbers
 from paimon_spark.engine.compaction import sorting
 from paimon_spark.engine.compaction.clustering import clustering_order
-from paimon_spark.engine.compaction.sorting import SortOrder, SortStrategy
-from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.engine.compaction.sorting import SortOrder
+from paimon_spark.errors import (
+    CommitConflictError,
+    CorruptFileError,
+    InvalidInputError,
+    InvalidOptionError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
 from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.jobs.compaction import cluster_branch
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
-from tests.harness.table_files import missing_files
+from paimon_spark.options.compaction import SortStrategy
+from paimon_spark.storage.local import LocalStore
+from tests.harness.fault_store import MUTATING, Fault, FaultStore
+from tests.harness.table_files import files_on_disk, missing_files
 
 COLUMNS = "id BIGINT, a INT, b INT, c INT, d INT, e INT, p STRING"
 
@@ -159,3 +174,99 @@ def test_what_cannot_be_clustered_says_so(tmp_path: Path) -> None:
         a_table(tmp_path / "b", **{"bucket": "2", "bucket-key": "id", "bucket-append-ordered": "false"}).compact()
     with pytest.raises(InvalidOptionError, match=r"clustering\.strategy = 'curve'"):
         a_table(tmp_path / "s", **{"clustering.strategy": "curve"}).compact()
+
+
+def with_levels(path: Path) -> Any:
+    """A table with a sorted level, files of level 0, and deletion vectors in both."""
+    table = a_table(path, **{"deletion-vectors.enabled": "true"})
+    table.write(some_rows(500, 0))
+    table.compact(full=True)
+    for seed in range(1, 5):
+        table.write(some_rows(20, seed))
+    table.delete("id % 3 = 0")
+    return table
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Any) -> None:
+    """Let something happen while the first files are sorted."""
+    real, times = sorting.write_ranges, itertools.count()
+
+    def slow(*arguments: Any, **named: Any) -> Any:
+        if next(times) == 0:
+            act()
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(sorting, "write_ranges", slow)
+
+
+def test_rows_written_and_deleted_meanwhile_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = with_levels(tmp_path)
+    other = paimon_spark.load_table(str(tmp_path / "d.db" / "t"))
+
+    def act() -> None:
+        other.write(some_rows(20, 30))
+        other.delete("id % 3 = 1")
+
+    meanwhile(monkeypatch, act)
+    before = [row for row in [*rows_of(table), *rows_of_new(some_rows(20, 30))] if row[0] % 3 != 1]
+    table.compact(full=True)
+    assert rows_of(table) == sorted(before)
+    assert missing_files(table.handle) == []
+
+
+def rows_of_new(rows: pa.Table) -> list[tuple[Any, ...]]:
+    return list(zip(*(c.to_pylist() for c in rows.columns), strict=True))
+
+
+def test_other_clustering_columns_meanwhile_are_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = with_levels(tmp_path)
+    other = paimon_spark.load_table(str(tmp_path / "d.db" / "t"))
+    rows = rows_of(table)
+
+    def act() -> None:
+        other.alter(set_options={"clustering.columns": "c"})
+        other.delete("id = 1")
+
+    meanwhile(monkeypatch, act)
+    with pytest.raises(CommitConflictError, match=r"clustering columns .* changed while it was compacted"):
+        table.compact(full=True)
+    assert rows_of(table) == [row for row in rows if row[0] != 1]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+def test_killed_at_any_change_of_the_store_rows_stay_and_it_can_be_done_again(
+    tmp_path: Path, after: bool, step: int
+) -> None:
+    table = with_levels(tmp_path / "made")
+    before = rows_of(table)
+    for n in range(1, 200, step):
+        place = tmp_path / str(n)
+        shutil.copytree(table.handle.layout.root, place)
+        copied = paimon_spark.load_table(str(place))
+        store = FaultStore(LocalStore())
+        store.arm(Fault(n, after=after, forever=True, retryable=False, verbs=MUTATING))
+        with suppress(PaimonError):
+            cluster_branch(replace(copied.handle, store=store), False, None, None)
+        is_over = not store.failed
+        store.arm(None)
+        assert rows_of(copied) == before
+        copied.compact(full=True)
+        assert rows_of(copied) == before and levels(copied).keys() == {5}
+        assert missing_files(copied.handle) == []
+        shutil.rmtree(place)
+        if is_over:
+            assert n > 5
+            return
+    raise AssertionError("it never came to its end")
+
+
+def test_a_truncated_file_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+    table = with_levels(tmp_path)
+    name = table.scan().plan().splits[0].files[0].file_name
+    [victim] = Path(table.handle.layout.root).rglob(name)
+    victim.write_bytes(victim.read_bytes()[:-100])
+    before = {f.path for f in files_on_disk(table.handle)}
+    with pytest.raises(CorruptFileError, match=victim.name):
+        table.compact(full=True)
+    assert {f.path for f in files_on_disk(table.handle)} == before
