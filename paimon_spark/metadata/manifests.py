@@ -31,7 +31,7 @@ from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.metadata_files import index_manifest, manifest, manifest_writer
 from paimon_spark.format.metadata_files.data_file import SimpleStats
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
-from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, STATISTICS, FileKind, ManifestFileMeta
+from paimon_spark.format.metadata_files.manifest import BARE_SCHEMA, ENTRY_SCHEMA, FileKind, ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.small_files import read_existing
@@ -232,15 +232,11 @@ def read_manifests(handle: TableHandle, metas: Sequence[ManifestFileMeta], *, st
     read = partial(_read, handle, statistics=statistics)
     for group, found in zip(groups, spread(read, groups, here=here), strict=True):
         places.update(_placed(handle, group, *found, statistics=statistics))
-    return _assembled([places[p] for p in paths], _columns(statistics))
+    return _assembled([places[p] for p in paths], (ENTRY_SCHEMA if statistics else BARE_SCHEMA).names)
 
 
 _BARE: Final = "bare"
 """Ends the key of a manifest that is remembered without statistics."""
-
-
-def _columns(statistics: bool) -> list[str]:
-    return [name for name in ENTRY_SCHEMA.names if statistics or name not in STATISTICS]
 
 
 def _groups(metas: dict[str, ManifestFileMeta]) -> Iterator[dict[str, ManifestFileMeta]]:
@@ -261,8 +257,7 @@ def _read(handle: TableHandle, metas: dict[str, ManifestFileMeta], *, statistics
     paths = list(metas)
     urls = [handle.store.url(p) for p in paths]
     data = handle.store.read_many(paths)
-    entries, counts = manifest.decode_manifests(list(zip(urls, data, strict=True)))
-    return entries.select(_columns(statistics)), counts
+    return manifest.decode_manifests(list(zip(urls, data, strict=True)), statistics=statistics)
 
 
 def _placed(

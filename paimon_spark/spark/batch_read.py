@@ -125,6 +125,7 @@ def pack(
         cores: number of tasks for small reads; default is the number of cores of this machine, the driver's.
         together: key of splits that are not cut and go to one task.
     """
+    splits = tuple(splits)
     share = sum(_weight(s, open_cost_bytes) for s in splits) // max(1, cores or os.cpu_count() or 1)
     limit = max(_LEAST_BYTES, min(target_bytes, share + 1))
     if together is None:

@@ -85,11 +85,11 @@ def readable_files(scan: Scan) -> tuple[list[ReadableFiles], Sequence[DataSplit]
     plan, fields = scan.plan(), _fields(scan)
     if fields is None:
         return [], plan.splits
-    if not plan.splits:
+    splits = tuple(plan.splits)
+    if not splits:
         return [ReadableFiles(Reader(PARQUET, False), fields, (), frozenset())], ()
-    forms = _forms(fields, plan.splits, plan.requests)
-    chosen = _chosen(fields, plan.splits, forms, plan.requests)
-    return _assembled(fields, plan.splits, chosen)
+    forms = _forms(fields, splits, plan.requests)
+    return _assembled(fields, splits, _chosen(fields, splits, forms, plan.requests))
 
 
 def may_read_files(scan: Scan) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
+from paimon_spark.engine.scan.splits import totals_of
 from paimon_spark.errors import NotFoundError
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.options.location import MAIN
@@ -95,7 +96,7 @@ class TableScanProxy(
         branch = "" if plan.branch == MAIN else f" of branch {plan.branch}"
         at = "no snapshot" if plan.snapshot is None else f"snapshot {plan.snapshot.id}{branch}"
         report = plan.report
-        files = sum(len(s.files) + len(s.before_files) for s in plan.splits)
+        files = totals_of(plan.splits).files
         parts = [f"paimon {scan.table_name}", at, f"{files} of {report.files + report.files_in_skipped} files"]
         if report.skipped:
             parts.append("skipped by " + ", ".join(f"{s.reason.value}: {s.files}" for s in report.skipped if s.files))
@@ -197,7 +198,7 @@ class TableScanProxy(
         splits = self._scan.plan().splits
         if not predicates:
             return reader.partitions(splits) if isinstance(reader, FileScan) else reader.partitions()
-        wanted = {s.partition for s in self._scan.filtered(predicates).plan().splits}
+        wanted = totals_of(self._scan.filtered(predicates).plan().splits).partitions
         return reader.partitions([s for s in splits if s.partition in wanted])
 
     def reader_factory(self) -> Any:

@@ -18,6 +18,7 @@ from pyspark.sql.functions import udtf
 from pyspark.sql.types import StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
+from paimon_spark.engine.scan.splits import totals_of
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format import binary_row
 from paimon_spark.jobs.row_diff import plan_row_diff
@@ -199,7 +200,7 @@ def max_pt(where: Session | Catalog | CallContext, table: str) -> str:
         raise InvalidInputError(f"sys.{MAX_PT}: {opened.handle.describe()} has no partition columns", table=opened.name)
     plan = opened.scan(columns=[columns[0].name]).plan()
     types = [c.type for c in columns]
-    values = {binary_row.decode(p, types, raw_timestamps=True)[0] for p in {s.partition for s in plan.splits}}
+    values = {binary_row.decode(p, types, raw_timestamps=True)[0] for p in totals_of(plan.splits).partitions}
     values.discard(None)
     if not values:
         raise InvalidInputError(

@@ -122,6 +122,11 @@ CASES = (
         ((Contender("pypaimon", "pypaimon", {"op": "plan", "table": "plan"}), 1 / 12),),
     ),
     Case(
+        "plan a million files, cold",
+        Contender("ours", "ours", {"op": "plan", "table": "plan-million", "count": "splits"}),
+        ((Contender("rust", "rust", {"op": "plan", "table": "plan-million"}), 1.2),),
+    ),
+    Case(
         "plan one partition of a hundred",
         Contender("ours", "ours", {"op": "plan", "table": "plan", "partition": "2024-007"}),
         ((Contender("pypaimon", "pypaimon", {"op": "plan", "table": "plan", "partition": "2024-007"}), 0.5),),

@@ -1,4 +1,4 @@
-"""A table of 50,000 files in 100 partitions, metadata only. Run by pypaimon's python with `OUT SCALE`.
+"""Tables of 50,000 and a million files in 100 partitions, metadata only. Run by pypaimon's python with `OUT SCALE`.
 
 One manifest a partition, as a writer that commits partition by partition leaves them, in pypaimon's own
 manifest layout, zstd. Planning opens no data file, so there are none.
@@ -18,7 +18,8 @@ import fastavro
 from pypaimon.manifest.schema.manifest_entry import MANIFEST_ENTRY_SCHEMA
 from pypaimon.manifest.schema.manifest_file_meta import MANIFEST_FILE_META_SCHEMA
 
-PARTITIONS, FILES_PER_PARTITION = 100, 500
+PARTITIONS = 100
+FILES_PER_PARTITION = {"plan": 500, "plan-million": 10_000}
 NO_KEYS = struct.pack(">i", 0) + bytes(8)
 NO_STATS = {"_MIN_VALUES": NO_KEYS, "_MAX_VALUES": NO_KEYS, "_NULL_COUNTS": []}
 COLUMNS = [("id", "BIGINT"), ("n", "INT"), ("x", "DOUBLE"), ("name", "STRING"), ("dt", "STRING")]
@@ -69,13 +70,14 @@ def write(path: Path, schema: dict, records: list[dict]) -> int:
     return len(out.getvalue())
 
 
-def main() -> None:
-    root, scale, now_ms = Path(sys.argv[1]) / "plan", float(sys.argv[2]), int(time.time() * 1000)
+def make(root: Path, per_partition: int) -> None:
+    """Write the metadata of a table, once."""
+    now_ms = int(time.time() * 1000)
     if (root / ".done").exists():
         return
     for folder in ("schema", "snapshot", "manifest"):
         (root / folder).mkdir(parents=True)
-    per_partition, metas = max(1, int(FILES_PER_PARTITION * scale)), []
+    metas = []
     for day in range(PARTITIONS):
         entries = [entry(day * per_partition + k, day, now_ms) for k in range(per_partition)]
         name = f"manifest-{uuid.uuid4()}-0"
@@ -107,6 +109,12 @@ def main() -> None:
     (root / "snapshot" / "snapshot-1").write_text(json.dumps(snapshot))
     (root / "snapshot" / "LATEST").write_text("1")
     (root / ".done").touch()
+
+
+def main() -> None:
+    out, scale = Path(sys.argv[1]), float(sys.argv[2])
+    for name, count in FILES_PER_PARTITION.items():
+        make(out / name, max(1, int(count * scale)))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Orphans of a table of two million files, found by executors and in one process.
+"""Orphans of a table of two million files, found by executors and in one process; a plan of a million of its files.
 
     python -m tests.bench.scale FOLDER [FILES]
 
 Prints wall time and peak memory of the driver: of its Python process, and of its JVM, whose heap has 1 GiB. The table
-is made in FOLDER, which takes minutes, and used again.
+is made in FOLDER, which takes minutes, and used again. The plan is of the first half of the commits.
 """
 
 from __future__ import annotations
@@ -60,11 +60,16 @@ def measure(root: Path, how: str) -> None:
         session = builder.config("spark.ui.enabled", "false").getOrCreate()
         jvm = Path("/proc") / str(session.sparkContext._gateway.proc.pid)
     table = paimon_spark.load_table(str(root))
+    half = table.snapshots()[len(table.snapshots()) // 2 - 1].id
     start = time.perf_counter()
-    found = table.remove_orphan_files(time.time_ns() // 1_000_000, dry_run=True, use_spark=how == "spark")
+    if how == "plan":
+        files = table.scan(version=half).plan().report.files_kept
+    else:
+        now_ms = time.time_ns() // 1_000_000
+        files = table.remove_orphan_files(now_ms, dry_run=True, use_spark=how == "spark").files
     seconds = time.perf_counter() - start
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(f"{seconds:.1f} {own} {0 if jvm is None else _peak_mib(jvm)} {found.files}")
+    print(f"{seconds:.1f} {own} {0 if jvm is None else _peak_mib(jvm)} {files}")
 
 
 def _peak_mib(process: Path) -> int:
@@ -75,12 +80,14 @@ def _peak_mib(process: Path) -> int:
 def main(folder: Path, files: int) -> None:
     root = folder / f"files-{files}"
     make_files(root, files)
-    for how in ("spark", "here"):
+    for how, what in (
+        ("spark", "orphans by executors"),
+        ("here", "orphans in one process"),
+        ("plan", "plan of a half"),
+    ):
         command = [sys.executable, "-m", "tests.bench.scale", str(folder), str(files), how]
         out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()[-4:]
-        print(
-            f"orphans among {files:,} files, {how}: {out[0]} s, driver {out[1]} MiB, JVM {out[2]} MiB, {out[3]} found"
-        )
+        print(f"{files:,} files, {what}: {out[0]} s, driver {out[1]} MiB, JVM {out[2]} MiB, {out[3]} found")
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ from paimon_spark.engine.row_level.vectors import deletion_changes, rewrite_spli
 from paimon_spark.engine.scan.fallback import other_branch, other_partitions
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
+from paimon_spark.engine.scan.splits import totals_of
 from paimon_spark.engine.tasks.commit_message import CommitMessage, sum_if_known
 from paimon_spark.engine.tasks.split import ROW_INDEX, DataSplit, ReadRequest
 from paimon_spark.engine.write.dynamic_buckets import combine
@@ -299,7 +300,7 @@ def plan_rows(
     beside = other_partitions(handle, base)
     covered = frozenset() if beside is None else beside.covered
     plan = plan_branch(handle, base, ScanQuery(predicate=predicate), partitions_of_other=covered)
-    newest = max((f.schema_id for s in plan.splits for f in (*s.files, *s.before_files)), default=0)
+    newest = max(totals_of(plan.splits).schema_ids, default=0)
     check_file_schemas(handle, newest, "its rows were read")
     by_partition = names_of(predicate) <= set(handle.schema.partition_keys)
     return RowLevelJob(
@@ -307,7 +308,7 @@ def plan_rows(
         strategy,
         new_commit_user(handle.options),
         base,
-        plan.splits,
+        tuple(plan.splits),
         plan.request,
         whole=by_partition and strategy is not DeleteStrategy.RETRACTS and not updates,
     )

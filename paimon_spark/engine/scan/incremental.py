@@ -6,6 +6,8 @@ Source: Java `table/source/snapshot/IncrementalDeltaStartingScanner`, `Increment
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -160,10 +162,10 @@ def _only_new(selection: Selection, tally: Tally) -> Selection:
 
 def _diff_splits(
     handle: TableHandle, selection: Selection, before: Snapshot | None, after: Snapshot, tally: Tally
-) -> list[DataSplit]:
+) -> Sequence[DataSplit]:
     """A split for each section of overlapping keys whose files, or their deletion vectors, differ."""
     if not len(selection):
-        return []
+        return ()
     units = overlapping(groups_of(selection), *key_bounds(handle, selection), DIFF)
     older = Before(values(selection.entries.column("kind")) == 0, deletions_of(handle, before))
     out = []
@@ -172,7 +174,7 @@ def _diff_splits(
             tally.skip_counts(Reason.UNCHANGED, len(split.before_files) + len(split.files), split.size_bytes)
         else:
             out.append(split)
-    return out
+    return tuple(out)
 
 
 def _identity(

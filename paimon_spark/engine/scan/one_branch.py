@@ -5,7 +5,7 @@ Source: Java `table/source/snapshot/SnapshotReaderImpl`, `operation/ManifestsRea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -26,7 +26,7 @@ from paimon_spark.engine.scan.prune import (
     skip_by_statistics,
 )
 from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
-from paimon_spark.engine.scan.splits import deletions_of, make_splits
+from paimon_spark.engine.scan.splits import deletions_of, make_splits, totals_of
 from paimon_spark.engine.scan.units import EVOLVED, RAW, Units, append_units, key_units, row_id_units
 from paimon_spark.engine.tasks.output import output_type
 from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX, DataSplit, ReadRequest, SplitMode
@@ -52,7 +52,7 @@ class BranchPlan:
         partitions: BinaryRow bytes of the partitions that exist, whatever of them is wanted.
     """
 
-    splits: tuple[DataSplit, ...]
+    splits: Sequence[DataSplit]
     request: ReadRequest
     report: PlanReport
     partitions: frozenset[bytes] = frozenset()
@@ -103,9 +103,8 @@ def branch_plan(
 ) -> BranchPlan:
     """The plan of these splits. Raises as `check_metadata_columns`."""
     check_metadata_columns(handle, query, splits)
-    used = {f.schema_id for s in splits for f in (*s.files, *s.before_files)}
-    request = read_request(handle, query, {i: schemas[i] for i in used})
-    return BranchPlan(tuple(splits), request, report, partitions)
+    request = read_request(handle, query, {i: schemas[i] for i in totals_of(splits).schema_ids})
+    return BranchPlan(splits, request, report, partitions)
 
 
 @contextmanager
@@ -186,10 +185,10 @@ def read_request(handle: TableHandle, query: ScanQuery, schemas: Mapping[int, Ta
     )
 
 
-def check_metadata_columns(handle: TableHandle, query: ScanQuery, splits: Iterable[DataSplit]) -> None:
+def check_metadata_columns(handle: TableHandle, query: ScanQuery, splits: Sequence[DataSplit]) -> None:
     """Refuse the columns on a row's place if rows are merged from several files. Raises UnsupportedFeatureError."""
     asked = [c for c in query.columns or () if c in (FILE_PATH, ROW_INDEX)]
-    if asked and any(s.mode not in (SplitMode.RAW, SplitMode.EVOLVED) for s in splits):
+    if asked and totals_of(splits).modes.keys() - {SplitMode.RAW, SplitMode.EVOLVED}:
         raise UnsupportedFeatureError(
             f"{asked[0]} of {handle.describe()}: rows that are merged from several files have no single file and "
             "position; compact the table fully, or leave the column out",
@@ -230,7 +229,7 @@ def keep_units(selection: Selection, units: Units, wanted: Bool, tally: Tally) -
     return units.keep(wanted)
 
 
-def _within_limit(splits: list[DataSplit], query: ScanQuery, tally: Tally, *, keys: bool) -> list[DataSplit]:
+def _within_limit(splits: Sequence[DataSplit], query: ScanQuery, tally: Tally, *, keys: bool) -> Sequence[DataSplit]:
     """The first splits that contain at least `query.limit` rows; all if that is unknown."""
     if query.limit is None or query.predicate is not None:
         return splits
@@ -238,9 +237,10 @@ def _within_limit(splits: list[DataSplit], query: ScanQuery, tally: Tally, *, ke
     for i, split in enumerate(splits):
         rows += certain_rows(split, keys=keys) or 0
         if rows >= query.limit:
-            rest = splits[i + 1 :]
-            tally.skip_counts(Reason.LIMIT, sum(len(s.files) for s in rest), sum(s.size_bytes for s in rest))
-            return splits[: i + 1]
+            kept = splits[: i + 1]
+            every, some = totals_of(splits), totals_of(kept)
+            tally.skip_counts(Reason.LIMIT, every.files - some.files, every.size_bytes - some.size_bytes)
+            return kept
     return splits
 
 

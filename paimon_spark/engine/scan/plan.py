@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,6 +11,7 @@ from paimon_spark.display import facts, grid, section
 from paimon_spark.engine.scan.fallback import other_branch, plan_two_branches
 from paimon_spark.engine.scan.one_branch import BranchPlan, output_of, plan_branch
 from paimon_spark.engine.scan.query import PlanReport, ScanQuery, human_bytes
+from paimon_spark.engine.scan.splits import ManySplits, SplitTotals, totals_of
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
@@ -43,7 +43,7 @@ class Plan:
     branch: str
     snapshot: Snapshot | None
     row_type: RowType
-    splits: tuple[DataSplit, ...]
+    splits: Sequence[DataSplit]
     requests: Mapping[str, ReadRequest]
     report: PlanReport
     query: ScanQuery
@@ -51,12 +51,12 @@ class Plan:
     @property
     def size_bytes(self) -> int:
         """Bytes of the files to read."""
-        return sum(s.size_bytes for s in self.splits)
+        return totals_of(self.splits).size_bytes
 
     @property
     def row_count(self) -> int:
         """Physical rows in the files to read; an upper bound of the rows returned."""
-        return sum(s.row_count for s in self.splits)
+        return totals_of(self.splits).row_count
 
     def __str__(self) -> str:
         at = "no snapshot" if self.snapshot is None else f"snapshot {self.snapshot.id}"
@@ -64,16 +64,16 @@ class Plan:
         if self.query.predicate is not None:
             lines.append(f"where: {show(self.query.predicate)}")
         lines += self.report.lines()
-        lines.append(f"splits: {len(self.splits)}{_modes(self.splits)}, at most {self.row_count} rows")
-        largest = max((s.size_bytes for s in self.splits), default=0)
-        if largest:
-            lines.append(f"largest split: {human_bytes(largest)}")
+        totals = totals_of(self.splits)
+        lines.append(f"splits: {len(self.splits)}{_modes(totals)}, at most {totals.row_count} rows")
+        if totals.largest_bytes:
+            lines.append(f"largest split: {human_bytes(totals.largest_bytes)}")
         title = f"plan of {self.table_name}, branch {self.branch}, {at}"
         return "\n  ".join([title, *lines])
 
     def _repr_html_(self) -> str:
         at = "no snapshot" if self.snapshot is None else str(self.snapshot)
-        report = self.report
+        report, totals = self.report, totals_of(self.splits)
         skipped = [(s.reason.value, s.files, human_bytes(s.size_bytes)) for s in report.skipped]
         return section(
             f"Plan of {self.table_name}",
@@ -85,7 +85,7 @@ class Plan:
                     "manifests": f"{report.manifests - report.manifests_skipped:,} of {report.manifests:,} opened",
                     "files": f"{report.files_kept:,} of {report.files:,} read, "
                     f"{human_bytes(report.bytes_kept)} of {human_bytes(report.size_bytes)}",
-                    "splits": f"{len(self.splits):,}{_modes(self.splits)}, at most {self.row_count:,} rows",
+                    "splits": f"{len(self.splits):,}{_modes(totals)}, at most {totals.row_count:,} rows",
                 }
             ),
             grid(("skipped by", "files", "size"), skipped) if skipped else "",
@@ -115,8 +115,7 @@ def plan_batch(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery,
     found: Plan | None = CACHE.get(key)
     if found is None:
         found = assembled(handle, snapshot, query, [plan_branch(handle, snapshot, query)])
-        files = sum(len(s.files) for s in found.splits)
-        CACHE.put(key, found, 2000 + _SPLIT_BYTES * len(found.splits) + _FILE_BYTES * files)
+        CACHE.put(key, found, 2000 + _size_of(found.splits))
     return found
 
 
@@ -131,7 +130,7 @@ def assembled(handle: TableHandle, snapshot: Snapshot | None, query: ScanQuery, 
         handle.branch,
         snapshot,
         output_of(handle, query),
-        tuple(s for part in parts for s in part.splits),
+        parts[0].splits if len(parts) == 1 else tuple(s for part in parts for s in part.splits),
         {part.request.branch: part.request for part in parts},
         report,
         query,
@@ -158,7 +157,12 @@ def _cache_key(handle: TableHandle, snapshot: Snapshot, query: ScanQuery) -> tup
     )
 
 
-def _modes(splits: Sequence[DataSplit]) -> str:
-    counts = Counter(s.mode for s in splits)
-    shown = [f"{counts[mode]} {mode.value}" for mode in SplitMode if counts[mode]]
+def _size_of(splits: Sequence[DataSplit]) -> int:
+    if isinstance(splits, ManySplits):
+        return splits.nbytes
+    return _SPLIT_BYTES * len(splits) + _FILE_BYTES * totals_of(splits).files
+
+
+def _modes(totals: SplitTotals) -> str:
+    shown = [f"{totals.modes[mode]} {mode.value}" for mode in SplitMode if mode in totals.modes]
     return f" ({', '.join(shown)})" if shown else ""

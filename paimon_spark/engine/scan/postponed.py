@@ -46,7 +46,7 @@ def unmerged(handle: TableHandle, what: str) -> UnsupportedFeatureError:
 
 def with_postponed_rows(
     handle: TableHandle, splits: Sequence[DataSplit], wanted: BucketFilter | None
-) -> list[DataSplit]:
+) -> Sequence[DataSplit]:
     """The splits with those of postponed buckets divided among the buckets of their partitions.
 
     A partition without files in buckets is divided as a compaction would; where such files were skipped they hold no
@@ -60,7 +60,7 @@ def with_postponed_rows(
         if split.bucket == POSTPONE_BUCKET:
             waiting.setdefault(split.partition, []).append(split)
     if not waiting:
-        return list(splits)
+        return splits
     out = [s for s in splits if s.partition not in waiting]
     directories = PartitionDirectories(handle)
     for partition, late in waiting.items():
@@ -72,7 +72,7 @@ def with_postponed_rows(
         for bucket in _buckets(handle, total, wanted):
             path = directories.bucket_path(partition, bucket)
             out.append(_merged(late, placed.get(bucket, []), bucket, path, total))
-    return out
+    return tuple(out)
 
 
 def _bucket_count(handle: TableHandle, late: Iterable[DataSplit], placed: dict[int, list[DataSplit]]) -> int:

@@ -116,8 +116,11 @@ class Reader(Protocol):
         ...
 
 
-def reader_of(t: AvroType, source: Source) -> Reader:
-    """A reader of `t`. Raises UnknownShapeError for types that need another decoder."""
+def reader_of(t: AvroType, source: Source, wanted: AvroType | None = None) -> Reader:
+    """A reader of `t`, whose records have the fields of `wanted` only; None: all.
+
+    Raises UnknownShapeError for types that need another decoder.
+    """
     match t.kind:
         case "null":
             return _Nulls()
@@ -128,11 +131,16 @@ def reader_of(t: AvroType, source: Source) -> Reader:
         case "bytes" | "string":
             return _Bytes(source, pa.binary() if t.kind == "bytes" else pa.string())
         case "record":
-            return _Record(t.names, [reader_of(i, source) for i in t.inner])
+            kept = t if wanted is None else wanted
+            inner = dict(zip(kept.names, kept.inner, strict=True))
+            fields = [reader_of(i, source, inner.get(n)) for n, i in zip(t.names, t.inner, strict=True)]
+            return _Record(t.names, fields, kept.names)
         case "array":
             return _Array(t.inner[0], source)
         case "union" if t.null_branch is not None:
-            return _Nullable(source, t.null_branch, reader_of(t.inner[1 - t.null_branch], source))
+            branch = 1 - t.null_branch
+            item = None if wanted is None else wanted.inner[branch]
+            return _Nullable(source, t.null_branch, reader_of(t.inner[branch], source, item))
     raise UnknownShapeError(t.kind)
 
 
@@ -216,16 +224,17 @@ class _Bytes:
 
 
 class _Record:
-    def __init__(self, names: tuple[str, ...], fields: list[Reader]) -> None:
-        self.names = names
+    def __init__(self, names: tuple[str, ...], fields: list[Reader], wanted: tuple[str, ...]) -> None:
+        self.names = wanted
         self.fields = fields
+        self.wanted = [field for name, field in zip(names, fields, strict=True) if name in wanted]
 
     def read(self, at: I64) -> None:
         for field in self.fields:
             field.read(at)
 
     def finish(self, slots: I64, valid: Bool | None) -> pa.Array:
-        children = [f.finish(slots, valid) for f in self.fields]
+        children = [f.finish(slots, valid) for f in self.wanted]
         type_ = pa.struct([pa.field(n, c.type) for n, c in zip(self.names, children, strict=True)])
         validity = arrow_numpy.validity_bitmap(valid)
         return pa.Array.from_buffers(type_, len(slots), [validity], children=children)

@@ -13,10 +13,10 @@ import io
 import json
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import fastavro
 import fastavro.schema
@@ -37,6 +37,10 @@ _MAX_CACHED_BYTES: Final = 1 << 16
 _MIN_BYTES: Final[Mapping[str, int]] = {
     "null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1,
 }  # fmt: skip
+
+
+FieldPath: TypeAlias = tuple[str, ...]
+"""Names of nested fields, the outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,16 @@ class AvroType:
             return None
         kinds = [t.kind for t in self.inner]
         return kinds.index("null") if kinds.count("null") == 1 else None
+
+    def without(self, paths: Collection[FieldPath]) -> AvroType:
+        """The same records without the fields at these paths, which lead through records and unions only."""
+        if self.kind == "union":
+            return replace(self, inner=tuple(t.without(paths) for t in self.inner))
+        if self.kind != "record" or not paths:
+            return self
+        kept = [(n, t) for n, t in zip(self.names, self.inner, strict=True) if (n,) not in paths]
+        inner = tuple(t.without([p[1:] for p in paths if p[0] == n and len(p) > 1]) for n, t in kept)
+        return replace(self, names=tuple(n for n, _ in kept), inner=inner)
 
 
 class Block(NamedTuple):

@@ -7,7 +7,7 @@ and pays once there are enough of them. `PAIMON_SPARK_AVRO=records` in the envir
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from paimon_spark.errors import CorruptFileError, FormatError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.avro_codec import block_decoder
 from paimon_spark.format.avro_codec.block_decoder import I64, Bool
-from paimon_spark.format.avro_codec.container import AvroType, Container, Payload, RecordDecoder
+from paimon_spark.format.avro_codec.container import AvroType, Container, FieldPath, Payload, RecordDecoder
 
 BLOCK_PARALLEL: Final = os.environ.get("PAIMON_SPARK_AVRO", "columns") != "records"
 _MAX_BLOCKS: Final = 1024
@@ -79,14 +79,20 @@ def decode(containers: Sequence[Container], *, in_parallel: bool | None = None) 
     return pa.chunked_array(list(iter_arrays(containers, in_parallel=in_parallel)), type_)
 
 
-def iter_arrays(containers: Sequence[Container], *, in_parallel: bool | None = None) -> Iterator[pa.Array]:
-    """As `decode`, one array for every `_GROUP_BYTES` or so: memory is bounded by what the caller keeps."""
+def iter_arrays(
+    containers: Sequence[Container], *, in_parallel: bool | None = None, without: Collection[FieldPath] = ()
+) -> Iterator[pa.Array]:
+    """As `decode`, one array for every `_GROUP_BYTES` or so: memory is bounded by what the caller keeps.
+
+    The fields `without` are left out of the records.
+    """
     decoder = RecordDecoder(containers[0])
-    type_ = containers[0].type
+    stored = containers[0].type
+    wanted = stored.without(without)
     for group in _groups(containers):
-        parallel = BLOCK_PARALLEL and _pays([p.rows for p in group], type_) if in_parallel is None else in_parallel
-        array = _decode_in_parallel(group, type_) if parallel else None
-        yield _decode_records(group, type_, decoder) if array is None else array
+        parallel = BLOCK_PARALLEL and _pays([p.rows for p in group], stored) if in_parallel is None else in_parallel
+        array = _decode_in_parallel(group, stored, wanted) if parallel else None
+        yield _decode_records(group, wanted, decoder) if array is None else array
 
 
 def _groups(containers: Sequence[Container]) -> Iterator[list[Payload]]:
@@ -129,8 +135,8 @@ def _corrupt(path: str, e: Exception) -> CorruptFileError:
     return e if isinstance(e, CorruptFileError) else CorruptFileError(f"{path} is corrupt: {e}", path=path)
 
 
-def _decode_in_parallel(group: list[Payload], t: AvroType) -> pa.Array | None:
-    """The records of blocks decoded in parallel; None where they must go record by record.
+def _decode_in_parallel(group: list[Payload], t: AvroType, wanted: AvroType) -> pa.Array | None:
+    """The fields `wanted` of the records of blocks, decoded in parallel; None where they must go record by record.
 
     When something does not fit it is not known in which block: fastavro will say it, with the file's name.
     """
@@ -139,7 +145,7 @@ def _decode_in_parallel(group: list[Payload], t: AvroType) -> pa.Array | None:
         return None
     try:
         source = block_decoder.Source(b"".join((*(p.data for p in group), bytes(block_decoder.PADDING))))
-        root = block_decoder.reader_of(t, source)
+        root = block_decoder.reader_of(t, source, wanted)
         slots = _read_all(root, np.array([p.rows for p in group], np.int64), ends)
         return root.finish(slots, None)
     except (block_decoder.UnknownShapeError, FormatError, IndexError, OverflowError, pa.ArrowException):

@@ -120,9 +120,16 @@ Fields that the writer did not know are null. Row bytes have the arity prefix.
 STATISTICS: Final = ("key_min", "key_max", "key_nulls", "value_min", "value_max", "value_nulls", "value_stats_cols")
 """The columns by which files are skipped; most of the memory of entries."""
 
+BARE_SCHEMA: Final = pa.schema([field for field in ENTRY_SCHEMA if field.name not in STATISTICS])
+"""`ENTRY_SCHEMA` without `STATISTICS`."""
 
-def decode_manifests(files: Sequence[tuple[str, bytes]]) -> tuple[pa.Table, list[int]]:
+_STATISTICS_PATHS: Final = frozenset(COLUMN_PATHS[name][:2] for name in STATISTICS)
+
+
+def decode_manifests(files: Sequence[tuple[str, bytes]], *, statistics: bool = True) -> tuple[pa.Table, list[int]]:
     """Entries of manifests given as (path, bytes), in that order, and how many each manifest has.
+
+    Without `statistics` the columns `STATISTICS` are left out, which takes less time and memory.
 
     A manifest is read in the format it has: a table may have manifests from before `manifest.format` was altered.
 
@@ -137,19 +144,21 @@ def decode_manifests(files: Sequence[tuple[str, bytes]]) -> tuple[pa.Table, list
     by_schema: dict[bytes, list[int]] = {}
     for i, c in containers.items():
         by_schema.setdefault(c.schema_text, []).append(i)
-    groups, tables = list(by_schema.values()), [_entries([containers[i] for i in g]) for g in by_schema.values()]
+    schema = ENTRY_SCHEMA if statistics else BARE_SCHEMA
+    groups = list(by_schema.values())
+    tables = [_entries([containers[i] for i in group], schema) for group in groups]
     counts = [containers[i].count if i in containers else 0 for i in range(len(files))]
     for i, (path, data) in enumerate(files):
         if i not in containers:
             groups.append([i])
             try:
                 records = manifest_format.decode(data, path)
-                tables.append(pa.Table.from_batches(list(map(_flat, records)), ENTRY_SCHEMA))
+                tables.append(pa.Table.from_batches([_flat(r, schema) for r in records], schema))
             except _BadEntryError as e:
                 raise e.error(path) from e
             counts[i] = len(tables[-1])
     if not tables:
-        return no_rows(ENTRY_SCHEMA), counts
+        return no_rows(schema), counts
     entries = pa.concat_tables(tables)
     if [i for group in groups for i in group] == list(range(len(files))):
         return entries, counts
@@ -166,21 +175,22 @@ def _interleaved(groups: list[list[int]], counts: Any) -> Any:
     return arrow_numpy.ranges(start, counts)
 
 
-def _entries(containers: Sequence[Container]) -> pa.Table:
+def _entries(containers: Sequence[Container], schema: pa.Schema) -> pa.Table:
     batches: list[pa.RecordBatch] = []
     size = 0
     try:
-        for records in decoder.iter_arrays(containers):
-            batches.append(_flat(records))
+        without = () if schema is ENTRY_SCHEMA else _STATISTICS_PATHS
+        for records in decoder.iter_arrays(containers, without=without):
+            batches.append(_flat(records, schema))
             size += batches[-1].nbytes
             if size > MAX_BYTES:
                 raise _BadEntryError(f"with those read beside it, it unpacks to more than {MAX_BYTES} bytes")
-        return pa.Table.from_batches(batches, ENTRY_SCHEMA)
+        return pa.Table.from_batches(batches, schema)
     except _BadEntryError as e:
         if len(containers) > 1:
             # Find the manifest: one by one, the first bad one raises with its name.
             for c in containers:
-                _entries([c])
+                _entries([c], schema)
         raise e.error(containers[0].path) from e
 
 
@@ -195,10 +205,10 @@ class _BadEntryError(Exception):
         return self.kind(f"{path} is not a readable manifest: {self}", path=path)
 
 
-def _flat(records: pa.StructArray) -> pa.RecordBatch:
+def _flat(records: pa.StructArray, schema: pa.Schema) -> pa.RecordBatch:
     _check_version(_at(records, ("_VERSION",)), len(records))
-    columns = [_column(records, name, c) for name, c in _COLUMNS.items()]
-    batch = pa.RecordBatch.from_arrays(columns, schema=ENTRY_SCHEMA)
+    columns = [_column(records, name, _COLUMNS[name]) for name in schema.names]
+    batch = pa.RecordBatch.from_arrays(columns, schema=schema)
     _check(batch)
     return batch
 

@@ -71,7 +71,7 @@ def analyze(session: Session, name: TableName, statement: Analyze) -> None:
     for field in fields:
         columns[field.name] = _statistics(field, row[:6], count)
         del row[:6]
-    size, physical = (sum(s.size_bytes for s in plan.splits), sum(s.row_count for s in plan.splits))
+    size, physical = plan.size_bytes, plan.row_count
     found = Statistics(head.id, head.schema_id, count, size * count // physical if physical else 0, columns)
     made = Committer(handle, new_commit_user(handle.options)).set_statistics(found)
     after_commit(handle, made.snapshot_ids)

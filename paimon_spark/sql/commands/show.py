@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.engine.scan.file_stats import decode_partitions
+from paimon_spark.engine.scan.splits import totals_of
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.metadata.definition.ddl import default_text
 from paimon_spark.options.known import shown_options
@@ -133,7 +134,7 @@ def show_partitions(session: Session, name: TableName, statement: ShowPartitions
         raise InvalidInputError(f"{table.handle.describe()} is not partitioned", table=table.name)
     splits = table.scan(where=_partition_condition(table, statement.partition)).plan().splits
     row_type = table.schema.partition_type
-    rows = decode_partitions(row_type, pa.array(list({split.partition for split in splits}), pa.binary()))
+    rows = decode_partitions(row_type, pa.array(list(totals_of(splits).partitions), pa.binary()))
     zone = table.read_options.time_zone
     texts = [_cast_to_text(c, f.type, zone).to_pylist() for c, f in zip(rows.columns, row_type, strict=True)]
     paths = sorted(

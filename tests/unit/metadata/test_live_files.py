@@ -193,7 +193,7 @@ def test_only_manifests_not_read_before_are_read(monkeypatch: pytest.MonkeyPatch
     new = t.add([entry("c")])
     decode, seen = manifest.decode_manifests, []
     monkeypatch.setattr(
-        manifest, "decode_manifests", lambda files: (seen.extend(p for p, _ in files), decode(files))[1]
+        manifest, "decode_manifests", lambda files, **how: (seen.extend(p for p, _ in files), decode(files, **how))[1]
     )
     assert t.live([*old, *new]) == ["a", "b", "c"]
     assert [p.rsplit("/", 1)[1] for p in seen] == ["manifest-3"]
@@ -204,7 +204,9 @@ def test_manifests_are_read_in_groups_of_bounded_size(monkeypatch: pytest.Monkey
     metas = t.add(*([entry(f"f{i}")] for i in range(5)))
     decode, groups = manifest.decode_manifests, []
     monkeypatch.setattr(manifests, "_READ_BYTES", 2 * metas[0].file_size)
-    monkeypatch.setattr(manifest, "decode_manifests", lambda files: (groups.append(len(files)), decode(files))[1])
+    monkeypatch.setattr(
+        manifest, "decode_manifests", lambda files, **how: (groups.append(len(files)), decode(files, **how))[1]
+    )
     assert t.live(metas) == [f"f{i}" for i in range(5)]
     assert groups == [2, 2, 1]
 
@@ -357,9 +359,9 @@ def test_manifests_of_other_partitions_are_not_read(monkeypatch: pytest.MonkeyPa
     read: list[str] = []
     original = manifests.manifest.decode_manifests
 
-    def noting(files: list[tuple[str, bytes]]) -> object:
+    def noting(files: list[tuple[str, bytes]], **how: Any) -> object:
         read.extend(path for path, _ in files)
-        return original(files)
+        return original(files, **how)
 
     monkeypatch.setattr(manifests.manifest, "decode_manifests", noting)
     states = BucketStates(table.open(), base)

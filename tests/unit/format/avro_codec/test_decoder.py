@@ -71,13 +71,30 @@ def test_both_decoders_give_the_rows(files: list[list[dict[str, Any]]], sync_int
     opened = containers(files, sync_interval)
     expected = [row for rows in files for row in rows]
     group = [p for c in opened for p in c.payloads()]
-    lanes = decoder._decode_in_parallel(group, opened[0].type) if group else None
+    lanes = decoder._decode_in_parallel(group, opened[0].type, opened[0].type) if group else None
     assert lanes is not None or not expected
     for in_parallel in (False, True, None):
         decoded = decoder.decode(opened, in_parallel=in_parallel)
         decoded.validate(full=True)
         assert decoded.to_pylist() == expected
         assert lanes is None or decoded.combine_chunks().equals(lanes)
+
+
+PATHS = st.sets(st.sampled_from([(f["name"],) for f in SCHEMA["fields"]][:-1]) | st.just(("inner", "x")))
+
+
+@given(st.lists(ROWS, min_size=1, max_size=4), PATHS, st.booleans())
+def test_fields_can_be_left_out(
+    files: list[list[dict[str, Any]]], paths: set[tuple[str, ...]], in_parallel: bool
+) -> None:
+    arrays = list(decoder.iter_arrays(containers(files), in_parallel=in_parallel, without=paths))
+    expected = [{k: v for k, v in row.items() if (k,) not in paths} for rows in files for row in rows]
+    for row in expected if ("inner", "x") in paths else ():
+        if row.get("inner") is not None:
+            row["inner"] = {}
+    assert [row for a in arrays for row in a.to_pylist()] == expected
+    for array in arrays:
+        array.validate(full=True)
 
 
 @given(st.lists(ROWS, min_size=1, max_size=4), st.integers(1, 5), st.integers(1, 200))
@@ -122,7 +139,7 @@ def test_garbage_records_are_refused_or_read_alike(payload: bytes, count: int) -
         group = list(opened.payloads())
     except CorruptFileError:
         return
-    lanes = decoder._decode_in_parallel(group, opened.type)
+    lanes = decoder._decode_in_parallel(group, opened.type, opened.type)
     try:
         records = decoder.decode([opened], in_parallel=False).combine_chunks()
     except CorruptFileError:

@@ -250,6 +250,8 @@ def test_manifests_of_real_tables_decode_alike_both_ways(producer: str) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(decoder, "_pays", lambda *_, choice=in_parallel: choice)
             tables.append(manifest.decode_manifests(files)[0].combine_chunks())
+            bare = manifest.decode_manifests(files, statistics=False)[0].combine_chunks()
+        assert bare.equals(tables[-1].select(manifest.BARE_SCHEMA.names))
     assert len(tables[0]) >= 20
     assert tables[0].equals(tables[1])
     assert len(manifest.files_of(tables[0])) == len(tables[0])

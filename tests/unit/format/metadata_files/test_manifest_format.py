@@ -59,6 +59,9 @@ def test_manifests_of_several_formats_are_read_together_in_their_order() -> None
     decoded, found = manifest.decode_manifests(files)
     assert found == [10] * 6
     assert decoded.to_pylist() == table.to_pylist()
+    bare, found = manifest.decode_manifests(files, statistics=False)
+    assert found == [10] * 6
+    assert bare.to_pylist() == table.select(manifest.BARE_SCHEMA.names).to_pylist()
 
 
 @pytest.mark.parametrize("to", FORMATS)
