@@ -10,10 +10,16 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
+
+import numpy as np
+import pyarrow as pa
 
 from paimon_spark.catalogs.rest_client import RestClient
 from paimon_spark.errors import CatalogError, FileMissingError, UnsupportedFeatureError
+from paimon_spark.format.arrays.arrow_numpy import fixed_array
+from paimon_spark.format.metadata_files.data_file import moment_of
+from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
@@ -34,7 +40,10 @@ from paimon_spark.metadata.definition.schema_changes import (
     UpdateTableComment,
     UpdateType,
 )
+from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, SCHEMA_PREFIX, SNAPSHOT_PREFIX
+from paimon_spark.metadata.manifests import column_values, delta_manifests, read_manifests
+from paimon_spark.metadata.partition_path import partition_spec
 from paimon_spark.options.location import CatalogName
 from paimon_spark.storage.store import Store, already_there
 from paimon_spark.storage.urls import open_store
@@ -61,13 +70,18 @@ class TableServer:
     def address(self) -> str:
         return self.client.address
 
-    def commit(self, branch: str, before: Snapshot | None, data: bytes) -> bool:
-        """Ask for a snapshot after another one; whether it was made. Raises CatalogError, retryable when in doubt."""
+    def commit(
+        self, branch: str, before: Snapshot | None, data: bytes, statistics: Sequence[Mapping[str, Any]]
+    ) -> bool:
+        """Ask for a snapshot after another one; whether it was made.
+
+        `statistics` are those of `partition_statistics`. Raises CatalogError, retryable when in doubt.
+        """
         body = {
             "tableId": self.id,
             "baseSnapshotUuid": None if before is None else before.uuid,
             "snapshot": json.loads(data),
-            "statistics": [],
+            "statistics": statistics,
         }
         answer = self.client.commit(*self._path(branch), "commit", body=body)
         if answer.is_missing:
@@ -175,7 +189,8 @@ class ServedStore:
             base = decode(self._files.read(before), before)
         except FileMissingError:
             base = None
-        if self.server.commit(branch, base, data):
+        handle = open_table(cast(Store, self), self.root)
+        if self.server.commit(branch, base, data, partition_statistics(handle, made)):
             return
         try:
             found = decode(self._files.read(path), path)
@@ -224,6 +239,34 @@ class _Opened:
 
 _OPENED: Final[dict[tuple[int, str, str, tuple[tuple[str, str], ...]], _Opened]] = {}
 """By process, table, and how to reach it."""
+
+
+def partition_statistics(handle: TableHandle, snapshot: Snapshot) -> list[dict[str, Any]]:
+    """What a snapshot changes in each partition, as the API has it: rows, bytes and files are differences.
+
+    Source: Java `manifest/PartitionEntry`, `partition/PartitionStatistics`.
+    """
+    entries = read_manifests(handle, delta_manifests(handle, snapshot), statistics=False)
+    sign = np.where(column_values(entries, "kind") == FileKind.DELETE, -1, 1)
+    columns = {
+        "recordCount": sign * column_values(entries, "row_count"),
+        "fileSizeInBytes": sign * column_values(entries, "file_size"),
+        "fileCount": sign,
+    }
+    table = entries.select(["partition", "creation_time_ms", "total_buckets"])
+    for name, numbers in columns.items():
+        table = table.append_column(name, fixed_array(numbers, pa.int64()))
+    how = [*((name, "sum") for name in columns), ("creation_time_ms", "max"), ("total_buckets", "last")]
+    totals = table.group_by("partition", use_threads=False).aggregate(how)
+    return [
+        {
+            "spec": partition_spec(handle, row["partition"]),
+            **{name: row[f"{name}_sum"] for name in columns},
+            "lastFileCreationTime": moment_of(row["creation_time_ms_max"] or 0),
+            "totalBuckets": row["total_buckets_last"],
+        }
+        for row in totals.to_pylist()
+    ]
 
 
 def changes_to_json(change: SchemaChange) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ Source: Paimon spec, chapter File Layout; Java `InternalRowPartitionComputer`, `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Context, Decimal
 from typing import Any, Final
@@ -221,14 +221,21 @@ def partition_texts(handle: TableHandle, partition: bytes, *, legacy: bool) -> d
     }
 
 
+def partition_spec(handle: TableHandle, partition: bytes) -> dict[str, str]:
+    """The values of a partition as catalogs have them: by column, as in directory names but not escaped."""
+    return dict(_texts(handle.schema.partition_type, _decoded(handle, partition), handle.options))
+
+
 def _segments(partition_type: RowType, values: Sequence[Any], options: TableOptions) -> list[str]:
-    parts = []
+    return [f"{escape(name)}={escape(text)}" for name, text in _texts(partition_type, values, options)]
+
+
+def _texts(partition_type: RowType, values: Sequence[Any], options: TableOptions) -> Iterator[tuple[str, str]]:
     for column, value in zip(partition_type.fields, values, strict=True):
         text = None if value is None else value_text(column.type, value, legacy=options.partition_legacy_name)
         if text is None or all(c in _JAVA_BLANK for c in text):
             text = options.partition_default_name
-        parts.append(f"{escape(column.name)}={escape(text)}")
-    return parts
+        yield column.name, text
 
 
 def index_file_path(

@@ -9,7 +9,6 @@ is made in FOLDER, which takes minutes, and used again. The plan is of the first
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -68,11 +67,11 @@ def measure(root: Path, how: str) -> None:
         now_ms = time.time_ns() // 1_000_000
         files = table.remove_orphan_files(now_ms, dry_run=True, use_spark=how == "spark").files
     seconds = time.perf_counter() - start
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(f"{seconds:.1f} {own} {0 if jvm is None else _peak_mib(jvm)} {files}")
+    print(f"{seconds:.1f} {_peak_mib(Path('/proc/self'))} {0 if jvm is None else _peak_mib(jvm)} {files}")
 
 
 def _peak_mib(process: Path) -> int:
+    # Not `ru_maxrss`, which counts what the parent had when it made the process.
     lines = (process / "status").read_text().splitlines()
     return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM"))
 

@@ -29,6 +29,7 @@ class RestServer:
 
     Attributes:
         calls: method and path of each call, in order.
+        statistics: of the partitions of each commit, in order.
         token: which logs in.
         page: the number of names in a page.
         tokens: data tokens handed out, newest last, each with the milliseconds it lives.
@@ -41,6 +42,7 @@ class RestServer:
         self.views: dict[tuple[str, str], Any] = {}
         self.heads: dict[tuple[str, str, str], str | None] = {}
         self.calls: list[tuple[str, str]] = []
+        self.statistics: list[Any] = []
         self.token, self.page, self.fault = "secret", 2, _no_fault
         self.config: dict[str, str] = {"prefix": "a b"}
         self.tokens: list[dict[str, str]] = []
@@ -108,6 +110,7 @@ class RestServer:
             if body["baseSnapshotUuid"] != self.heads.get(name):
                 return 200, {"success": False}
             snapshot = body["snapshot"]
+            self.statistics.append(body["statistics"])
             LocalStore().create_exclusive(layout.snapshot_path(snapshot["id"]), json.dumps(snapshot).encode())
             self.heads[name] = snapshot["uuid"]
             return 200, {"success": True}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -115,6 +116,33 @@ def test_java_makes_we_change(both: Both) -> None:
     assert both.do("listTables", database=both.database)["names"] == []
     both.ours.drop_database(both.database)
     assert both.database not in both.do("listDatabases")["names"]
+
+
+def test_partitions_have_the_totals_that_java_sees(both: Both) -> None:
+    both.do("createDatabase", database=both.database)
+    fields = [["k", "BIGINT NOT NULL"], ["d", "DATE NOT NULL"], ["p", "STRING NOT NULL"]]
+    options = {"bucket": "2", "partition.legacy-name": "false"}
+    key = {"pk": ["k", "d", "p"], "partition": ["d", "p"], "tableOptions": options}
+    both.theirs("createTable", table=both.name("t"), fields=fields, **key)
+    day = "2024-10-04"
+    both.theirs("write", table=both.name("t"), rows=[[1, day, "a"], [2, day, "a/b"], [3, "2024-10-05", "a"]])
+    table = both.ours.table(both.name("t"))
+    days = pa.array([20000, 20000, 20002], pa.int32()).cast(pa.date32())
+    table.write(pa.table({"k": [1, 4, 5], "d": days, "p": ["a", "a", " "]}))
+    table.delete("d = DATE '2024-10-05'")
+    table.compact(full=True)
+    before_ms = int(time.time() * 1000)
+    table.write(pa.table({"k": [6], "d": days[:1], "p": ["a"]}))
+
+    shown = both.ours.table(both.name("t$partitions")).scan().to_arrow().to_pylist()
+    expected = {row["partition"]: (row["record_count"], row["file_size_in_bytes"], row["file_count"]) for row in shown}
+    assert len(expected) == 3
+    found = both.do("listPartitions", database=both.database, table="t")["partitions"]
+    texts = {"/".join(f"{k}={v}" for k, v in one["spec"].items()): one for one in found}
+    assert {name: (one["rows"], one["bytes"], one["files"]) for name, one in texts.items()} == expected
+    newest = max(texts.values(), key=lambda one: one["updated_ms"])
+    assert before_ms <= newest["updated_ms"] <= time.time() * 1000
+    assert {one["buckets"] for one in found} == {2}
 
 
 def test_views_are_shared(both: Both) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
@@ -111,12 +112,24 @@ class DataFileMeta(NamedTuple):
         return self.file_source == FileSource.COMPACT or width >= self.row_count
 
 
+_EPOCH: Final = datetime(1970, 1, 1)
+
+
 def wall_clock_of(moment_ms: int) -> int:
     """Epoch milliseconds as the machine's local wall clock read as if UTC, as `creation_time_ms` counts."""
     try:
         return moment_ms + time.localtime(moment_ms // 1000).tm_gmtoff * 1000
     except (OverflowError, OSError, ValueError):  # beyond what the system's clock knows; no zone matters there
         return moment_ms
+
+
+def moment_of(wall_clock_ms: int) -> int:
+    """The inverse of `wall_clock_of`: epoch milliseconds, the earlier ones where clocks were put back."""
+    seconds, rest = divmod(wall_clock_ms, 1000)
+    try:
+        return int((_EPOCH + timedelta(seconds=seconds)).timestamp()) * 1000 + rest
+    except (OverflowError, OSError, ValueError):
+        return wall_clock_ms
 
 
 class SimpleStats(NamedTuple):

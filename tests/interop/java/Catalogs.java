@@ -8,6 +8,7 @@ import org.apache.paimon.catalog.CatalogFactory;
 import org.apache.paimon.catalog.Identifier;
 import org.apache.paimon.operation.LocalOrphanFilesClean;
 import org.apache.paimon.options.Options;
+import org.apache.paimon.partition.Partition;
 import org.apache.paimon.schema.Schema;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.node.ArrayNode;
@@ -97,6 +98,16 @@ final class Catalogs {
                     break;
                 case "dropView":
                     catalog.dropView(Identifier.create(database, call.get("view").asText()), false);
+                    break;
+                case "listPartitions":
+                    ArrayNode partitions = reply.putArray("partitions");
+                    for (Partition p : catalog.listPartitions(
+                            Identifier.create(database, call.get("table").asText()))) {
+                        ObjectNode one = partitions.addObject();
+                        p.spec().forEach(one.putObject("spec")::put);
+                        one.put("rows", p.recordCount()).put("bytes", p.fileSizeInBytes()).put("files", p.fileCount());
+                        one.put("updated_ms", p.lastFileCreationTime()).put("buckets", p.totalBuckets());
+                    }
                     break;
                 case "createDatabase":
                     catalog.createDatabase(database, false);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import time
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from itertools import count
@@ -42,6 +43,7 @@ from paimon_spark.types import BIGINT, INT
 from tests.harness.rest_server import RestServer, rest_server
 from tests.harness.views import check_views
 
+DEFAULT = "__DEFAULT_PARTITION__"
 ROWS = pa.table({"a": pa.array([1, 2], pa.int32())})
 
 
@@ -120,6 +122,28 @@ class TestNames:
 
 
 class TestCommits:
+    def test_the_server_is_told_what_changes_in_each_partition(self, server: RestServer, catalog: Catalog) -> None:
+        table = catalog.create_table("db.t", "a INT, d DATE, f STRING", partition_keys=["d", "f"])
+        day = pa.array([20000, None, 20000], pa.int32()).cast(pa.date32())
+        start_ms = int(time.time() * 1000)
+        table.write(pa.table({"a": pa.array([1, 2, 3], pa.int32()), "d": day, "f": ["x/y", " ", "x/y"]}))
+        made = {tuple(one["spec"].items()): one for one in server.statistics[-1]}
+        first = made[("d", "20000"), ("f", "x/y")]
+        assert set(made) == {tuple(first["spec"].items()), (("d", DEFAULT), ("f", DEFAULT))}
+        assert (first["recordCount"], first["fileCount"], first["totalBuckets"]) == (2, 1, -1)
+        assert first["fileSizeInBytes"] > 0
+        assert start_ms <= first["lastFileCreationTime"] <= time.time() * 1000
+        table.delete("a = 1")
+        (changed,) = server.statistics[-1]
+        assert (changed["spec"], changed["recordCount"], changed["fileCount"]) == (first["spec"], -1, 0)
+        table.delete("a = 3")
+        (changed,) = server.statistics[-1]
+        assert (changed["spec"], changed["recordCount"], changed["fileCount"]) == (first["spec"], -1, -1)
+
+    def test_tables_without_partitions_have_one(self, server: RestServer, catalog: Catalog) -> None:
+        catalog.create_table("db.t", "a INT").write(ROWS)
+        assert [(one["spec"], one["recordCount"]) for one in server.statistics[-1]] == [({}, 2)]
+
     def test_writers_at_once(self, server: RestServer, catalog: Catalog) -> None:
         catalog.create_table("db.t", "a INT")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,8 @@ from paimon_spark.format.metadata_files.data_file import (
     above,
     encode_dense,
     kept,
+    moment_of,
+    wall_clock_of,
 )
 from paimon_spark.options.data_files import STATS_MODE, StatsKind, StatsMode, stats_mode
 from paimon_spark.types import DataField, DataType, TimestampType, parse_type
@@ -126,3 +129,16 @@ def test_dense_statistics_leave_out_columns_without_any() -> None:
     assert binary_row.decode(found.min_values, [fields[0].type, fields[2].type]) == (1, None)
     assert encode_dense(fields[:1], [ColumnStats(1, 2, 0)])[1] is None
     assert StatsMode(StatsKind.NONE) == stats_mode("NONE")
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/St_Johns", "Asia/Kathmandu"])
+def test_a_wall_clock_is_turned_back_into_its_moment(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        for moment_ms in (-1, 0, 1_700_000_000_123, 1_720_000_000_999):
+            assert moment_of(wall_clock_of(moment_ms)) == moment_ms
+        assert moment_of(1 << 62) == 1 << 62
+    finally:
+        monkeypatch.undo()
+        time.tzset()
