@@ -279,7 +279,7 @@ def _bins(handle: TableHandle, selection: Selection, units: Units) -> Longs:
     numbers = np.arange(len(units))
     ends = np.append(changes, len(units))[np.searchsorted(changes, numbers, side="right")]
     reached = np.cumsum(weights)
-    heavy = np.searchsorted(reached, reached - weights + target, side="right")
+    heavy = np.searchsorted(reached, reached - weights + min(target, int(reached[-1])), side="right")
     following = np.minimum(np.maximum(heavy, numbers + 1), ends).tolist()
     out, at = [], 0
     while at < len(following):
@@ -302,8 +302,11 @@ def file_metas(entries: pa.RecordBatch, numbers: Any, *, keys: bool) -> list[Dat
 
 
 def _file_metas(entries: pa.RecordBatch, numbers: Any, keys: bool) -> Iterable[DataFileMeta]:
-    in_order = len(numbers) == entries.num_rows and bool((numbers == np.arange(len(numbers))).all())
-    taken = None if in_order else take_indices(numbers)
+    first = int(numbers[0])
+    if bool((numbers == np.arange(first, first + len(numbers))).all()):
+        entries, taken = entries.slice(first, len(numbers)), None
+    else:
+        taken = take_indices(numbers)
     columns: dict[str, Iterable[Any]] = {
         "key_stats": repeat(_NO_STATS),
         "value_stats": repeat(_NO_STATS),
