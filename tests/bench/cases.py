@@ -43,12 +43,23 @@ def spark(label: str, op: str, format: str, table: str, worker: str = "spark", *
     return Contender(label, worker, {"op": op, "format": format, "table": table, **more})
 
 
+def java(table: str, op: str, **more: object) -> Contender:
+    """Java Paimon 2.0 in one warm JVM."""
+    return Contender("Java core", "java-core", {"op": op, "table": table, **more})
+
+
+def java_read(table: str, bar: float, threads: int = 2) -> tuple[Contender, float]:
+    """A read by Java Paimon 2.0, whose threads read one split after the other."""
+    label = f"Java core, {threads} threads"
+    return Contender(label, "java-core", {"op": "read", "table": table, "threads": threads}), bar
+
+
 def _merge(engine: str, rust_bar: float) -> Case:
     table = f"merge-{engine}"
     return Case(
         f"merge-on-read {engine}, 5M rows in 5 overlapping runs",
         read("ours", table),
-        ((read("pypaimon", table), 1 / 30), (read("rust", table), rust_bar)),
+        ((read("pypaimon", table), 1 / 30), (read("rust", table), rust_bar), java_read(table, 0.8)),
     )
 
 
@@ -114,17 +125,23 @@ CASES = (
     Case(
         "append read, 5M rows",
         read("ours", "append"),
-        ((read("pypaimon", "append"), 0.65), (read("rust", "append"), None)),
+        ((read("pypaimon", "append"), 0.65), (read("rust", "append"), None), java_read("append", 1.0)),
     ),
     Case(
         "plan 50,000 files, cold",
         Contender("ours", "ours", {"op": "plan", "table": "plan"}),
-        ((Contender("pypaimon", "pypaimon", {"op": "plan", "table": "plan"}), 1 / 12),),
+        (
+            (Contender("pypaimon", "pypaimon", {"op": "plan", "table": "plan"}), 1 / 12),
+            (java("plan", "plan"), 1.0),
+        ),
     ),
     Case(
         "plan a million files, cold",
         Contender("ours", "ours", {"op": "plan", "table": "plan-million", "count": "splits"}),
-        ((Contender("rust", "rust", {"op": "plan", "table": "plan-million"}), 1.2),),
+        (
+            (Contender("rust", "rust", {"op": "plan", "table": "plan-million"}), 1.2),
+            (java("plan-million", "plan", count="splits"), 1.0),
+        ),
     ),
     Case(
         "plan one partition of a hundred",
@@ -186,7 +203,13 @@ CASES = (
         (
             (write("pypaimon", "write-keys", ["id"], bucket="4"), 1 / 30),
             (write("rust", "write-keys", ["id"], bucket="4"), 0.7),
+            (java("write-keys", "write", keys=["id"], options={"bucket": "4"}), 1.0),
         ),
+    ),
+    Case(
+        "full compaction of 5M rows in 5 overlapping runs, 4 buckets",
+        Contender("ours", "ours", {"op": "compact", "table": "merge-deduplicate"}),
+        ((java("merge-deduplicate", "compact"), 1.0),),
     ),
     Case(
         "append write of 5M rows",
@@ -195,6 +218,7 @@ CASES = (
             (Contender("pyarrow's Parquet writer", "ours", {"op": "write-parquet", "table": "write-append"}), 1.1),
             (write("pypaimon", "write-append", [], bucket="-1"), None),
             (write("rust", "write-append", [], bucket="-1"), None),
+            (java("write-append", "write", keys=[], options={"bucket": "-1"}), 1.0),
         ),
     ),
     _hashes("id"),

@@ -138,11 +138,24 @@ def arrow_file(name: str, keys: Callable[[np.random.Generator, float], np.ndarra
     return build
 
 
+def as_table(name: str):
+    """The rows of an Arrow file as a table, from which Java reads them into memory."""
+
+    def build(out: Path, scale: float) -> None:
+        with pa.memory_map(str(out / name / "rows.arrow")) as file:
+            table = create(out / name / "table", [], {"bucket": "-1"})
+            commit(table, pa.ipc.open_file(file).read_all().combine_chunks().to_batches()[0])
+
+    return build
+
+
 DATASETS = {
     "write-append": arrow_file("write-append", lambda _, scale: np.arange(int(APPEND_ROWS * scale))),
     "write-keys": arrow_file(
         "write-keys", lambda rng, scale: rng.integers(0, int(MERGE_KEYS * scale), int(MERGE_ROWS * scale))
     ),
+    "write-append/table": as_table("write-append"),
+    "write-keys/table": as_table("write-keys"),
     "append": append,
     "small": small,
     "bench.db/wide": wide,

@@ -60,7 +60,7 @@ def main(folder: Path) -> None:
 
 def beside_java(folder: Path) -> None:
     """Both delete for real: first everything but one snapshot, then files that nothing names."""
-    with JavaPaimon(heap="2g") as java:
+    with JavaPaimon(heap="2g", optimized=True) as java:
         small = _copy(folder / "expire", folder / "warm-up")
         java.call("expireSnapshots", path=str(small), retain=900)
         for case, (_, snapshots) in TABLES.items():

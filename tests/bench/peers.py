@@ -85,7 +85,10 @@ class Worker:
 
 
 def start(name: str) -> Worker:
-    """A worker by name: ours, pypaimon, rust, spark, spark-tuned, java. Raises RuntimeError when it has no set-up."""
+    """A worker by name: ours, pypaimon, rust, spark, spark-tuned, java (the Spark connector), java-core.
+
+    Raises RuntimeError when it has no set-up.
+    """
     pin = pins()
     match name:
         case "ours":
@@ -98,6 +101,9 @@ def start(name: str) -> Worker:
             return Worker(sys.executable, "worker_spark.py")
         case "spark-tuned":
             return Worker(sys.executable, "worker_spark.py", "tuned")
+        case "java-core":
+            subprocess.run([HERE.parent / "interop" / "setup.sh"], check=True)
+            return Worker(sys.executable, "worker_java.py")
         case "java":
             jar = java_connector_jar()
             python = environment("java", pin["JAVA_CONNECTOR_PYSPARK"], "pyarrow<20", "numpy", "setuptools")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import worker_pypaimon
 from worker_pypaimon import checksum, main
-from write_tables import FreshTable, source
+from write_tables import FreshTable, copy_of, source
 
 import paimon_spark
 from paimon_spark.format import bucket_hash
@@ -41,6 +41,17 @@ def write_parquet(request: dict) -> dict:
         pq.write_table(rows, fresh.path / "rows.parquet", compression="zstd", compression_level=1)
         seconds = time.perf_counter() - start
     return {"seconds": seconds, "rows": rows.num_rows, "checksum": checksum(rows)}
+
+
+def compact(request: dict) -> dict:
+    """Compact a copy of the table fully."""
+    with copy_of(request["path"]) as copy:
+        gc.collect()
+        start = time.perf_counter()
+        paimon_spark.load_table(str(copy)).compact(full=True)
+        seconds = time.perf_counter() - start
+        table = paimon_spark.load_table(str(copy)).scan().to_arrow()
+    return {"seconds": seconds, "rows": table.num_rows, "checksum": checksum(table)}
 
 
 MEASURED: dict[int, dict] = {}
@@ -105,7 +116,14 @@ def read_by(request: dict) -> dict:
     return {"seconds": seconds, "rows": table.num_rows, "checksum": checksum(table)}
 
 
-OPS = {"read-by": read_by, "write": write, "write-parquet": write_parquet, "commits": commits, "hashes": hashes}
+OPS = {
+    "read-by": read_by,
+    "write": write,
+    "write-parquet": write_parquet,
+    "compact": compact,
+    "commits": commits,
+    "hashes": hashes,
+}
 
 
 def handle(request: dict) -> dict:

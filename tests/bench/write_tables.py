@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,3 +36,13 @@ class FreshTable:
 
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.folder)
+
+
+@contextmanager
+def copy_of(table: str) -> Iterator[Path]:
+    """A copy of a table in a folder beside it, gone at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="copy-", dir=Path(table).parent))
+    try:
+        yield Path(shutil.copytree(table, folder / "db.db" / "t"))
+    finally:
+        shutil.rmtree(folder)

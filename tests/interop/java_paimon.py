@@ -20,6 +20,7 @@ dynamic `options` where they make sense):
     catalog(does=listDatabases | listTables | removeOrphans | createDatabase | createTable | renameTable | dropTable |
         dropDatabase, database?, table?, to?, cascade?, type?): of the warehouse `path`, or `catalog` -> names, removed
     variant(text of JSON) -> value and metadata of the VARIANT, in hex
+    bench(does=read | plan | write | compact, threads?, columns?, source?) -> seconds, rows, checksum
     listing -> snapshots, tags, branches, schemaIds, consumers; files(snapshot?) -> files, indexFiles
 A call that fails answers {"error": …}; with a `group`, the rest of its group answers {"skipped": …}.
 """
@@ -54,9 +55,19 @@ class JavaPaimonError(RuntimeError):
 class JavaPaimon:
     """Java Paimon in a JVM of its own. Not for use from several threads at once; `close()` ends the JVM."""
 
-    def __init__(self, *, timezone: str = "UTC", heap: str = "1g", more_jars: str = "") -> None:
-        """Start nothing yet; `timezone` is the JVM's, `heap` its -Xmx, `more_jars` the end of its class path."""
+    def __init__(
+        self, *, timezone: str = "UTC", heap: str = "1g", more_jars: str = "", optimized: bool = False
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            timezone: the JVM's.
+            heap: its -Xmx.
+            more_jars: the end of its class path.
+            optimized: run it as servers do, for benchmarks, not so that it starts quickly.
+        """
         self._timezone, self._heap, self._more_jars = timezone, heap, more_jars
+        self._how = () if optimized else ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
         self._process: subprocess.Popen[bytes] | None = None
         self._scratch: Path | None = None
         self._log: IO[bytes] | None = None
@@ -118,7 +129,7 @@ class JavaPaimon:
             self._scratch = Path(tempfile.mkdtemp(prefix="java-paimon-"))
             self._log = (self._scratch / "log").open("wb+")
             command = [
-                _tool("java"), f"-Xmx{self._heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+                _tool("java"), f"-Xmx{self._heap}", *self._how, "-Xshare:auto",
                 f"-Duser.timezone={self._timezone}", "-Dfile.encoding=UTF-8", "-Dsun.jnu.encoding=UTF-8",
                 f"-Djava.io.tmpdir={self._scratch}", "-Dlog4j2.level=ERROR",
                 *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),

@@ -88,6 +88,8 @@ public final class PaimonDriver {
                 return Rewrites.deleteRows(call);
             case "updateRows":
                 return Rewrites.updateRows(call);
+            case "bench":
+                return Benches.measure(call);
             case "catalog":
                 return Catalogs.call(call);
             case "variant":

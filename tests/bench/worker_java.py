@@ -1,0 +1,37 @@
+"""Java Paimon 2.0 in a warm JVM as a worker; same protocol as worker_pypaimon.
+
+Reads count rows and look at no value, which is the least that a Java program does with them. Writes are given rows in
+Paimon's own binary form.
+"""
+
+from __future__ import annotations
+
+import atexit
+
+import worker_pypaimon
+from worker_pypaimon import main
+from write_tables import FreshTable, copy_of
+
+from tests.interop.java_paimon import JavaPaimon
+
+JAVA = JavaPaimon(heap="6g", optimized=True)
+
+
+def handle(request: dict) -> dict:
+    op, given = request.pop("op"), {key: value for key, value in request.items() if key not in ("keys", "options")}
+    if op == "write":
+        source = f"{request['path']}/table"
+        with FreshTable(request["path"], request["keys"], {"write-only": "true", **request["options"]}) as fresh:
+            return JAVA.call("bench", does="write", **{**given, "path": str(fresh.path), "source": source})
+    if op == "compact":
+        with copy_of(request["path"]) as copy:
+            return JAVA.call(
+                "bench", does="compact", **{**given, "path": str(copy), "options": {"write-only": "false"}}
+            )
+    return JAVA.call("bench", does=op, **given)
+
+
+if __name__ == "__main__":
+    atexit.register(JAVA.close)
+    worker_pypaimon.handle = handle
+    main()
