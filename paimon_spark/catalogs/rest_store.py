@@ -10,16 +10,14 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 
 from paimon_spark.catalogs.rest_client import RestClient
 from paimon_spark.errors import CatalogError, FileMissingError, UnsupportedFeatureError
-from paimon_spark.format.arrays.arrow_numpy import fixed_array
+from paimon_spark.format.arrays.arrow_numpy import values
 from paimon_spark.format.metadata_files.data_file import moment_of
-from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
 from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
@@ -42,7 +40,8 @@ from paimon_spark.metadata.definition.schema_changes import (
 )
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, SCHEMA_PREFIX, SNAPSHOT_PREFIX
-from paimon_spark.metadata.manifests import column_values, delta_manifests, read_manifests
+from paimon_spark.metadata.live_files import NEVER, entry_totals
+from paimon_spark.metadata.manifests import delta_manifests, read_manifests
 from paimon_spark.metadata.partition_path import partition_spec
 from paimon_spark.options.location import CatalogName
 from paimon_spark.storage.store import Store, already_there
@@ -189,7 +188,7 @@ class ServedStore:
             base = decode(self._files.read(before), before)
         except FileMissingError:
             base = None
-        handle = open_table(cast(Store, self), self.root)
+        handle = open_table(self._files, self.root)
         if self.server.commit(branch, base, data, partition_statistics(handle, made)):
             return
         try:
@@ -247,25 +246,23 @@ def partition_statistics(handle: TableHandle, snapshot: Snapshot) -> list[dict[s
     Source: Java `manifest/PartitionEntry`, `partition/PartitionStatistics`.
     """
     entries = read_manifests(handle, delta_manifests(handle, snapshot), statistics=False)
-    sign = np.where(column_values(entries, "kind") == FileKind.DELETE, -1, 1)
-    columns = {
-        "recordCount": sign * column_values(entries, "row_count"),
-        "fileSizeInBytes": sign * column_values(entries, "file_size"),
-        "fileCount": sign,
-    }
-    table = entries.select(["partition", "creation_time_ms", "total_buckets"])
-    for name, numbers in columns.items():
-        table = table.append_column(name, fixed_array(numbers, pa.int64()))
-    how = [*((name, "sum") for name in columns), ("creation_time_ms", "max"), ("total_buckets", "last")]
-    totals = table.group_by("partition", use_threads=False).aggregate(how)
+    if not len(entries):
+        return []
+    partitions = entries.column("partition").combine_chunks().dictionary_encode()
+    rows = partitions.dictionary.to_pylist()
+    totals = entry_totals(entries, values(partitions.indices).astype(np.int64), len(rows))
     return [
         {
-            "spec": partition_spec(handle, row["partition"]),
-            **{name: row[f"{name}_sum"] for name in columns},
-            "lastFileCreationTime": moment_of(row["creation_time_ms_max"] or 0),
-            "totalBuckets": row["total_buckets_last"],
+            "spec": partition_spec(handle, row),
+            "recordCount": added_rows,
+            "fileSizeInBytes": size,
+            "fileCount": files,
+            "lastFileCreationTime": moment_of(0 if updated_ms == NEVER else updated_ms),
+            "totalBuckets": buckets,
         }
-        for row in totals.to_pylist()
+        for row, added_rows, size, files, updated_ms, buckets in zip(
+            rows, *(column.tolist() for column in totals), strict=True
+        )
     ]
 
 

@@ -1,4 +1,4 @@
-"""Live files of a table, folded from manifest entries; state of its buckets for writers.
+"""Live files of a table, folded from manifest entries; their totals; state of buckets.
 
 Source: Paimon spec, chapter Manifest; Java `manifest/FileEntry`, `operation/AbstractFileStoreScan`,
 `operation/FileSystemWriteRestore`, `operation/AbstractFileStoreWrite.scanExistingFileMetas`.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -149,6 +149,51 @@ def _added_twice(
         path=paths[-1],
         file_name=name,
     )
+
+
+NEVER: Final = np.iinfo(np.int64).min
+"""The time of a group whose files have none."""
+
+
+class EntryTotals(NamedTuple):
+    """What manifest entries add to groups of files and remove from them, an element for each group.
+
+    Attributes:
+        updated_ms: wall clock of the newest file ever added or removed; `NEVER` when no file has a time.
+        total_buckets: of the last entry.
+    """
+
+    rows: I64
+    sizes: I64
+    files: I64
+    updated_ms: I64
+    total_buckets: I64
+
+
+def entry_totals(entries: pa.Table, groups: I64, count: int) -> EntryTotals:
+    """Add up the entries of each group; `groups` has the number of each entry's, below `count`.
+
+    Source: Java `manifest/PartitionEntry`.
+    """
+    sign = np.where(column_values(entries, "kind") == FileKind.DELETE, -1, 1).astype(np.int64)
+    times = _array(entries, "creation_time_ms")
+    stamps = np.where(arrow_numpy.validity(times), arrow_numpy.values(times), NEVER)
+    updated, totals = np.full(count, NEVER, np.int64), np.zeros(count, np.int64)
+    np.maximum.at(updated, groups, stamps)
+    totals[groups] = column_values(entries, "total_buckets")
+    return EntryTotals(
+        _added(groups, sign * column_values(entries, "row_count"), count),
+        _added(groups, sign * column_values(entries, "file_size"), count),
+        _added(groups, sign, count),
+        updated,
+        totals,
+    )
+
+
+def _added(groups: I64, amounts: I64, count: int) -> I64:
+    out = np.zeros(count, np.int64)
+    np.add.at(out, groups, amounts)
+    return out
 
 
 NO_SEQUENCE: Final = -1

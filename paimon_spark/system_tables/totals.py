@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 from paimon_spark.engine.scan.fallback import in_order, other_branch
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.engine.scan.prune import one_batch
-from paimon_spark.format.arrays.arrow_numpy import array_of, boolean_array, fixed_array, take_indices, validity, values
+from paimon_spark.format.arrays.arrow_numpy import array_of, boolean_array, fixed_array, take_indices, values
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS
-from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.live_files import NEVER, EntryTotals, entry_totals
 from paimon_spark.metadata.manifests import data_manifests, read_index_manifest, read_manifests
 from paimon_spark.system_tables.files import partition_texts, without_postponed
 from paimon_spark.system_tables.java_text import concatenated, sql_text, text
@@ -52,22 +52,6 @@ _BUCKETS: Final = columns(
     ("file_count", required(BIGINT)),
     ("last_update_time", TIMESTAMP),
 )
-_NEVER: Final = np.iinfo(np.int64).min
-
-
-class _Sums(NamedTuple):
-    """Sums over groups of files, an element for each group.
-
-    Attributes:
-        updated_ms: wall clock of the newest file ever added or removed; `_NEVER` when no file has a time.
-        total_buckets: of the last entry.
-    """
-
-    rows: _I64
-    sizes: _I64
-    files: _I64
-    updated_ms: _I64
-    total_buckets: _I64
 
 
 def _read_partitions(asked: Asked) -> Iterator[pa.RecordBatch]:
@@ -76,7 +60,7 @@ def _read_partitions(asked: Asked) -> Iterator[pa.RecordBatch]:
         return
     entries = one_batch(pa.Table.from_batches([entries for _, _, entries in pieces]))
     partitions = Partitions(asked.handle, entries.column("partition"))
-    sums = _summed(entries, partitions.codes.astype(np.int64), len(partitions.rows))
+    sums = entry_totals(pa.Table.from_batches([entries]), partitions.codes.astype(np.int64), len(partitions.rows))
     names = _partition_names(asked.handle, partitions)
     order = _shown_order(sums, names)
     count, take = len(order), take_indices(order)
@@ -118,7 +102,7 @@ def _read_buckets(asked: Asked) -> Iterator[pa.RecordBatch]:
     buckets = values(entries.column("bucket")).astype(np.int64)
     places = np.stack([partitions.codes.astype(np.int64), buckets], axis=1)
     distinct, which = np.unique(places, axis=0, return_inverse=True)
-    sums = _summed(entries, np.asarray(which).reshape(-1), len(distinct))
+    sums = entry_totals(pa.Table.from_batches([entries]), np.asarray(which).reshape(-1), len(distinct))
     names = partition_texts(partitions).take(take_indices(distinct[:, 0]))
     order = _shown_order(sums, names, distinct[:, 1])
     take = take_indices(order)
@@ -133,29 +117,7 @@ def _entries(handle: TableHandle, snapshot: Snapshot) -> pa.RecordBatch:
     return one_batch(read_manifests(handle, data_manifests(handle, snapshot)))
 
 
-def _summed(entries: pa.RecordBatch, groups: _I64, count: int) -> _Sums:
-    sign = np.where(values(entries.column("kind")) == FileKind.DELETE, -1, 1).astype(np.int64)
-    times = entries.column("creation_time_ms")
-    stamps = np.where(validity(times), values(times), _NEVER)
-    updated, totals = np.full(count, _NEVER, np.int64), np.zeros(count, np.int64)
-    np.maximum.at(updated, groups, stamps)
-    totals[groups] = values(entries.column("total_buckets"))
-    return _Sums(
-        _added(groups, sign * values(entries.column("row_count")), count),
-        _added(groups, sign * values(entries.column("file_size")), count),
-        _added(groups, sign, count),
-        updated,
-        totals,
-    )
-
-
-def _added(groups: _I64, amounts: _I64, count: int) -> _I64:
-    out = np.zeros(count, np.int64)
-    np.add.at(out, groups, amounts)
-    return out
-
-
-def _shown_order(sums: _Sums, names: pa.Array, buckets: _I64 | None = None) -> _I64:
+def _shown_order(sums: EntryTotals, names: pa.Array, buckets: _I64 | None = None) -> _I64:
     """The groups that have files, sorted by name and bucket."""
     keys = {"name": names, "bucket": fixed_array(sums.files * 0 if buckets is None else buckets, pa.int64())}
     by_name = pc.sort_indices(pa.table(keys), sort_keys=[("name", "ascending"), ("bucket", "ascending")])
@@ -163,13 +125,13 @@ def _shown_order(sums: _Sums, names: pa.Array, buckets: _I64 | None = None) -> _
     return order[sums.files[order] > 0]
 
 
-def _sum_columns(sums: _Sums, order: _I64) -> dict[str, Thunk]:
+def _sum_columns(sums: EntryTotals, order: _I64) -> dict[str, Thunk]:
     updated = sums.updated_ms[order]
     return {
         "record_count": lambda: fixed_array(sums.rows[order], pa.int64()),
         "file_size_in_bytes": lambda: fixed_array(sums.sizes[order], pa.int64()),
         "file_count": lambda: fixed_array(sums.files[order], pa.int64()),
-        "last_update_time": lambda: fixed_array(updated, arrow_type(TIMESTAMP), updated != _NEVER),
+        "last_update_time": lambda: fixed_array(updated, arrow_type(TIMESTAMP), updated != NEVER),
     }
 
 

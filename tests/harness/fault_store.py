@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import io
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
 
-from paimon_spark.errors import StorageError
+import paimon_spark
+from paimon_spark.api.table import Table
+from paimon_spark.errors import PaimonError, StorageError
+from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import AtomicCreate, FileInfo, Store, open_ranges
 
 T = TypeVar("T")
@@ -209,6 +214,43 @@ class FaultStore:
             if now or late:
                 record.failed.append(call)
             return late or (now and not fault.after), now and fault.after, fault.retryable
+
+
+def killed_at_each_change(
+    table: Table,
+    folder: Path,
+    act: Callable[[Table, FaultStore], object],
+    *,
+    after: bool,
+    step: int,
+    between: tuple[int, int],
+) -> Iterator[Table]:
+    """Copies of a table on which `act` was killed at one change of its store after the other.
+
+    Args:
+        table: on local disk; it stays as it is.
+        folder: where the copies are made, each in a warehouse of its own, and removed again.
+        act: does something with a copy through the store, which fails.
+        after: the last change is done.
+        step: every how many changes; the last copy is one on which `act` came to its end.
+        between: it makes more changes than the first number and fewer than the second.
+    """
+    for n in range(1, between[1], step):
+        place = folder / str(n) / "wh" / "d.db" / "t"
+        shutil.copytree(table.handle.layout.root, place)
+        copied = paimon_spark.load_table(str(place))
+        store = FaultStore(LocalStore())
+        store.arm(Fault(n, after=after, forever=True, retryable=False, verbs=MUTATING))
+        with suppress(PaimonError):
+            act(copied, store)
+        is_over = not store.failed
+        store.arm(None)
+        yield copied
+        shutil.rmtree(folder / str(n))
+        if is_over:
+            assert n > between[0], "it changes the store more often"
+            return
+    raise AssertionError("it never came to its end")
 
 
 class _Output(io.RawIOBase):

@@ -80,13 +80,13 @@ class SplitTotals:
         partitions: BinaryRow bytes of the partitions.
     """
 
-    files: int = 0
-    size_bytes: int = 0
-    row_count: int = 0
-    largest_bytes: int = 0
-    schema_ids: frozenset[int] = frozenset()
-    modes: Mapping[SplitMode, int] = field(default_factory=dict)
-    partitions: frozenset[bytes] = frozenset()
+    files: int
+    size_bytes: int
+    row_count: int
+    largest_bytes: int
+    schema_ids: frozenset[int]
+    modes: Mapping[SplitMode, int]
+    partitions: frozenset[bytes]
 
 
 def totals_of(splits: Sequence[DataSplit]) -> SplitTotals:

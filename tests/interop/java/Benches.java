@@ -51,14 +51,7 @@ final class Benches {
     private static ObjectNode read(JsonNode call) throws Exception {
         long start = System.nanoTime();
         FileStoreTable table = Tables.open(call);
-        ReadBuilder builder = builder(call, table);
-        long rows = parallel(call, builder, batch -> {
-            long count = 0;
-            while (batch.next() != null) {
-                count++;
-            }
-            return count;
-        });
+        long rows = count(call, table);
         double seconds = since(start);
         return reply(seconds, rows, call.path("check").asBoolean(true) ? checksum(call, table) : 0);
     }

@@ -141,8 +141,12 @@ class TestCommits:
         assert (changed["spec"], changed["recordCount"], changed["fileCount"]) == (first["spec"], -1, -1)
 
     def test_tables_without_partitions_have_one(self, server: RestServer, catalog: Catalog) -> None:
-        catalog.create_table("db.t", "a INT").write(ROWS)
+        table = catalog.create_table("db.t", "a INT")
+        table.write(ROWS)
         assert [(one["spec"], one["recordCount"]) for one in server.statistics[-1]] == [({}, 2)]
+        table.write(ROWS)
+        assert table.compact_manifest() is not None
+        assert server.statistics[-1] == [], "no file came or went"
 
     def test_writers_at_once(self, server: RestServer, catalog: Catalog) -> None:
         catalog.create_table("db.t", "a INT")

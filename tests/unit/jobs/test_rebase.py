@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,16 +17,14 @@ from paimon_spark.errors import (
     BranchDivergedError,
     CheckFailedError,
     InvalidInputError,
-    PaimonError,
     UnsupportedFeatureError,
 )
 from paimon_spark.jobs import rebase_keys
 from paimon_spark.jobs.rebase import Check, rebase
 from paimon_spark.maintenance.change import recover
 from paimon_spark.metadata.retry import now_ms
-from paimon_spark.storage.local import LocalStore
 from paimon_spark.versioning import branches, names
-from tests.harness.fault_store import MUTATING, Fault, FaultStore
+from tests.harness.fault_store import FaultStore, killed_at_each_change
 from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 from tests.unit.versioning.test_merge_crashes import through
 
@@ -432,25 +428,16 @@ def test_killed_at_any_change_of_the_store_main_has_all_or_nothing(
     put(table, {4: (0, "main")})
     before = rows_of(table)
     expected = {3: (0, "fix"), 4: (0, "main"), **({2: (0, "base")} if kind == "keys" else {})}
-    for n in range(1, 200, step):
-        place = tmp_path / str(n) / "wh" / "d.db" / "t"
-        shutil.copytree(table.handle.layout.root, place)
-        copied = paimon_spark.load_table(str(place))
-        store = FaultStore(LocalStore())
-        faulty = through(store, copied)
-        store.arm(Fault(n, after=after, forever=True, retryable=False, verbs=MUTATING))
-        with suppress(PaimonError):
-            rebase(faulty, "fix", check=check)
-        is_over = not store.failed
-        store.arm(None)
+
+    def onto_main(copied: Table, store: FaultStore) -> None:
+        rebase(through(store, copied), "fix", check=check)
+
+    for copied in killed_at_each_change(
+        table, tmp_path / "killed", onto_main, after=after, step=step, between=(3, 200)
+    ):
         recover(copied.handle)
         assert rows_of(copied) in (before, expected)
         rebase(copied, "fix", check=check)
         assert rows_of(copied) == expected
         assert rows_of(copied.branch("fix")) == rows_of(table.branch("fix"))
         assert missing_files(copied.handle) == []
-        shutil.rmtree(tmp_path / str(n))
-        if is_over:
-            assert n > 3
-            return
-    raise AssertionError

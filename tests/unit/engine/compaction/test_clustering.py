@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 from collections import Counter
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,6 @@ from paimon_spark.errors import (
     CorruptFileError,
     InvalidInputError,
     InvalidOptionError,
-    PaimonError,
     UnsupportedFeatureError,
 )
 from paimon_spark.format.metadata_files.snapshot import CommitKind
@@ -33,8 +30,7 @@ from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.compaction import SortStrategy
-from paimon_spark.storage.local import LocalStore
-from tests.harness.fault_store import MUTATING, Fault, FaultStore
+from tests.harness.fault_store import FaultStore, killed_at_each_change
 from tests.harness.table_files import files_on_disk, missing_files
 
 COLUMNS = "id BIGINT, a INT, b INT, c INT, d INT, e INT, p STRING"
@@ -240,25 +236,15 @@ def test_killed_at_any_change_of_the_store_rows_stay_and_it_can_be_done_again(
 ) -> None:
     table = with_levels(tmp_path / "made")
     before = rows_of(table)
-    for n in range(1, 200, step):
-        place = tmp_path / str(n)
-        shutil.copytree(table.handle.layout.root, place)
-        copied = paimon_spark.load_table(str(place))
-        store = FaultStore(LocalStore())
-        store.arm(Fault(n, after=after, forever=True, retryable=False, verbs=MUTATING))
-        with suppress(PaimonError):
-            cluster_branch(replace(copied.handle, store=store), False, None, None)
-        is_over = not store.failed
-        store.arm(None)
+
+    def cluster(copied: Any, store: FaultStore) -> None:
+        cluster_branch(replace(copied.handle, store=store), False, None, None)
+
+    for copied in killed_at_each_change(table, tmp_path, cluster, after=after, step=step, between=(5, 200)):
         assert rows_of(copied) == before
         copied.compact(full=True)
         assert rows_of(copied) == before and levels(copied).keys() == {5}
         assert missing_files(copied.handle) == []
-        shutil.rmtree(place)
-        if is_over:
-            assert n > 5
-            return
-    raise AssertionError("it never came to its end")
 
 
 def test_a_truncated_file_is_named_and_nothing_is_left(tmp_path: Path) -> None:

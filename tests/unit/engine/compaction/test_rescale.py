@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,6 @@ from paimon_spark.errors import (
     CommitConflictError,
     DataError,
     InvalidInputError,
-    PaimonError,
     UnsupportedFeatureError,
 )
 from paimon_spark.format import binary_row
@@ -33,9 +30,8 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import INT
-from tests.harness.fault_store import MUTATING, Fault, FaultStore
+from tests.harness.fault_store import FaultStore, killed_at_each_change
 from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 from tests.harness.writing import written
 
@@ -241,27 +237,17 @@ def test_killed_at_any_change_of_the_store_rows_stay_and_it_can_be_done_again(
 ) -> None:
     table = made(tmp_path / "made", **KINDS[kind])
     before = content(table)
-    for n in range(1, 500, step):
-        place = tmp_path / str(n)
-        shutil.copytree(table.handle.layout.root, place)
-        copied = paimon_spark.load_table(str(place))
-        store = FaultStore(LocalStore())
-        store.arm(Fault(n, after=after, forever=True, retryable=False, verbs=MUTATING))
-        with suppress(PaimonError):
-            rescale_branch(replace(copied.handle, store=store), 6, compaction.rescale_anywhere)
-        is_over = not store.failed
-        store.arm(None)
+
+    def rescale(copied: Any, store: FaultStore) -> None:
+        rescale_branch(replace(copied.handle, store=store), 6, compaction.rescale_anywhere)
+
+    for copied in killed_at_each_change(table, tmp_path, rescale, after=after, step=step, between=(21, 500)):
         assert content(copied) == before
         assert {f["total_buckets"] for f in files(copied)} in ({4}, {6})
         copied.rescale(6)
         assert content(copied) == before
         assert {f["total_buckets"] for f in files(copied)} == {6}
         assert missing_files(copied.handle) == []
-        shutil.rmtree(place)
-        if is_over:
-            assert n > 21
-            return
-    raise AssertionError("it never came to its end")
 
 
 def test_rows_in_wrong_buckets_are_refused(tmp_path: Path) -> None:
