@@ -44,7 +44,8 @@ _BOOLEANS: Final = """
     data-evolution.row-sidecar.enabled data-file.thin-mode deduplicate.ignore-delete
     delete.force-produce-changelog deletion-vectors.bitmap64 deletion-vectors.enabled
     deletion-vectors.merge-on-read deletion-vectors.modifiable disable-explicit-type-casting
-    dynamic-partition-overwrite end-input.check-partition-expire file.suffix.include.compression
+    dynamic-partition-overwrite end-input.check-partition-expire file-index.read.enabled
+    file.suffix.include.compression
     first-row.ignore-delete force-lookup global-index.enabled ignore-delete ignore-update-before
     incremental-between-tag-to-snapshot index-file-in-data-file-dir key-value.sequence_number.enabled
     lookup-wait lookup.blob-as-descriptor lookup.cache.bloom.filter.enabled lookup.remote-file.enabled
@@ -108,7 +109,8 @@ _DURATIONS: Final = """
 _SIZES: Final = """
     blob.copy-buffer-size blob.target-file-size cache-page-size compaction.incremental-size-threshold
     compaction.total-size-threshold data-evolution.row-id-conflict-rewrite.max-size
-    deletion-vector.index-file.target-size file-reader-async-threshold file.block-size local-kv-db.block-size
+    deletion-vector.index-file.target-size file-index.in-manifest-threshold file-reader-async-threshold
+    file.block-size local-kv-db.block-size
     local-merge-buffer-size lookup.cache-max-disk-size lookup.cache-max-memory-size lookup.merge-buffer-size
     manifest-sort.max-rewrite-size manifest.full-compaction-threshold-size manifest.target-file-size page-size
     postpone.target-size-per-bucket sort-spill-buffer-size source.split.open-file-cost

@@ -54,6 +54,7 @@ from paimon_spark.options.descriptor import (
     string,
     texts_by_column,
 )
+from paimon_spark.options.file_index import READ_ENABLED, parse_file_index_options
 from paimon_spark.options.retention import (
     parse_expiry_options,
     parse_partition_expiry,
@@ -119,6 +120,7 @@ class TableOptions:
     )
     split_target_bytes: int = option("source.split.target-size", memory_size, 128 << 20, "Target size of a split.")
     split_open_cost_bytes: int = field_of(SPLIT_OPEN_COST)
+    reads_file_indexes: bool = field_of(READ_ENABLED)
     fallback_branch: str = field_of(FALLBACK_BRANCH)
     primary_branch: str = field_of(PRIMARY_BRANCH)
     raw: Mapping[str, str] = field(repr=False)
@@ -151,6 +153,8 @@ class TableOptions:
     """How postponed rows are read, and how many buckets they get."""
     data_files = _group(parse_data_file_options)
     """Formats, sizes and statistics of new data files."""
+    file_indexes = _group(parse_file_index_options)
+    """Indexes of new data files."""
     external_paths = _group(EXTERNAL_PATHS.get)
     """Where data files lie besides the table."""
     commit = _group(parse_commit_options)

@@ -34,6 +34,17 @@ class Op(str, Enum):
     GE = ">="
 
 
+NEGATED: Final = {
+    Op.EQ: Op.NE,
+    Op.NE: Op.EQ,
+    Op.LT: Op.GE,
+    Op.LE: Op.GT,
+    Op.GT: Op.LE,
+    Op.GE: Op.LT,
+}
+"""Comparisons that are true where another is false."""
+
+
 class TextOp(str, Enum):
     """A way to match text."""
 

@@ -21,6 +21,7 @@ from paimon_spark.format.arrays.arrow_numpy import Bool, validity, values
 from paimon_spark.format.data_files.requests import Bounds, BoundsOf
 from paimon_spark.predicate.arrow import compare
 from paimon_spark.predicate.ast import (
+    NEGATED,
     And,
     Column,
     Compare,
@@ -43,15 +44,6 @@ from paimon_spark.types import AtomicType
 
 _MAX_LITERALS: Final = 100
 """A longer IN list is judged by its least and greatest value only."""
-
-_NEGATED: Final = {
-    Op.EQ: Op.NE,
-    Op.NE: Op.EQ,
-    Op.LT: Op.GE,
-    Op.LE: Op.GT,
-    Op.GT: Op.LE,
-    Op.GE: Op.LT,
-}
 
 
 class ColumnStats(NamedTuple):
@@ -96,7 +88,7 @@ class _StatsEvaluator:
             case Constant(value):
                 return self._all(value is wanted)
             case Compare(op, column, literal):
-                return self._compare(op if wanted else _NEGATED[op], column, literal)
+                return self._compare(op if wanted else NEGATED[op], column, literal)
             case NullSafeEqual(column, None):
                 return self._is_null(column, wanted)
             case NullSafeEqual(column, literal):

@@ -192,4 +192,4 @@ def lean(split: DataSplit) -> DataSplit:
 
 
 def _lean(f: DataFileMeta) -> DataFileMeta:
-    return f._replace(value_stats=_NO_STATS, key_stats=_NO_STATS, embedded_index=None, value_stats_cols=None)
+    return f._replace(value_stats=_NO_STATS, key_stats=_NO_STATS, value_stats_cols=None)

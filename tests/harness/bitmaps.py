@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from paimon_spark.format.metadata_files.roaring import ARRAY_LIMIT, Bitmap, Container
+from paimon_spark.format.roaring import ARRAY_LIMIT, Bitmap, Container
 
 
 def bitmap_of(numbers: Iterable[int]) -> Bitmap:

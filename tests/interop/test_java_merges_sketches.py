@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import paimon_spark
-from paimon_spark.format.metadata_files import roaring
+from paimon_spark.format import roaring
 from tests.harness.bitmaps import bitmap_of, numbers_of
 from tests.harness.rows import rows_of
 from tests.interop.comparing import version_options

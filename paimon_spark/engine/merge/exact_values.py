@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import FormatError, UnsupportedFeatureError
-from paimon_spark.format.metadata_files import roaring
+from paimon_spark.format import roaring
 
 Value: TypeAlias = Any
 """A Python value of a column, None for null. Its type depends on the column."""

@@ -5,6 +5,7 @@ Source: Java `operation/RawFileSplitRead`, `io/DataFileRecordReader`, `deletionv
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from paimon_spark.engine.read.evolution import evolve
 from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, ReadRequest
-from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, DataError, FileMissingError
+from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, DataError, FileMissingError, FormatError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
@@ -36,6 +37,7 @@ from paimon_spark.types import (
     RowKind,
 )
 
+_LOG = logging.getLogger(__name__)
 KIND_FIELD: Final = DataField(VALUE_KIND_ID, VALUE_KIND, TINYINT.with_nullable(False))
 SYSTEM_FIELDS: Final = (
     DataField(SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, BIGINT.with_nullable(False)),
@@ -149,11 +151,14 @@ def iter_rows(
     evolution = evolve(fields, in_file, partition_scalars(request.schema, split.partition))
     store, path = locate(request.store, split, file)
     deleted = None if deletion is None else deleted_positions(request.store, deletion, file.row_count)
-    chosen = None
+    chosen = wanted = None
     if predicate is not None and evolution.testable:
         from paimon_spark.predicate.stats import RowGroupFilter  # plain reads do without
 
         chosen = RowGroupFilter(predicate, evolution.testable)
+        wanted = _rows_by_indexes(request, split, file, predicate, fields, in_file)
+        if wanted is not None and not wanted.any():
+            return
     read = FileRead(
         store,
         path,
@@ -163,9 +168,13 @@ def iter_rows(
         request.threads,
         chosen,
         open_files,
+        wanted,
     )
     for first, count, arrays in read_rows(read):
         kept = None if deleted is None else kept_rows(deleted, first, count)
+        if wanted is not None:
+            of_run = wanted[first : first + count]
+            kept = of_run if kept is None else kept & of_run
         if kept is not None:
             count = int(np.count_nonzero(kept))
             if count == 0:
@@ -178,6 +187,33 @@ def iter_rows(
             url = file_url(request.store, split, file)
             raise DataError(f"data file {url}: {e.message}", **{"path": url, **e.context}) from e
         yield FileRows(first, kept, count, arrays[: len(extra)], columns)
+
+
+def _rows_by_indexes(
+    request: ReadRequest,
+    split: DataSplit,
+    file: DataFileMeta,
+    predicate: Predicate,
+    fields: Sequence[DataField],
+    in_file: Sequence[DataField],
+) -> npt.NDArray[np.bool_] | None:
+    """The rows of a file that may match by its indexes; None for all. Indexes that cannot be read are left alone."""
+    if not request.options.reads_file_indexes or (file.embedded_index is None and file.index_file is None):
+        return None
+    from paimon_spark.format.file_index.indexes import FileIndexes
+    from paimon_spark.predicate.file_index import indexed_columns, rows_that_may_match
+
+    try:
+        if file.embedded_index is not None:
+            indexes = FileIndexes.of_bytes(file.embedded_index, file.row_count)
+        else:
+            store, path = locate(request.store, split, file)
+            indexes = FileIndexes.of_file(store, f"{path.rpartition('/')[0]}/{file.index_file}", file.row_count)
+        return rows_that_may_match(predicate, indexes, indexed_columns(fields, in_file))
+    except (FileMissingError, FormatError) as e:
+        # The rows are all in the data file: an index only tells which of them need not be read.
+        _LOG.warning("the index of data file %s is not used: %s", file_url(request.store, split, file), e.message)
+        return None
 
 
 def fields_of(schema: TableSchema, columns: Sequence[str]) -> tuple[DataField, ...]:

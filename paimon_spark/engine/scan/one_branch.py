@@ -19,6 +19,7 @@ from paimon_spark.engine.scan.prune import (
     Filters,
     Selection,
     files_that_may_match,
+    files_that_may_match_by_index,
     filters_of,
     manifests_wanted,
     report_of,
@@ -209,23 +210,29 @@ def state_units(
         selection = skip_by_statistics(handle, selection, filters.rest, schemas, tally)
         return selection, append_units(selection)
     units = key_units(handle, selection) if handle.schema.primary_keys else row_id_units(selection)
-    may_match = files_that_may_match(handle, selection, filters.rest, schemas)
-    if may_match is None:
+    if filters.rest is None or not len(selection):
         return selection, units
-    wanted = units.any_of(may_match)
-    if handle.options.data_evolution:
-        # Files of one range each hold some columns: a row may match where the statistics of one file do not.
-        wanted |= (units.modes == EVOLVED) & (units.sizes > 1)
-    elif handle.options.merge_engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION):
-        # A merged row may match where none of the rows it is made of does.
-        wanted |= units.modes != RAW
-    return selection, keep_units(selection, units, wanted, tally)
+    for reason, may_match in (
+        (Reason.STATISTICS, files_that_may_match(handle, selection, filters.rest, schemas)),
+        (Reason.INDEX, files_that_may_match_by_index(handle, selection, filters.rest, schemas)),
+    ):
+        if may_match is None:
+            continue
+        wanted = units.any_of(may_match)
+        if handle.options.data_evolution:
+            # Files of one range each hold some columns: a row may match where the statistics of one file do not.
+            wanted |= (units.modes == EVOLVED) & (units.sizes > 1)
+        elif handle.options.merge_engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION):
+            # A merged row may match where none of the rows it is made of does.
+            wanted |= units.modes != RAW
+        units = keep_units(selection, units, wanted, reason, tally)
+    return selection, units
 
 
-def keep_units(selection: Selection, units: Units, wanted: Bool, tally: Tally) -> Units:
-    """Only the units where `wanted` is True; the others are skipped by their statistics."""
+def keep_units(selection: Selection, units: Units, wanted: Bool, reason: Reason, tally: Tally) -> Units:
+    """Only the units where `wanted` is True; `tally` counts the others."""
     sizes = units.totals(values(selection.entries.column("file_size")))
-    tally.skip_counts(Reason.STATISTICS, int(units.sizes[~wanted].sum()), int(sizes[~wanted].sum()))
+    tally.skip_counts(reason, int(units.sizes[~wanted].sum()), int(sizes[~wanted].sum()))
     return units.keep(wanted)
 
 

@@ -9,6 +9,7 @@ Source: Java `operation/AbstractFileStoreScan`, `operation/KeyValueFileStoreScan
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 from paimon_spark.engine.scan.buckets import BucketFilter, bucket_filter
 from paimon_spark.engine.scan.file_stats import FileStats, Partitions
 from paimon_spark.engine.scan.query import OnlyFiles, PlanReport, Reason, ScanQuery, Tally
+from paimon_spark.errors import FormatError
 from paimon_spark.format.arrays.arrow_numpy import Bool, array_of, boolean_array, validity, values
 from paimon_spark.format.binary_row import decode_column
 from paimon_spark.format.metadata_files.data_file import wall_clock_of
@@ -30,6 +32,8 @@ from paimon_spark.options.core import MergeEngine
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
 from paimon_spark.predicate.stats import ColumnStats, may_match
 from paimon_spark.types import RowType
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +168,9 @@ def select(
         unsorted = values(selection.entries.column("bucket")) < 0
         wanted = unsorted | stats.may_match(filters.keys, keys_only=True)
         selection = _skip(selection, wanted, Reason.KEY_RANGE, tally)
+        by_index = files_that_may_match_by_index(handle, selection, filters.keys, schemas)
+        if by_index is not None:
+            selection = _skip(selection, by_index, Reason.INDEX, tally)
     return selection
 
 
@@ -175,17 +182,47 @@ def skip_by_statistics(
     tally: Tally,
 ) -> Selection:
     """Only the files in which some row may match; for tables whose rows need no merging."""
-    wanted = files_that_may_match(handle, selection, predicate, schemas)
-    return selection if wanted is None else _skip(selection, wanted, Reason.STATISTICS, tally)
+    if predicate is None or not len(selection):
+        return selection
+    selection = _skip(selection, files_that_may_match(handle, selection, predicate, schemas), Reason.STATISTICS, tally)
+    wanted = files_that_may_match_by_index(handle, selection, predicate, schemas)
+    return selection if wanted is None else _skip(selection, wanted, Reason.INDEX, tally)
 
 
 def files_that_may_match(
-    handle: TableHandle, selection: Selection, predicate: Predicate | None, schemas: Mapping[int, TableSchema]
-) -> Bool | None:
-    """For each file, whether some row may match; None without a condition on rows."""
-    if predicate is None or not len(selection):
-        return None
+    handle: TableHandle, selection: Selection, predicate: Predicate, schemas: Mapping[int, TableSchema]
+) -> Bool:
+    """For each file, whether some row may match by its statistics."""
     return FileStats(selection.entries, handle.schema, schemas, selection.partitions).may_match(predicate)
+
+
+def files_that_may_match_by_index(
+    handle: TableHandle, selection: Selection, predicate: Predicate, schemas: Mapping[int, TableSchema]
+) -> Bool | None:
+    """For each file, whether some row may match by the indexes in its manifest entry; None if no entry has any.
+
+    Indexes in files beside the data files are read by the readers of these.
+    """
+    entries = selection.entries
+    embedded = entries.column("embedded_index")
+    if not handle.options.reads_file_indexes or embedded.null_count == len(embedded):
+        return None
+    from paimon_spark.format.file_index.indexes import FileIndexes  # most tables have no indexes
+    from paimon_spark.predicate.file_index import indexed_columns, rows_that_may_match
+
+    tested = [f for f in handle.schema.fields if f.name in names_of(predicate)]
+    columns = {i: indexed_columns(tested, schema.fields) for i, schema in schemas.items()}
+    wanted = np.ones(len(embedded), np.bool_)
+    schema_ids, row_counts = values(entries.column("schema_id")), values(entries.column("row_count"))
+    for i in np.flatnonzero(validity(embedded)).tolist():
+        try:
+            indexes = FileIndexes.of_bytes(embedded[i].as_py(), int(row_counts[i]))
+            rows = rows_that_may_match(predicate, indexes, columns[int(schema_ids[i])])
+        except FormatError as e:
+            _LOG.warning("the index of %s is not used: %s", entries.column("file_name")[i].as_py(), e.message)
+            continue
+        wanted[i] = rows is None or bool(rows.any())
+    return wanted
 
 
 def _skip(selection: Selection, wanted: Bool, reason: Reason, tally: Tally) -> Selection:

@@ -80,6 +80,7 @@ class Reason(str, Enum):
     BUCKET = "bucket"
     KEY_RANGE = "key range"
     STATISTICS = "file statistics"
+    INDEX = "file indexes"
     UPDATED = "columns of rows that were there before"
     UNCHANGED = "same in both snapshots"
     LIMIT = "limit"

@@ -44,6 +44,8 @@ _FIELDS: Final = {
     "delete_row_count": None,
     "file_source": None,
     "external_path": None,
+    "extra_files": (),
+    "embedded_index": None,
     "first_row_id": None,
     "write_cols": None,
     "write_cols_sequences": None,
@@ -293,7 +295,7 @@ def _file_columns(keys: bool) -> list[str]:
 
 
 def file_metas(entries: pa.RecordBatch, numbers: Any, *, keys: bool) -> list[DataFileMeta]:
-    """The files of the entries `numbers`, without the statistics and index bytes that only planning uses.
+    """The files of the entries `numbers`, without the statistics that only planning uses.
 
     With `keys` also what only tables with keys need: smallest and largest keys, and the source.
     """
@@ -310,17 +312,19 @@ def _file_metas(entries: pa.RecordBatch, numbers: Any, keys: bool) -> Iterable[D
     columns: dict[str, Iterable[Any]] = {
         "key_stats": repeat(_NO_STATS),
         "value_stats": repeat(_NO_STATS),
-        "extra_files": repeat(()),
-        "embedded_index": repeat(None),
         "value_stats_cols": repeat(None),
     }
     for name, absent in _FIELDS.items():
         array = entries.column(name) if keys or name not in _FOR_KEYS else None
-        if array is None or array.null_count == len(array):
+        if array is None or array.null_count == len(array) or _is_of_empty_lists(array):
             columns[name] = repeat(absent)
         else:
             columns[name] = objects(array if taken is None else array.take(taken))
     return built(DataFileMeta, [columns[name] for name in DataFileMeta._fields])
+
+
+def _is_of_empty_lists(array: pa.Array) -> bool:
+    return bool(pa.types.is_list(array.type)) and not len(array.values)
 
 
 @dataclass(frozen=True, slots=True)

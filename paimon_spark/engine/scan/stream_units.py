@@ -47,7 +47,7 @@ from paimon_spark.engine.scan.prune import (
     report_of,
     select,
 )
-from paimon_spark.engine.scan.query import PlanReport, ScanQuery, Tally
+from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
 from paimon_spark.engine.scan.splits import Before, Deletions, deletions_of, make_splits
 from paimon_spark.engine.scan.units import REPLACED, Longs, Units, groups_of, key_bounds, overlapping, reordered
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
@@ -284,10 +284,11 @@ def _replacing_units(
     waiting = values(selection.entries.column("bucket")) < 0
     low, high = np.where(waiting, 0, low), np.where(waiting, high.max(), high)
     units = overlapping(groups, low, high, REPLACED)
-    may_match = files_that_may_match(handle, selection, filters.rest, schemas)
-    if may_match is None or handle.options.merge_engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION):
+    merges_values = handle.options.merge_engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION)
+    if filters.rest is None or merges_values:
         return selection, units
-    return selection, keep_units(selection, units, units.any_of(may_match), tally)
+    may_match = files_that_may_match(handle, selection, filters.rest, schemas)
+    return selection, keep_units(selection, units, units.any_of(may_match), Reason.STATISTICS, tally)
 
 
 def _vectors_before(handle: TableHandle, snapshot: Snapshot) -> Deletions:

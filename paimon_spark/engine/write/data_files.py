@@ -24,6 +24,7 @@ from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.data_files.registry import open_writer
 from paimon_spark.format.data_files.requests import FileWrite
 from paimon_spark.format.metadata_files.data_file import (
+    INDEX_SUFFIX,
     ColumnStats,
     DataFileMeta,
     FileSource,
@@ -44,6 +45,7 @@ from paimon_spark.options.data_files import (
     StatsKind,
     StatsMode,
 )
+from paimon_spark.options.file_index import FileIndexOptions
 from paimon_spark.storage.store import Store
 from paimon_spark.types import (
     BIGINT,
@@ -100,6 +102,7 @@ class DataFiles:
         self.target_bytes = self.options.target_bytes(bool(schema.primary_keys))
         self.layout = FileLayout.of(schema, self.options, keeps_row_ids=keeps_row_ids, columns=columns)
         self.in_one_file = in_one_file
+        self.indexes = handle.options.file_indexes if handle.options.file_indexes.indexes else None
         self._layout_of_table = handle.layout
         self.directory = request.directories.bucket_path(partition, bucket)
         self.tracks_rows = handle.options.row_tracking
@@ -113,7 +116,8 @@ class DataFiles:
         """A writer of data files. `first_sequence_number` is that of the first row, in tables without keys only."""
         rolls = source is FileSource.APPEND and not self.in_one_file
         most_rows = self.options.target_file_rows if rolls else None
-        return RollingWriter(self, self.options.data(level), level, source, first_sequence_number, most_rows)
+        kind = self.options.data(level)
+        return RollingWriter(self, kind, level, source, first_sequence_number, most_rows, has_indexes=True)
 
     def changelog(self, level: int = 0) -> RollingWriter:
         """A writer of changelog files."""
@@ -157,8 +161,11 @@ class RollingWriter:
         source: FileSource,
         first_sequence_number: int = 0,
         most_rows: int | None = None,
+        *,
+        has_indexes: bool = False,
     ) -> None:
         self._files = files
+        self._indexes = files.indexes if has_indexes else None
         self._kind = kind
         self._level = level
         self._source = source
@@ -212,7 +219,11 @@ class RollingWriter:
         name = self._files.new_name(self._kind)
         path = self._files.path(name)
         self._paths.append(path)
-        self._current = DataFileWriter(self._files.store, path, name, self._files.layout, self._kind)
+        if self._indexes is not None:
+            self._paths.append(path + INDEX_SUFFIX)
+        self._current = DataFileWriter(
+            self._files.store, path, name, self._files.layout, self._kind, indexes=self._indexes
+        )
         return self._current
 
     def _finish(self, file: DataFileWriter) -> None:
@@ -299,9 +310,26 @@ class FileLayout:
 class DataFileWriter:
     """Writes one data file. Batches are those of `RollingWriter`."""
 
-    def __init__(self, store: Store, path: str, name: str, layout: FileLayout, kind: FileKindOptions) -> None:
+    def __init__(
+        self,
+        store: Store,
+        path: str,
+        name: str,
+        layout: FileLayout,
+        kind: FileKindOptions,
+        *,
+        indexes: FileIndexOptions | None = None,
+    ) -> None:
         options = layout.options
+        self._store = store
+        self._path = path
         self._name = name
+        self._indexes = None
+        if indexes is not None:
+            from paimon_spark.engine.write.file_indexes import FileIndexBuilder  # only tables with indexes need it
+
+            self._in_manifest_bytes = indexes.in_manifest_bytes
+            self._indexes = FileIndexBuilder(layout.table_fields, indexes.indexes)
         self._layout = layout
         self._schema = arrow_schema(layout.fields)
         self._table_schema = arrow_schema(layout.table_fields)
@@ -364,12 +392,15 @@ class DataFileWriter:
             if self._layout.keeps_row_ids:
                 self._add_sequences(columns[-1])
         self._stats.add(pa.RecordBatch.from_arrays(values, schema=self._table_schema))
+        if self._indexes is not None:
+            self._indexes.add(values)
         self._writer.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
         self.row_count += batch.num_rows
 
     def close(self, level: int, source: FileSource, first_sequence_number: int) -> DataFileMeta:
         """Finish the file and describe it. Files without keys number their rows from `first_sequence_number`."""
         written = self._writer.close()
+        embedded, extra_files = self._write_indexes()
         layout = self._layout
         stats = self._stats.result()
         value_stats, columns = self._value_stats(stats)
@@ -393,9 +424,21 @@ class DataFileWriter:
             creation_time_ms=wall_clock_ms(),
             delete_row_count=self._delete_count,
             file_source=int(source),
+            extra_files=extra_files,
+            embedded_index=embedded,
             value_stats_cols=columns,
             write_cols=layout.write_columns,
         )
+
+    def _write_indexes(self) -> tuple[bytes | None, tuple[str, ...]]:
+        """Finish the indexes: their bytes for the manifest, or the name of the file beside this one."""
+        if not self._indexes:
+            return None, ()
+        data = self._indexes.finish()
+        if len(data) <= self._in_manifest_bytes:
+            return data, ()
+        self._store.write(self._path + INDEX_SUFFIX, data)
+        return None, (self._name + INDEX_SUFFIX,)
 
     def _add_sequences(self, sequences: pa.Array) -> None:
         """Add the sequence numbers of rows; nulls become that of the snapshot, for which 0 stands in the metadata.

@@ -13,7 +13,7 @@ import io
 import json
 import struct
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -29,6 +29,9 @@ MAX_BLOCK_BYTES: Final = 256 << 20
 """Most bytes one block may decompress to. Writers close blocks at 16 to 64 KB."""
 
 MAGIC: Final = b"Obj\x01"
+_BLOCK_HEADER_BYTES: Final = 20
+"""Two numbers of at most ten bytes."""
+_MAX_STORED_BYTES: Final = MAX_BLOCK_BYTES + (1 << 20)
 _SYNC_BYTES: Final = 16
 _CODECS: Final = ("null", "deflate", "snappy", "bzip2", "xz", "zstandard")
 _MAX_DEPTH: Final = 64
@@ -106,7 +109,9 @@ class Container:
     """A container file taken apart, blocks still compressed.
 
     Attributes:
+        data: bytes of the file from `offset`, which contain the blocks.
         schema_text: the schema as in the file; equal texts mean equal types.
+        first_block: number of the first block in the file.
     """
 
     path: str
@@ -115,6 +120,8 @@ class Container:
     type: AvroType
     codec: str
     blocks: tuple[Block, ...]
+    offset: int = 0
+    first_block: int = 0
 
     @property
     def count(self) -> int:
@@ -129,7 +136,7 @@ class Container:
             UnsupportedFeatureError: the codec is not known.
         """
         decompress = self._decompressor()
-        for number, block in enumerate(self.blocks):
+        for number, block in enumerate(self.blocks, self.first_block):
             raw = self.data[block.start : block.start + block.size]
             try:
                 data = decompress(raw)
@@ -137,7 +144,7 @@ class Container:
                     raise FormatError(f"{block.rows} records cannot lie in {len(data)} bytes")
             except (*DECOMPRESSION_ERRORS, ValueError, IndexError) as e:
                 raise CorruptFileError(
-                    f"{self.path} is corrupt: block {number} at byte {block.start}: {e}", path=self.path
+                    f"{self.path} is corrupt: block {number} at byte {self.offset + block.start}: {e}", path=self.path
                 ) from e
             yield Payload(self.path, number, block.rows, data)
 
@@ -163,8 +170,17 @@ def open_container(data: bytes, path: str) -> Container:
 
     Raises CorruptFileError: not an Avro container, cut short, or block marks do not match.
     """
+    (container,) = stream_container(lambda offset, length: data[offset : offset + length], path, max(len(data), 1) + 1)
+    return container
+
+
+def stream_container(read: Callable[[int, int], bytes], path: str, window_bytes: int) -> Iterator[Container]:
+    """A file in parts of about `window_bytes`, each with whole blocks; `read` gives so many bytes from an offset.
+
+    There is one part at least. Raises as `open_container`.
+    """
     try:
-        return _open(data, path)
+        yield from _stream(read, path, window_bytes)
     except (FormatError, ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as e:
         raise CorruptFileError(f"{path} is not a readable Avro file: {type(e).__name__}: {e}", path=path) from e
 
@@ -321,7 +337,13 @@ def _without_logical_types(schema: Any) -> Any:
     return schema
 
 
-def _open(data: bytes, path: str) -> Container:
+def _stream(read: Callable[[int, int], bytes], path: str, window_bytes: int) -> Iterator[Container]:
+    data = read(0, window_bytes)
+    is_last = len(data) < window_bytes
+    while not is_last and not _has_header(data):
+        more = read(len(data), len(data))
+        is_last = len(more) < len(data)
+        data += more
     if data[:4] != MAGIC:
         raise FormatError("it does not start with Avro's mark" if data else "it is empty")
     meta, at = _metadata(data, 4)
@@ -330,9 +352,31 @@ def _open(data: bytes, path: str) -> Container:
         raise FormatError("it ends inside its header")
     schema_text = meta["avro.schema"]
     codec = meta.get("avro.codec", b"null").decode()
-    blocks = tuple(_blocks(data, at + _SYNC_BYTES, sync))
     parse = _cached_type if len(schema_text) <= _MAX_CACHED_BYTES else _parsed_type
-    return Container(path, data, schema_text, parse(schema_text), codec, blocks)
+    found = Container(path, b"", schema_text, parse(schema_text), codec, ())
+    at += _SYNC_BYTES
+    offset = count = 0
+    while True:
+        blocks, end, missing = _blocks(data, at, sync, offset, is_last=is_last)
+        yield replace(found, data=data, blocks=tuple(blocks), offset=offset, first_block=count)
+        if is_last and end == len(data):
+            return
+        count += len(blocks)
+        rest = data[end:]
+        wanted = max(window_bytes, missing, 2 * _BLOCK_HEADER_BYTES) - len(rest)
+        offset, at = offset + end, 0
+        more = read(offset + len(rest), wanted)
+        is_last = len(more) < wanted
+        data = rest + more
+
+
+def _has_header(data: bytes) -> bool:
+    """Whether `data`, the beginning of a file, contains its header."""
+    try:
+        _, at = _metadata(data, 4)
+    except (FormatError, IndexError):
+        return not MAGIC.startswith(data[:4])
+    return at + _SYNC_BYTES <= len(data)
 
 
 def _parsed_type(schema_text: bytes) -> AvroType:
@@ -356,18 +400,29 @@ def _metadata(data: bytes, at: int) -> tuple[dict[str, bytes], int]:
             meta[key.decode()], at = _bytes(data, at)
 
 
-def _blocks(data: bytes, at: int, sync: bytes) -> Iterator[Block]:
+def _blocks(data: bytes, at: int, sync: bytes, offset: int, *, is_last: bool) -> tuple[list[Block], int, int]:
+    """The whole blocks in `data` from `at`, where they end, and the bytes of the next block if they are known.
+
+    `data` is that of the file from `offset`, up to its end if `is_last`.
+    """
+    out: list[Block] = []
     while at < len(data):
+        if not is_last and len(data) - at < _BLOCK_HEADER_BYTES:
+            return out, at, 0
         count, start = _long(data, at)
         size, start = _long(data, start)
         end = start + size
-        if count < 0 or size < 0 or end + _SYNC_BYTES > len(data):
-            raise FormatError(f"the block at byte {at} does not fit into its {len(data)} bytes")
+        fits = end + _SYNC_BYTES <= len(data)
+        if count < 0 or size < 0 or (is_last and not fits) or size > _MAX_STORED_BYTES:
+            raise FormatError(f"the block at byte {offset + at} does not fit into its {offset + len(data)} bytes")
+        if not fits:
+            return out, at, end + _SYNC_BYTES - at
         if data[end : end + _SYNC_BYTES] != sync:
-            raise FormatError(f"the block at byte {at} does not end with the file's mark")
+            raise FormatError(f"the block at byte {offset + at} does not end with the file's mark")
         if count:
-            yield Block(count, start, size)
+            out.append(Block(count, start, size))
         at = end + _SYNC_BYTES
+    return out, at, 0
 
 
 def _long(data: bytes, at: int) -> tuple[int, int]:

@@ -31,7 +31,7 @@ from paimon_spark.format.arrays.nested import (
     with_entries,
 )
 from paimon_spark.format.avro_codec import decoder, encoder
-from paimon_spark.format.avro_codec.container import AvroType, Block, Container, open_container, parse_type
+from paimon_spark.format.avro_codec.container import AvroType, Block, Container, parse_type, stream_container
 from paimon_spark.format.avro_codec.encoder import ContainerWriter
 from paimon_spark.format.casts.conformance import conformed, conformer
 from paimon_spark.format.casts.timestamps import rescale
@@ -55,6 +55,7 @@ from paimon_spark.types import (
     types_in,
 )
 
+_WINDOW_BYTES: Final = 16 << 20
 _GROUP_BYTES: Final = 8 << 20
 _GROUP_BLOCKS: Final = 1024
 _DECIMAL_BYTES: Final = 16
@@ -68,40 +69,67 @@ def read_avro(read: FileRead) -> Iterator[Rows]:
         FormatError, pa.ArrowException: the file is not what its schema and manifest say.
         UnsupportedFeatureError: its codec is not known.
     """
-    container = open_container(read.store.read(read.path), read.store.url(read.path))
-    if container.count != read.row_count:
-        raise FormatError(f"it holds {container.count} rows, its manifest says {read.row_count}")
+    store, path = read.store, read.path
+    first = 0
+    columns: list[tuple[int, Convert | None]] | None = None
+    for part in stream_container(lambda at, length: store.read_range(path, at, length), store.url(path), _WINDOW_BYTES):
+        if columns is None:
+            columns = _columns(part, read.fields)
+        if first + part.count > read.row_count:
+            raise FormatError(f"it holds more than {first + part.count} rows, its manifest says {read.row_count}")
+        for at, group in _block_groups(part, read, first):
+            yield from _decoded(group, read, columns, at)
+        first += part.count
+    if first != read.row_count:
+        raise FormatError(f"it holds {first} rows, its manifest says {read.row_count}")
+
+
+def _columns(container: Container, fields: Sequence[DataField]) -> list[tuple[int, Convert | None]]:
+    """Where the fields are in the records of a file, and how they become canonical. Raises FormatError."""
     record = _unwrapped(container.type)
     if record.kind != "record":
         raise FormatError(f"its schema is {record.kind}, not a record")
-    columns = [_column(record, f) for f in read.fields]
-    first = 0
-    for blocks in _block_groups(container):
-        for rows in decoder.decode([replace(container, blocks=blocks)]).chunks:
-            if rows.null_count:
-                raise FormatError("a row of it is null")
-            arrays = [
-                pa.nulls(len(rows), arrow_type(f.type)) if i < 0 else conformed(rows.field(i), convert, f.name)
-                for f, (i, convert) in zip(read.fields, columns, strict=True)
-            ]
-            for start in range(0, len(rows), read.batch_rows):
-                n = min(read.batch_rows, len(rows) - start)
-                yield Rows(first + start, n, [a.slice(start, n) for a in arrays])
-            first += len(rows)
+    return [_column(record, f) for f in fields]
 
 
-def _block_groups(container: Container) -> Iterator[tuple[Block, ...]]:
-    """Blocks to decode together: enough of them to be quick, few enough to be small."""
+def _decoded(
+    group: Container, read: FileRead, columns: Sequence[tuple[int, Convert | None]], first: int
+) -> Iterator[Rows]:
+    """The rows of consecutive blocks; `first` is the position of the first of them."""
+    for rows in decoder.iter_arrays([group]):
+        if rows.null_count:
+            raise FormatError("a row of it is null")
+        arrays = [
+            pa.nulls(len(rows), arrow_type(f.type)) if i < 0 else conformed(rows.field(i), convert, f.name)
+            for f, (i, convert) in zip(read.fields, columns, strict=True)
+        ]
+        for start in range(0, len(rows), read.batch_rows):
+            n = min(read.batch_rows, len(rows) - start)
+            yield Rows(first + start, n, [a.slice(start, n) for a in arrays])
+        first += len(rows)
+
+
+def _block_groups(container: Container, read: FileRead, first: int) -> Iterator[tuple[int, Container]]:
+    """Blocks to decode together, with the position of their first row: enough to be quick, few enough to be small.
+
+    Blocks without wanted rows are left out; `first` is the position of the first row of the container.
+    """
     group: list[Block] = []
-    size = 0
-    for block in container.blocks:
-        if group and (size + block.size > _GROUP_BYTES or len(group) == _GROUP_BLOCKS):
-            yield tuple(group)
+    size, start, at = 0, 0, first
+    for number, block in enumerate(container.blocks, container.first_block):
+        is_wanted = read.wants(at, block.rows)
+        is_full = size + block.size > _GROUP_BYTES or len(group) == _GROUP_BLOCKS
+        if group and (is_full or not is_wanted):
+            yield start, replace(container, blocks=tuple(group), first_block=number - len(group))
             group, size = [], 0
-        group.append(block)
-        size += block.size
+        if is_wanted:
+            start = start if group else at
+            group.append(block)
+            size += block.size
+        at += block.rows
     if group:
-        yield tuple(group)
+        last = container.first_block + len(container.blocks)
+        yield start, replace(container, blocks=tuple(group), first_block=last - len(group))
 
 
 def _column(record: AvroType, f: DataField, inside: str = "") -> tuple[int, Convert | None]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -49,20 +50,56 @@ def read_orc(read: FileRead) -> Iterator[Rows]:
         names = set(file.schema.names)
         wanted = [f.name for f in read.fields if f.name in names]
         _refuse_far_timestamps(footer, file.schema, wanted)
-        first = 0
-        for number in range(file.nstripes):
-            stripe = file.read_stripe(number, columns=wanted) if wanted else file.read_stripe(number)
-            found = dict(zip(stripe.schema.names, stripe.columns, strict=True))
+        for first, batch in _batches(file, footer, source, wanted, read):
+            found = dict(zip(batch.schema.names, batch.columns, strict=True))
             arrays = [
-                _conformed(found[f.name], f) if f.name in found else pa.nulls(stripe.num_rows, arrow_type(f.type))
+                _conformed(found[f.name], f) if f.name in found else pa.nulls(batch.num_rows, arrow_type(f.type))
                 for f in read.fields
             ]
-            for start in range(0, stripe.num_rows, read.batch_rows):
-                n = min(read.batch_rows, stripe.num_rows - start)
+            for start in range(0, batch.num_rows, read.batch_rows):
+                n = min(read.batch_rows, batch.num_rows - start)
                 yield Rows(first + start, n, [a.slice(start, n) for a in arrays])
+
+
+def _batches(
+    file: po.ORCFile, footer: OrcFooter | None, source: pa.NativeFile, columns: list[str], read: FileRead
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The columns of the file with the position of the first row of each batch.
+
+    Stripes that hold none of the wanted rows are skipped. Large ones are decoded in parts, unless some are skipped.
+    """
+    stripes = footer.stripes if footer is not None else ()
+    places = list(accumulate((s.rows for s in stripes), initial=0))
+    wanted = [read.wants(first, s.rows) for first, s in zip(places, stripes, strict=False)]
+    large = max((s.size for s in stripes), default=0) > _STRIPE_AT_ONCE_BYTES // read.open_files
+    if columns and large and all(wanted):
+        yield from _streamed(source, columns, read)
+        return
+    first = 0
+    for number in range(file.nstripes):
+        if not wanted or wanted[number]:
+            stripe = file.read_stripe(number, columns=columns or None)
+            yield first, stripe
             first += stripe.num_rows
-        if first != read.row_count:
-            raise FormatError(f"its stripes hold {first} rows, its footer says {read.row_count}")
+        else:
+            first = places[number + 1]
+    if first != read.row_count:
+        raise FormatError(f"its stripes hold {first} rows, its footer says {read.row_count}")
+
+
+def _streamed(source: pa.NativeFile, columns: list[str], read: FileRead) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The columns batch by batch: Arrow decodes a stripe in parts only for a scanner."""
+    from pyarrow.dataset import OrcFileFormat  # files with small stripes do without
+
+    first = 0
+    fragment = OrcFileFormat().make_fragment(source)
+    for batch in fragment.to_batches(
+        columns=columns, batch_size=read.batch_rows, batch_readahead=1, fragment_readahead=1, use_threads=False
+    ):
+        yield first, batch
+        first += batch.num_rows
+    if first != read.row_count:
+        raise FormatError(f"its stripes hold {first} rows, its footer says {read.row_count}")
 
 
 def _conformed(array: pa.Array, f: DataField) -> pa.Array:
@@ -272,22 +309,36 @@ class _Sink(io.RawIOBase):
 
 _FOOTER_CODECS: Final = ("null", "deflate", "snappy", "lzo", "lz4", "zstandard")
 _TAIL_BYTES: Final = 1 << 16
+_STRIPE_AT_ONCE_BYTES: Final = 8 << 20
+"""A stripe of more bytes in the file is decoded in parts."""
 _BLOCK_BYTES: Final = 256 << 10
 SAFE_SECONDS: Final = 9_223_372_036
 """Timestamps nearer to 1970 fit 64-bit nanoseconds, whatever their fraction of a second."""
+
+
+class Stripe(NamedTuple):
+    """Rows of a stripe, and bytes of its data in the file."""
+
+    rows: int
+    size: int
 
 
 class OrcFooter(NamedTuple):
     """Facts of a footer.
 
     Attributes:
-        stripe_rows: rows of all stripes together, for which memory is taken before they are decoded.
+        stripes: those of the file, in order; memory is taken for their rows before they are decoded.
         timestamp_ranges: by column id, least and greatest millisecond in UTC; None where not stated. A column
             without values has (0, 0).
     """
 
-    stripe_rows: int
+    stripes: tuple[Stripe, ...]
     timestamp_ranges: tuple[tuple[int, int] | None, ...]
+
+    @property
+    def stripe_rows(self) -> int:
+        """Rows of all stripes."""
+        return sum(s.rows for s in self.stripes)
 
 
 def read_footer(source: pa.NativeFile) -> OrcFooter | None:
@@ -306,13 +357,14 @@ def read_footer(source: pa.NativeFile) -> OrcFooter | None:
     )
     if footer is None:
         return None
-    rows, ranges = 0, []
+    stripes, ranges = [], []
     for number, value in _message(footer):
         if number == 3:
-            rows += _int(dict(_message(value)), 5)
+            facts = dict(_message(value))
+            stripes.append(Stripe(_int(facts, 5), _int(facts, 3)))
         elif number == 7:
             ranges.append(_timestamp_range(value))
-    return OrcFooter(rows, tuple(ranges))
+    return OrcFooter(tuple(stripes), tuple(ranges))
 
 
 def _decompressed(data: bytes, codec: str, block_bytes: int) -> bytes | None:

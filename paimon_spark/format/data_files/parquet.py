@@ -46,7 +46,6 @@ from paimon_spark.format.data_files.requests import (
     Bounds,
     FileRead,
     FileWrite,
-    MayMatch,
     RowGroupWriter,
     Rows,
     WrittenFile,
@@ -103,7 +102,7 @@ class _Decoder:
         self._columns: list[tuple[int, Convert | None]] | None = None
 
     def rows(self) -> Iterator[Rows]:
-        for first, groups, count in _runs(self._file, self._read.may_match):
+        for first, groups, count in _runs(self._file, self._read):
             if not self._paths:
                 for start in range(0, count, self._read.batch_rows):
                     n = min(self._read.batch_rows, count - start)
@@ -146,15 +145,16 @@ def _paths(name: str, kind: object) -> Iterator[str]:
         yield name
 
 
-def _runs(file: pq.ParquetFile, may_match: MayMatch | None) -> Iterator[tuple[int, list[int], int]]:
+def _runs(file: pq.ParquetFile, read: FileRead) -> Iterator[tuple[int, list[int], int]]:
     """Row groups to read, neighbours together: position of the first row, group numbers, rows."""
+    may_match = read.may_match
     first = 0
     start, count = 0, 0
     groups: list[int] = []
     columns = _leaf_numbers(file) if may_match is not None else {}
     for i in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(i)
-        if may_match is None or may_match(partial(_bounds, group, columns)):
+        if read.wants(first, group.num_rows) and (may_match is None or may_match(partial(_bounds, group, columns))):
             if not groups:
                 start = first
             groups.append(i)

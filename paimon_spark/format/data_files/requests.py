@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.format.arrays.arrow_types import arrow_schema
@@ -62,6 +64,7 @@ class FileRead:
         batch_rows: most rows in one `Rows`.
         threads: whether Arrow may decode on its thread pool.
         may_match: judges parts of the file, so that others are left out; None reads all.
+        wanted: for every row of the file, whether it is wanted, by an index; parts without such rows may be left out.
         open_files: how many files are read side by side with this one, itself included; they share the memory
             for bytes not decoded yet.
     """
@@ -74,6 +77,11 @@ class FileRead:
     threads: bool = False
     may_match: MayMatch | None = None
     open_files: int = 1
+    wanted: npt.NDArray[np.bool_] | None = None
+
+    def wants(self, first: int, count: int) -> bool:
+        """Whether one of `count` rows from row `first` is wanted."""
+        return self.wanted is None or bool(self.wanted[first : first + count].any())
 
 
 @contextmanager

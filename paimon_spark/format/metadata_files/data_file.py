@@ -40,6 +40,10 @@ class FileSource(IntEnum):
     COMPACT = 1
 
 
+INDEX_SUFFIX: Final = ".index"
+"""What the name of the file with the indexes of a data file has behind that of the data file."""
+
+
 class DataFileMeta(NamedTuple):
     """One data file of a bucket.
 
@@ -87,6 +91,11 @@ class DataFileMeta(NamedTuple):
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
     write_cols_sequences: tuple[int, ...] | None = None
+
+    @property
+    def index_file(self) -> str | None:
+        """The name of the file beside this one that contains its indexes."""
+        return next((name for name in self.extra_files if name.endswith(INDEX_SUFFIX)), None)
 
     @property
     def has_no_retracts(self) -> bool:

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import CorruptFileError, FormatError
+from paimon_spark.format import roaring
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.metadata_files import roaring
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange
-from paimon_spark.format.metadata_files.roaring import ARRAY_LIMIT, BITMAP_BYTES, RoaringBytes
+from paimon_spark.format.roaring import ARRAY_LIMIT, BITMAP_BYTES, RoaringBytes
 
 MAGIC_32: Final = 1581511376
 MAGIC_64: Final = 1681511377

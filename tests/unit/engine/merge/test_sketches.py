@@ -10,7 +10,7 @@ import pytest
 
 from paimon_spark.engine.merge.aggregators_exact import exact_aggregate
 from paimon_spark.errors import DataError, UnsupportedFeatureError
-from paimon_spark.format.metadata_files import roaring
+from paimon_spark.format import roaring
 from paimon_spark.options.core import parse_merge_options
 from tests.harness.bitmaps import bitmap_of, numbers_of
 from tests.unit.engine.merge.test_aggregators import run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -122,6 +123,28 @@ def test_damaged_files_are_refused_or_read_alike(rows: list[dict[str, Any]], dat
     except (CorruptFileError, UnsupportedFeatureError) as e:
         error = str(e)
     assert not error or "the file" in error
+
+
+@given(ROWS, st.sampled_from([1, 40, 1000]), st.integers(1, 300))
+def test_a_file_is_the_same_in_parts(rows: list[dict[str, Any]], sync_interval: int, window: int) -> None:
+    data = avro_file(SCHEMA, rows, sync_interval=sync_interval)
+    whole = avro.open_container(data, "f")
+    parts = list(avro.stream_container(lambda at, length: data[at : at + length], "f", window))
+    assert [r for p in parts for r in avro.records(p)] == list(avro.records(whole))
+    assert [b.start + p.offset for p in parts for b in p.blocks] == [b.start for b in whole.blocks]
+    assert [p.first_block for p in parts] == list(accumulate((len(p.blocks) for p in parts[:-1]), initial=0))
+
+
+@given(ROWS, st.data())
+def test_a_file_that_is_cut_short_is_refused_in_parts(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+    whole = avro_file(SCHEMA, rows, sync_interval=40)
+    cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
+    ends = {0, *(b.start + b.size + 16 for b in avro.open_container(whole, "f").blocks)}
+    try:
+        read = sum(p.count for p in avro.stream_container(lambda at, length: cut[at : at + length], "f", 50))
+    except CorruptFileError:
+        return
+    assert len(cut) in ends or read == 0
 
 
 @given(st.binary(max_size=200))

@@ -8,6 +8,7 @@ import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from uuid import uuid4
 
 import pyarrow as pa
@@ -98,15 +99,17 @@ def test_parquet_gives_back_what_was_written(tmp_path: Path, drawn: Any, group: 
 
 
 @SHARED_TMP
-@given(drawn=tables(9, False, False))
-def test_orc_gives_back_what_was_written(tmp_path: Path, drawn: Any) -> None:
-    check_round_trip(tmp_path, "orc", drawn)
+@given(drawn=tables(9, False, False), stripe_at_once=st.sampled_from([-1, 8 << 20]))
+def test_orc_gives_back_what_was_written(tmp_path: Path, drawn: Any, stripe_at_once: int) -> None:
+    with patch("paimon_spark.format.data_files.orc._STRIPE_AT_ONCE_BYTES", stripe_at_once):
+        check_round_trip(tmp_path, "orc", drawn)
 
 
 @SHARED_TMP
-@given(drawn=tables(6, False), nullable=st.booleans())
-def test_avro_gives_back_what_was_written(tmp_path: Path, drawn: Any, nullable: bool) -> None:
-    check_round_trip(tmp_path, "avro", drawn, row_is_nullable=nullable)
+@given(drawn=tables(6, False), nullable=st.booleans(), window=st.sampled_from([100, 16 << 20]))
+def test_avro_gives_back_what_was_written(tmp_path: Path, drawn: Any, nullable: bool, window: int) -> None:
+    with patch("paimon_spark.format.data_files.avro._WINDOW_BYTES", window):
+        check_round_trip(tmp_path, "avro", drawn, row_is_nullable=nullable)
 
 
 @pytest.mark.parametrize("name", FORMATS)

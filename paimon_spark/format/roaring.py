@@ -70,7 +70,7 @@ class Containers(NamedTuple):
 class RoaringBytes:
     """Reads `data`, `at` moving on. Everything raises FormatError or struct.error where bytes are missing."""
 
-    def __init__(self, data: bytes, at: int = 0) -> None:
+    def __init__(self, data: bytes | memoryview, at: int = 0) -> None:
         self.data = data
         self.at = at
 
@@ -101,7 +101,7 @@ class RoaringBytes:
         self.at += struct.calcsize(form)
         return out
 
-    def slice(self, size: int) -> bytes:
+    def slice(self, size: int) -> bytes | memoryview:
         """The next `size` bytes."""
         out = self.data[self.at : self.at + size]
         if len(out) != size:
@@ -116,6 +116,48 @@ def encode(values: npt.NDArray[np.int64]) -> bytes:
     bounds = [*starts.tolist(), len(values)]
     low = (values & 0xFFFF).astype(np.uint16)
     return _portable(keys.tolist(), [_packed(low[start:end]) for start, end in pairwise(bounds)])
+
+
+def encode_each(numbers: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]) -> tuple[bytes, npt.NDArray[np.int64]]:
+    """Encode several bitmaps of 32-bit numbers: the bytes of all, and where each begins, one more than bitmaps.
+
+    Bitmap i contains `numbers[starts[i]:starts[i + 1]]`, ascending, each once, at least one. No container is of runs.
+    """
+    counts = np.diff(starts, append=len(numbers))
+    owner = np.repeat(np.arange(len(starts)), counts)
+    # Containers: numbers of one bitmap with the same upper bits.
+    begins = np.ones(len(numbers), np.bool_)
+    begins[1:] = ((numbers >> 16)[1:] != (numbers >> 16)[:-1]) | (owner[1:] != owner[:-1])
+    first = np.flatnonzero(begins)
+    sizes = np.diff(first, append=len(numbers))
+    body = np.where(sizes > ARRAY_LIMIT, BITMAP_BYTES, 2 * sizes) // 2  # in words of 16 bits, as all that follows
+    containers = np.bincount(owner[first], minlength=len(starts))
+    lengths = 4 + 4 * containers + np.bincount(owner[first], body, len(starts)).astype(np.int64)
+    ends = np.cumsum(lengths)
+    at = ends - lengths
+    out = np.zeros(int(ends[-1]) if len(ends) else 0, "<u2")
+    out[at] = NO_RUNS
+    out[at + 2] = containers & 0xFFFF
+    out[at + 3] = containers >> 16
+    of = owner[first]
+    place = np.arange(len(first)) - (np.cumsum(containers) - containers)[of]
+    described = at[of] + 4 + 2 * place
+    out[described] = numbers[first] >> 16
+    out[described + 1] = sizes - 1
+    # Where the containers of a bitmap begin, counted from its first byte.
+    before = np.cumsum(body) - body
+    first_of = np.cumsum(containers) - containers
+    offset = 4 + 4 * containers[of] + before - before[first_of][of]
+    out[described + 2 * containers[of]] = 2 * offset & 0xFFFF
+    out[described + 2 * containers[of] + 1] = 2 * offset >> 16
+    target = at[of] + offset
+    small = np.repeat(sizes <= ARRAY_LIMIT, sizes)
+    inside = np.arange(len(numbers)) - np.repeat(first, sizes)
+    out[(np.repeat(target, sizes) + inside)[small]] = (numbers & 0xFFFF)[small]
+    for i in np.flatnonzero(sizes > ARRAY_LIMIT).tolist():
+        low = (numbers[first[i] : first[i] + sizes[i]] & 0xFFFF).astype(np.uint16)
+        out[target[i] : target[i] + BITMAP_BYTES // 2] = _bits(low).view("<u2")
+    return out.tobytes(), 2 * np.append(at, ends[-1:] if len(ends) else [0])
 
 
 def encode32(bitmap: Bitmap) -> bytes:
@@ -198,6 +240,26 @@ def decode32(data: bytes) -> Bitmap:
     return _decoded(_Reader(data).bitmap32, "32-bit")
 
 
+def decode_mask(data: bytes | memoryview, size: int) -> npt.NDArray[np.bool_]:
+    """A bitmap of 32-bit numbers as `size` booleans. Raises FormatError, also for a number as large as `size`."""
+    out = np.zeros(-(-size >> 16) << 16, np.bool_)
+
+    def read() -> Bitmap:
+        reader = _Reader(data)
+        keys, sizes, are_runs = reader.containers()
+        for key, count, is_run in zip(keys.tolist(), sizes.tolist(), are_runs.tolist(), strict=True):
+            part = out[key << 16 : key + 1 << 16]
+            if not len(part):
+                raise FormatError(f"it has numbers from {key << 16} up, and {size} are expected")
+            reader.fill(part, count, is_run=is_run)
+        return {}
+
+    _decoded(read, "32-bit")
+    if out[size:].any():
+        raise FormatError(f"not a 32-bit Roaring bitmap of {size} numbers: it has larger ones")
+    return out[:size]
+
+
 def decode64(data: bytes) -> Bitmap:
     """A bitmap of 64-bit numbers. Raises FormatError."""
     return _decoded(_Reader(data).bitmap64, "64-bit")
@@ -219,6 +281,13 @@ class _Reader(RoaringBytes):
         for key, size, is_run in zip(keys.tolist(), sizes.tolist(), are_runs.tolist(), strict=True):
             out[key] = self._container(_RUN if is_run else _BITS if size > ARRAY_LIMIT else _ARRAY, size)
         return _without_empty(out)
+
+    def fill(self, out: npt.NDArray[np.bool_], size: int, *, is_run: bool) -> None:
+        """Read a container of `size` numbers as 65,536 booleans."""
+        if not is_run and size > ARRAY_LIMIT:
+            out[:] = np.unpackbits(np.frombuffer(self.slice(BITMAP_BYTES), np.uint8), bitorder="little").view(np.bool_)
+        else:
+            out[_numbers(self._container(_RUN if is_run else _ARRAY, size))] = True
 
     def bitmap64(self) -> Bitmap:
         (filled,) = self.take("B")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import FormatError
-from paimon_spark.format.metadata_files import roaring
+from paimon_spark.format import roaring
 from tests.harness.bitmaps import bitmap_of, numbers_of
 from tests.harness.search import examples
 

@@ -1,0 +1,205 @@
+"""Bitmap indexes: for each value of a column, the rows of the data file that have it.
+
+Version 2 keeps the values sorted in blocks, so that a reader decodes one block for a value. A value of a single row
+has no bitmap: its offset is -1 minus the row.
+
+Source: Paimon spec, chapter File Index; Java `fileindex/bitmap/BitmapFileIndex`, `BitmapFileIndexMeta`,
+`BitmapFileIndexMetaV2`.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import FormatError
+from paimon_spark.format import roaring
+from paimon_spark.format.arrays.arrow_numpy import Bool, byte_slices, one_chunk, take_indices, validity, values
+from paimon_spark.format.file_index.keys import KeyType, concatenated, dumped, integers, joined, loaded
+
+I64 = npt.NDArray[np.int64]
+DEFAULT_BLOCK_BYTES: Final = 16 << 10
+VERSIONS: Final = (1, 2)
+_BY_LENGTH: Final = -1
+
+
+class DistinctKeys(NamedTuple):
+    """The values of a column of a data file, each once.
+
+    Attributes:
+        keys: ascending, none null.
+        codes: for each row, the number of its key; -1 for null.
+    """
+
+    keys: pa.Array
+    codes: I64
+
+
+def distinct(keys: pa.Array) -> DistinctKeys:
+    """The keys of a column, in order."""
+    encoded = keys.dictionary_encode()
+    order = values(pc.sort_indices(encoded.dictionary)).astype(np.int64)
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    codes = np.full(len(keys), -1, np.int64)
+    valid = validity(encoded.indices)
+    codes[valid] = ranks[values(encoded.indices)[valid]]
+    return DistinctKeys(encoded.dictionary.take(take_indices(order)), codes)
+
+
+class BitmapBuilder:
+    """Builds the index of a column of a data file."""
+
+    def __init__(self, kind: KeyType, version: int = 2, block_bytes: int = DEFAULT_BLOCK_BYTES) -> None:
+        self._kind = kind
+        self._version = version
+        self._block_bytes = block_bytes
+        self._keys: list[pa.Array] = []
+
+    def add(self, keys: pa.Array) -> None:
+        """Add the keys of rows, nulls included."""
+        self._keys.append(keys)
+
+    def finish(self) -> bytes:
+        """The bytes of the index."""
+        keys, codes = distinct(one_chunk(pa.chunked_array(self._keys, self._kind.arrow)))
+        rows = np.argsort(codes, kind="stable")
+        nulls = rows[: int(np.count_nonzero(codes < 0))]
+        rows = rows[len(nulls) :]
+        counts = np.bincount(codes[rows], minlength=len(keys))
+        starts = np.cumsum(counts) - counts
+        alone = counts == 1
+        several = np.repeat(~alone, counts)
+        bitmaps, bounds = roaring.encode_each(rows[several], (np.cumsum(counts * ~alone) - counts * ~alone)[~alone])
+        of_nulls = roaring.encode(nulls) if len(nulls) > 1 else b""
+        offsets, lengths = np.empty(len(keys), np.int64), np.full(len(keys), _BY_LENGTH, np.int64)
+        offsets[alone] = -1 - rows[starts[alone]]
+        offsets[~alone] = len(of_nulls) + bounds[:-1]
+        lengths[~alone] = np.diff(bounds)
+        head = struct.pack(">bii?", self._version, len(codes), len(keys), len(nulls) > 0)
+        if len(nulls):
+            head += struct.pack(">i", -1 - int(nulls[0]) if len(nulls) == 1 else 0)
+            head += struct.pack(">i", len(of_nulls)) if self._version > 1 else b""
+        stored = dumped(keys, self._kind)
+        if self._version == 1:
+            entries = concatenated(joined([stored, integers(offsets)]))
+        else:
+            entries = self._blocks(stored, offsets, lengths)
+        return head + entries + of_nulls + bitmaps
+
+    def _blocks(self, stored: pa.Array, offsets: I64, lengths: I64) -> bytes:
+        """The table of the blocks, and the blocks."""
+        entries = joined([stored, integers(offsets), integers(lengths)])
+        ends, _ = byte_slices(entries)
+        firsts, places, blocks, size = [], [], [], 0
+        start = 0
+        while start < len(entries):
+            limit = ends[start] + self._block_bytes - 4
+            end = max(int(np.searchsorted(ends, limit, side="right")) - 1, start + 1)
+            block = struct.pack(">i", end - start) + concatenated(entries.slice(start, end - start))
+            firsts.append(start)
+            places.append(size)
+            blocks.append(block)
+            size += len(block)
+            start = end
+        table = joined([stored.take(take_indices(np.array(firsts, np.int64))), integers(np.array(places, np.int64))])
+        return b"".join([struct.pack(">i", len(blocks)), concatenated(table), struct.pack(">i", size), *blocks])
+
+
+class BitmapIndex:
+    """The index of a column of a data file of `row_count` rows. Raises FormatError: it is none of such a file."""
+
+    def __init__(self, data: bytes, kind: KeyType, row_count: int) -> None:
+        self._data = data
+        self._kind = kind
+        self._rows = row_count
+        version, rows, self._count, has_nulls = self._numbers(">bii?", 0)
+        if version not in VERSIONS:
+            raise FormatError(f"it has a bitmap of version {version}; versions 1 and 2 can be read")
+        if rows != row_count:
+            raise FormatError(f"its bitmap is of {rows} rows, and the data file has {row_count}")
+        at = struct.calcsize(">bii?")
+        self._nulls: int | None = None
+        if has_nulls:
+            (self._nulls,) = self._numbers(">i", at)
+            at += 8 if version > 1 else 4
+        self._blocks: list[int] | None = None
+        if version == 1:
+            keys, numbers, at = self._entries(at, self._count, 1)
+            self._all, self._offsets, self._body = keys, numbers[0], at
+            return
+        (count,) = self._numbers(">i", at)
+        self._firsts, numbers, at = self._entries(at + 4, count, 1)
+        (size,) = self._numbers(">i", at)
+        self._blocks = (at + 4 + numbers[0]).tolist()
+        self._body = at + 4 + size
+
+    def equal(self, keys: pa.Array) -> Bool:
+        """The rows that have one of the keys, none null."""
+        out = np.zeros(self._rows, np.bool_)
+        for key in keys.to_pylist() if not self._kind.width else values(keys).tolist():
+            offset = self._find(key)
+            if offset is not None:
+                out |= self._bitmap(offset)
+        return out
+
+    def is_null(self) -> Bool:
+        """The rows with a null."""
+        return np.zeros(self._rows, np.bool_) if self._nulls is None else self._bitmap(self._nulls)
+
+    def _find(self, key: int | bytes) -> int | None:
+        """Where the bitmap of a key is; None if no row has the key."""
+        if self._blocks is None:
+            keys, offsets = self._all, self._offsets
+            matches = [i for i, k in enumerate(keys) if k == key]
+            return int(offsets[matches[0]]) if matches else None
+        block = bisect_right(self._firsts, key) - 1
+        if block < 0:
+            return None
+        (count,) = self._numbers(">i", self._blocks[block])
+        keys, numbers, _ = self._entries(self._blocks[block] + 4, count, 2)
+        at = bisect_right(keys, key) - 1
+        return int(numbers[0][at]) if at >= 0 and keys[at] == key else None
+
+    def _bitmap(self, offset: int) -> Bool:
+        out = np.zeros(self._rows, np.bool_)
+        if offset < 0:
+            if -1 - offset >= self._rows:
+                raise FormatError(f"its bitmap contains row {-1 - offset}, and there are {self._rows}")
+            out[-1 - offset] = True
+            return out
+        return roaring.decode_mask(memoryview(self._data)[self._body + offset :], self._rows)
+
+    def _entries(self, at: int, count: int, numbers: int) -> tuple[list[int] | list[bytes], list[I64], int]:
+        """`count` keys, with so many numbers after each, from `at`: keys, columns of numbers, and where they end."""
+        width = self._kind.width
+        try:
+            if width:
+                entry = np.dtype([("key", f"V{width}"), ("numbers", ">i4", (numbers,))])
+                found = np.frombuffer(self._data, entry, count, at)
+                keys = loaded(found["key"].tobytes(), self._kind, count)
+                return keys.tolist(), list(found["numbers"].astype(np.int64).T), at + count * entry.itemsize
+            texts: list[bytes] = []
+            rows = []
+            form = struct.Struct(f">{numbers}i")
+            for _ in range(count):
+                (size,) = self._numbers(">i", at)
+                texts.append(self._data[at + 4 : at + 4 + size])
+                rows.append(form.unpack_from(self._data, at + 4 + size))
+                at += 4 + size + form.size
+            return texts, list(np.array(rows, np.int64).reshape(count, numbers).T), at
+        except (struct.error, ValueError) as e:
+            raise FormatError(f"its bitmap is damaged: {e}") from e
+
+    def _numbers(self, form: str, at: int) -> tuple[int, ...]:
+        try:
+            out: tuple[int, ...] = struct.unpack_from(form, self._data, at)
+        except struct.error as e:
+            raise FormatError(f"its bitmap is cut short: {e}") from e
+        return out
