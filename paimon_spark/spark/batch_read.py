@@ -6,12 +6,13 @@ import heapq
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import fields, replace
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from paimon_spark.format.data_files.registry import format_of
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.spark.schema import arrow_schema, check_readable_as
 from paimon_spark.spark.task_read import TIMESTAMP_DIGITS, SplitsPartition, SystemTaskReader, TaskReader, lineage_note
@@ -140,12 +141,15 @@ def pack(
 
 
 def _weight(split: DataSplit, open_cost_bytes: int) -> int:
-    return max(split.size_bytes, open_cost_bytes * (len(split.files) + len(split.before_files)))
+    size = split.size_bytes
+    if split.rows is not None:
+        size = size * (split.rows[1] - split.rows[0]) // split.row_count
+    return max(size, open_cost_bytes * (len(split.files) + len(split.before_files)))
 
 
 def _pieces(split: DataSplit, limit: int, open_cost_bytes: int) -> list[DataSplit]:
-    """A split too large for one task, cut between files when they can be read independently."""
-    if split.mode is not SplitMode.RAW or len(split.files) < 2 or _weight(split, open_cost_bytes) <= limit:
+    """A split too large for one task, cut between files, and large files between row groups, if rows are not merged."""
+    if split.mode is not SplitMode.RAW or _weight(split, open_cost_bytes) <= limit:
         return [split]
     groups: list[list[int]] = [[]]
     filled = 0
@@ -156,7 +160,7 @@ def _pieces(split: DataSplit, limit: int, open_cost_bytes: int) -> list[DataSpli
             filled = 0
         groups[-1].append(i)
         filled += weight
-    return [
+    pieces = [
         replace(
             split,
             files=tuple(split.files[i] for i in group),
@@ -164,6 +168,21 @@ def _pieces(split: DataSplit, limit: int, open_cost_bytes: int) -> list[DataSpli
         )
         for group in groups
     ]
+    return [part for piece in pieces for part in _parts(piece, limit)]
+
+
+def _parts(split: DataSplit, limit: int) -> list[DataSplit]:
+    """A split of one large Parquet file as parts of about equal numbers of rows.
+
+    Where its row groups begin is only known to its readers: each takes those that begin in its part, so a file of few
+    row groups may leave some without rows. Other formats are read from the beginning, or in stripes held whole.
+    """
+    if len(split.files) > 1 or split.size_bytes <= limit or format_of(split.files[0].file_name) != "parquet":
+        return [split]
+    rows = split.files[0].row_count
+    count = min(-(-split.size_bytes // limit), rows)
+    bounds = [rows * n // count for n in range(count + 1)]
+    return [replace(split, rows=bound) for bound in pairwise(bounds)]
 
 
 def _balanced(

@@ -169,6 +169,7 @@ def iter_rows(
         chosen,
         open_files,
         wanted,
+        split.rows,
     )
     for first, count, arrays in read_rows(read):
         kept = None if deleted is None else kept_rows(deleted, first, count)

@@ -70,6 +70,8 @@ class DataSplit:
         before_files, before_deletions: the older state, for DIFF, REPLACED and POSTPONED only.
         total_buckets: buckets that the partition had when the files were written; 0 when it does not matter.
         elsewhere: name and directory of the files that another directory of the partition holds.
+        rows: of a split of one Parquet file and mode RAW, the rows from one position up to another; None for all. A
+            reader takes the row groups that begin there.
     """
 
     branch: str
@@ -84,6 +86,7 @@ class DataSplit:
     before_deletions: tuple[DeletionFile | None, ...] = ()
     total_buckets: int = 0
     elsewhere: tuple[tuple[str, str], ...] = ()
+    rows: tuple[int, int] | None = None
 
     @property
     def size_bytes(self) -> int:

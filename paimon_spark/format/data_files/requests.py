@@ -65,6 +65,7 @@ class FileRead:
         threads: whether Arrow may decode on its thread pool.
         may_match: judges parts of the file, so that others are left out; None reads all.
         wanted: for every row of the file, whether it is wanted, by an index; parts without such rows may be left out.
+        rows: only the parts of the file that begin at these rows are wanted, from one up to another; None for all.
         open_files: how many files are read side by side with this one, itself included; they share the memory
             for bytes not decoded yet.
     """
@@ -78,9 +79,12 @@ class FileRead:
     may_match: MayMatch | None = None
     open_files: int = 1
     wanted: npt.NDArray[np.bool_] | None = None
+    rows: tuple[int, int] | None = None
 
     def wants(self, first: int, count: int) -> bool:
-        """Whether one of `count` rows from row `first` is wanted."""
+        """Whether a part of the file of `count` rows from row `first` is to be read."""
+        if self.rows is not None and not self.rows[0] <= first < self.rows[1]:
+            return False
         return self.wanted is None or bool(self.wanted[first : first + count].any())
 
 

@@ -1,10 +1,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import paimon_spark
+from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, SplitMode
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.spark.batch_read import pack
@@ -56,8 +63,54 @@ def test_a_deletion_vector_stays_with_its_file() -> None:
 def test_statistics_do_not_travel() -> None:
     (group,) = pack([split(0, [1])], 128 * MIB, 4 * MIB, cores=1)
     f = group[0].files[0]
-    assert f.embedded_index is None
+    assert f.embedded_index == b"x" * 100  # readers skip rows by it
     assert f.value_stats == SimpleStats(b"", b"", ())
+
+
+def test_a_large_parquet_file_is_read_by_several_tasks() -> None:
+    whole = replace(split(0, [100 * MIB]), files=(replace_file("data.parquet", 100 * MIB, 1001),))
+    groups = pack([whole], 128 * MIB, 4 * MIB, cores=4)
+    parts = [s.rows for g in groups for s in g]
+    assert sorted(p for p in parts if p) == [(0, 250), (250, 500), (500, 750), (750, 1001)]
+    assert len(groups) == 4
+    assert pack([whole], 128 * MIB, 4 * MIB, cores=1)[0][0].rows is None
+
+
+@pytest.mark.parametrize("name", ["data.orc", "data.avro"])
+def test_files_that_are_read_from_the_beginning_are_not_cut(name: str) -> None:
+    whole = replace(split(0, [1]), files=(replace_file(name, 100 * MIB, 1001),))
+    assert [s.rows for g in pack([whole], 128 * MIB, 4 * MIB, cores=4) for s in g] == [None]
+
+
+@pytest.mark.parametrize("mode", [SplitMode.MERGE, SplitMode.CHANGES, SplitMode.EVOLVED])
+def test_files_of_other_modes_are_not_cut(mode: SplitMode) -> None:
+    whole = replace(split(0, [1], mode), files=(replace_file("data.parquet", 100 * MIB, 1001),))
+    assert [s.rows for g in pack([whole], 128 * MIB, 4 * MIB, cores=4) for s in g] == [None]
+
+
+def replace_file(name: str, size: int, rows: int) -> DataFileMeta:
+    return file(name, size)._replace(row_count=rows)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 50])
+def test_the_parts_of_a_file_have_each_row_once(tmp_path: Path, count: int) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    schema = pa.schema([("id", pa.int64()), ("s", pa.string())])
+    settings = {"parquet.block.size": "20 kb", "file-index.bitmap.columns": "s", "deletion-vectors.enabled": "true"}
+    table = catalog.create_table("db.t", schema, options=settings)
+    rows = 20_000
+    table.write(pa.table([pa.array(range(rows)), [f"s{i % 3}" for i in range(rows)]], schema=schema))
+    table.delete("id % 5 = 0")
+    [whole] = table.scan().plan().splits
+    [file_] = whole.files
+    assert pq.ParquetFile(tmp_path / "db.db" / "t" / "bucket-0" / file_.file_name).num_row_groups > 5
+    bounds = [rows * n // count for n in range(count + 1)]
+    for where, wanted in ((None, range(rows)), ("s = 's1'", range(1, rows, 3))):
+        request = table.scan(where=where).plan().requests["main"]
+        parts = [replace(whole, rows=bound) for bound in pairwise(bounds)]
+        found = [i for part in parts for b in read_split(request, part) for i in b.column("id").to_pylist()]
+        assert found == [i for i in wanted if i % 5]
 
 
 @given(
