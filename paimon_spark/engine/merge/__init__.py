@@ -11,6 +11,7 @@ partial_update.py        the partial-update engine with sequence groups
 partial_update_exact.py  the same row by row, for keys with deletes
 aggregators.py           the aggregation engine, and aggregate functions on whole columns
 aggregators_exact.py     aggregate functions value by value
+aggregators_collections.py  those of lists, maps and nested tables
 exact_values.py          columns as Python values, compared as in Java; sketches and bitmaps
 changelog.py             differences of two merged states; changelogs of compactions
 

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.merge.aggregators_exact import (
-    JAVA_SPACES,
-    exact_aggregate,
-    retract_refused,
-)
-from paimon_spark.engine.merge.exact_values import from_python, to_python
+from paimon_spark.engine.merge.aggregators_collections import JAVA_SPACES
+from paimon_spark.engine.merge.aggregators_exact import exact_aggregate
+from paimon_spark.engine.merge.exact_values import from_python, retract_refused, to_python
 from paimon_spark.engine.merge.key_value import NO_ROW, Bool, ColumnResult, Groups, Kinds, Merged, Rows
 from paimon_spark.engine.merge.ordering import single_word, value_words
 from paimon_spark.format.arrays import arrow_numpy
@@ -355,6 +352,78 @@ def _listagg(self: Aggregator, column: pa.Array, events: Events) -> _Done | None
     return result, None
 
 
+class _Items(NamedTuple):
+    """The items of the lists or maps of each group, one behind the other.
+
+    Attributes:
+        owners: the group of each item, ascending.
+        items: values of lists, or entries of maps.
+        some: groups with a list or map; None for all.
+    """
+
+    owners: npt.NDArray[np.int64]
+    items: pa.Array
+    some: Bool | None
+
+    def take(self, places: npt.NDArray[np.int64], items: npt.NDArray[np.int64]) -> _Items:
+        """The owners at some places, with the items at others."""
+        return _Items(self.owners[places], self.items.take(arrow_numpy.take_indices(items)), self.some)
+
+    def result(self, column: pa.Array, count: int) -> ColumnResult:
+        """The lists or maps of `count` groups, of the type of the column."""
+        offsets = arrow_numpy.offsets_of(np.bincount(self.owners, minlength=count))
+        buffers = [arrow_numpy.validity_bitmap(self.some), pa.py_buffer(offsets)]
+        made = pa.Array.from_buffers(column.type, count, buffers, children=[self.items])
+        return ColumnResult.computed(column, made)
+
+
+def _items_of(column: pa.Array, events: Events) -> _Items:
+    groups = events.groups
+    used = _and(events.counted, groups.valid(column))
+    places = np.arange(len(groups.rows)) if used is None else np.flatnonzero(used)
+    taken = column.take(arrow_numpy.take_indices(groups.rows[places]))
+    bounds, _ = arrow_numpy.byte_slices(taken)
+    owners = np.repeat(np.repeat(np.arange(len(groups)), groups.sizes)[places], np.diff(bounds))
+    items = taken.values.slice(int(bounds[0]), len(owners))
+    return _Items(owners, items, None if used is None else groups.any(used))
+
+
+def _collect(self: Aggregator, column: pa.Array, events: Events) -> _Done | None:
+    """Lists one behind the other; with `distinct`, of equal values the first."""
+    if events.retract is not None or events.reset is not None:
+        return None
+    found = _items_of(column, events)
+    if self.options.distinct:
+        keys = _item_keys(found.owners, found.items)
+        if keys is None:
+            return None
+        first = np.sort(np.unique(keys, return_index=True)[1])
+        found = found.take(first, first)
+    return found.result(column, len(events.groups)), None
+
+
+def _merge_map(self: Aggregator, column: pa.Array, events: Events) -> _Done | None:
+    """The entries of maps; of equal keys the last, in the place of the first."""
+    if events.retract is not None or events.reset is not None or events.older is not None:
+        return None
+    found = _items_of(column, events)
+    keys = _item_keys(found.owners, found.items.field(0))
+    if keys is None:
+        return None
+    first = np.unique(keys, return_index=True)[1]
+    last = len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1]
+    order = np.argsort(first)
+    return found.take(first[order], last[order]).result(column, len(events.groups)), None
+
+
+def _item_keys(owners: npt.NDArray[np.int64], values: pa.Array) -> npt.NDArray[np.int64] | None:
+    """Numbers that are equal for equal values of one owner; None where Arrow does not compare them as Java does."""
+    if pa.types.is_nested(values.type) or pa.types.is_floating(values.type):
+        return None
+    codes = arrow_numpy.values(values.dictionary_encode(null_encoding="encode").indices).astype(np.int64)
+    return owners * (int(codes.max(initial=0)) + 1) + codes
+
+
 def _union_unless_lone(self: Aggregator, column: pa.Array, events: Events) -> _Done:
     """Sketches and bitmaps: lone values stay as they are, others are united value by value."""
     _refuse_retract(self, events)
@@ -378,6 +447,8 @@ _VECTOR: Final[dict[str, Callable[[Aggregator, pa.Array, Events], _Done | None]]
     "sum": _sum,
     "product": _product,
     "listagg": _listagg,
+    "collect": _collect,
+    "merge_map": _merge_map,
     "hll_sketch": _union_unless_lone,
     "theta_sketch": _union_unless_lone,
     "rbm32": _union_unless_lone,

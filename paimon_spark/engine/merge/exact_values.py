@@ -18,8 +18,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import FormatError, UnsupportedFeatureError
+from paimon_spark.errors import DataError, FormatError, UnsupportedFeatureError
 from paimon_spark.format import roaring
+from paimon_spark.options.core import FieldOptions
 
 Value: TypeAlias = Any
 """A Python value of a column, None for null. Its type depends on the column."""
@@ -81,6 +82,42 @@ def from_python(values: list[Value], t: pa.DataType) -> pa.Array:
     target = storage_type(t)
     array = pa.array(values, target)
     return array if target == t else pc.cast(array, t)
+
+
+class ExactAggregate:
+    """One column's aggregate function with its state for the key at hand (Java `FieldAggregator`)."""
+
+    def __init__(self, function: str, options: FieldOptions, type: pa.DataType) -> None:
+        self.function = function
+        self.options = options
+        self.column = options.column
+        self.type = type
+
+    def reset(self) -> None:
+        """Start a new key."""
+
+    def agg(self, acc: Value, new: Value) -> Value:
+        raise NotImplementedError
+
+    def agg_reversed(self, acc: Value, new: Value) -> Value:
+        """Take in a value older than what `acc` has seen."""
+        return self.agg(new, acc)
+
+    def retract(self, acc: Value, old: Value) -> Value:
+        raise retract_refused(self.column, self.function)
+
+    def finish(self, acc: Value) -> Value:
+        """The result for the key; an accumulator may be another object, so that each step costs only its new values."""
+        return acc
+
+
+def retract_refused(column: str, function: str) -> DataError:
+    """Build the error for a delete that a function cannot retract."""
+    return DataError(
+        f"column {column!r}: aggregate function {function!r} cannot retract, but rows of kind -U or -D must be "
+        f"merged; set 'fields.{column}.ignore-retract' = 'true' on the table to skip them",
+        column=column,
+    )
 
 
 class Union(NamedTuple):

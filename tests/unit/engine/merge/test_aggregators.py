@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_spark.engine.merge import aggregators_collections
 from paimon_spark.engine.merge.aggregators import Aggregator, Events
+from paimon_spark.engine.merge.exact_values import frozen
 from paimon_spark.engine.merge.key_value import ColumnResult, Groups, concat, take
 from paimon_spark.errors import DataError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_type
@@ -82,6 +84,8 @@ SYMMETRIC = [
     ("first_value", "INT", st.integers(0, 9)),
     ("first_non_null_value", "INT", st.integers(0, 9)),
     ("listagg", "STRING", st.sampled_from(["", " ", "a", "b,c", "a"])),
+    ("collect", ARRAY, st.lists(st.none() | st.integers(0, 3), max_size=3)),
+    ("merge_map", MAP, st.dictionaries(st.sampled_from("abc"), st.integers(0, 3)).map(lambda d: [*d.items()])),
 ]  # fmt: skip
 NO_RETRACT = {"max", "min", "bool_and", "bool_or", "first_value", "first_non_null_value", "listagg"}
 
@@ -128,6 +132,73 @@ def test_columns_and_single_values_agree(case: tuple[str, Any, pa.Array, Events]
                 made.aggregate(column, what)
         return
     assert repr(column_of(column, made.aggregate(column, what))) == repr(expected)
+
+
+def collected(steps: list[tuple[list[int] | None, bool]], distinct: bool) -> list[int] | None:
+    """The rules of `collect`, step by step."""
+    acc: list[int] | None = None
+    for values, is_retract in steps:
+        if is_retract:
+            for value in values or ():
+                if acc is not None and value in acc:
+                    acc.remove(value)
+        elif values is not None or acc is not None:
+            acc = [*(acc or ()), *(values or ())]
+            acc = list(dict.fromkeys(acc)) if distinct else acc
+    return acc
+
+
+STEPS = st.lists(st.tuples(st.none() | st.lists(st.integers(0, 3), max_size=4), st.booleans()), min_size=1, max_size=9)
+
+
+@given(STEPS, st.booleans())
+def test_lists_are_collected_step_by_step(steps: list[tuple[list[int] | None, bool]], distinct: bool) -> None:
+    kinds = "".join("-" if is_retract else " " for _, is_retract in steps)
+    options = {"distinct": "true"} if distinct else {}
+    assert run("collect", ARRAY, [v for v, _ in steps], kinds, **options) == collected(steps, distinct)
+
+
+@given(STEPS)
+def test_nested_rows_are_updated_step_by_step(steps: list[tuple[list[int] | None, bool]]) -> None:
+    table: dict[int, dict[str, Any]] | None = None
+    values = []
+    for number, (keys, is_retract) in enumerate(steps):
+        rows = None if keys is None else [{"k": k, "v": str(number), "s": None} for k in keys]
+        values.append(rows)
+        if is_retract:
+            for row in rows or () if table is not None else ():
+                table.pop(row["k"], None)  # type: ignore[union-attr]
+        elif rows is not None:
+            table = {**(table or {}), **{row["k"]: row for row in rows}}
+    kinds = "".join("-" if is_retract else " " for _, is_retract in steps)
+    expected = None if table is None else list(table.values())
+    assert run("nested_update", NESTED, values, kinds, nested_key="k") == expected
+
+
+@pytest.mark.parametrize(
+    "function", ["listagg", "collect", "merge_map_with_keytime", "nested_update", "nested_partial_update"]
+)
+def test_a_key_of_many_rows_takes_each_value_once(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+
+    def counted(value: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return frozen(value)
+
+    monkeypatch.setattr(aggregators_collections, "frozen", counted)
+    count = 2000
+    given_: dict[str, tuple[Any, Any, dict[str, str]]] = {
+        "listagg": ("STRING", lambda i: f"t{i}", {"distinct": "true"}),
+        "collect": ({"type": "ARRAY", "element": "DOUBLE"}, lambda i: [float(i)], {"distinct": "true"}),
+        "merge_map_with_keytime": (TIMED, lambda i: [(str(i), {"v": i, "ts": "t"})], {}),
+        "nested_update": (NESTED, lambda i: [{"k": i, "v": "x", "s": 1}], {"nested_key": "k"}),
+        "nested_partial_update": (NESTED, lambda i: [{"k": i, "v": "x", "s": 1}], {"nested_key": "k"}),
+    }
+    type_, value, options = given_[function]
+    found = run(function, type_, [value(i) for i in range(count)], **options)
+    assert len(found.split(",") if function == "listagg" else found) == count
+    assert calls <= 2 * count
 
 
 def test_long_groups_of_floats_are_added_in_order() -> None:
