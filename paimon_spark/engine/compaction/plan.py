@@ -68,7 +68,9 @@ def plan_compaction(
         UnsupportedFeatureError: the table has a feature that a compaction here would break.
     """
     handle.check_writable()
-    entries = entries_of(handle, snapshot, partitions, where, buckets)
+    # Files of tables with keys may move to another level, with their statistics.
+    moves = bool(handle.schema.primary_keys) or handle.options.data_evolution
+    entries = entries_of(handle, snapshot, partitions, where, buckets, statistics=moves)
     make = evolved_tasks if handle.options.data_evolution else append_tasks
     make = keyed_tasks if handle.schema.primary_keys else make
     tasks = make(handle, buckets_of(entries, buckets), vector_files(handle, snapshot), full=full)
@@ -81,8 +83,13 @@ def entries_of(
     partitions: Sequence[Mapping[str, object]] | None,
     where: Predicate | None,
     buckets: BucketIds | None = None,
+    *,
+    statistics: bool = True,
 ) -> pa.Table:
-    """The live entries of the chosen partitions, or of the partitions of `buckets`. Args: as `plan_compaction`."""
+    """The live entries of the chosen partitions, or of the partitions of `buckets`.
+
+    Args: as `plan_compaction`, and `statistics` as `live_entries`.
+    """
     named = None if partitions is None else partitions_named(handle, partitions)
     predicate = conjunction([p for p in (named, where) if p is not None])
     if buckets is not None:
@@ -90,7 +97,7 @@ def entries_of(
     else:
         metas = data_manifests(handle, snapshot)
         wanted = manifests_wanted(handle, metas, Filters(predicate))
-        entries = live_entries(handle, list(itertools.compress(metas, wanted)))
+        entries = live_entries(handle, list(itertools.compress(metas, wanted)), statistics=statistics)
     if predicate is not None and len(entries):
         found = Partitions(handle, column(entries, "partition"))
         entries = selected(entries, found.matching(predicate)[found.codes])

@@ -26,6 +26,7 @@ from paimon_spark.format.arrays.arrow_numpy import objects
 from paimon_spark.format.arrays.arrow_types import no_rows
 from paimon_spark.format.avro_codec import decoder
 from paimon_spark.format.avro_codec.container import Container, open_container
+from paimon_spark.format.binary_row import EMPTY
 from paimon_spark.format.metadata_files import manifest_format
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 
@@ -312,10 +313,16 @@ def _manifest_file_meta(row: dict[str, Any], path: str) -> ManifestFileMeta:
 
 
 def files_of(entries: pa.Table) -> list[DataFileMeta]:
-    """The file of every entry, in order; columns that only entries have (kind, partition…) may be absent."""
+    """The file of every entry, in order; columns that only entries have (kind, partition…) may be absent.
+
+    Without the columns `STATISTICS` files have no statistics, as deleted files of Java with the option
+    `manifest.delete-file-drop-stats`.
+    """
     if len(entries) == 0:
         return []
     columns = {n: objects(entries.column(n)) for n in entries.column_names if n not in _ENTRY_ONLY}
+    if STATISTICS[0] not in columns:
+        columns |= {name: repeat(() if name.endswith(("nulls", "cols")) else EMPTY) for name in STATISTICS}
     if entries.column("extra_files").null_count:
         columns["extra_files"] = (names or () for names in columns["extra_files"])
     with collector_paused():

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,13 +33,20 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
-from paimon_spark.format.metadata_files.manifest import files_of
+from paimon_spark.format.metadata_files.manifest import FileKind, files_of
 from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.metadata import live_files
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
-from paimon_spark.metadata.manifests import data_manifests, read_index_manifest
+from paimon_spark.metadata.manifests import (
+    CACHE,
+    data_manifests,
+    read_index_manifest,
+    read_manifest_list,
+    read_manifests,
+)
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.vector_files import read_vectors
 from paimon_spark.predicate.parse import parse_predicate
@@ -170,6 +178,26 @@ def test_no_reader_sees_that_a_table_was_compacted(
 def _changed(before: Sequence[DataFileMeta], after: Sequence[DataFileMeta]) -> tuple[int, int]:
     old, new = {f.file_name for f in before}, {f.file_name for f in after}
     return len(old - new), len(new - old)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_of_large_tables_are_replaced_without_their_statistics(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(tmp_path, KINDS[kind])
+    for _ in range(3):
+        table.write(10)
+    rows, files = Counter(table.read()), len(table.files())
+    monkeypatch.setattr(live_files, "_MANY_ENTRIES", 1)
+    CACHE.clear()
+    made = table.compact(full=True).snapshot
+    assert made is not None
+    entries = read_manifests(table.handle, read_manifest_list(table.handle, made.delta_manifest_list))
+    by_kind = {kind_: entries.filter(pc.equal(entries.column("kind"), int(kind_))) for kind_ in FileKind}
+    assert [len(lists) for lists in by_kind[FileKind.DELETE].column("value_nulls").to_pylist()] == [0] * files
+    assert all(lists for lists in by_kind[FileKind.ADD].column("value_nulls").to_pylist())
+    assert Counter(table.read()) == rows
+    table.check()
 
 
 @pytest.mark.parametrize("kind", KINDS)
