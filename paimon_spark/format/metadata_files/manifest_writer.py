@@ -19,8 +19,9 @@ from paimon_spark.format.metadata_files import manifest_format
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.manifest import COLUMN_PATHS, ENTRY_SCHEMA, VERSION, FileKind, ManifestFileMeta
 
-_BLOCK_ROWS: Final = 256
-_STEP_ROWS: Final = 128 * _BLOCK_ROWS
+_BLOCK_ROWS: Final = 64
+"""Entries of a block: blocks are decoded side by side, and larger ones do not make smaller files."""
+_STEP_ROWS: Final = 512 * _BLOCK_ROWS
 _ENTRY_TYPE: Final = parse_type(manifest_format.ENTRY)
 
 
