@@ -43,6 +43,10 @@ CACHE_BYTES: Final = int(os.environ.get("PAIMON_SPARK_METADATA_CACHE_BYTES", 256
 
 _IDLE_S: Final = 300.0
 """Seconds that decoded metadata is remembered without being asked for, once more comes in."""
+_BRIEF_S: Final = 60.0
+"""The same, of small entries that were asked for only when they were new, as those of each trigger of a stream are."""
+_BRIEF_BYTES: Final = 16 << 10
+_SWEEP_S: Final = 5.0
 
 _MANY_BYTES: Final = 256 << 20
 """Bytes of manifests that are worth a Spark job."""
@@ -57,11 +61,17 @@ V = TypeVar("V")
 
 @dataclass(slots=True)
 class _CacheEntry:
-    """A value, its size, and when it was last asked for."""
+    """A value, its size, and when it was made and last asked for."""
 
     value: Any
     size_bytes: int
+    made_s: float
     used_s: float
+
+    def is_idle(self, now: float, idle_s: float) -> bool:
+        """Whether it was not asked for in so many seconds, fewer if it is small and was only asked for when new."""
+        brief = self.size_bytes <= _BRIEF_BYTES and self.used_s - self.made_s < _SWEEP_S
+        return self.used_s < now - (min(idle_s, _BRIEF_S) if brief else idle_s)
 
 
 class Cache:
@@ -79,6 +89,7 @@ class Cache:
         self._idle_s, self._clock = idle_s, clock
         self._values: OrderedDict[Any, _CacheEntry] = OrderedDict()
         self._lock = threading.Lock()
+        self._swept_s = clock()
 
     def get(self, key: object) -> Any | None:
         with self._lock:
@@ -96,10 +107,14 @@ class Cache:
             if size_bytes > self.capacity_bytes:
                 return
             now = self._clock()
-            self._values[key] = _CacheEntry(value, size_bytes, now)
+            self._values[key] = _CacheEntry(value, size_bytes, now, now)
             self.used_bytes += size_bytes
             while self.used_bytes > self.capacity_bytes or self._oldest().used_s < now - self._idle_s:
                 self._drop(next(iter(self._values)))
+            if self._swept_s < now - _SWEEP_S:
+                self._swept_s = now
+                for idle in [k for k, entry in self._values.items() if entry.is_idle(now, self._idle_s)]:
+                    self._drop(idle)
 
     def clear(self) -> None:
         with self._lock:

@@ -72,8 +72,9 @@ def _read_by(engine: str) -> Case:
     )
 
 
-def write(worker: str, table: str, keys: list[str], **options: str) -> Contender:
-    return Contender(worker, worker, {"op": "write", "table": table, "keys": keys, "options": options})
+def write(worker: str, table: str, keys: list[str], commits: int = 1, **options: str) -> Contender:
+    request = {"op": "write", "table": table, "keys": keys, "commits": commits, "options": options}
+    return Contender(worker, worker, request)
 
 
 def spark_write(label: str, format: str, table: str, worker: str, keys: list[str], **options: str) -> Contender:
@@ -116,6 +117,13 @@ def _hashes(key: str, **type: object) -> Case:
 
 ONE = ["r"]
 WIDE = "bench.db/wide"
+UNIVERSAL = {
+    "bucket": "4",
+    "write-only": "false",
+    "num-sorted-run.compaction-trigger": "5",
+    "num-sorted-run.stop-trigger": "5",
+}
+CHANGES = {"incremental-between": "0,10", "incremental-between-scan-mode": "changelog"}
 CASES = (
     _merge("deduplicate", 0.7),
     _merge("partial-update", 0.25),
@@ -207,6 +215,17 @@ CASES = (
         ),
     ),
     Case(
+        "write of 1M rows with keys in 10 commits, compacted as they come",
+        write("ours", "write-keys", ["id"], commits=10, **UNIVERSAL),
+        ((java("write-keys", "write", keys=["id"], commits=10, options=UNIVERSAL), 1.0),),
+    ),
+    Case(
+        "changelog of 10 commits of 100,000 rows",
+        Contender("ours", "ours", {"op": "read", "table": "changes", "options": CHANGES}),
+        ((java("changes", "read", options=CHANGES, check=False), 1.0),),
+        agree=False,
+    ),
+    Case(
         "full compaction of 5M rows in 5 overlapping runs, 4 buckets",
         Contender("ours", "ours", {"op": "compact", "table": "merge-deduplicate"}),
         ((java("merge-deduplicate", "compact"), 1.0),),
@@ -229,6 +248,15 @@ CASES = (
     _hashes("r", type="timestamp", arguments=["us"]),
     _hashes("r", type="decimal128", arguments=[20, 0]),
     _hashes("name", type="binary"),
+    *(
+        Case(
+            f"commit of one row at {at:,} snapshots",
+            Contender("ours", "ours", {"op": "commits", "table": "write-append", "at": at, "both": [10, 1000]}),
+            ((java("write-append", "commits", at=at, options={"bucket": "-1"}), 1.0),),
+            agree=False,
+        )
+        for at in (10, 1000)
+    ),
     Case(
         "commit of one file at 1,000 snapshots",
         Contender("ours", "ours", {"op": "commits", "table": "write-append", "at": 1000, "both": [10, 1000]}),

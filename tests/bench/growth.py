@@ -277,7 +277,9 @@ def main() -> None:
     words = arguments.words
     wanted = [line for line in LINES if not words or any(w in f"{line.group} {line.name}" for w in words)]
     print("| group | operation | size | time |\n|---|---|---|---|")
-    found = []
+    lines = {(line.group, line.name) for line in wanted}
+    before = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else []
+    found = [Point(**p) for p in before if (p["group"], p["name"]) not in lines]
     for point in points(wanted, arguments.runs, arguments.scale):
         found.append(point)
         print(

@@ -120,4 +120,5 @@ def build_datasets(scale: float) -> Path:
     out = HOME / f"data-{scale:g}"
     subprocess.run([rust_python(), HERE / "datasets.py", out, str(scale)], check=True)
     subprocess.run([environment("pypaimon", pins()["PYPAIMON"]), HERE / "dataset_plan.py", out, str(scale)], check=True)
+    subprocess.run([sys.executable, HERE / "dataset_changes.py", out, str(scale)], check=True)
     return out

@@ -1,16 +1,20 @@
-"""Run the benchmarks: `python -m tests.bench.run [--runs 5] [--scale 1] [word…]`."""
+"""Run the benchmarks: `python -m tests.bench.run [--runs 5] [--scale 1] [word…]` writes `.bench/cases.json`."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import statistics
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from tests.bench import peers
 from tests.bench.cases import CASES, Case, Contender
+
+OUTPUT = peers.HOME / "cases.json"
 
 
 def measure(case: Case, workers: dict[str, peers.Worker], data: Path, runs: int) -> dict[str, list[dict]]:
@@ -64,6 +68,24 @@ def report(case: Case, answers: dict[str, list[dict]]) -> tuple[list[str], bool]
     return rows, good
 
 
+def figures(case: Case, answers: dict[str, list[dict]]) -> dict:
+    """The medians of a case, for the page of figures; those that could not be measured are left out."""
+    medians = {
+        label: statistics.median(a["seconds"] for a in all_)
+        for label, all_ in answers.items()
+        if all_ and all("seconds" in a for a in all_)
+    }
+    return {"name": case.name, "ours": case.ours.label, "seconds": medians}
+
+
+def keep(title: str, measured: dict) -> None:
+    """Put the figures of a case in `cases.json`, in place of those that are there; in the order of `CASES`."""
+    found = {c["name"]: c for c in json.loads(OUTPUT.read_text())["cases"]} if OUTPUT.exists() else {}
+    found[measured["name"]] = measured
+    ordered = [found[case.name] for case in CASES if case.name in found]
+    OUTPUT.write_text(json.dumps({"title": title, "cases": ordered}, indent=1))
+
+
 def verdict(mine: float, theirs: float, bar: float | None, extra_ms: float | None) -> tuple[str, bool]:
     if extra_ms is not None:
         extra = (mine - theirs) * 1000
@@ -83,7 +105,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--no-java", action="store_true", help="leave the Java connector out")
+    parser.add_argument(
+        "--without", nargs="+", default=(), metavar="PEER", help="peers to leave out, such as pypaimon, which is slow"
+    )
     parser.add_argument("words", nargs="*")
     arguments = parser.parse_args()
     data, workers = peers.build_datasets(arguments.scale), {}
@@ -97,10 +121,11 @@ def main() -> None:
     for case in CASES:
         if arguments.words and not any(w in case.name for w in arguments.words):
             continue
-        if arguments.no_java:
-            others = tuple(o for o in case.others if o[0].worker != "java")
-            case = Case(case.name, case.ours, others, case.agree, case.extra_ms)
-        rows, good = report(case, measure(case, workers, data, arguments.runs))
+        others = tuple(o for o in case.others if o[0].worker not in arguments.without)
+        case = replace(case, others=others)
+        answers = measure(case, workers, data, arguments.runs)
+        keep(title, figures(case, answers))
+        rows, good = report(case, answers)
         all_good &= good
         print("\n".join(rows), flush=True)
         lines += rows

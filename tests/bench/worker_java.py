@@ -19,16 +19,17 @@ JAVA = JavaPaimon(heap="6g", optimized=True)
 
 def handle(request: dict) -> dict:
     op, given = request.pop("op"), {key: value for key, value in request.items() if key not in ("keys", "options")}
-    if op == "write":
+    if op in ("write", "commits"):
         source = f"{request['path']}/table"
-        with FreshTable(request["path"], request["keys"], {"write-only": "true", **request["options"]}) as fresh:
-            return JAVA.call("bench", does="write", **{**given, "path": str(fresh.path), "source": source})
+        options = {"write-only": "true", **request["options"]}
+        with FreshTable(request["path"], request.get("keys", []), options) as fresh:
+            return JAVA.call("bench", does=op, **{**given, "path": str(fresh.path), "source": source})
     if op == "compact":
         with copy_of(request["path"]) as copy:
             return JAVA.call(
                 "bench", does="compact", **{**given, "path": str(copy), "options": {"write-only": "false"}}
             )
-    return JAVA.call("bench", does=op, **given)
+    return JAVA.call("bench", does=op, **given, options=request.get("options", {}))
 
 
 if __name__ == "__main__":

@@ -23,10 +23,14 @@ from paimon_spark.polars import scan_paimon
 def write(request: dict) -> dict:
     """As the function of that name in worker_pypaimon."""
     rows = source(request["path"] + "/rows.arrow")
+    commits = request.get("commits", 1)
     with FreshTable(request["path"], request["keys"], request["options"]) as fresh:
         gc.collect()
         start = time.perf_counter()
-        paimon_spark.load_table(str(fresh.path)).write(rows)
+        table = paimon_spark.load_table(str(fresh.path))
+        for i in range(commits):
+            first = len(rows) * i // commits
+            table.write(rows.slice(first, len(rows) * (i + 1) // commits - first))
         seconds = time.perf_counter() - start
         table = paimon_spark.load_table(str(fresh.path)).scan().to_arrow()
     return {"seconds": seconds, "rows": table.num_rows, "checksum": checksum(table)}
@@ -134,7 +138,8 @@ def handle(request: dict) -> dict:
     gc.collect()
     where = f"dt = '{request['partition']}'" if request.get("partition") else None
     start = time.perf_counter()
-    scan = paimon_spark.load_table(request["path"]).scan(columns=request.get("columns"), where=where)
+    options = request.get("options", {})
+    scan = paimon_spark.load_table(request["path"]).scan(columns=request.get("columns"), where=where, **options)
     if request["op"] == "plan" and request.get("count") == "splits":
         splits = len(scan.plan().splits)
         return {"seconds": time.perf_counter() - start, "rows": splits, "checksum": 0}

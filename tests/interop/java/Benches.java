@@ -1,4 +1,5 @@
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -42,6 +43,8 @@ final class Benches {
                 return write(call);
             case "compact":
                 return compact(call);
+            case "commits":
+                return commits(call);
             default:
                 throw new IllegalArgumentException("no benchmark " + call.get("does"));
         }
@@ -66,12 +69,40 @@ final class Benches {
         return reply(since(start), found, 0);
     }
 
-    /** One commit of the rows of the table `source`, which are in memory, to the empty table `path`. */
+    /** The rows of the table `source`, which are in memory, into the empty table `path`, in `commits` commits. */
     private static ObjectNode write(JsonNode call) throws Exception {
         List<BinaryRow> rows = source(call.get("source").asText());
+        int commits = call.path("commits").asInt(1);
         System.gc();
         long start = System.nanoTime();
         FileStoreTable table = Tables.open(call);
+        for (int i = 0; i < commits; i++) {
+            long size = rows.size();
+            commit(table, rows.subList((int) (size * i / commits), (int) (size * (i + 1) / commits)));
+        }
+        double seconds = since(start);
+        return reply(seconds, count(call, table), checksum(call, table));
+    }
+
+    /** The median time of 30 commits of one row of the table `source` to a table of `at` snapshots of such commits. */
+    private static ObjectNode commits(JsonNode call) throws Exception {
+        List<BinaryRow> row = source(call.get("source").asText()).subList(0, 1);
+        FileStoreTable table = Tables.open(call);
+        int at = call.get("at").asInt();
+        for (int i = 0; i < at; i++) {
+            commit(table, row);
+        }
+        double[] times = new double[30];
+        for (int i = 0; i < times.length; i++) {
+            long start = System.nanoTime();
+            commit(table, row);
+            times[i] = since(start);
+        }
+        Arrays.sort(times);
+        return reply((times[14] + times[15]) / 2, at, 0);
+    }
+
+    private static void commit(FileStoreTable table, List<BinaryRow> rows) throws Exception {
         BatchWriteBuilder builder = table.newBatchWriteBuilder();
         try (IOManager spill = Tables.spillArea();
                 BatchTableWrite write = builder.newWrite();
@@ -82,8 +113,6 @@ final class Benches {
             }
             commit.commit(write.prepareCommit());
         }
-        double seconds = since(start);
-        return reply(seconds, count(call, table), checksum(call, table));
     }
 
     private static ObjectNode compact(JsonNode call) throws Exception {

@@ -282,6 +282,33 @@ def test_the_cache_forgets_what_nobody_asked_for_in_a_while_once_more_comes() ->
     assert cache.used_bytes == 20
 
 
+def test_the_cache_forgets_small_things_that_were_needed_only_at_once_earlier() -> None:
+    now = 0.0
+    cache = Cache(1 << 20, clock=lambda: now)
+    for key, size in (("small", 10), ("asked again", 10), ("large", 100_000)):
+        cache.put(key, key, size)
+    now = 1.0
+    assert cache.get("small") == "small"  # by the trigger that put it
+    now = 20.0
+    assert cache.get("asked again") == "asked again"
+    now = 70.0
+    cache.put("more", 1, 10)
+    assert [cache.get(k) for k in ("small", "asked again", "large")] == [None, "asked again", "large"]
+
+
+def test_what_the_cache_holds_of_a_stream_does_not_grow() -> None:
+    now = 0.0
+    cache = Cache(256 << 20, clock=lambda: now)
+    held = []
+    for trigger in range(1000):
+        now += 0.3
+        for file in range(5):
+            cache.put((trigger, file), trigger, 3000)
+            cache.get((trigger, file))
+        held.append(cache.used_bytes)
+    assert max(held) == max(held[:300])
+
+
 def test_the_cache_is_safe_between_threads() -> None:
     cache = Cache(1000)
 
