@@ -104,7 +104,7 @@ OPERATIONS = (
     ),
     _refused(
         "rebuild file indexes",
-        "file indexes are not written here; use Java Paimon. Statistics of files skip without them",
+        "only new files get indexes here: compact the table, or use Java Paimon for files that stay",
         "rewrite_file_index",
         "table* STRING; where STRING",
         "written_partitions INT NOT NULL, written_indexes INT NOT NULL",

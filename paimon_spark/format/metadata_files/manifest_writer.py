@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.avro_codec import decoder, encoder
-from paimon_spark.format.avro_codec.container import AvroType, parse_type
+from paimon_spark.format.avro_codec.container import AvroType, encode_rows, parse_type
 from paimon_spark.format.metadata_files import manifest_format
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.manifest import COLUMN_PATHS, ENTRY_SCHEMA, VERSION, FileKind, ManifestFileMeta
 
 _BLOCK_ROWS: Final = 64
 """Entries of a block: blocks are decoded side by side, and larger ones do not make smaller files."""
+_FEW_ROWS: Final = 20
 _STEP_ROWS: Final = 512 * _BLOCK_ROWS
 _ENTRY_TYPE: Final = parse_type(manifest_format.ENTRY)
 
@@ -118,7 +119,10 @@ def _blocks(table: pa.Table) -> Iterator[tuple[int, bytes]]:
     """Entries encoded, `_BLOCK_ROWS` at a time."""
     for start in range(0, len(table), _STEP_ROWS):
         records = _records(table.slice(start, _STEP_ROWS))
-        yield from encoder.slices(encoder.encode(records, _ENTRY_TYPE), _BLOCK_ROWS)
+        if len(records) <= _FEW_ROWS:  # those of most commits: column by column they would take longer
+            yield len(records), encode_rows(manifest_format.ENTRY, records.to_pylist())
+        else:
+            yield from encoder.slices(encoder.encode(records, _ENTRY_TYPE), _BLOCK_ROWS)
 
 
 def _records(table: pa.Table) -> pa.StructArray:

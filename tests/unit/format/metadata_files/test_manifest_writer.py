@@ -6,6 +6,7 @@ import io
 import subprocess
 import sys
 from typing import Any
+from unittest.mock import patch
 
 import fastavro
 import numpy as np
@@ -86,6 +87,16 @@ def test_fastavro_reads_what_its_own_writer_would_have_written(table: pa.Table) 
     ours = list(avro.records(container))
     payload = b"".join(p.data for p in container.payloads())
     assert avro.encode_rows(manifest_format.ENTRY, ours) == payload
+
+
+@given(entry_tables)
+def test_few_entries_are_written_as_many_are(table: pa.Table) -> None:
+    found = []
+    for few in (0, 1_000_000):
+        with patch.object(manifest_writer, "_FEW_ROWS", few):
+            container = avro.open_container(manifest_writer.encode_manifest(table, "null"), "m")
+        found.append(b"".join(p.data for p in container.payloads()))
+    assert found[0] == found[1]
 
 
 @given(st.lists(files, max_size=5), rows, buckets)
