@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -119,7 +119,7 @@ class BitmapIndex:
         self._data = data
         self._kind = kind
         self._rows = row_count
-        version, rows, self._count, has_nulls = self._numbers(">bii?", 0)
+        version, rows, count, has_nulls = self._numbers(">bii?", 0)
         if version not in VERSIONS:
             raise FormatError(f"it has a bitmap of version {version}; versions 1 and 2 can be read")
         if rows != row_count:
@@ -129,22 +129,25 @@ class BitmapIndex:
         if has_nulls:
             (self._nulls,) = self._numbers(">i", at)
             at += 8 if version > 1 else 4
-        self._blocks: list[int] | None = None
+        self._block = 0
+        """The block whose offsets are `_offsets`: of version 1 the only one."""
         if version == 1:
-            keys, numbers, at = self._entries(at, self._count, 1)
-            self._all, self._offsets, self._body = keys, numbers[0], at
+            keys, offsets, self._body = self._entries(at, count, 1)
+            self._firsts: list[Any] = []
+            self._offsets = dict(zip(keys, offsets, strict=True))
             return
         (count,) = self._numbers(">i", at)
-        self._firsts, numbers, at = self._entries(at + 4, count, 1)
+        self._firsts, places, at = self._entries(at + 4, count, 1)
         (size,) = self._numbers(">i", at)
-        self._blocks = (at + 4 + numbers[0]).tolist()
+        self._places = [at + 4 + place for place in places]
         self._body = at + 4 + size
+        self._block, self._offsets = -1, {}
 
     def equal(self, keys: pa.Array) -> Bool:
         """The rows that have one of the keys, none null."""
         out = np.zeros(self._rows, np.bool_)
-        for key in keys.to_pylist() if not self._kind.width else values(keys).tolist():
-            offset = self._find(key)
+        for key in sorted(keys.to_pylist()):
+            offset = self._offset_of(key)
             if offset is not None:
                 out |= self._bitmap(offset)
         return out
@@ -153,19 +156,16 @@ class BitmapIndex:
         """The rows with a null."""
         return np.zeros(self._rows, np.bool_) if self._nulls is None else self._bitmap(self._nulls)
 
-    def _find(self, key: int | bytes) -> int | None:
+    def _offset_of(self, key: Any) -> int | None:
         """Where the bitmap of a key is; None if no row has the key."""
-        if self._blocks is None:
-            keys, offsets = self._all, self._offsets
-            matches = [i for i, k in enumerate(keys) if k == key]
-            return int(offsets[matches[0]]) if matches else None
-        block = bisect_right(self._firsts, key) - 1
+        block = bisect_right(self._firsts, key) - 1 if self._firsts else self._block
         if block < 0:
             return None
-        (count,) = self._numbers(">i", self._blocks[block])
-        keys, numbers, _ = self._entries(self._blocks[block] + 4, count, 2)
-        at = bisect_right(keys, key) - 1
-        return int(numbers[0][at]) if at >= 0 and keys[at] == key else None
+        if block != self._block:
+            (count,) = self._numbers(">i", self._places[block])
+            keys, offsets, _ = self._entries(self._places[block] + 4, count, 2)
+            self._block, self._offsets = block, dict(zip(keys, offsets, strict=True))
+        return self._offsets.get(key)
 
     def _bitmap(self, offset: int) -> Bool:
         out = np.zeros(self._rows, np.bool_)
@@ -176,25 +176,25 @@ class BitmapIndex:
             return out
         return roaring.decode_mask(memoryview(self._data)[self._body + offset :], self._rows)
 
-    def _entries(self, at: int, count: int, numbers: int) -> tuple[list[int] | list[bytes], list[I64], int]:
-        """`count` keys, with so many numbers after each, from `at`: keys, columns of numbers, and where they end."""
+    def _entries(self, at: int, count: int, numbers: int) -> tuple[list[Any], list[int], int]:
+        """`count` keys from `at`, each followed by so many numbers: keys, first numbers, and where they end."""
         width = self._kind.width
         try:
             if width:
                 entry = np.dtype([("key", f"V{width}"), ("numbers", ">i4", (numbers,))])
-                found = np.frombuffer(self._data, entry, count, at)
-                keys = loaded(found["key"].tobytes(), self._kind, count)
-                return keys.tolist(), list(found["numbers"].astype(np.int64).T), at + count * entry.itemsize
-            texts: list[bytes] = []
-            rows = []
-            form = struct.Struct(f">{numbers}i")
+                found = np.frombuffer(self._data, entry, max(count, 0), at)
+                keys = loaded(found["key"].tobytes(), self._kind, max(count, 0))
+                return keys.tolist(), found["numbers"][:, 0].tolist(), at + count * entry.itemsize
+            texts, firsts = [], []
             for _ in range(count):
-                (size,) = self._numbers(">i", at)
-                texts.append(self._data[at + 4 : at + 4 + size])
-                rows.append(form.unpack_from(self._data, at + 4 + size))
-                at += 4 + size + form.size
-            return texts, list(np.array(rows, np.int64).reshape(count, numbers).T), at
-        except (struct.error, ValueError) as e:
+                size, first = self._numbers(">i", at)[0], at + 4
+                at = first + size + 4 * numbers
+                if size < 0:
+                    raise FormatError(f"its bitmap has text of {size} bytes")
+                texts.append(self._data[first : first + size])
+                firsts.append(self._numbers(">i", first + size)[0])
+            return texts, firsts, at
+        except ValueError as e:
             raise FormatError(f"its bitmap is damaged: {e}") from e
 
     def _numbers(self, form: str, at: int) -> tuple[int, ...]:

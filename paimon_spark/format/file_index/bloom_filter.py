@@ -21,6 +21,7 @@ from paimon_spark.format.file_index.keys import KeyType, stored_bits
 DEFAULT_ITEMS: Final = 1_000_000
 DEFAULT_FPP: Final = 0.1
 _CHUNK_ROWS: Final = 32768
+_MOST_FUNCTIONS: Final = 10_000
 U64 = npt.NDArray[np.uint64]
 
 
@@ -52,6 +53,8 @@ class BloomFilter:
         if len(data) <= 4:
             raise FormatError("its bloom filter is cut short")
         (self._functions,) = struct.unpack_from(">i", data)
+        if not 0 < self._functions <= _MOST_FUNCTIONS:
+            raise FormatError(f"its bloom filter has {self._functions} hash functions")
         self._bits = np.frombuffer(data, np.uint8, offset=4)
         self._kind = kind
 

@@ -245,6 +245,31 @@ def _bytes_of(kind: IndexKind) -> bytes:
     return builder.finish()
 
 
+@given(st.sampled_from(list(IndexKind)), st.booleans(), st.data())
+def test_changed_bytes_are_refused_or_read(kind: IndexKind, is_text: bool, data: st.DataObject) -> None:
+    t, values = (STRING, ["a", "b", None, "a", "long text"]) if is_text else (INT, [1, 2, None, 1, 70_000])
+    version = data.draw(st.sampled_from([1, 2]))
+    settings = {"version": version} if kind is IndexKind.BITMAP else {}
+    key = key_type(t)
+    assert key is not None
+    builder: Any = {
+        IndexKind.BLOOM_FILTER: lambda: BloomFilterBuilder(key, 10),
+        IndexKind.BITMAP: lambda: BitmapBuilder(key, **settings),
+        IndexKind.RANGE_BITMAP: lambda: RangeBitmapBuilder(key),
+    }[kind]()
+    builder.add(keys_of(pa.array(values, arrow_type(t)), key))
+    changed = bytearray(builder.finish())
+    for _ in range(data.draw(st.integers(1, 3))):
+        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        column = FileIndexes.of_bytes(write_container({"c": {kind.value: bytes(changed)}}), 5).column("c", t)
+        assert column is not None
+        for found in (column.equal(values[:1]), column.between(values[1], None), column.is_null()):
+            assert found is None or len(found) == 5
+    except FormatError:
+        pass
+
+
 @pytest.mark.parametrize("kind", [IndexKind.BITMAP, IndexKind.RANGE_BITMAP])
 def test_an_index_of_another_number_of_rows_is_refused(kind: IndexKind) -> None:
     column = FileIndexes.of_bytes(write_container({"c": {kind.value: _bytes_of(kind)}}), 8).column("c", INT)
