@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -15,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import FormatError
-from paimon_spark.format.arrays.arrow_numpy import Bool, byte_slices, values
-from paimon_spark.format.file_index.keys import KeyType, stored_bits
+from paimon_spark.format.arrays.arrow_numpy import byte_slices, values
+from paimon_spark.format.file_index.keys import KeyType, keys_of_literals, stored_bits
 
 DEFAULT_ITEMS: Final = 1_000_000
 DEFAULT_FPP: Final = 0.1
@@ -38,8 +39,8 @@ class BloomFilterBuilder:
         """Add keys; nulls are left out."""
         for start in range(0, len(keys), _CHUNK_ROWS):
             hashes = hashes_of(keys.slice(start, _CHUNK_ROWS), self._kind)
-            for place in _places(hashes, self._functions, len(self._bits)):
-                self._bits[place] = True
+            for function in range(1, self._functions + 1):
+                self._bits[_places(hashes, function, len(self._bits))] = True
 
     def finish(self) -> bytes:
         """The bytes of the filter."""
@@ -49,31 +50,32 @@ class BloomFilterBuilder:
 class BloomFilter:
     """The filter of a column of a data file. Raises FormatError: the bytes are not of a filter."""
 
-    def __init__(self, data: bytes, kind: KeyType) -> None:
+    def __init__(self, data: bytes) -> None:
         if len(data) <= 4:
             raise FormatError("its bloom filter is cut short")
         (self._functions,) = struct.unpack_from(">i", data)
         if not 0 < self._functions <= _MOST_FUNCTIONS:
             raise FormatError(f"its bloom filter has {self._functions} hash functions")
         self._bits = np.frombuffer(data, np.uint8, offset=4)
-        self._kind = kind
 
-    def may_contain(self, keys: pa.Array) -> bool:
-        """Whether one of the keys, none null, may be a value of the file."""
-        found: Bool | None = None
-        for place in _places(hashes_of(keys, self._kind), self._functions, 8 * len(self._bits)):
-            is_set = (self._bits[place >> 3] >> (place & 7).astype(np.uint8) & 1).view(np.bool_)
-            found = is_set if found is None else found & is_set
-        return found is None or bool(found.any())
+    def may_contain(self, hashes: npt.NDArray[np.int64]) -> bool:
+        """Whether a key with one of the hashes, as of `hashes_of`, may be a value of the file.
+
+        Most filters rule out a hash by its first bits: the others are not looked at.
+        """
+        left = hashes
+        for function in range(1, self._functions + 1):
+            place = _places(left, function, 8 * len(self._bits))
+            left = left[(self._bits[place >> 3] >> (place & 7).astype(np.uint8) & 1).view(np.bool_)]
+            if not len(left):
+                return False
+        return True
 
 
-def _places(hashes: npt.NDArray[np.int64], functions: int, bits: int) -> Any:
-    """For each hash function, the bits of the hashes."""
-    low, high = hashes.astype(np.int32), (hashes >> 32).astype(np.int32)
-    combined = low
-    for _ in range(functions):
-        combined = combined + high
-        yield np.where(combined < 0, ~combined, combined) % np.int32(bits)
+def _places(hashes: npt.NDArray[np.int64], function: int, bits: int) -> npt.NDArray[np.int32]:
+    """The bits of the hashes by a hash function, the first of which is 1."""
+    combined = (hashes + (hashes >> 32) * function).astype(np.int32)
+    return np.where(combined < 0, ~combined, combined) % np.int32(bits)
 
 
 def hashes_of(keys: pa.Array, kind: KeyType) -> npt.NDArray[np.int64]:
@@ -83,6 +85,12 @@ def hashes_of(keys: pa.Array, kind: KeyType) -> npt.NDArray[np.int64]:
     if not kind.width:
         return xxh64(keys).view(np.int64)
     return _integer_hashes(stored_bits(values(keys), kind).astype(np.int64))
+
+
+@lru_cache(64)
+def hashes_of_literals(literals: tuple[Any, ...], kind: KeyType) -> npt.NDArray[np.int64]:
+    """Hashes of Python values that `keys_of_literals` takes; a condition is tested on the filters of many files."""
+    return hashes_of(keys_of_literals(literals, kind), kind)
 
 
 def _integer_hashes(key: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

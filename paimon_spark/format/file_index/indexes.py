@@ -11,7 +11,7 @@ import numpy as np
 from paimon_spark.errors import FormatError
 from paimon_spark.format.arrays.arrow_numpy import Bool
 from paimon_spark.format.file_index.bitmap import BitmapIndex
-from paimon_spark.format.file_index.bloom_filter import BloomFilter
+from paimon_spark.format.file_index.bloom_filter import BloomFilter, hashes_of_literals
 from paimon_spark.format.file_index.container import HEAD_BYTES, Place, head_length, read_head
 from paimon_spark.format.file_index.keys import KeyType, key_type, keys_of_literals
 from paimon_spark.format.file_index.range_bitmap import RangeBitmapIndex
@@ -89,13 +89,14 @@ class ColumnIndexes:
 
     def equal(self, literals: Sequence[Any]) -> Bool | None:
         """The rows with one of the values."""
-        rows = self._file.row_count
-        keys = keys_of_literals(literals, self._kind)
+        keys = keys_of_literals(tuple(literals), self._kind)
         if keys is None:
             return None
         place = self._places.get(IndexKind.BLOOM_FILTER)
-        if place is not None and not BloomFilter(self._file.bytes_at(place), self._kind).may_contain(keys):
-            return np.zeros(rows, np.bool_)
+        if place is not None:
+            hashes = hashes_of_literals(tuple(literals), self._kind)
+            if not BloomFilter(self._file.bytes_at(place)).may_contain(hashes):
+                return np.zeros(self._file.row_count, np.bool_)
         index = self._rows_of_values() if len(keys) <= _MOST_LOOKUPS else None
         return None if index is None else index.equal(keys)
 
@@ -104,7 +105,7 @@ class ColumnIndexes:
         index = self._rows_of_values()
         if index is None or not self._kind.is_exact or len(literals) > _MOST_LOOKUPS:
             return None
-        keys = keys_of_literals(literals, self._kind)
+        keys = keys_of_literals(tuple(literals), self._kind)
         return None if keys is None else ~(index.equal(keys) | index.is_null())
 
     def between(self, low: Any | None, high: Any | None, *, low_in: bool = True, high_in: bool = True) -> Bool | None:
@@ -112,7 +113,7 @@ class ColumnIndexes:
         place = self._places.get(IndexKind.RANGE_BITMAP)
         if place is None:
             return None
-        bounds = [None if v is None else keys_of_literals([v], self._kind) for v in (low, high)]
+        bounds = [None if v is None else keys_of_literals((v,), self._kind) for v in (low, high)]
         if any(v is not None and keys is None for v, keys in zip((low, high), bounds, strict=True)):
             return None
         # Both keys of zero: the smaller one is the lower bound, and a bound that is left out may stay in.

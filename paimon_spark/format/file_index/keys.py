@@ -9,7 +9,7 @@ Source: Java `fileindex/bitmap/BitmapTypeVisitor`, `fileindex/rangebitmap/dictio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -83,14 +83,15 @@ def keys_of(array: pa.Array, kind: KeyType) -> pa.Array:
     return fixed_array(_integers(array, kind), kind.arrow, valid_or_none(array))
 
 
-def keys_of_literals(literals: Sequence[Any], kind: KeyType) -> pa.Array | None:
+@lru_cache(64)
+def keys_of_literals(literals: tuple[Any, ...], kind: KeyType) -> pa.Array | None:
     """Keys of Python values of the column's type; None for NaN, and for values that the type does not hold.
 
     Zero has both of its keys if the type is FLOAT or DOUBLE.
     """
     target = arrow_type(kind.type)
     if kind.is_float:
-        literals = [v for literal in literals for v in ((-0.0, 0.0) if literal == 0 else (literal,))]
+        literals = tuple(v for literal in literals for v in ((-0.0, 0.0) if literal == 0 else (literal,)))
     try:
         array = array_of(literals, target)
     except InvalidInputError:

@@ -16,9 +16,14 @@ from paimon_spark.engine.read import file_reader
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.data_files.registry import read_rows
 from paimon_spark.format.data_files.requests import FileRead, Rows
-from paimon_spark.format.file_index.container import read_head
+from paimon_spark.format.file_index.bloom_filter import BloomFilterBuilder
+from paimon_spark.format.file_index.container import read_head, write_container
+from paimon_spark.format.file_index.keys import key_type
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.options.file_index import parse_file_index_options
+from paimon_spark.storage.local import LocalStore
+from paimon_spark.types import BIGINT
+from tests.harness.commits import a_file, committer, make_table, message
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("s", pa.string()), ("v", pa.int32())])
 BLOOM = {"file-index.bloom-filter.columns": "s", "file-index.bloom-filter.s.items": "200"}
@@ -224,6 +229,25 @@ def test_indexes_of_types_that_they_do_not_take_are_refused(tmp_path: Path) -> N
         with pytest.raises(UnsupportedFeatureError, match=f"file-index.{kind}.columns.*column {column}"):
             table.write(data)
         assert table.snapshots() == []
+
+
+def test_a_key_of_ten_thousand_files_is_in_three_at_most(tmp_path: Path) -> None:
+    handle = make_table(LocalStore(), str(tmp_path / "t"))
+    kind = key_type(BIGINT)
+    assert kind is not None
+    made = []
+    for number in range(10_000):
+        builder = BloomFilterBuilder(kind, 10, 0.00001)
+        builder.add(pa.array(range(number, 100_000, 10_000), pa.int64()))
+        index = write_container({"k": {"bloom-filter": builder.finish()}})
+        made.append(a_file(f"data-{number}.parquet")._replace(embedded_index=index))
+    committer(handle).commit([message(handle, *made)])
+    table = paimon_spark.load_table(str(tmp_path / "t"))
+    for key in (1, 4711, 99_999):
+        plan = table.scan(where=f"k = {key}").plan()
+        found = [f.file_name for split in plan.splits for f in split.files]
+        assert f"data-{key % 10_000}.parquet" in found
+        assert len(found) <= 3
 
 
 def test_options_of_indexes_are_parsed() -> None:
