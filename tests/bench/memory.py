@@ -1,6 +1,7 @@
-"""Peak memory of a merge on read: `python -m tests.bench.memory [--rows 10000000 40000000] [engine…]`.
+"""Peak memory of reads: `python -m tests.bench.memory [--rows 10000000 40000000] [engine or format…]`.
 
-A bucket is read as a Spark task reads it: one split, no threads, batches that nobody keeps, in a fresh process.
+A bucket that is merged, and one large file of each format, are read as a Spark task reads them: one split, no threads,
+batches that nobody keeps, in a fresh process.
 Fails when a process takes more than 1 GiB, or more for a larger table than for the smallest of `--rows`.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -25,6 +27,10 @@ SMALL_ROWS = 100_000
 MASKED_ROWS = 4_000_000
 """As many rows as deduplication decides on by holding all keys at once."""
 MANY_RUNS = (24_000_000, 24)
+FORMATS = ("parquet", "orc", "avro")
+FORMAT_ROWS = 8_000_000
+FORMAT_OPTIONS = {"target-file-size": "8 gb", "orc.stripe.size": "256 mb"}
+"""All rows in one file, and those of ORC in one stripe."""
 
 
 def read(path: str) -> dict:
@@ -90,6 +96,36 @@ def build(rows: int, runs: int = 8) -> None:
     subprocess.run([peers.rust_python(), script, data(rows, runs), str(rows), str(runs)], check=True)
 
 
+def build_format(name: str) -> Path:
+    """A table of one file of `FORMAT_ROWS` rows, written once."""
+    import numpy as np
+    import pyarrow as pa
+
+    import paimon_spark
+
+    folder = peers.HOME / f"memory-{name}"
+    table = folder / "db.db" / "t"
+    if (folder / ".done").exists():
+        return table
+    shutil.rmtree(folder, ignore_errors=True)
+    schema = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("x", pa.float64()), ("s", pa.string())])
+    catalog = paimon_spark.load_catalog(str(folder))
+    catalog.create_database("db")
+    made = catalog.create_table("db.t", schema, options={**FORMAT_OPTIONS, "file.format": name})
+    random = np.random.default_rng(0)
+    count = 100_000
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, FORMAT_ROWS, count):
+            ids = np.arange(start, start + count)
+            texts = pa.array([f"row {i} " * 3 for i in ids.tolist()])
+            yield pa.record_batch([ids, random.integers(0, 1000, count), random.random(count), texts], schema=schema)
+
+    made.write(pa.RecordBatchReader.from_batches(schema, batches()))
+    (folder / ".done").touch()
+    return table
+
+
 def measure(*arguments: str) -> dict:
     command = [sys.executable, "-m", "tests.bench.memory", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -100,7 +136,7 @@ def measure(*arguments: str) -> dict:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("engines", nargs="*", default=ENGINES)
+    parser.add_argument("cases", nargs="*", default=(*ENGINES, *FORMATS))
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000_000, 40_000_000])
     parser.add_argument("--read", help="internal: read this table and print what it took")
     parser.add_argument("--one-key", help="internal: merge one key with this engine and print what it took")
@@ -108,11 +144,13 @@ def main() -> int:
     if arguments.read or arguments.one_key:
         print(json.dumps(read(arguments.read) if arguments.read else read_one_key(arguments.one_key)))
         return 0
+    engines = [name for name in arguments.cases if name not in FORMATS]
     sizes = [(SMALL_ROWS, 8), (MASKED_ROWS, 8), MANY_RUNS, *((rows, 8) for rows in sorted(arguments.rows))]
-    for rows, runs in sizes:
+    for rows, runs in sizes if engines else ():
         build(rows, runs)
     print("| engine | rows in files | rows out | rows/s | peak MiB | |\n|---|---|---|---|---|---|")
-    good = [report(engine, rows_runs, sizes[3]) for engine in arguments.engines for rows_runs in [*sizes[1:], None]]
+    good = [report(engine, rows_runs, sizes[3]) for engine in engines for rows_runs in [*sizes[1:], None]]
+    good += [report_format(name) for name in arguments.cases if name in FORMATS]
     return 0 if all(good) else 1
 
 
@@ -135,6 +173,18 @@ def report(engine: str, table: tuple[int, int] | None, smallest: tuple[int, int]
             verdict = "**grows**"
     rate = rows / answer["seconds"]
     print(f"| {engine} | {label} | {answer['rows']:,} | {rate:,.0f} | {peak:,.0f} | {verdict} |", flush=True)
+    return not verdict
+
+
+def report_format(name: str) -> bool:
+    """Measure and print the read of one large file. Whether its peak is allowed."""
+    answer = measure("--read", str(build_format(name)))
+    verdict = "" if answer["peak_mib"] <= LIMIT_MIB else "**too much**"
+    rate = FORMAT_ROWS / answer["seconds"]
+    label = f"{FORMAT_ROWS:,} in one file"
+    print(
+        f"| {name} | {label} | {answer['rows']:,} | {rate:,.0f} | {answer['peak_mib']:,.0f} | {verdict} |", flush=True
+    )
     return not verdict
 
 
