@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from paimon_spark.errors import FormatError
 from paimon_spark.format import roaring
 from paimon_spark.format.arrays.arrow_numpy import Bool, byte_slices, one_chunk, take_indices, validity, values
-from paimon_spark.format.file_index.keys import KeyType, concatenated, dumped, integers, joined, loaded
+from paimon_spark.format.file_index.keys import KeyType, big_endian, concatenated, dumped, joined, loaded
 
 I64 = npt.NDArray[np.int64]
 DEFAULT_BLOCK_BYTES: Final = 16 << 10
@@ -88,14 +88,14 @@ class BitmapBuilder:
             head += struct.pack(">i", len(of_nulls)) if self._version > 1 else b""
         stored = dumped(keys, self._kind)
         if self._version == 1:
-            entries = concatenated(joined([stored, integers(offsets)]))
+            entries = concatenated(joined([stored, big_endian(offsets)]))
         else:
             entries = self._blocks(stored, offsets, lengths)
         return head + entries + of_nulls + bitmaps
 
     def _blocks(self, stored: pa.Array, offsets: I64, lengths: I64) -> bytes:
         """The table of the blocks, and the blocks."""
-        entries = joined([stored, integers(offsets), integers(lengths)])
+        entries = joined([stored, big_endian(offsets), big_endian(lengths)])
         ends, _ = byte_slices(entries)
         firsts, places, blocks, size = [], [], [], 0
         start = 0
@@ -108,7 +108,7 @@ class BitmapBuilder:
             blocks.append(block)
             size += len(block)
             start = end
-        table = joined([stored.take(take_indices(np.array(firsts, np.int64))), integers(np.array(places, np.int64))])
+        table = joined([stored.take(take_indices(np.array(firsts, np.int64))), big_endian(np.array(places, np.int64))])
         return b"".join([struct.pack(">i", len(blocks)), concatenated(table), struct.pack(">i", size), *blocks])
 
 

@@ -23,6 +23,7 @@ from paimon_spark.format.arrays.arrow_numpy import (
     byte_slices,
     decimal_halves,
     fixed_array,
+    scalar,
     valid_or_none,
     values,
 )
@@ -34,7 +35,6 @@ _WIDTHS: Final = {
 }  # fmt: skip
 _PER_MICROSECOND: Final = 1000
 _COMPACT_DECIMAL: Final = 18
-_MILLIS: Final = 3
 _MICROS: Final = 6
 _NANS: Final[dict[int, Any]] = {4: np.int32(0x7FC00000), 8: np.int64(0x7FF8000000000000)}
 
@@ -68,7 +68,7 @@ def key_type(t: DataType) -> KeyType | None:
         case CharType() | BinaryType():
             return KeyType(t, 0)
         case TimeType():
-            return KeyType(t, 4, is_exact=t.precision <= _MILLIS)
+            return KeyType(t, 4)
         case TimestampType():
             return KeyType(t, 8, is_exact=t.precision <= _MICROS)
         case DecimalType() if t.precision <= _COMPACT_DECIMAL:
@@ -108,16 +108,13 @@ def _integers(array: pa.Array, kind: KeyType) -> npt.NDArray[Any]:
     if isinstance(t, DecimalType):
         low, _ = decimal_halves(array)
         return np.ascontiguousarray(low).view(np.int64)
-    if pa.types.is_boolean(array.type):
-        return np.asarray(array.fill_null(False).to_numpy(zero_copy_only=False), np.bool_).view(np.int8)
     raw = values(array)
+    if raw.dtype == np.bool_:
+        return raw.view(np.int8)
     if kind.is_float:
         return sortable(np.ascontiguousarray(raw).view(f"i{kind.width}"))
     if isinstance(t, TimestampType):
         return raw // _PER_MICROSECOND if array.type.unit == "ns" else np.ascontiguousarray(raw)
-    if isinstance(t, TimeType):
-        per_milli = {"s": 0.001, "ms": 1, "us": 1000, "ns": 1_000_000}[array.type.unit]
-        return (raw // per_milli).astype(np.int32)
     return np.ascontiguousarray(raw)
 
 
@@ -148,23 +145,21 @@ def loaded(data: bytes | memoryview, kind: KeyType, count: int, offset: int = 0)
 def dumped(keys: pa.Array, kind: KeyType) -> pa.Array:
     """The bytes that keys, none null, are written as: big-endian numbers, or text after its length. Binary array."""
     if kind.width:
-        data = stored_bits(values(keys), kind).astype(f">i{kind.width}")
-        offsets = np.arange(0, kind.width * (len(keys) + 1), kind.width, dtype=np.int32)
-        return pa.Array.from_buffers(pa.binary(), len(keys), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+        return big_endian(stored_bits(values(keys), kind), kind.width)
     bounds, _ = byte_slices(keys)
-    return joined([integers(np.diff(bounds)), keys])
+    return joined([big_endian(np.diff(bounds)), keys])
 
 
-def integers(numbers: npt.NDArray[Any]) -> pa.Array:
-    """32-bit numbers as their big-endian bytes. Binary array."""
-    offsets = np.arange(0, 4 * (len(numbers) + 1), 4, dtype=np.int32)
-    data = np.ascontiguousarray(numbers).astype(">i4")
+def big_endian(numbers: npt.NDArray[Any], width: int = 4) -> pa.Array:
+    """Numbers as `width` bytes each, the highest first. Binary array."""
+    offsets = np.arange(0, width * (len(numbers) + 1), width, dtype=np.int32)
+    data = np.ascontiguousarray(numbers).astype(f">i{width}")
     return pa.Array.from_buffers(pa.binary(), len(numbers), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def joined(parts: list[pa.Array]) -> pa.Array:
     """Binary arrays joined row by row."""
-    return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary()))
+    return pc.binary_join_element_wise(*parts, scalar(b"", pa.binary()))
 
 
 def concatenated(rows: pa.Array) -> bytes:
