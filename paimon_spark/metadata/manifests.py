@@ -14,7 +14,7 @@ import os
 import threading
 import time
 import uuid
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -47,6 +47,8 @@ _BRIEF_S: Final = 60.0
 """The same, of small entries that were asked for only when they were new, as those of each trigger of a stream are."""
 _BRIEF_BYTES: Final = 16 << 10
 _SWEEP_S: Final = 5.0
+_MOST_OF_A_GROUP: Final = 256
+"""Entries of a group that are remembered: each snapshot has lists of its own, and rereading one costs little."""
 
 _MANY_BYTES: Final = 256 << 20
 """Bytes of manifests that are worth a Spark job."""
@@ -90,6 +92,7 @@ class Cache:
         self._values: OrderedDict[Any, _CacheEntry] = OrderedDict()
         self._lock = threading.Lock()
         self._swept_s = clock()
+        self._groups: dict[str, deque[Any]] = {}
 
     def get(self, key: object) -> Any | None:
         with self._lock:
@@ -100,9 +103,14 @@ class Cache:
             found.used_s = self._clock()
             return found.value
 
-    def put(self, key: object, value: Any, size_bytes: int) -> None:
-        """Remember `value`, unless it alone is larger than the capacity."""
+    def put(self, key: object, value: Any, size_bytes: int, *, group: str | None = None) -> None:
+        """Remember `value`, unless it alone is larger than the capacity; of a `group`, only the last ones put."""
         with self._lock:
+            if group is not None:
+                members = self._groups.setdefault(group, deque())
+                members.append(key)
+                if len(members) > _MOST_OF_A_GROUP:
+                    self._drop(members.popleft())
             self._drop(key)
             if size_bytes > self.capacity_bytes:
                 return
@@ -119,6 +127,7 @@ class Cache:
     def clear(self) -> None:
         with self._lock:
             self._values.clear()
+            self._groups.clear()
             self.used_bytes = 0
 
     def _drop(self, key: object) -> None:
@@ -207,7 +216,7 @@ def _find(
 def remember_list(handle: TableHandle, name: str, rows: Sequence[Any], size_bytes: int) -> None:
     """Remember the rows of a manifest list or index manifest, whose file has so many bytes."""
     key = (handle.store.identity, handle.layout.manifest_path(name))
-    CACHE.put(key, tuple(rows), 4 * size_bytes + _OBJECT_BYTES * (1 + len(rows)))
+    CACHE.put(key, tuple(rows), 4 * size_bytes + _OBJECT_BYTES * (1 + len(rows)), group="manifest lists")
 
 
 def remember_manifest(handle: TableHandle, name: str, entries: pa.Table) -> None:

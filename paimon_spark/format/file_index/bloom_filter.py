@@ -1,4 +1,4 @@
-"""Bloom filters of the values of a column: they tell which values a data file does not contain.
+"""Bloom filters of columns: they tell which values a data file does not contain.
 
 Source: Java `fileindex/bloomfilter/BloomFilterFileIndex`, `fileindex/bloomfilter/FastHash`, `utils/BloomFilter64`;
 XXH64 of the xxHash specification.

@@ -309,6 +309,15 @@ def test_what_the_cache_holds_of_a_stream_does_not_grow() -> None:
     assert max(held) == max(held[:300])
 
 
+def test_the_cache_keeps_the_last_members_of_a_group() -> None:
+    cache = Cache(256 << 20)
+    for i in range(1000):
+        cache.put(i, i, 10, group="lists")
+    cache.put("other", 1, 10)
+    assert [cache.get(i) for i in (743, 744, 999)] == [None, 744, 999]
+    assert cache.used_bytes == 257 * 10
+
+
 def test_the_cache_is_safe_between_threads() -> None:
     cache = Cache(1000)
 
