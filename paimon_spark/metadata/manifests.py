@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
@@ -124,6 +124,12 @@ class Cache:
                 for idle in [k for k, entry in self._values.items() if entry.is_idle(now, self._idle_s)]:
                     self._drop(idle)
 
+    def forget(self, keys: Iterable[object]) -> None:
+        """Drop these."""
+        with self._lock:
+            for key in keys:
+                self._drop(key)
+
     def clear(self) -> None:
         with self._lock:
             self._values.clear()
@@ -217,6 +223,11 @@ def remember_list(handle: TableHandle, name: str, rows: Sequence[Any], size_byte
     """Remember the rows of a manifest list or index manifest, whose file has so many bytes."""
     key = (handle.store.identity, handle.layout.manifest_path(name))
     CACHE.put(key, tuple(rows), 4 * size_bytes + _OBJECT_BYTES * (1 + len(rows)), group="manifest lists")
+
+
+def forget_manifests(handle: TableHandle, names: Iterable[str]) -> None:
+    """Drop manifests that a newer snapshot has others for; readers of older snapshots read them again."""
+    CACHE.forget((handle.store.identity, handle.layout.manifest_path(name)) for name in names)
 
 
 def remember_manifest(handle: TableHandle, name: str, entries: pa.Table) -> None:
