@@ -320,6 +320,8 @@ def _file_metas(entries: pa.RecordBatch, numbers: Any, keys: bool) -> Iterable[D
             columns[name] = repeat(absent)
         else:
             columns[name] = objects(array if taken is None else array.take(taken))
+    if entries.column("extra_files").null_count:  # old writers recorded none
+        columns["extra_files"] = (names or () for names in columns["extra_files"])
     return built(DataFileMeta, [columns[name] for name in DataFileMeta._fields])
 
 

@@ -7,12 +7,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.engine.read import file_reader
+from paimon_spark.engine.scan.prune import one_batch
+from paimon_spark.engine.scan.splits import file_metas
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.data_files.registry import read_rows
 from paimon_spark.format.data_files.requests import FileRead, Rows
@@ -20,6 +23,9 @@ from paimon_spark.format.file_index.bloom_filter import BloomFilterBuilder
 from paimon_spark.format.file_index.container import read_head, write_container
 from paimon_spark.format.file_index.keys import key_type
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.metadata.live_files import live_entries
+from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.file_index import parse_file_index_options
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import BIGINT
@@ -229,6 +235,18 @@ def test_indexes_of_types_that_they_do_not_take_are_refused(tmp_path: Path) -> N
         with pytest.raises(UnsupportedFeatureError, match=f"file-index.{kind}.columns.*column {column}"):
             table.write(data)
         assert table.snapshots() == []
+
+
+def test_files_of_writers_that_recorded_no_extra_files_have_none(tmp_path: Path) -> None:
+    handle = make(tmp_path, {**BLOOM, **IN_FILES}).handle
+    head = latest_snapshot(handle)
+    assert head is not None
+    entries = one_batch(live_entries(handle, data_manifests(handle, head)))
+    at = entries.schema.names.index("extra_files")
+    lists = pa.array([None, *entries.column(at).to_pylist()[1:]], entries.schema.field(at).type)
+    mixed = entries.set_column(at, entries.schema.field(at), lists)
+    found = file_metas(mixed, np.arange(3), keys=False)
+    assert [f.index_file for f in found] == [None, *(f"{f.file_name}.index" for f in found[1:])]
 
 
 def test_a_key_of_ten_thousand_files_is_in_three_at_most(tmp_path: Path) -> None:
