@@ -140,13 +140,13 @@ def encode_each(numbers: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]) -
     out[at + 2] = containers & 0xFFFF
     out[at + 3] = containers >> 16
     of = owner[first]
-    place = np.arange(len(first)) - (np.cumsum(containers) - containers)[of]
+    first_of = np.cumsum(containers) - containers
+    place = np.arange(len(first)) - first_of[of]
     described = at[of] + 4 + 2 * place
     out[described] = numbers[first] >> 16
     out[described + 1] = sizes - 1
     # Where the containers of a bitmap begin, counted from its first byte.
     before = np.cumsum(body) - body
-    first_of = np.cumsum(containers) - containers
     offset = 4 + 4 * containers[of] + before - before[first_of][of]
     out[described + 2 * containers[of]] = 2 * offset & 0xFFFF
     out[described + 2 * containers[of] + 1] = 2 * offset >> 16

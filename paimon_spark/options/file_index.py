@@ -13,7 +13,11 @@ from paimon_spark.errors import InvalidOptionError
 from paimon_spark.options.descriptor import Option, boolean, fraction, integer, memory_size, names, option, parse_group
 
 T = TypeVar("T")
-PREFIX: Final = "file-index."
+INDEX_PREFIX: Final = "file-index."
+DEFAULT_ITEMS: Final = 1_000_000
+DEFAULT_FALSE_POSITIVES: Final = 0.1
+DEFAULT_BLOCK_BYTES: Final = 16 << 10
+BITMAP_VERSIONS: Final = (1, 2)
 _COLUMNS: Final = ".columns"
 READ_ENABLED = Option("file-index.read.enabled", boolean, True, "Skip data files and rows by their file indexes.")
 
@@ -35,22 +39,22 @@ class IndexOption(NamedTuple):
 
     def setting(self, name: str, parse: Callable[[str], T], default: Any) -> T:
         """An own option. Raises InvalidOptionError."""
-        found: T = Option(f"{PREFIX}{self.kind}.{self.column}.{name}", parse, default, "").get(
-            {f"{PREFIX}{self.kind}.{self.column}.{k}": text for k, text in self.settings.items()}
+        found: T = Option(f"{INDEX_PREFIX}{self.kind}.{self.column}.{name}", parse, default, "").get(
+            {f"{INDEX_PREFIX}{self.kind}.{self.column}.{k}": text for k, text in self.settings.items()}
         )
         return found
 
     @property
     def items(self) -> int:
         """How many values a bloom filter is made for."""
-        return max(self.setting("items", integer, 1_000_000), 1)
+        return max(self.setting("items", integer, DEFAULT_ITEMS), 1)
 
     @property
     def false_positives(self) -> float:
         """The share of absent values that a bloom filter does not rule out."""
-        found = self.setting("fpp", fraction, 0.1)
+        found = self.setting("fpp", fraction, DEFAULT_FALSE_POSITIVES)
         if not 0 < found < 1:
-            key = f"{PREFIX}{self.kind}.{self.column}.fpp"
+            key = f"{INDEX_PREFIX}{self.kind}.{self.column}.fpp"
             raise InvalidOptionError(f"option {key} = {found}: expected a share above 0 and below 1", option=key)
         return found
 
@@ -58,15 +62,15 @@ class IndexOption(NamedTuple):
     def version(self) -> int:
         """The version of a bitmap."""
         found = self.setting("version", integer, 2)
-        if found not in (1, 2):
-            key = f"{PREFIX}{self.kind}.{self.column}.version"
+        if found not in BITMAP_VERSIONS:
+            key = f"{INDEX_PREFIX}{self.kind}.{self.column}.version"
             raise InvalidOptionError(f"option {key} = {found}: expected 1 or 2", option=key)
         return found
 
     @property
     def block_bytes(self) -> int:
         """Bytes of a block of the values of a bitmap."""
-        return self.setting("index-block-size", memory_size, 16 << 10)
+        return self.setting("index-block-size", memory_size, DEFAULT_BLOCK_BYTES)
 
     @property
     def chunk_bytes(self) -> int | None:
@@ -91,14 +95,14 @@ def parse_file_index_options(raw: Mapping[str, str]) -> FileIndexOptions:
     """The group of `raw`. Raises InvalidOptionError: a value of the wrong type, or an option of no indexed column."""
     settings: dict[tuple[str, str], dict[str, str]] = {}
     for key, text in raw.items():
-        parts = key.removeprefix(PREFIX).split(".") if key.startswith(PREFIX) else ()
+        parts = key.removeprefix(INDEX_PREFIX).split(".") if key.startswith(INDEX_PREFIX) else ()
         if len(parts) == 3:
             settings.setdefault((parts[0], parts[1]), {})[parts[2]] = text
     out = []
     for key, text in raw.items():
-        if not (key.startswith(PREFIX) and key.endswith(_COLUMNS)):
+        if not (key.startswith(INDEX_PREFIX) and key.endswith(_COLUMNS)):
             continue
-        kind = key[len(PREFIX) : -len(_COLUMNS)]
+        kind = key[len(INDEX_PREFIX) : -len(_COLUMNS)]
         for name in names(text):
             column, bracket, item = name.partition("[")
             is_map = bool(bracket) and name.endswith("]")
@@ -109,9 +113,10 @@ def parse_file_index_options(raw: Mapping[str, str]) -> FileIndexOptions:
     declared = {(i.kind, n) for i in out for n in (i.column, f"{i.column}[{i.key}]")}
     for kind, column in settings:
         if (kind, column) not in declared:
-            key = f"{PREFIX}{kind}{_COLUMNS}"
+            key = f"{INDEX_PREFIX}{kind}{_COLUMNS}"
             raise InvalidOptionError(
-                f"options {PREFIX}{kind}.{column}.… are of a column without such an index; add {column!r} to {key}",
+                f"options {INDEX_PREFIX}{kind}.{column}.… are of a column without such an index; "
+                f"add {column!r} to {key}",
                 option=key,
             )
     return parse_group(FileIndexOptions, raw, indexes=tuple(out))

@@ -11,46 +11,30 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_spark.errors import FormatError
 from paimon_spark.format import roaring
-from paimon_spark.format.arrays.arrow_numpy import Bool, byte_slices, one_chunk, take_indices, validity, values
-from paimon_spark.format.file_index.keys import KeyType, big_endian, concatenated, dumped, joined, loaded
+from paimon_spark.format.arrays.arrow_numpy import Bool, byte_slices, one_chunk, take_indices
+from paimon_spark.format.file_index.keys import (
+    KeyType,
+    big_endian,
+    concatenated,
+    distinct,
+    dumped,
+    joined,
+    loaded,
+    numbers_at,
+)
+from paimon_spark.options.file_index import BITMAP_VERSIONS, DEFAULT_BLOCK_BYTES
 
 I64 = npt.NDArray[np.int64]
-DEFAULT_BLOCK_BYTES: Final = 16 << 10
-VERSIONS: Final = (1, 2)
-_BY_LENGTH: Final = -1
-
-
-class DistinctKeys(NamedTuple):
-    """The values of a column of a data file, each once.
-
-    Attributes:
-        keys: ascending, none null.
-        codes: for each row, the number of its key; -1 for null.
-    """
-
-    keys: pa.Array
-    codes: I64
-
-
-def distinct(keys: pa.Array) -> DistinctKeys:
-    """The keys of a column, in order."""
-    encoded = keys.dictionary_encode()
-    order = values(pc.sort_indices(encoded.dictionary)).astype(np.int64)
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(len(order))
-    codes = np.full(len(keys), -1, np.int64)
-    valid = validity(encoded.indices)
-    codes[valid] = ranks[values(encoded.indices)[valid]]
-    return DistinctKeys(encoded.dictionary.take(take_indices(order)), codes)
+_NO_BITMAP: Final = -1
+"""The length of the bitmap of a value of a single row."""
 
 
 class BitmapBuilder:
@@ -78,7 +62,7 @@ class BitmapBuilder:
         several = np.repeat(~alone, counts)
         bitmaps, bounds = roaring.encode_each(rows[several], (np.cumsum(counts * ~alone) - counts * ~alone)[~alone])
         of_nulls = roaring.encode(nulls) if len(nulls) > 1 else b""
-        offsets, lengths = np.empty(len(keys), np.int64), np.full(len(keys), _BY_LENGTH, np.int64)
+        offsets, lengths = np.empty(len(keys), np.int64), np.full(len(keys), _NO_BITMAP, np.int64)
         offsets[alone] = -1 - rows[starts[alone]]
         offsets[~alone] = len(of_nulls) + bounds[:-1]
         lengths[~alone] = np.diff(bounds)
@@ -120,7 +104,7 @@ class BitmapIndex:
         self._kind = kind
         self._rows = row_count
         version, rows, count, has_nulls = self._numbers(">bii?", 0)
-        if version not in VERSIONS:
+        if version not in BITMAP_VERSIONS:
             raise FormatError(f"it has a bitmap of version {version}; versions 1 and 2 can be read")
         if rows != row_count:
             raise FormatError(f"its bitmap is of {rows} rows, and the data file has {row_count}")
@@ -198,8 +182,4 @@ class BitmapIndex:
             raise FormatError(f"its bitmap is damaged: {e}") from e
 
     def _numbers(self, form: str, at: int) -> tuple[int, ...]:
-        try:
-            out: tuple[int, ...] = struct.unpack_from(form, self._data, at)
-        except struct.error as e:
-            raise FormatError(f"its bitmap is cut short: {e}") from e
-        return out
+        return numbers_at(form, self._data, at, "bitmap")

@@ -18,9 +18,8 @@ import pyarrow as pa
 from paimon_spark.errors import FormatError
 from paimon_spark.format.arrays.arrow_numpy import byte_slices, values
 from paimon_spark.format.file_index.keys import KeyType, keys_of_literals, stored_bits
+from paimon_spark.options.file_index import DEFAULT_FALSE_POSITIVES, DEFAULT_ITEMS
 
-DEFAULT_ITEMS: Final = 1_000_000
-DEFAULT_FPP: Final = 0.1
 _CHUNK_ROWS: Final = 32768
 _MOST_FUNCTIONS: Final = 10_000
 U64 = npt.NDArray[np.uint64]
@@ -29,7 +28,7 @@ U64 = npt.NDArray[np.uint64]
 class BloomFilterBuilder:
     """Builds the filter of a column of a data file."""
 
-    def __init__(self, kind: KeyType, items: int = DEFAULT_ITEMS, fpp: float = DEFAULT_FPP) -> None:
+    def __init__(self, kind: KeyType, items: int = DEFAULT_ITEMS, fpp: float = DEFAULT_FALSE_POSITIVES) -> None:
         bits = int(-items * math.log(fpp) / (math.log(2) * math.log(2)))
         self._kind = kind
         self._bits = np.zeros(bits + (8 - bits % 8), np.bool_)

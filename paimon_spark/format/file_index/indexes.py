@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -85,7 +86,6 @@ class ColumnIndexes:
         self._file = file
         self._kind = kind
         self._places = places
-        self._bitmaps: BitmapIndex | RangeBitmapIndex | None = None
 
     def equal(self, literals: Sequence[Any]) -> Bool | None:
         """The rows with one of the values."""
@@ -97,12 +97,12 @@ class ColumnIndexes:
             hashes = hashes_of_literals(tuple(literals), self._kind)
             if not BloomFilter(self._file.bytes_at(place)).may_contain(hashes):
                 return np.zeros(self._file.row_count, np.bool_)
-        index = self._rows_of_values() if len(keys) <= _MOST_LOOKUPS else None
+        index = self._rows_of_values if len(keys) <= _MOST_LOOKUPS else None
         return None if index is None else index.equal(keys)
 
     def not_equal(self, literals: Sequence[Any]) -> Bool | None:
         """The rows with a value that is none of these."""
-        index = self._rows_of_values()
+        index = self._rows_of_values
         if index is None or not self._kind.is_exact or len(literals) > _MOST_LOOKUPS:
             return None
         keys = keys_of_literals(tuple(literals), self._kind)
@@ -110,8 +110,8 @@ class ColumnIndexes:
 
     def between(self, low: Any | None, high: Any | None, *, low_in: bool = True, high_in: bool = True) -> Bool | None:
         """The rows with values between two, None for no bound; `_in`: with the bound itself."""
-        place = self._places.get(IndexKind.RANGE_BITMAP)
-        if place is None:
+        index = self._range_bitmap
+        if index is None:
             return None
         bounds = [None if v is None else keys_of_literals((v,), self._kind) for v in (low, high)]
         if any(v is not None and keys is None for v, keys in zip((low, high), bounds, strict=True)):
@@ -119,13 +119,12 @@ class ColumnIndexes:
         # Both keys of zero: the smaller one is the lower bound, and a bound that is left out may stay in.
         first = None if bounds[0] is None else bounds[0][:1]
         last = None if bounds[1] is None else bounds[1][-1:]
-        index = RangeBitmapIndex(self._file.bytes_at(place), self._kind, self._file.row_count)
         also = not self._kind.is_exact  # a value with the key of the bound may be beyond it
         return index.between(first, last, low_in=low_in or also, high_in=high_in or also)
 
     def is_null(self) -> Bool | None:
         """The rows with a null."""
-        index = self._rows_of_values()
+        index = self._rows_of_values
         return None if index is None else index.is_null()
 
     def is_not_null(self) -> Bool | None:
@@ -133,11 +132,17 @@ class ColumnIndexes:
         nulls = self.is_null()
         return None if nulls is None else ~nulls
 
+    @cached_property
     def _rows_of_values(self) -> BitmapIndex | RangeBitmapIndex | None:
-        if self._bitmaps is None:
-            for kind, form in ((IndexKind.BITMAP, BitmapIndex), (IndexKind.RANGE_BITMAP, RangeBitmapIndex)):
-                place = self._places.get(kind)
-                if place is not None:
-                    self._bitmaps = form(self._file.bytes_at(place), self._kind, self._file.row_count)
-                    break
-        return self._bitmaps
+        """What tells the rows of a value: the bitmap, or the range bitmap where there is none."""
+        place = self._places.get(IndexKind.BITMAP)
+        if place is None:
+            return self._range_bitmap
+        return BitmapIndex(self._file.bytes_at(place), self._kind, self._file.row_count)
+
+    @cached_property
+    def _range_bitmap(self) -> RangeBitmapIndex | None:
+        place = self._places.get(IndexKind.RANGE_BITMAP)
+        if place is None:
+            return None
+        return RangeBitmapIndex(self._file.bytes_at(place), self._kind, self._file.row_count)

@@ -9,6 +9,7 @@ Source: Java `fileindex/bitmap/BitmapTypeVisitor`, `fileindex/rangebitmap/dictio
 
 from __future__ import annotations
 
+import struct
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -17,14 +18,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import InvalidInputError
+from paimon_spark.errors import FormatError, InvalidInputError
 from paimon_spark.format.arrays.arrow_numpy import (
     array_of,
     byte_slices,
     decimal_halves,
     fixed_array,
     scalar,
+    take_indices,
     valid_or_none,
+    validity,
     values,
 )
 from paimon_spark.format.arrays.arrow_types import arrow_type
@@ -166,3 +169,36 @@ def concatenated(rows: pa.Array) -> bytes:
     """The bytes of all rows, one after the other."""
     bounds, data = byte_slices(rows)
     return data[bounds[0] : bounds[-1]].tobytes()
+
+
+class DistinctKeys(NamedTuple):
+    """The values of a column of a data file, each once.
+
+    Attributes:
+        keys: ascending, none null.
+        codes: for each row, the number of its key; -1 for null.
+    """
+
+    keys: pa.Array
+    codes: npt.NDArray[np.int64]
+
+
+def distinct(keys: pa.Array) -> DistinctKeys:
+    """The keys of a column, in order."""
+    encoded = keys.dictionary_encode()
+    order = values(pc.sort_indices(encoded.dictionary)).astype(np.int64)
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    codes = np.full(len(keys), -1, np.int64)
+    valid = validity(encoded.indices)
+    codes[valid] = ranks[values(encoded.indices)[valid]]
+    return DistinctKeys(encoded.dictionary.take(take_indices(order)), codes)
+
+
+def numbers_at(form: str, data: bytes, at: int, what: str) -> tuple[int, ...]:
+    """The numbers of a `struct` format in the bytes of an index, which errors call `what`. Raises FormatError."""
+    try:
+        out: tuple[int, ...] = struct.unpack_from(form, data, at)
+    except struct.error as e:
+        raise FormatError(f"its {what} is cut short: {e}") from e
+    return out

@@ -22,8 +22,7 @@ import pyarrow as pa
 from paimon_spark.errors import FormatError
 from paimon_spark.format import roaring
 from paimon_spark.format.arrays.arrow_numpy import Bool, byte_slices, one_chunk
-from paimon_spark.format.file_index.bitmap import distinct
-from paimon_spark.format.file_index.keys import KeyType, dumped, loaded
+from paimon_spark.format.file_index.keys import KeyType, distinct, dumped, loaded, numbers_at
 
 I64 = npt.NDArray[np.int64]
 DEFAULT_CHUNK_BYTES: Final = 16 << 10
@@ -205,11 +204,7 @@ class RangeBitmapIndex:
             raise FormatError(f"its range bitmap is cut short: {e}") from e
 
     def _numbers(self, form: str, at: int) -> tuple[int, ...]:
-        try:
-            out: tuple[int, ...] = struct.unpack_from(form, self._data, at)
-        except struct.error as e:
-            raise FormatError(f"its range bitmap is cut short: {e}") from e
-        return out
+        return numbers_at(form, self._data, at, "range bitmap")
 
 
 class _Chunk(NamedTuple):

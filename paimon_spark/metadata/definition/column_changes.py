@@ -34,6 +34,7 @@ from paimon_spark.metadata.definition.schema_changes import (
 from paimon_spark.metadata.definition.validate import is_system_column
 from paimon_spark.options.core import SEQUENCE_GROUP
 from paimon_spark.options.descriptor import COLUMN_PREFIX, Option, boolean, did_you_mean
+from paimon_spark.options.file_index import INDEX_PREFIX
 from paimon_spark.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 
 Fields: TypeAlias = tuple[DataField, ...]
@@ -303,7 +304,6 @@ def _type_at(t: DataType, path: Path, depth: int, change: Callable[[DataType], D
     )
 
 
-_INDEX: Final = "file-index."
 _VALUES: Final = frozenset(
     (
         "bucket-key", "sequence.field", "rowkind.field", "record-level.time-field", "upsert-key",
@@ -328,16 +328,16 @@ def _key(key: str, name: Callable[[str], str]) -> str:
         columns, dot, rest = key.removeprefix(COLUMN_PREFIX).partition(".")
         if dot:
             return COLUMN_PREFIX + ",".join(map(name, columns.split(","))) + dot + rest
-    if key.startswith(_INDEX) and key.count(".") > 2:
-        kind, column, rest = key.removeprefix(_INDEX).split(".", 2)
-        return f"{_INDEX}{kind}.{name(column)}.{rest}"
+    if key.startswith(INDEX_PREFIX) and key.count(".") > 2:
+        kind, column, rest = key.removeprefix(INDEX_PREFIX).split(".", 2)
+        return f"{INDEX_PREFIX}{kind}.{name(column)}.{rest}"
     return key
 
 
 def _value(key: str, text: str, name: Callable[[str], str]) -> str:
     if key in _VALUES or (key.startswith(COLUMN_PREFIX) and key.endswith(SEQUENCE_GROUP)):
         return ",".join(name(column.strip()) for column in text.split(","))
-    if key.startswith(_INDEX) and key.endswith(".columns"):
+    if key.startswith(INDEX_PREFIX) and key.endswith(".columns"):
         return ",".join(_indexed(column.strip(), name) for column in text.split(","))
     return text
 

@@ -28,6 +28,7 @@ from paimon_spark.options.descriptor import (
     names,
     string,
 )
+from paimon_spark.options.file_index import INDEX_PREFIX
 from paimon_spark.options.known import TABLE_OPTION_PREFIXES, TABLE_OPTIONS, is_storage_option
 from paimon_spark.options.lineage import OF_ONE_USE
 from paimon_spark.options.retention import TAG_TO_PARTITION
@@ -389,7 +390,7 @@ def _manifests(schema: TableSchema, options: TableOptions) -> None:
 
 def _file_indexes(schema: TableSchema, options: TableOptions) -> None:
     for key, text in options.raw.items():
-        if key.startswith("file-index.") and key.endswith(".columns"):
+        if key.startswith(INDEX_PREFIX) and key.endswith(".columns"):
             for name in names(text):
                 column, bracket, _ = name.partition("[")
                 if bracket and not isinstance(_column(schema, key, column), MapType):
