@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,8 @@ from paimon_spark.options.file_index import parse_file_index_options
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import BIGINT
 from tests.harness.commits import a_file, committer, make_table, message
+from tests.harness.fault_store import FaultStore, killed_at_each_change
+from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("s", pa.string()), ("v", pa.int32())])
 BLOOM = {"file-index.bloom-filter.columns": "s", "file-index.bloom-filter.s.items": "200"}
@@ -219,6 +224,25 @@ def test_indexes_live_and_die_with_their_files(tmp_path: Path) -> None:
     with pytest.raises(paimon_spark.PaimonError):
         table.write(pa.table({"id": ["no number"], "s": ["x"], "v": [1]}))
     assert len(data_files(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_write_with_indexes_killed_at_any_change_of_the_store(tmp_path: Path, after: bool) -> None:
+    table = make(tmp_path / "made", {**BLOOM, **IN_FILES})
+    every = list(range(300))
+
+    def write(copied: Table, store: FaultStore) -> None:
+        replace(copied, handle=replace(copied.handle, store=store)).write(rows(300))
+
+    for copied in killed_at_each_change(table, tmp_path, write, after=after, step=1, between=(4, 30)):
+        assert sorted(copied.scan().to_arrow().column("id").to_pylist()) in (every, [*every, *range(300, 400)])
+        assert missing_files(copied.handle) == []
+        time.sleep(0.01)
+        copied.remove_orphan_files(older_than=datetime.now(timezone.utc))
+        assert {f.path for f in files_on_disk(copied.handle)} == reachable_files(copied.handle)
+        assert all(f.index_file for f in files(copied))
+        present = rows(150, 1).column("s")[0].as_py()
+        assert ids(copied, f"s = '{present}'") == [150]
 
 
 def test_indexes_of_types_that_they_do_not_take_are_refused(tmp_path: Path) -> None:
