@@ -88,9 +88,11 @@ def file_ids(entries: pa.Table, by: Sequence[str] = _WHICH) -> I64:
 
 
 def _fold(handle: TableHandle, metas: Sequence[ManifestFileMeta], entries: pa.Table) -> pa.Table:
-    deleted = column_values(entries, "kind") == FileKind.DELETE
-    names = _codes(entries.column("file_name"))
-    if len(entries) == 0 or int(names.max()) + 1 == len(entries):
+    deleted, file_names = column_values(entries, "kind") == FileKind.DELETE, entries.column("file_name")
+    if not deleted.any() and len(file_names.unique()) == len(entries):  # less work than to number them
+        return entries
+    names = _codes(file_names)
+    if int(names.max()) + 1 == len(entries):
         return entries if not deleted.any() else _where(entries, ~deleted)
     file_ids = _file_ids(entries, names)
     deletes = np.bincount(file_ids[deleted], minlength=int(file_ids.max()) + 1)

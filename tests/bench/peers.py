@@ -54,7 +54,7 @@ def java_connector_jar() -> str:
 
 
 class Worker:
-    """One running worker script. `ask` sends a request and waits for its answer."""
+    """One running worker script. `ask` sends a request and waits for its answer; `send` and `answer` are the halves."""
 
     def __init__(self, python: str, script: str, *arguments: str) -> None:
         env = {
@@ -71,10 +71,16 @@ class Worker:
         )  # fmt: skip
 
     def ask(self, request: dict) -> dict:
+        self.send(request)
+        return self.answer()
+
+    def send(self, request: dict) -> None:
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
+
+    def answer(self) -> dict:
+        assert self.process.stdout is not None
         line = self.process.stdout.readline()
         return json.loads(line) if line else {"error": f"the worker ended with {self.process.wait()}"}
 
@@ -120,5 +126,7 @@ def build_datasets(scale: float) -> Path:
     out = HOME / f"data-{scale:g}"
     subprocess.run([rust_python(), HERE / "datasets.py", out, str(scale)], check=True)
     subprocess.run([environment("pypaimon", pins()["PYPAIMON"]), HERE / "dataset_plan.py", out, str(scale)], check=True)
-    subprocess.run([sys.executable, HERE / "dataset_changes.py", out, str(scale)], check=True)
+    ours = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{HERE.parent.parent}"}
+    for script in ("dataset_changes.py", "dataset_histories.py"):
+        subprocess.run([sys.executable, HERE / script, out, str(scale)], check=True, env=ours)
     return out

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import gc
+import json
 import statistics
+import subprocess
+import sys
 import time
+from datetime import datetime, timezone
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import worker_pypaimon
 from worker_pypaimon import checksum, main
-from write_tables import FreshTable, copy_of, source
+from write_tables import FreshTable, copy_of, count_files, source
 
 import paimon_spark
 from paimon_spark.format import bucket_hash
@@ -58,6 +63,22 @@ def compact(request: dict) -> dict:
     return {"seconds": seconds, "rows": table.num_rows, "checksum": checksum(table)}
 
 
+def upkeep(request: dict) -> dict:
+    """Expire all snapshots but one of a copy of the table, or remove its orphan files; rows are files deleted."""
+    with copy_of(request["path"]) as copy:
+        before = count_files(copy)
+        CACHE.clear()
+        gc.collect()
+        start = time.perf_counter()
+        table, now = paimon_spark.load_table(str(copy)), datetime.now(timezone.utc)
+        if request["op"] == "expire":
+            table.expire_snapshots(retain_max=1, retain_min=1, older_than=now, max_deletes=10_000)
+        else:
+            table.remove_orphan_files(older_than=now)
+        seconds = time.perf_counter() - start
+        return {"seconds": seconds, "rows": before - count_files(copy), "checksum": 0}
+
+
 MEASURED: dict[int, dict] = {}
 """What `commits` has measured and nobody has asked for yet."""
 
@@ -101,6 +122,15 @@ def hashes(request: dict) -> dict:
     return {"seconds": time.perf_counter() - start, "rows": len(found), "checksum": int(found.sum())}
 
 
+def first_query(request: dict) -> dict:
+    """The first query of a session of Spark, in a process of its own."""
+    command = [sys.executable, str(Path(__file__).with_name("first_query.py"))]
+    arguments = [request["kind"], request["path"], request["column"]]
+    done = subprocess.run([*command, *arguments], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    answer: dict = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
 def read_by(request: dict) -> dict:
     """Read a table into Polars, or all of its columns in a query of DuckDB; what was read is compared afterwards."""
     CACHE.clear()
@@ -127,6 +157,9 @@ OPS = {
     "compact": compact,
     "commits": commits,
     "hashes": hashes,
+    "expire": upkeep,
+    "orphans": upkeep,
+    "first-query": first_query,
 }
 
 
@@ -146,6 +179,9 @@ def handle(request: dict) -> dict:
     if request["op"] == "plan":
         files = sum(len(s.files) for s in scan.plan().splits)
         return {"seconds": time.perf_counter() - start, "rows": files, "checksum": 0}
+    if request.get("part"):
+        number, processes = request["part"]
+        scan = scan.with_splits(scan.plan().splits[number::processes])
     table = scan.to_arrow()
     seconds = time.perf_counter() - start
     return {"seconds": seconds, "rows": table.num_rows, "checksum": checksum(table)}

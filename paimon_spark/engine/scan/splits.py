@@ -282,7 +282,10 @@ def _bins(handle: TableHandle, selection: Selection, units: Units) -> Longs:
     ends = np.append(changes, len(units))[np.searchsorted(changes, numbers, side="right")]
     reached = np.cumsum(weights)
     heavy = np.searchsorted(reached, reached - weights + min(target, int(reached[-1])), side="right")
-    following = np.minimum(np.maximum(heavy, numbers + 1), ends).tolist()
+    following_units = np.minimum(np.maximum(heavy, numbers + 1), ends)
+    if bool((following_units == numbers + 1).all()):  # each is a split: large files
+        return numbers
+    following = following_units.tolist()
     out, at = [], 0
     while at < len(following):
         out.append(at)

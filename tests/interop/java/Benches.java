@@ -190,7 +190,7 @@ final class Benches {
 
     /** The sum of what `work` makes of every batch; threads take one split after the other. */
     private static long parallel(JsonNode call, ReadBuilder builder, OfBatch work) throws Exception {
-        List<Split> splits = builder.newScan().plan().splits();
+        List<Split> splits = part(call, builder.newScan().plan().splits());
         ExecutorService pool = Executors.newFixedThreadPool(call.path("threads").asInt(1));
         try {
             List<Future<Long>> parts = new ArrayList<>();
@@ -205,6 +205,18 @@ final class Benches {
         } finally {
             pool.shutdown();
         }
+    }
+
+    /** The splits that are this process's: those of number `part[0]` of every `part[1]`. */
+    private static List<Split> part(JsonNode call, List<Split> splits) {
+        if (!call.has("part")) {
+            return splits;
+        }
+        List<Split> own = new ArrayList<>();
+        for (int i = call.get("part").get(0).asInt(); i < splits.size(); i += call.get("part").get(1).asInt()) {
+            own.add(splits.get(i));
+        }
+        return own;
     }
 
     private static long ofSplit(ReadBuilder builder, Split split, OfBatch work) throws Exception {
