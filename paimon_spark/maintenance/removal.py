@@ -42,7 +42,7 @@ from paimon_spark.maintenance.roots import (
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.metadata.manifests import find_index_manifests
+from paimon_spark.metadata.manifests import find_index_manifests, forget
 from paimon_spark.spark_port import can_spread, spread
 from paimon_spark.storage.urls import external_path
 from paimon_spark.text import counted, named, safe
@@ -174,6 +174,7 @@ def delete(handle: TableHandle, removal: Removal, before_each: Callable[[], None
     for group in removal.groups:
         delete_files(handle, group, before_each, done=done, total=total)
         done += len(group)
+    forget(handle, (*removal.manifests.to_pylist(), *removal.lists.to_pylist()))
     if handle.options.expiry.clean_empty_directories:
         _remove_empty_directories(handle, (*removal.data.to_pylist(), *removal.changelog.to_pylist()))
 

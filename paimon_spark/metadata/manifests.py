@@ -43,7 +43,7 @@ CACHE_BYTES: Final = int(os.environ.get("PAIMON_SPARK_METADATA_CACHE_BYTES", 256
 
 _IDLE_S: Final = 300.0
 """Seconds that decoded metadata is remembered without being asked for, once more comes in."""
-_BRIEF_S: Final = 60.0
+_BRIEF_S: Final = 20.0
 """The same, of small entries that were asked for only when they were new, as those of each trigger of a stream are."""
 _BRIEF_BYTES: Final = 16 << 10
 _SWEEP_S: Final = 5.0
@@ -225,9 +225,9 @@ def remember_list(handle: TableHandle, name: str, rows: Sequence[Any], size_byte
     CACHE.put(key, tuple(rows), 4 * size_bytes + _OBJECT_BYTES * (1 + len(rows)), group="manifest lists")
 
 
-def forget_manifests(handle: TableHandle, names: Iterable[str]) -> None:
-    """Drop manifests that a newer snapshot has others for; readers of older snapshots read them again."""
-    CACHE.forget((handle.store.identity, handle.layout.manifest_path(name)) for name in names)
+def forget(handle: TableHandle, paths: Iterable[str]) -> None:
+    """Drop what was decoded of metadata files that are deleted, or of which a newer snapshot has others."""
+    CACHE.forget((handle.store.identity, path) for path in paths)
 
 
 def remember_manifest(handle: TableHandle, name: str, entries: pa.Table) -> None:

@@ -17,7 +17,7 @@ from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import file_ids
-from paimon_spark.metadata.manifests import forget_manifests, read_manifests, write_manifest
+from paimon_spark.metadata.manifests import forget, read_manifests, write_manifest
 from paimon_spark.options.commit import CommitOptions
 
 Metas = tuple[ManifestFileMeta, ...]
@@ -40,7 +40,8 @@ def merge(handle: TableHandle, metas: Sequence[ManifestFileMeta], options: Commi
     before = tuple(metas)
     full = _full(handle, before, options)
     after = full if full is not None else _minor(handle, before, options)
-    forget_manifests(handle, {m.file_name for m in before} - {m.file_name for m in after})
+    merged = {m.file_name for m in before} - {m.file_name for m in after}
+    forget(handle, map(handle.layout.manifest_path, merged))
     return Merged(before, after)
 
 

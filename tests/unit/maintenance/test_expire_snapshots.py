@@ -360,6 +360,19 @@ def test_an_expiry_broken_off_anywhere_is_finished_by_the_next(tmp_path: Path, o
     assert at > 8
 
 
+def test_metadata_that_was_deleted_is_not_remembered(tmp_path: Path) -> None:
+    handle = make_table(LocalStore(), str(tmp_path / "t"), KEYED, manifest__merge_min_count="3")
+    commits = committer(handle)
+    for n in range(8):
+        commits.commit([message(handle, a_file(f"data-{n}.parquet", keys=(n, n)))])
+    CACHE.clear()
+    removed = expire_snapshots(handle, KEEP_ONE)
+    gone = {path for path in removed.paths if "/manifest/" in path}
+    assert any("manifest-list" in path for path in gone)
+    assert any("manifest-list" not in path for path in gone)
+    assert [path for path in gone if CACHE.get((handle.store.identity, path)) is not None] == []
+
+
 def test_a_look_at_what_may_expire_is_a_few_small_reads(tmp_path: Path) -> None:
     handle = history(tmp_path, 12, snapshot__num_retained__min="3", snapshot__time_retained="10 d")
     store = FaultStore(LocalStore())
