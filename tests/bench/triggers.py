@@ -2,7 +2,7 @@
 
 A stream from a table into another, by an engine that does what Spark does without Spark (`tests.harness.mini_engine`),
 so that source, tasks and sink share one process. Prints every tenth of the way what the process holds, and fails when
-it has grown since the third: by then the metadata that is remembered for a minute has come and gone.
+it has grown since the third: by then the metadata that is remembered for 20 s has come and gone.
 """
 
 from __future__ import annotations
