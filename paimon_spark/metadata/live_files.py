@@ -93,7 +93,7 @@ def _fold(handle: TableHandle, metas: Sequence[ManifestFileMeta], entries: pa.Ta
         return entries
     names = _codes(file_names)
     if int(names.max()) + 1 == len(entries):
-        return entries if not deleted.any() else _where(entries, ~deleted)
+        return _where(entries, ~deleted)
     file_ids = _file_ids(entries, names)
     deletes = np.bincount(file_ids[deleted], minlength=int(file_ids.max()) + 1)
     live = ~deleted & (deletes[file_ids] == 0)

@@ -75,7 +75,7 @@ def _read_by(engine: str) -> Case:
 
 
 def _two_processes(what: str, table: str, bar: float) -> Case:
-    """A read that two processes share, each with one thread for every split of its half."""
+    """A read that two processes share: each reads every second split."""
     return Case(
         f"{what}, 5M rows, by two processes",
         Contender("ours", "ours", {"op": "read", "table": table}, processes=2),
@@ -148,7 +148,7 @@ STOCK_SETTINGS = (
     "Arrow buffers at each row. `configure_session`, which `attach` calls, changes that."
 )
 FLOORS = {"a data source that drops the rows", "pyarrow's batches as a data source", "spark.range", "ours, to_arrow()"}
-"""Labels of what a case cannot do without, which is no other way to get the same."""
+"""Labels of contenders that do only a part of the work of a case."""
 COMPILED = (
     "After a thousand commits Java's are machine code. Ours are 8,000 calls of Python functions, of which none takes "
     "more than one part in twenty; half of the time is in Arrow, Parquet, Avro and files."

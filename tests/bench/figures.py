@@ -49,8 +49,8 @@ INTRODUCTION = (
 
 
 RATIOS = (
-    "Ratios are ours to theirs, of the same files and the same rows in turns; smaller is better. A floor is the part "
-    "of the work that nobody can leave out. Who took more than 30 s was asked once."
+    "Ratios are ours to theirs, of the same files and the same rows in turns; smaller is better. A floor does only a "
+    f"part of the work. A contender that takes more than {run.SLOW_S:g} s is asked once."
 )
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 HOME = HERE.parent.parent / ".bench"
+OUR_PATH = f"{HERE}{os.pathsep}{HERE.parent.parent}"
+"""The module path of scripts that use this package."""
 
 
 def pins() -> dict[str, str]:
@@ -64,7 +66,7 @@ class Worker:
             "PYTHONPATH": str(HERE),
         }
         if python == sys.executable:
-            env["PYTHONPATH"] = f"{HERE}{os.pathsep}{HERE.parent.parent}"
+            env["PYTHONPATH"] = OUR_PATH
         self.process = subprocess.Popen(
             [python, str(HERE / script), *arguments],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env,
@@ -126,7 +128,7 @@ def build_datasets(scale: float) -> Path:
     out = HOME / f"data-{scale:g}"
     subprocess.run([rust_python(), HERE / "datasets.py", out, str(scale)], check=True)
     subprocess.run([environment("pypaimon", pins()["PYPAIMON"]), HERE / "dataset_plan.py", out, str(scale)], check=True)
-    ours = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{HERE.parent.parent}"}
+    ours = {**os.environ, "PYTHONPATH": OUR_PATH}
     for script in ("dataset_changes.py", "dataset_histories.py"):
         subprocess.run([sys.executable, HERE / script, out, str(scale)], check=True, env=ours)
     return out

@@ -16,12 +16,13 @@ from tests.bench.cases import CASES, Case, Contender
 
 OUTPUT = peers.HOME / "cases.json"
 SLOW_S = 30.0
+"""Seconds of an answer from which on a contender is asked once only."""
 
 
 def measure(case: Case, workers: dict[tuple[str, int], peers.Worker], data: Path, runs: int) -> dict[str, list[dict]]:
     """Answers of every contender, interleaved, after one warm-up each; the order turns round every run.
 
-    One that takes more than `SLOW_S` gives one answer, and no more: to run it again would not change the picture.
+    One that takes more than `SLOW_S` gives one answer: more would take long and not change the picture.
     """
     contenders = [case.ours, *(c for c, _ in case.others)]
     answers: dict[str, list[dict]] = {c.label: [] for c in contenders}

@@ -7,11 +7,10 @@ Paimon's own binary form.
 from __future__ import annotations
 
 import atexit
-import time
 
 import worker_pypaimon
 from worker_pypaimon import main
-from write_tables import FreshTable, copy_of, count_files
+from write_tables import FreshTable, copy_of, upkeep
 
 from tests.interop.java_paimon import JavaPaimon
 
@@ -19,23 +18,13 @@ JAVA = JavaPaimon(heap="6g", optimized=True)
 
 
 UPKEEP = {"expire": ("expireSnapshots", {"retain": 1}), "orphans": ("removeOrphans", {})}
-"""Commands of the JVM for maintenance, with their arguments."""
-
-
-def upkeep(request: dict) -> dict:
-    """Expire all snapshots but one of a copy of the table, or remove its orphan files; rows are files deleted."""
-    command, arguments = UPKEEP[request["op"]]
-    with copy_of(request["path"]) as copy:
-        before = count_files(copy)
-        start = time.perf_counter()
-        JAVA.call(command, path=str(copy), **arguments)
-        seconds = time.perf_counter() - start
-        return {"seconds": seconds, "rows": before - count_files(copy), "checksum": 0}
+"""Commands of the JVM that expire all snapshots but one, and remove orphan files; with their arguments."""
 
 
 def handle(request: dict) -> dict:
     if request["op"] in UPKEEP:
-        return upkeep(request)
+        command, arguments = UPKEEP[request["op"]]
+        return upkeep(request["path"], lambda copy: JAVA.call(command, path=copy, **arguments))
     op, given = request.pop("op"), {key: value for key, value in request.items() if key not in ("keys", "options")}
     if op in ("write", "commits"):
         source = f"{request['path']}/table"

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import worker_pypaimon
 from worker_pypaimon import checksum, main
-from write_tables import FreshTable, copy_of, count_files, source
+from write_tables import FreshTable, copy_of, source, upkeep
 
 import paimon_spark
 from paimon_spark.format import bucket_hash
@@ -63,20 +63,23 @@ def compact(request: dict) -> dict:
     return {"seconds": seconds, "rows": table.num_rows, "checksum": checksum(table)}
 
 
-def upkeep(request: dict) -> dict:
-    """Expire all snapshots but one of a copy of the table, or remove its orphan files; rows are files deleted."""
-    with copy_of(request["path"]) as copy:
-        before = count_files(copy)
-        CACHE.clear()
-        gc.collect()
-        start = time.perf_counter()
-        table, now = paimon_spark.load_table(str(copy)), datetime.now(timezone.utc)
-        if request["op"] == "expire":
-            table.expire_snapshots(retain_max=1, retain_min=1, older_than=now, max_deletes=10_000)
-        else:
-            table.remove_orphan_files(older_than=now)
-        seconds = time.perf_counter() - start
-        return {"seconds": seconds, "rows": before - count_files(copy), "checksum": 0}
+def expire(request: dict) -> dict:
+    """Expire all snapshots but one of a copy of the table."""
+
+    def change(path: str) -> None:
+        now = datetime.now(timezone.utc)
+        paimon_spark.load_table(path).expire_snapshots(retain_max=1, retain_min=1, older_than=now, max_deletes=10_000)
+
+    gc.collect()
+    return upkeep(request["path"], change)
+
+
+def remove_orphans(request: dict) -> dict:
+    """Remove the orphan files of a copy of the table."""
+    gc.collect()
+    return upkeep(
+        request["path"], lambda path: paimon_spark.load_table(path).remove_orphan_files(datetime.now(timezone.utc))
+    )
 
 
 MEASURED: dict[int, dict] = {}
@@ -157,8 +160,8 @@ OPS = {
     "compact": compact,
     "commits": commits,
     "hashes": hashes,
-    "expire": upkeep,
-    "orphans": upkeep,
+    "expire": expire,
+    "orphans": remove_orphans,
     "first-query": first_query,
 }
 
