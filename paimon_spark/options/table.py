@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, TypeVar
 
 from paimon_spark.options.commit import ManifestOptions, parse_commit_options
@@ -189,11 +189,17 @@ class TableOptions:
 
 def parse_table_options(raw: Mapping[str, str]) -> TableOptions:
     """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
+    return _parsed(tuple(raw.items()))
+
+
+@lru_cache(maxsize=64)  # a table is opened for each read and write of it, mostly with the same options
+def _parsed(items: tuple[tuple[str, str], ...]) -> TableOptions:
+    raw = dict(items)
     levels = NUM_LEVELS.get(raw)
     return parse_group(
         TableOptions,
         raw,
         sequence_descending=SEQUENCE_ORDER.get(raw) is SortOrder.DESCENDING,
         num_levels=levels if levels is not None else COMPACTION_TRIGGER.get(raw) + 1,
-        raw=dict(raw),
+        raw=raw,
     )

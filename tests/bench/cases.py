@@ -150,7 +150,7 @@ STOCK_SETTINGS = (
 FLOORS = {"a data source that drops the rows", "pyarrow's batches as a data source", "spark.range", "ours, to_arrow()"}
 """Labels of contenders that do only a part of the work of a case."""
 COMPILED = (
-    "After a thousand commits Java's are machine code. Ours are 8,000 calls of Python functions, of which none takes "
+    "After a thousand commits Java's are machine code. Ours are 6,000 calls of Python functions, of which none takes "
     "more than one part in twenty; half of the time is in Arrow, Parquet, Avro and files."
 )
 ONE = ["r"]

@@ -26,6 +26,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.streaming, pytes
 
 FULL = os.environ.get("PAIMON_SPARK_CHAOS") == "full"
 KILLS = 30 if FULL else 2
+SOAK_S = 1800 if FULL else 0
 ROOT = Path(__file__).parents[2]
 ALIGNED = {"read.stream.aligned": "true"}
 TOO_SLOW = "Timed out while waiting for the Python worker to connect back"
@@ -179,7 +180,8 @@ def test_each_row_arrives_once(tmp_path: Path) -> None:
         make(streams[name])
     with Others(list(streams.values())) as others:
         kills = refused = 0
-        while kills < KILLS:
+        end = time.monotonic() + SOAK_S
+        while kills < KILLS or time.monotonic() < end:
             life = kills + refused + 1
             job = Job(list(streams.values()), tmp_path, str(life))
             try:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from paimon_spark.format import binary_row
-from paimon_spark.format.metadata_files import manifest_format
+from paimon_spark.format.metadata_files import manifest_format, manifest_writer
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.manifest import FileKind
 from tests.harness.avro_files import avro_file
 
 FILE_FIELDS = manifest_format.FILE_FIELDS
@@ -58,7 +62,7 @@ def encode_manifest(
     return avro_file(entry_schema(file_fields), entries, codec=codec, sync_interval=sync_interval)
 
 
-LIST_SCHEMA = manifest_format.LIST_ROW
+LIST_SCHEMA = manifest_format.LIST_ROW.definition
 
 
 def list_row(name: str, data: bytes, entries: Sequence[Mapping[str, Any]], **fields: Any) -> dict[str, Any]:
@@ -84,9 +88,16 @@ def index_schema(bare_items: bool = False) -> dict[str, Any]:
     """Java's array items may be null; pypaimon's, with `bare_items`, may not. Neither is as new as global indexes."""
     items: Any = manifest_format.DELETION_RANGE if bare_items else ["null", manifest_format.DELETION_RANGE]
     ranges = manifest_format.fields(_DELETIONS_VECTORS_RANGES=["null", {"type": "array", "items": items}])
-    others = [f for f in manifest_format.INDEX_ENTRY["fields"] if f["name"] != "_GLOBAL_INDEX"]
+    others = [f for f in manifest_format.INDEX_ENTRY.definition["fields"] if f["name"] != "_GLOBAL_INDEX"]
     return manifest_format.record("record", [ranges[0] if f["name"] == ranges[0]["name"] else f for f in others])
 
 
 def encode_index_manifest(rows: Sequence[Mapping[str, Any]], *, bare_items: bool = False) -> bytes:
     return avro_file(index_schema(bare_items), rows)
+
+
+def files_entries(
+    kind: FileKind, partition: bytes, bucket: int, total_buckets: int, files: Sequence[DataFileMeta]
+) -> pa.Table:
+    """The manifest entries of files of one bucket."""
+    return manifest_writer.entries([manifest_writer.FilesOfBucket(kind, partition, bucket, total_buckets, files)])

@@ -8,19 +8,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.commit.entries import no_entries, together, with_numbers
+from paimon_spark.engine.commit.entries import no_entries
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.errors import PaimonError
-from paimon_spark.format.arrays.arrow_numpy import array_of, take_indices
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind
-from paimon_spark.format.metadata_files.manifest_writer import entries
+from paimon_spark.format.metadata_files.manifest_writer import FilesOfBucket, entries
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
 
@@ -56,41 +53,24 @@ def compact_changes(messages: Sequence[CommitMessage]) -> Changes:
 
 
 def _changes(increments: Sequence[tuple[CommitMessage, Increment]], *, adds_first: bool) -> Changes:
-    files: list[_Files] = []
-    changelog: list[_Files] = []
+    files: list[FilesOfBucket] = []
+    changelog: list[FilesOfBucket] = []
     index: list[IndexManifestEntry] = []
     for message, done in increments:
-        parts = [_Files(FileKind.ADD, message, done.new_files), _Files(FileKind.DELETE, message, done.deleted_files)]
+        place = message.partition, message.bucket, message.total_buckets
+        parts = [
+            FilesOfBucket(FileKind.ADD, *place, done.new_files),
+            FilesOfBucket(FileKind.DELETE, *place, done.deleted_files),
+        ]
         files += parts if adds_first else parts[::-1]
-        changelog.append(_Files(FileKind.ADD, message, done.changelog_files))
+        changelog.append(FilesOfBucket(FileKind.ADD, *place, done.changelog_files))
         index += _of_kind(FileKind.DELETE, done.deleted_index_files)
         index += _of_kind(FileKind.ADD, done.new_index_files)
     return Changes(_entries(files), _entries(changelog), tuple(index))
 
 
-class _Files(NamedTuple):
-    """Files of one message that share a kind."""
-
-    kind: FileKind
-    message: CommitMessage
-    files: tuple[DataFileMeta, ...]
-
-
-def _entries(parts: Sequence[_Files]) -> pa.Table:
-    """The entries of all parts in order, made together: a message has few files, and there may be many messages."""
-    counts = np.array([len(p.files) for p in parts], np.int64)
-    if not counts.sum():
-        return no_entries()
-    out = together(entries(FileKind.ADD, b"", 0, 0, [f for p in parts for f in p.files]))
-    for name, values in (
-        ("kind", [int(p.kind) for p in parts]),
-        ("bucket", [p.message.bucket for p in parts]),
-        ("total_buckets", [p.message.total_buckets for p in parts]),
-    ):
-        out = with_numbers(out, name, np.repeat(np.array(values, np.int64), counts))
-    partitions = array_of([p.message.partition for p in parts], pa.binary())
-    repeated = partitions.take(take_indices(np.repeat(np.arange(len(parts)), counts)))
-    return out.set_column(out.schema.get_field_index("partition"), out.schema.field("partition"), repeated)
+def _entries(parts: Sequence[FilesOfBucket]) -> pa.Table:
+    return entries(parts) if any(p.files for p in parts) else no_entries()
 
 
 def _of_kind(kind: FileKind, index: Iterable[IndexManifestEntry]) -> list[IndexManifestEntry]:

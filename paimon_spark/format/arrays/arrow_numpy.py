@@ -103,11 +103,14 @@ def one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
+_INT32_MAX: Final = (1 << 31) - 1
+
+
 def offsets_of(sizes: Any) -> npt.NDArray[np.int32]:
     """Offsets of lists, text or bytes of such sizes. Raises OverflowError for more than two gigabytes."""
     out = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=out[1:])
-    if out[-1] > np.iinfo(np.int32).max:
+    if out[-1] > _INT32_MAX:
         raise OverflowError("more than two gigabytes in one column")
     return out.astype(np.int32)
 

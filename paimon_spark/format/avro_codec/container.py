@@ -15,7 +15,7 @@ import struct
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import fastavro
@@ -238,13 +238,36 @@ _RECORD_ERRORS: Final = (
 )
 
 
-def encode_rows(schema: Any, rows: Sequence[Any]) -> bytes:
-    """Records one behind the other, as they lie in a block."""
-    parsed = fastavro.parse_schema(schema)
-    out = io.BytesIO()
-    for row in rows:
-        fastavro.schemaless_writer(out, parsed, row)
-    return out.getvalue()
+class FileSchema:
+    """A schema to write files with. What every file needs of it is made once.
+
+    Attributes:
+        definition: the JSON of the schema.
+    """
+
+    def __init__(self, definition: Any) -> None:
+        self.definition = definition
+
+    @cached_property
+    def text(self) -> bytes:
+        """The schema as the header of a file holds it."""
+        return json.dumps(self.definition, separators=(",", ":")).encode()
+
+    @cached_property
+    def type(self) -> AvroType:
+        """Raises FormatError, as `parse_type`."""
+        return parse_type(self.definition)
+
+    @cached_property
+    def _parsed(self) -> Any:
+        return fastavro.parse_schema(self.definition)
+
+    def encode_rows(self, rows: Sequence[Any]) -> bytes:
+        """Records one behind the other, as they lie in a block."""
+        out = io.BytesIO()
+        for row in rows:
+            fastavro.schemaless_writer(out, self._parsed, row)
+        return out.getvalue()
 
 
 def parse_type(schema: Any) -> AvroType:

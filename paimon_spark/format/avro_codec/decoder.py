@@ -214,7 +214,7 @@ def _array_of(values: list[Any], t: AvroType, valid: Bool | None) -> pa.Array:
 
 
 def _offsets(values: list[Any]) -> pa.Buffer:
-    return pa.py_buffer(arrow_numpy.offsets_of([len(v) for v in values]))
+    return pa.py_buffer(arrow_numpy.offsets_of(np.fromiter(map(len, values), np.int64, len(values))))
 
 
 def _nullable(t: AvroType, nullable: bool) -> AvroType:

@@ -9,7 +9,6 @@ Source: Avro 1.11 specification, chapters Binary Encoding and Object Container F
 from __future__ import annotations
 
 import bz2
-import json
 import os
 import zlib
 from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ import zstandard
 
 from paimon_spark.errors import FormatError, InvalidOptionError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.avro_codec.container import MAGIC, AvroType, encode_rows
+from paimon_spark.format.avro_codec.container import MAGIC, AvroType, FileSchema
 
 Bool = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
@@ -225,14 +224,14 @@ class ContainerWriter:
         size: bytes so far.
     """
 
-    def __init__(self, schema: Any, compression: str = "zstd", level: int = 1) -> None:
+    def __init__(self, schema: FileSchema, compression: str = "zstd", level: int = 1) -> None:
         """`compression` is the value of an option of Paimon, `level` that of zstd.
 
         Raises:
             InvalidOptionError: there is no such codec, or none that can be written.
         """
         codec, self._compress = _compressor(compression, level)
-        meta = {b"avro.codec": codec.encode(), b"avro.schema": json.dumps(schema, separators=(",", ":")).encode()}
+        meta = {b"avro.codec": codec.encode(), b"avro.schema": schema.text}
         pairs = b"".join(_sized(k) + _sized(v) for k, v in meta.items())
         self._sync = os.urandom(16)
         self._parts = [MAGIC + long(len(meta)) + pairs + long(0) + self._sync]
@@ -255,12 +254,12 @@ class ContainerWriter:
         return b"".join(parts)
 
 
-def container(schema: Any, rows: Sequence[Any], compression: str = "zstd", level: int = 1) -> bytes:
+def container(schema: FileSchema, rows: Sequence[Any], compression: str = "zstd", level: int = 1) -> bytes:
     """A file of a few records given as Python values. Raises as `ContainerWriter`."""
     writer = ContainerWriter(schema, compression, level)
     for start in range(0, len(rows), _ROWS_PER_BLOCK):
         part = rows[start : start + _ROWS_PER_BLOCK]
-        writer.add(len(part), encode_rows(schema, part))
+        writer.add(len(part), schema.encode_rows(part))
     return writer.finish()
 
 

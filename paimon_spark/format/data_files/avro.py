@@ -31,7 +31,7 @@ from paimon_spark.format.arrays.nested import (
     with_entries,
 )
 from paimon_spark.format.avro_codec import decoder, encoder
-from paimon_spark.format.avro_codec.container import AvroType, Block, Container, parse_type, stream_container
+from paimon_spark.format.avro_codec.container import AvroType, Block, Container, FileSchema, stream_container
 from paimon_spark.format.avro_codec.encoder import ContainerWriter
 from paimon_spark.format.casts.conformance import conformed, conformer
 from paimon_spark.format.casts.timestamps import rescale
@@ -245,8 +245,8 @@ class AvroFileWriter(RowGroupWriter):
 
     def __init__(self, write: FileWrite) -> None:
         super().__init__(write.fields, _STEP_BYTES, _STEP_ROWS)
-        schema = file_schema(write.fields, write.row_is_nullable)
-        self._type = parse_type(schema)
+        schema = FileSchema(file_schema(write.fields, write.row_is_nullable))
+        self._type = schema.type
         self._schema, self._converts = replaced_fields(
             self._canonical,
             lambda kind: Replacement(pa.binary(), decimal_bytes) if pa.types.is_decimal128(kind) else None,

@@ -24,7 +24,7 @@ from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import ORC_ID, PARQUET_ID, value_id
 from paimon_spark.format.arrays.nested import field_values, with_children, with_elements, with_null_fields
 from paimon_spark.format.avro_codec import decoder, encoder
-from paimon_spark.format.avro_codec.container import open_container, parse_type, records
+from paimon_spark.format.avro_codec.container import FileSchema, open_container, records
 from paimon_spark.format.data_files.parquet_footer import MAGIC as _PARQUET
 
 _ORC: Final = b"ORC"
@@ -52,7 +52,7 @@ def format_of(data: bytes) -> str | None:
     return "orc" if data.startswith(_ORC) else None
 
 
-def encode(records: pa.StructArray, schema: Schema, to: str, codec: str, level: int) -> bytes:
+def encode(records: pa.StructArray, schema: FileSchema, to: str, codec: str, level: int) -> bytes:
     """A Parquet or ORC file of records, which are as `decoder.arrow_type` of `schema`.
 
     `codec` is the option `manifest.compression`, `level` that of zstd in Parquet.
@@ -60,7 +60,7 @@ def encode(records: pa.StructArray, schema: Schema, to: str, codec: str, level: 
     Raises InvalidOptionError when the codec is not one of the format.
     """
     codec = _codec(to, codec)
-    kind = _struct(schema, _IDS[to], first_id=-1)
+    kind = _struct(schema.definition, _IDS[to], first_id=-1)
     table = pa.Table.from_arrays(_converted(records, kind).flatten(), schema=pa.schema(list(kind)))
     out = io.BytesIO()
     if to == "parquet":
@@ -81,11 +81,11 @@ def encode(records: pa.StructArray, schema: Schema, to: str, codec: str, level: 
     return out.getvalue()
 
 
-def encode_rows(schema: Schema, rows: Sequence[dict[str, Any]], codec: str, level: int, to: str) -> bytes:
+def encode_rows(schema: FileSchema, rows: Sequence[dict[str, Any]], codec: str, level: int, to: str) -> bytes:
     """A file of a few records given as Python values, also Avro. Args and raises as `encode`."""
     if to == "avro":
         return encoder.container(schema, rows, codec, level)
-    return encode(decoder.array_of(list(rows), parse_type(schema)), schema, to, codec, level)
+    return encode(decoder.array_of(list(rows), schema.type), schema, to, codec, level)
 
 
 def rows(data: bytes, path: str) -> Iterator[dict[str, Any]]:
@@ -128,7 +128,7 @@ def is_plain_name(name: str) -> bool:
 def check_codec(to: str, codec: str) -> None:
     """Check that `manifest.compression` can be written in the format. Raises InvalidOptionError."""
     if to == "avro":
-        encoder.ContainerWriter("null", codec)
+        encoder.ContainerWriter(FileSchema("null"), codec)
     else:
         _codec(to, codec)
 
@@ -301,26 +301,28 @@ def entry_schema(file_fields: list[Schema]) -> Schema:
     )
 
 
-ENTRY: Final = entry_schema(FILE_FIELDS)
+ENTRY: Final = FileSchema(entry_schema(FILE_FIELDS))
 """An entry of a manifest."""
 
-LIST_ROW: Final = record(
-    "record",
-    fields(
-        _VERSION="int",
-        _FILE_NAME="string",
-        _FILE_SIZE="long",
-        _NUM_ADDED_FILES="long",
-        _NUM_DELETED_FILES="long",
-        _PARTITION_STATS=_stats("record__PARTITION_STATS"),
-        _SCHEMA_ID="long",
-        _MIN_BUCKET=_or_null("int"),
-        _MAX_BUCKET=_or_null("int"),
-        _MIN_LEVEL=_or_null("int"),
-        _MAX_LEVEL=_or_null("int"),
-        _MIN_ROW_ID=_or_null("long"),
-        _MAX_ROW_ID=_or_null("long"),
-    ),
+LIST_ROW: Final = FileSchema(
+    record(
+        "record",
+        fields(
+            _VERSION="int",
+            _FILE_NAME="string",
+            _FILE_SIZE="long",
+            _NUM_ADDED_FILES="long",
+            _NUM_DELETED_FILES="long",
+            _PARTITION_STATS=_stats("record__PARTITION_STATS"),
+            _SCHEMA_ID="long",
+            _MIN_BUCKET=_or_null("int"),
+            _MAX_BUCKET=_or_null("int"),
+            _MIN_LEVEL=_or_null("int"),
+            _MAX_LEVEL=_or_null("int"),
+            _MIN_ROW_ID=_or_null("long"),
+            _MAX_ROW_ID=_or_null("long"),
+        ),
+    )
 )
 """A row of a manifest list."""
 
@@ -329,32 +331,34 @@ DELETION_RANGE: Final = record(
 )
 """Where a deletion vector lies."""
 
-INDEX_ENTRY: Final = record(
-    "record",
-    fields(
-        _VERSION="int",
-        _KIND="int",
-        _PARTITION="bytes",
-        _BUCKET="int",
-        _INDEX_TYPE="string",
-        _FILE_NAME="string",
-        _FILE_SIZE="long",
-        _ROW_COUNT="long",
-        _DELETIONS_VECTORS_RANGES=_or_null(_array(_or_null(DELETION_RANGE))),
-        _EXTERNAL_PATH=_or_null("string"),
-        _GLOBAL_INDEX=_or_null(
-            record(
-                "record__GLOBAL_INDEX",
-                fields(
-                    _ROW_RANGE_START="long",
-                    _ROW_RANGE_END="long",
-                    _INDEX_FIELD_ID="int",
-                    _EXTRA_FIELD_IDS=_or_null(_array("int")),
-                    _INDEX_META=_or_null("bytes"),
-                    _SOURCE_META=_or_null("bytes"),
-                ),
-            )
+INDEX_ENTRY: Final = FileSchema(
+    record(
+        "record",
+        fields(
+            _VERSION="int",
+            _KIND="int",
+            _PARTITION="bytes",
+            _BUCKET="int",
+            _INDEX_TYPE="string",
+            _FILE_NAME="string",
+            _FILE_SIZE="long",
+            _ROW_COUNT="long",
+            _DELETIONS_VECTORS_RANGES=_or_null(_array(_or_null(DELETION_RANGE))),
+            _EXTERNAL_PATH=_or_null("string"),
+            _GLOBAL_INDEX=_or_null(
+                record(
+                    "record__GLOBAL_INDEX",
+                    fields(
+                        _ROW_RANGE_START="long",
+                        _ROW_RANGE_END="long",
+                        _INDEX_FIELD_ID="int",
+                        _EXTRA_FIELD_IDS=_or_null(_array("int")),
+                        _INDEX_META=_or_null("bytes"),
+                        _SOURCE_META=_or_null("bytes"),
+                    ),
+                )
+            ),
         ),
-    ),
+    )
 )
 """An entry of an index manifest."""

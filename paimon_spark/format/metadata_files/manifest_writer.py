@@ -5,8 +5,10 @@ Source: Paimon spec, chapter Manifest; Java `manifest/ManifestEntrySerializer`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +16,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.avro_codec import decoder, encoder
-from paimon_spark.format.avro_codec.container import AvroType, encode_rows, parse_type
+from paimon_spark.format.avro_codec.container import AvroType
 from paimon_spark.format.metadata_files import manifest_format
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.manifest import COLUMN_PATHS, ENTRY_SCHEMA, VERSION, FileKind, ManifestFileMeta
@@ -23,33 +25,43 @@ _BLOCK_ROWS: Final = 64
 """Entries of a block: blocks are decoded side by side, and larger ones do not make smaller files."""
 _FEW_ROWS: Final = 20
 _STEP_ROWS: Final = 512 * _BLOCK_ROWS
-_ENTRY_TYPE: Final = parse_type(manifest_format.ENTRY)
+_ENTRY_TYPE: Final = manifest_format.ENTRY.type
 
 
-def entries(
-    kind: FileKind, partition: bytes, bucket: int, total_buckets: int, files: Sequence[DataFileMeta]
-) -> pa.Table:
-    """Manifest entries that do `kind` to files of one bucket, as `ENTRY_SCHEMA`."""
-    constants: dict[str, Any] = {
-        "kind": int(kind),
-        "partition": partition,
-        "bucket": bucket,
-        "total_buckets": total_buckets,
-    }
+class FilesOfBucket(NamedTuple):
+    """Files of one bucket that are all added, or all deleted."""
+
+    kind: FileKind
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    files: Sequence[DataFileMeta]
+
+
+def entries(parts: Sequence[FilesOfBucket]) -> pa.Table:
+    """The manifest entries of all parts in order, as `ENTRY_SCHEMA`, in one chunk."""
     columns = []
-    for field in ENTRY_SCHEMA:
-        name = field.name
-        values = [constants[name]] * len(files) if name in constants else [_value(f, name) for f in files]
-        array = decoder.array_of(values, _type_at(COLUMN_PATHS[name]))
+    for field, values, t in _columns():
+        array = decoder.array_of(values(parts), t)
         columns.append(array if array.type == field.type else array.cast(field.type))
     return pa.Table.from_arrays(columns, schema=ENTRY_SCHEMA)
 
 
-def _value(file: DataFileMeta, column: str) -> Any:
+@cache
+def _columns() -> tuple[tuple[pa.Field, Callable[[Sequence[FilesOfBucket]], list[Any]], AvroType], ...]:
+    """Each column of `ENTRY_SCHEMA` with what gets its values, and their type in Avro."""
+    return tuple((field, _values_of(field.name), _type_at(COLUMN_PATHS[field.name])) for field in ENTRY_SCHEMA)
+
+
+def _values_of(column: str) -> Callable[[Sequence[FilesOfBucket]], list[Any]]:
+    if column == "kind":
+        return lambda parts: [int(p.kind) for p in parts for _ in p.files]
+    if column in FilesOfBucket._fields:
+        return lambda parts: [getattr(p, column) for p in parts for _ in p.files]
     group, _, part = column.partition("_")
-    if group in ("key", "value") and part in _STATS:
-        return getattr(getattr(file, f"{group}_stats"), _STATS[part])
-    return getattr(file, column)
+    is_part = group in ("key", "value") and part in _STATS
+    of_file = attrgetter(f"{group}_stats.{_STATS[part]}" if is_part else column)
+    return lambda parts: [of_file(file) for p in parts for file in p.files]
 
 
 _STATS: Final = {"min": "min_values", "max": "max_values", "nulls": "null_counts"}
@@ -120,7 +132,7 @@ def _blocks(table: pa.Table) -> Iterator[tuple[int, bytes]]:
     for start in range(0, len(table), _STEP_ROWS):
         records = _records(table.slice(start, _STEP_ROWS))
         if len(records) <= _FEW_ROWS:  # those of most commits: column by column they would take longer
-            yield len(records), encode_rows(manifest_format.ENTRY, records.to_pylist())
+            yield len(records), manifest_format.ENTRY.encode_rows(records.to_pylist())
         else:
             yield from encoder.slices(encoder.encode(records, _ENTRY_TYPE), _BLOCK_ROWS)
 

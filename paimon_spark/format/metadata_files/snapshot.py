@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from paimon_spark.display import ShownAsFacts, moment
@@ -120,6 +121,7 @@ _TAG_CREATE_TIME: Final = "tagCreateTime"
 _TAG_TIME_RETAINED: Final = "tagTimeRetained"
 
 
+@lru_cache(maxsize=16)  # each commit reads its head again, to see whether it is still there
 def decode(data: bytes, path: str) -> Snapshot:
     """The snapshot in the bytes of a snapshot or changelog file; `path` is for messages.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from paimon_spark.errors import CorruptFileError, FormatError, UnknownFormatVersionError
@@ -69,6 +70,7 @@ class TableSchema:
         return self.row_type.project(self.partition_keys)
 
 
+@lru_cache(maxsize=16)  # each commit reads its schema again, to see whether it changed
 def decode(data: bytes, path: str) -> TableSchema:
     """The schema in the bytes of a schema file; `path` is for messages.
 

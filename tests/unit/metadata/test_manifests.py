@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.format import binary_row
-from paimon_spark.format.metadata_files import manifest, manifest_writer
+from paimon_spark.format.metadata_files import manifest
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind
@@ -22,6 +22,7 @@ from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import DataField, RowType, parse_type
 from tests.harness import golden
+from tests.harness.manifests import files_entries
 from tests.harness.tables import MetadataTable, a_schema
 
 EMPTY_STATS = SimpleStats(binary_row.EMPTY, binary_row.EMPTY, ())
@@ -40,7 +41,7 @@ def a_file(number: int = 0, **changes: Any) -> DataFileMeta:
 def entries(
     *files: DataFileMeta, kind: FileKind = FileKind.ADD, partition: bytes = bytes(12), bucket: int = 0
 ) -> pa.Table:
-    return manifest_writer.entries(kind, partition, bucket, 1, files)
+    return files_entries(kind, partition, bucket, 1, files)
 
 
 def test_a_manifest_and_its_list_come_back() -> None:

@@ -4,8 +4,10 @@ import errno
 import os
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,40 @@ class TestLocal(StoreContract):
         out.write(b"1")
         with pytest.raises(StorageError, match="cannot write /dev/full"):
             out.close()
+
+    def test_a_number_counted_up_keeps_its_file_until_more_than_the_last_digit_changes(self, tmp_path: Path) -> None:
+        store, path = LocalStore(), f"{tmp_path}/LATEST"
+        files = []
+        for number in (18, 19, 19, 17, 20, 21, 9, 10, 100):
+            store.write(path, str(number).encode())
+            assert store.read(path) == str(number).encode()
+            files.append(os.stat(path).st_ino)
+        assert len(set(files[:4])) == len(set(files[4:6])) == 1
+        assert all(a != b for a, b in pairwise([files[3], *files[5:]]))
+        assert os.listdir(tmp_path) == ["LATEST"]
+
+    def test_readers_see_only_numbers_that_somebody_wrote(self, tmp_path: Path) -> None:
+        store, path = LocalStore(), f"{tmp_path}/LATEST"
+        store.write(path, b"95")
+        done = threading.Event()
+
+        def count(numbers: Iterable[int]) -> None:
+            for number in numbers:
+                store.write(path, str(number).encode())
+
+        def read() -> set[bytes]:
+            found = set()
+            while not done.is_set():
+                found.add(store.read(path))
+            return found
+
+        with ThreadPoolExecutor(4) as pool:
+            reader = pool.submit(read)
+            writers = [pool.submit(count, range(95 + i, 1015, 3)) for i in range(3)]
+            for writer in writers:
+                writer.result()
+            done.set()
+            assert reader.result() <= {str(number).encode() for number in range(95, 1015)}
 
     def test_a_failed_write_leaves_the_old_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         LocalStore().write(f"{tmp_path}/a", b"old")

@@ -17,6 +17,7 @@ from paimon_spark.format.metadata_files.data_file import SimpleStats
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, GlobalIndexMeta, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from tests.harness.golden import FIXTURES
+from tests.harness.manifests import files_entries
 from tests.unit.format.metadata_files.test_manifest_writer import a_file, entry_tables
 
 FORMATS = ("orc", "parquet")
@@ -46,13 +47,13 @@ def test_a_slice_of_entries_is_written_as_it_is(to: str) -> None:
         a_file(i, write_cols=("x",) * (i % 3) if i % 2 else None, creation_time_ms=i if i % 5 else None)
         for i in range(50)
     ]
-    part = manifest_writer.entries(FileKind.ADD, b"p" * 12, 3, 4, files).slice(7, 21)
+    part = files_entries(FileKind.ADD, b"p" * 12, 3, 4, files).slice(7, 21)
     decoded, _ = manifest.decode_manifests([("m", manifest_writer.encode_manifest(part, file_format=to))])
     assert decoded.to_pylist() == part.to_pylist()
 
 
 def test_manifests_of_several_formats_are_read_together_in_their_order() -> None:
-    table = manifest_writer.entries(FileKind.ADD, bytes(12), 0, 1, [a_file(i) for i in range(60)])
+    table = files_entries(FileKind.ADD, bytes(12), 0, 1, [a_file(i) for i in range(60)])
     files = [
         (f"m{i}", manifest_writer.encode_manifest(table.slice(10 * i, 10), file_format=ALL[i % 3])) for i in range(6)
     ]
@@ -66,7 +67,7 @@ def test_manifests_of_several_formats_are_read_together_in_their_order() -> None
 
 @pytest.mark.parametrize("to", FORMATS)
 def test_large_manifests_roll_at_about_the_target(to: str) -> None:
-    table = manifest_writer.entries(FileKind.ADD, bytes(12), 0, 1, [a_file(i * 7919) for i in range(4000)])
+    table = files_entries(FileKind.ADD, bytes(12), 0, 1, [a_file(i * 7919) for i in range(4000)])
     target = len(manifest_writer.encode_manifest(table, file_format=to)) // 3
     rolled = list(manifest_writer.encode_manifests(table, file_format=to, target_bytes=target))
     assert 2 <= len(rolled) <= 10
@@ -100,7 +101,7 @@ def test_lists_and_index_manifests_come_back(to: str) -> None:
 
 
 def test_parquet_columns_are_required_and_numbered_as_java_has_them() -> None:
-    table = manifest_writer.entries(FileKind.ADD, bytes(12), 0, 1, [a_file(1)])
+    table = files_entries(FileKind.ADD, bytes(12), 0, 1, [a_file(1)])
     for ours, theirs in (
         (manifest_writer.encode_manifest(table, file_format="parquet"), "manifest"),
         (manifest_writer.encode_manifest_list(METAS, file_format="parquet"), "list"),
@@ -121,7 +122,7 @@ def _parquet_columns(data: bytes) -> dict[str, tuple[object, ...]]:
 
 
 def test_orc_columns_have_the_types_that_java_gives_them() -> None:
-    table = manifest_writer.entries(FileKind.ADD, bytes(12), 0, 1, [a_file(1)])
+    table = files_entries(FileKind.ADD, bytes(12), 0, 1, [a_file(1)])
     theirs = po.ORCFile(JAVA / "orc" / "manifest").schema
     ours = po.ORCFile(io.BytesIO(manifest_writer.encode_manifest(table, file_format="orc"))).schema
     assert ours.names == theirs.names
@@ -155,7 +156,7 @@ def test_what_java_wrote_is_read(to: str) -> None:
 
 @pytest.mark.parametrize("to", FORMATS)
 def test_damaged_files_are_named(to: str) -> None:
-    table = manifest_writer.entries(FileKind.ADD, bytes(12), 0, 1, [a_file(i) for i in range(20)])
+    table = files_entries(FileKind.ADD, bytes(12), 0, 1, [a_file(i) for i in range(20)])
     good = manifest_writer.encode_manifest(table, file_format=to)
     with pytest.raises(CorruptFileError, match="the-path"):
         manifest.decode_manifests([("the-path", good[: len(good) // 2])])
@@ -167,13 +168,13 @@ def test_damaged_files_are_named(to: str) -> None:
 
 @pytest.mark.parametrize("to", FORMATS)
 def test_an_entry_that_cannot_be_is_refused(to: str) -> None:
-    table = manifest_writer.entries(FileKind.ADD, bytes(12), 0, 1, [a_file(1, file_size=-1)])
+    table = files_entries(FileKind.ADD, bytes(12), 0, 1, [a_file(1, file_size=-1)])
     with pytest.raises(CorruptFileError, match="negative file_size"):
         manifest.decode_manifests([("m", manifest_writer.encode_manifest(table, file_format=to))])
 
 
 def test_a_time_before_1970_loses_its_fraction_in_orc_which_java_could_not_read() -> None:
-    table = manifest_writer.entries(FileKind.ADD, bytes(12), 0, 1, [a_file(1, creation_time_ms=-1), a_file(2)])
+    table = files_entries(FileKind.ADD, bytes(12), 0, 1, [a_file(1, creation_time_ms=-1), a_file(2)])
     decoded, _ = manifest.decode_manifests([("m", manifest_writer.encode_manifest(table, file_format="orc"))])
     assert decoded.column("creation_time_ms").to_pylist() == [-1000, None]
 

@@ -23,6 +23,7 @@ from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleSta
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, GlobalIndexMeta, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from tests.harness import golden
+from tests.harness.manifests import files_entries
 
 names = st.text(st.characters(exclude_characters="/\\\0", codec="utf-8"), min_size=3, max_size=12)
 longs = st.integers(-(2**63), 2**63 - 1) | st.integers(-70, 70)
@@ -57,9 +58,7 @@ files = st.builds(
 )
 buckets = st.integers(-(2**31), 2**31 - 1)
 entry_tables = st.lists(
-    st.builds(
-        manifest_writer.entries, st.sampled_from(list(FileKind)), rows, buckets, buckets, st.lists(files, max_size=6)
-    ),
+    st.builds(files_entries, st.sampled_from(list(FileKind)), rows, buckets, buckets, st.lists(files, max_size=6)),
     min_size=1,
     max_size=3,
 ).map(pa.concat_tables)
@@ -86,7 +85,7 @@ def test_fastavro_reads_what_its_own_writer_would_have_written(table: pa.Table) 
     container = avro.open_container(manifest_writer.encode_manifest(table, "null"), "m")
     ours = list(avro.records(container))
     payload = b"".join(p.data for p in container.payloads())
-    assert avro.encode_rows(manifest_format.ENTRY, ours) == payload
+    assert manifest_format.ENTRY.encode_rows(ours) == payload
 
 
 @given(entry_tables)
@@ -101,7 +100,7 @@ def test_few_entries_are_written_as_many_are(table: pa.Table) -> None:
 
 @given(st.lists(files, max_size=5), rows, buckets)
 def test_files_become_entries_and_files_again(given_files: list[DataFileMeta], partition: bytes, bucket: int) -> None:
-    table = manifest_writer.entries(FileKind.DELETE, partition, bucket, 7, given_files)
+    table = files_entries(FileKind.DELETE, partition, bucket, 7, given_files)
     table.validate(full=True)
     assert table.schema == manifest.ENTRY_SCHEMA
     assert manifest.files_of(table) == given_files
@@ -118,23 +117,21 @@ def a_file(number: int, **changes: Any) -> DataFileMeta:
 
 
 def test_extra_files_that_nobody_recorded_are_written_as_none() -> None:
-    table = manifest_writer.entries(FileKind.ADD, bytes(12), 0, 1, [a_file(1)])
+    table = files_entries(FileKind.ADD, bytes(12), 0, 1, [a_file(1)])
     index = table.schema.get_field_index("extra_files")
     table = table.set_column(index, table.schema.field(index), pa.nulls(1, pa.list_(pa.string())))
     assert fastavro_rows(manifest_writer.encode_manifest(table))[0]["_FILE"]["_EXTRA_FILES"] == []
 
 
 def test_a_slice_of_entries_is_written_as_it_is() -> None:
-    table = manifest_writer.entries(
-        FileKind.ADD, b"p" * 12, 3, 4, [a_file(i, write_cols=("x",) * (i % 3)) for i in range(50)]
-    )
+    table = files_entries(FileKind.ADD, b"p" * 12, 3, 4, [a_file(i, write_cols=("x",) * (i % 3)) for i in range(50)])
     part = table.slice(7, 21)
     decoded, _ = manifest.decode_manifests([("m", manifest_writer.encode_manifest(part))])
     assert decoded.to_pylist() == part.to_pylist()
 
 
 def test_large_manifests_have_blocks_and_roll_at_the_target() -> None:
-    table = manifest_writer.entries(FileKind.ADD, bytes(12), 0, 1, [a_file(i * 7919) for i in range(3000)])
+    table = files_entries(FileKind.ADD, bytes(12), 0, 1, [a_file(i * 7919) for i in range(3000)])
     one = manifest_writer.encode_manifest(table)
     assert len(avro.open_container(one, "m").blocks) > 5
     rolled = list(manifest_writer.encode_manifests(table, target_bytes=len(one) // 3))
@@ -241,7 +238,8 @@ from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.data_file import SimpleStats
 stats = SimpleStats(bytes(20), bytes(20), (0, None))
 file = DataFileMeta("data", 1000, 10, bytes(12), bytes(12), stats, stats, 0, 9, 0, 0, ("x",), None, 1, b"", 0, ("a",))
-table = manifest_writer.entries(manifest.FileKind.ADD, bytes(12), 0, 1, [file] * 600)
+part = manifest_writer.FilesOfBucket(manifest.FileKind.ADD, bytes(12), 0, 1, [file] * 600)
+table = manifest_writer.entries([part])
 manifest_writer.encode_manifest(table.slice(5))
 assert "pandas" not in sys.modules
 """
