@@ -152,9 +152,9 @@ def _temporary_file(path: str, data: bytes) -> AbstractContextManager[str]:
 def _last_byte_changed(path: str, data: bytes) -> bool:
     """Change a file in place that differs from `data` in the last byte only; whether that was so.
 
-    One byte changes in one step, and whoever does this to the same file has the same bytes before it. Each commit
-    counts the hint LATEST up: a file that takes its place would leave a deleted one behind, and for some seconds ext4
-    passes over each of those whenever it makes a file.
+    Readers see the old byte or the new one, and all who change one file in place agree on the bytes before it. It pays
+    for the hint LATEST, which every commit counts up. Replacing it deletes a file each time, and ext4 without a journal
+    skips recently deleted files one by one whenever it makes a new one.
     """
     try:
         with open(path, "r+b", buffering=0) as f:
