@@ -158,7 +158,7 @@ def test_tables_of_other_formats_and_catalogs_are_sparks(catalog: Catalog, spark
             ("CREATE VIEW v AS SELECT * FROM ours", "CREATE TEMPORARY VIEW v"),
             ("CREATE VIEW paimon.default.v AS SELECT 1", "holds no views"),
         ):
-            refused(catalog, statement, UnsupportedFeatureError, part, plain="holds no views")
+            refused(catalog, statement, UnsupportedFeatureError, "holds no views" if door.is_plain else part)
     finally:
         spark.sql("DROP VIEW IF EXISTS of_spark_view")
         catalog.sql(f"DROP TABLE {place}of_spark")
