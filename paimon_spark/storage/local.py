@@ -150,13 +150,17 @@ def _temporary_file(path: str, data: bytes) -> AbstractContextManager[str]:
 
 
 def _last_byte_changed(path: str, data: bytes) -> bool:
-    """Change a file in place that differs from `data` in the last byte only; whether that was so.
+    """Change a file in place that differs from `data` in the last byte only; whether that was done.
 
     Readers see the old byte or the new one, and all who change one file in place agree on the bytes before it. It pays
     for the hint LATEST, which every commit counts up. Replacing it deletes a file each time, and ext4 without a journal
-    skips recently deleted files one by one whenever it makes a new one.
+    skips recently deleted files one by one whenever it makes a new one. Links are replaced: a copy of a table that
+    consists of links has a hint of its own.
     """
     try:
+        status = os.lstat(path)
+        if status.st_nlink != 1 or not stat.S_ISREG(status.st_mode):
+            return False
         with open(path, "r+b", buffering=0) as f:
             found = f.read(len(data) + 1)
             if len(found) != len(data) or found[:-1] != data[:-1]:

@@ -54,8 +54,6 @@ def _columns() -> tuple[tuple[pa.Field, Callable[[Sequence[FilesOfBucket]], list
 
 
 def _values_of(column: str) -> Callable[[Sequence[FilesOfBucket]], list[Any]]:
-    if column == "kind":
-        return lambda parts: [int(p.kind) for p in parts for _ in p.files]
     if column in FilesOfBucket._fields:
         return lambda parts: [getattr(p, column) for p in parts for _ in p.files]
     group, _, part = column.partition("_")

@@ -4,7 +4,7 @@ import errno
 import os
 import threading
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -140,6 +140,14 @@ class TestLocal(StoreContract):
         assert len(set(files[:4])) == len(set(files[4:6])) == 1
         assert all(a != b for a, b in pairwise([files[3], *files[5:]]))
         assert os.listdir(tmp_path) == ["LATEST"]
+
+    @pytest.mark.parametrize("link", [os.link, os.symlink])
+    def test_a_copy_made_of_links_keeps_its_number(self, tmp_path: Path, link: Callable[[str, str], None]) -> None:
+        store, path, copy = LocalStore(), f"{tmp_path}/LATEST", f"{tmp_path}/copy"
+        store.write(path, b"11")
+        link(path, copy)
+        store.write(copy, b"12")
+        assert (store.read(path), store.read(copy)) == (b"11", b"12")
 
     def test_readers_see_only_numbers_that_somebody_wrote(self, tmp_path: Path) -> None:
         store, path = LocalStore(), f"{tmp_path}/LATEST"
