@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any, Final
 
 from paimon_spark.api import lineage_verbs
@@ -158,7 +158,7 @@ def _keeper(asked: Run) -> None:
 
     def expire() -> None:
         for table in pipeline.tables if asked.expires else ():
-            expire_some(pipeline, table, chance.randrange(1, 4))
+            _expire_unneeded(pipeline, table, chance.randrange(1, 4))
 
     def sync() -> None:
         pipeline.catalog.lineage.sync()
@@ -177,30 +177,30 @@ def _keeper(asked: Run) -> None:
         time.sleep(chance.uniform(0, asked.pause_s))
 
 
-def expire_some(pipeline: Pipeline, table: str, retain_max: int) -> None:
-    """Expire what no query needs any more, once it is written down what the snapshots were.
+def _expire_unneeded(pipeline: Pipeline, table: str, retain_max: int) -> None:
+    """Expire what no running query needs.
 
-    Of a sink what was made since the last batches of its query stays, else nobody could tell whether they are there.
+    The consumers of its readers keep what they need of a table. Of a sink, the snapshots since the last batches of its
+    query stay, however many they are: without them nobody could tell whether a batch is there.
     """
+    readers = [j for j in pipeline.jobs if table in j.sources]
+    if any(pipeline.checkpoint(j).begun() is None for j in readers):
+        return  # its consumer keeps nothing yet
+    writer = next((j for j in pipeline.jobs if j.sink == table), None)
+    if writer is None:
+        expire_some(pipeline, table, retain_max=retain_max, older_than=datetime.now(timezone.utc))
+    elif needed := pipeline.checkpoint(writer).needs_sink_since():
+        expire_some(pipeline, table, older_than=needed)
+
+
+def expire_some(pipeline: Pipeline, table: str, **limits: Any) -> None:
+    """Expire snapshots, once it is written down what they were."""
     opened = pipeline.table(table)
-    until = datetime.now(timezone.utc)
-    for job in pipeline.jobs:
-        if job.sink == table:
-            checkpoint = pipeline.checkpoint(job)
-            ended = checkpoint.ended() or 0
-            if ended < 2:
-                return
-            made_s = (checkpoint.root / "commits" / str(ended - 2)).stat().st_mtime
-            until = datetime.fromtimestamp(made_s, timezone.utc) - timedelta(seconds=1)
-        elif table in job.sources and not list(
-            (pipeline.logs).glob(f"checkpoints/{job.name.replace(' ', '-')}/offsets/*")
-        ):
-            return  # its consumer does not hold on to anything yet
     log = _log(pipeline, f"expired-{table}")
     own = [s for s in opened.snapshots() if s.commit_kind is not CommitKind.COMPACT]
     os.write(log, "".join(f"{json.dumps([s.commit_user, s.commit_identifier, s.id])}\n" for s in own).encode())
     os.close(log)
-    opened.expire_snapshots(retain_max=retain_max, retain_min=1, older_than=until)
+    opened.expire_snapshots(retain_min=1, **limits)
 
 
 def _log(pipeline: Pipeline, name: str) -> int:

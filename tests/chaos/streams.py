@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
@@ -372,12 +372,8 @@ def _sink_keeper(stream: Stream) -> None:
         return 1
 
     def expire() -> int:
-        ended = stream.checkpoint.ended() or 0
-        if ended < 2:
-            return 0
-        made_s = (stream.checkpoint.root / "commits" / str(ended - 2)).stat().st_mtime
-        until = datetime.fromtimestamp(made_s, timezone.utc) - timedelta(seconds=1)
-        return len(stream.sink().expire_snapshots(retain_min=1, older_than=until).snapshots)
+        needed = stream.checkpoint.needs_sink_since()
+        return len(stream.sink().expire_snapshots(retain_min=1, older_than=needed).snapshots) if needed else 0
 
     _keep(stream, "sink", stream.sink, expire, [write])
 

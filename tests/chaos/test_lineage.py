@@ -100,7 +100,7 @@ def test_a_rebuilt_index_is_the_one_that_was(tmp_path: Path) -> None:
     synced(pipeline)
     live = recorded(pipeline)
     for job in pipeline.jobs:
-        expire_some(pipeline, job.sink, 2)
+        expire_some(pipeline, job.sink, retain_max=2)
     gone = truth(pipeline).gone.keys()
     for name in TABLES:
         shutil.rmtree(tmp_path / "wh" / "paimon.db" / name)

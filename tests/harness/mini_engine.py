@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,6 +98,17 @@ class Checkpoint:
     def ended(self) -> int | None:
         """The newest batch that ended."""
         return _newest(self.root / "commits")
+
+    def needs_sink_since(self) -> datetime | None:
+        """The time from which the query needs the snapshots of its sink, with a margin; None when it needs all.
+
+        It looks for the batch that it began and for the one before among those made since that one began.
+        """
+        ended = self.ended() or 0
+        if ended < 2:
+            return None
+        made_s = (self.root / "commits" / str(ended - 2)).stat().st_mtime
+        return datetime.fromtimestamp(made_s, timezone.utc) - timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
