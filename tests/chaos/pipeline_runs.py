@@ -158,7 +158,7 @@ def _keeper(asked: Run) -> None:
 
     def expire() -> None:
         for table in pipeline.tables if asked.expires else ():
-            _expire_unneeded(pipeline, table, chance.randrange(1, 4))
+            expire_unneeded(pipeline, table, chance.randrange(1, 4))
 
     def sync() -> None:
         pipeline.catalog.lineage.sync()
@@ -177,8 +177,8 @@ def _keeper(asked: Run) -> None:
         time.sleep(chance.uniform(0, asked.pause_s))
 
 
-def _expire_unneeded(pipeline: Pipeline, table: str, retain_max: int) -> None:
-    """Expire what no running query needs.
+def expire_unneeded(pipeline: Pipeline, table: str, retain_max: int) -> None:
+    """Expire what no query needs any more.
 
     The consumers of its readers keep what they need of a table. Of a sink, the snapshots since the last batches of its
     query stay, however many they are: without them nobody could tell whether a batch is there.

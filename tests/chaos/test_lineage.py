@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import BatchesLostError, PaimonError
 from paimon_spark.lineage import stream_recording, tables
 from paimon_spark.lineage import table_index as lineage_index
 from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance
@@ -23,8 +23,9 @@ from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.storage.urls import open_store
 from tests.chaos.lineage_checks import check, check_unified, recorded, truth
-from tests.chaos.pipeline_runs import Run, expire_some, run, said
+from tests.chaos.pipeline_runs import Run, expire_some, expire_unneeded, run, said
 from tests.harness.fault_store import Fault, FaultStore
+from tests.harness.mini_engine import Step
 from tests.harness.pipelines import Pipeline, picture
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
@@ -92,6 +93,30 @@ def test_lineage_is_whole_after_jobs_were_killed(jobs: str, tmp_path: Path) -> N
     print(jobs, figures, before, synced(pipeline), said(pipeline))
     if jobs != "limited":
         check_unified(pipeline)
+
+
+def test_expiry_beside_killed_jobs_leaves_what_they_need_to_find_their_last_batch(tmp_path: Path) -> None:
+    pipeline = a_pipeline(tmp_path)
+    job = pipeline.job("etl 1")
+
+    def killed_after_a_commit(label: str) -> None:
+        pipeline.write("t3", label)
+        steps = pipeline.engine(job).steps()
+        while next(steps) is not Step.COMMITTED:
+            pass
+        steps.close()
+        pipeline.table(job.sink).compact(full=True)
+
+    for label in "abc":
+        pipeline.write("t3", label)
+        pipeline.engine(job).run()
+    killed_after_a_commit("d")
+    expire_unneeded(pipeline, job.sink, retain_max=1)
+    pipeline.engine(job).run()
+    killed_after_a_commit("e")
+    expire_some(pipeline, job.sink, retain_max=1)
+    with pytest.raises(BatchesLostError, match="it is unknown whether batch 4"):
+        pipeline.engine(job).run()
 
 
 def test_a_rebuilt_index_is_the_one_that_was(tmp_path: Path) -> None:

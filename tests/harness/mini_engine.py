@@ -102,7 +102,7 @@ class Checkpoint:
     def needs_sink_since(self) -> datetime | None:
         """The time from which the query needs the snapshots of its sink, with a margin; None when it needs all.
 
-        It looks for the batch that it began and for the one before among those made since that one began.
+        A query that starts again looks for its last two batches among the snapshots made since the first of them began.
         """
         ended = self.ended() or 0
         if ended < 2:
