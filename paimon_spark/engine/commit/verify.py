@@ -127,16 +127,27 @@ def _announced(handle: TableHandle, made: Snapshot, clock: Clock) -> TableChange
 
 
 def _touches(change: TableChange, handle: TableHandle, made: Snapshot) -> bool:
-    """Whether a step changes this snapshot or the one before in the branch, or the branch that main refers to."""
+    """Whether a step changes this snapshot or the one before in the branch, or makes main another branch than here."""
     layout = handle.layout
     directory = layout.branch_root.removeprefix(layout.root).lstrip("/")
     snapshots = relative_path(handle, layout.snapshot_dir)
-    for path in (path for step in change.steps for path in _changed_paths(step)):
-        number = path.removeprefix(f"{snapshots}/{SNAPSHOT_PREFIX}")
-        if path in (directory, snapshots) or (number != path and number.isdigit() and int(number) >= made.id - 1):
+    for step in change.steps:
+        for path in _changed_paths(step):
+            number = path.removeprefix(f"{snapshots}/{SNAPSHOT_PREFIX}")
+            if path in (directory, snapshots) or (number != path and number.isdigit() and int(number) >= made.id - 1):
+                return True
+        if layout.branch == MAIN and _sets_main(step, layout):
             return True
-        if layout.branch == MAIN and f"{layout.root}/{path}" == layout.main_branch_file:
-            return True
+    return False
+
+
+def _sets_main(step: Step, layout: Layout) -> bool:
+    """Whether a step makes main another branch than in `layout`, which may have been read after the step."""
+    match step:
+        case Put(path, text):
+            return f"{layout.root}/{path}" == layout.main_branch_file and text != layout.main_branch
+        case Delete(path):
+            return f"{layout.root}/{path}" == layout.main_branch_file and layout.main_branch is not None
     return False
 
 

@@ -75,9 +75,13 @@ def _create_on_server(handle: TableHandle, branch: str, tag: str) -> None:
 
 
 def _set_aside(handle: TableHandle, directory: str, aside: str) -> None:
+    """Run `SetAside`, oldest first, up to the first snapshot that its own writer takes back meanwhile."""
     for snapshot_id in numbered(handle.store, directory, SNAPSHOT_PREFIX):
         name = f"{SNAPSHOT_PREFIX}{snapshot_id}"
-        handle.store.write(f"{aside}/{name}", handle.store.read(f"{directory}/{name}"))
+        found = find_bytes(handle.store, f"{directory}/{name}")
+        if found is None:
+            return  # later ones contain its files, which its writer deletes
+        handle.store.write(f"{aside}/{name}", found)
         handle.store.delete(f"{directory}/{name}")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from paimon_spark.format.metadata_files.snapshot import encode
 from paimon_spark.maintenance import change as intents
 from paimon_spark.metadata.branches import read_fork
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.journal.change import Put, Step
+from paimon_spark.metadata.journal.change import Put, SetAside, Step
 from paimon_spark.metadata.tags import guard_name
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.commits import a_file, committer, message
@@ -83,6 +84,62 @@ def test_what_another_engine_commits_to_the_former_main_meanwhile_is_kept(
     assert landed and not (root / "snapshot").exists()
     assert [s.uuid for s in backup.snapshots()][-2:] == [head.uuid, "theirs"]
     assert rows(backup)[3] == "wrong"
+
+
+def test_who_takes_a_commit_to_the_former_main_back_while_it_is_moved(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Snapshot 4 is taken back after it was listed; 5, which was made on it, is not kept without it."""
+    root, run = Path(table.handle.layout.root), intents.run_step
+    head = table.snapshots()[-1]
+
+    def beside(handle: TableHandle, step: Step) -> None:
+        if isinstance(step, SetAside):
+            handle = replace(handle, store=TakingBack(handle.store, str(root / "snapshot" / "snapshot-4")))
+            for n in (4, 5):
+                (root / "snapshot" / f"snapshot-{n}").write_bytes(encode(replace(head, id=n, uuid="theirs")))
+        run(handle, step)
+
+    monkeypatch.setattr(intents, "run_step", beside)
+    result = table.replace_main("fix")
+    assert rows(reopened(table)) == {1: "a", 2: "b", 3: "right"}
+    assert ids(reopened(table).branch(str(result.backup_branch))) == [2, 3]
+    in_order(reopened(table))
+
+
+@dataclass(frozen=True)
+class TakingBack:
+    """A store in which a file is deleted by its writer after its directory was listed."""
+
+    inner: Any
+    path: str
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def list(self, directory: str) -> Any:
+        found = self.inner.list(directory)
+        self.inner.delete(self.path)
+        return found
+
+
+def test_who_opens_the_new_main_before_the_former_is_gone_writes_to_it(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, steps = intents.run_step, list[Step]()
+
+    def beside(handle: TableHandle, step: Step) -> None:
+        run(handle, step)
+        if steps or step == Put("MAIN-BRANCH", "fix"):
+            steps.append(step)
+            put(reopened(table), **{f"k{100 + len(steps)}": "main"})
+            put(reopened(table).branch("fix"), **{f"k{200 + len(steps)}": "branch"})
+
+    monkeypatch.setattr(intents, "run_step", beside)
+    table.replace_main("fix")
+    written = {k + n for k in (100, 200) for n in range(1, 1 + len(steps))}
+    assert len(steps) > 5 and rows(reopened(table)).keys() == {1, 2, 3, *written}
+    in_order(reopened(table))
 
 
 def test_a_table_opened_before_finds_the_new_main(table: Table) -> None:
