@@ -25,8 +25,12 @@ if TYPE_CHECKING:
     from paimon_spark.metadata.handle import TableHandle
 
 
-TASKS_END_S: Final = 3.0
-"""More than `spark.python.task.killTimeout`, whose default is two seconds."""
+TASKS_END_S: Final = 4.5
+"""More than a stopped task can go on: Spark looks every two seconds whether a task is to be stopped, and kills its
+worker after another `spark.python.task.killTimeout`, whose default is two seconds.
+
+Source: Spark `api/python/PythonRunner.MonitorThread`.
+"""
 _SWEEPS: Final = 8
 
 
@@ -74,7 +78,7 @@ class BatchWriter(DataSourceArrowWriter):
         task is there; `commit` has removed what may be removed, and nothing more must go.
         """
         if None in messages:
-            # Spark stops the tasks beside the one that failed, and kills their workers after two seconds; until then
+            # Spark stops the tasks beside the one that failed, and kills their workers after some seconds; until then
             # they make files, or end well without their messages arriving.
             job = self._job
             sweep_until_quiet(job.sweep)
