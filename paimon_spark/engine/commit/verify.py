@@ -145,10 +145,12 @@ def _sets_main(step: Step, layout: Layout) -> bool:
     """Whether a step makes main another branch than in `layout`, which may have been read after the step."""
     match step:
         case Put(path, text):
-            return f"{layout.root}/{path}" == layout.main_branch_file and text != layout.main_branch
+            branch: str | None = text
         case Delete(path):
-            return f"{layout.root}/{path}" == layout.main_branch_file and layout.main_branch is not None
-    return False
+            branch = None
+        case _:
+            return False
+    return f"{layout.root}/{path}" == layout.main_branch_file and branch != layout.main_branch
 
 
 def _changed_paths(step: Step) -> Sequence[str]:

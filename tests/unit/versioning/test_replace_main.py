@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,8 @@ from paimon_spark.metadata.branches import read_fork
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Put, SetAside, Step
 from paimon_spark.metadata.tags import guard_name
+from paimon_spark.storage.local import LocalStore
+from paimon_spark.storage.store import FileInfo
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.commits import a_file, committer, message
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows, tags
@@ -95,7 +96,7 @@ def test_who_takes_a_commit_to_the_former_main_back_while_it_is_moved(
 
     def beside(handle: TableHandle, step: Step) -> None:
         if isinstance(step, SetAside):
-            handle = replace(handle, store=TakingBack(handle.store, str(root / "snapshot" / "snapshot-4")))
+            handle = replace(handle, store=TakingBack())
             for n in (4, 5):
                 (root / "snapshot" / f"snapshot-{n}").write_bytes(encode(replace(head, id=n, uuid="theirs")))
         run(handle, step)
@@ -107,19 +108,12 @@ def test_who_takes_a_commit_to_the_former_main_back_while_it_is_moved(
     in_order(reopened(table))
 
 
-@dataclass(frozen=True)
-class TakingBack:
-    """A store in which a file is deleted by its writer after its directory was listed."""
+class TakingBack(LocalStore):
+    """A store in which snapshot 4 is deleted by its writer after its directory was listed."""
 
-    inner: Any
-    path: str
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def list(self, directory: str) -> Any:
-        found = self.inner.list(directory)
-        self.inner.delete(self.path)
+    def list(self, directory: str) -> list[FileInfo]:
+        found = super().list(directory)
+        self.delete(f"{directory}/snapshot-4")
         return found
 
 
