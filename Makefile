@@ -9,27 +9,45 @@ PYTHON_IN := $(VENV)/bin/python
 PYTEST := $(PYTHON_IN) -m pytest
 READY := $(VENV)/.ready
 
-# The oldest PySpark supported, in an environment of its own.
+# The oldest PySpark supported, laid over the environment.
 OLDEST := 4.1
 OLDEST_VENV := .venv-spark41
 OLDEST_READY := $(OLDEST_VENV)/.ready
 
-# Processes that share the tests; unit tests take one more, as some of theirs wait for others.
+# Another Python of those supported: make test-python PYTHON=3.12
+PYTHON ?= 3.12
+
+# How much is run: quick (in minutes), ci (what each run of CI runs), slow (what runs of CI take in turn), or all.
+TIER ?= quick
+# Only tests with these marks: MARK=connector
+MARK ?=
+
+# A part of the tests, I/N: the I-th of N parts, counted from 0.
+PART ?= 0/1
+
+# Processes that share the tests, always divided in the same way (tests/harness/shards.py); unit tests take one more, as
+# some of theirs wait for others.
 JOBS ?= 2
+PROCESSES = $(JOBS)
 
 # Every run of the tests is the same: order, examples of properties (conftest.py), order of sets. The nightly one is not.
 export PYTHONHASHSEED ?= 0
+export HYPOTHESIS_PROFILE ?= $(if $(filter quick,$(TIER)),quick,default)
 
 # The servers that `make test-stores` gets: s3 and gcs are built from their sources, which takes minutes.
 STORES ?= hdfs azure s3 gcs
+# The peers that `make test-interop` gets.
+PEERS ?= $(if $(filter quick ci,$(TIER)),catalogs,connector dbt catalogs)
 
 # More arguments for pytest: make test-spark ARGS="-k branches -x"
 ARGS ?=
+# What all tests are run with. Results are also written to build/junit.
+FLAGS = --tier $(TIER) --part $(PART) $(if $(MARK),-m "$(MARK)") -n $(PROCESSES) --max-worker-restart 0 --junitxml build/junit/$@.xml $(ARGS)
 
 SOURCES := $(wildcard paimon_spark pyspark_paimon.py pyspark_paimon_py.py tests/harness tests/docs tools examples conftest.py)
 
-.PHONY: help setup fmt lint type layers check test test-all test-unit test-slow test-slow-unit test-slow-spark test-nightly test-spark test-oldest test-s3 test-stores \
-  test-interop test-interop-quick test-chaos test-docs test-wheel bench examples demo docs wheel clean
+.PHONY: help setup fmt lint type layers check test test-all test-unit test-spark test-oldest test-python test-nightly \
+  test-stores test-interop test-chaos test-docs test-wheel test-share shares peers record-seconds bench examples demo docs wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##[[:space:]]*/\t/' | \
@@ -40,7 +58,11 @@ $(READY): pyproject.toml tools/setup.sh
 	@touch $@
 
 $(OLDEST_READY): pyproject.toml tools/setup.sh | $(READY)
-	@PYTHON=$(abspath $(PYTHON_IN)) tools/setup.sh $(OLDEST_VENV) test 'pyspark==$(OLDEST).*'
+	@tools/setup.sh --over $(VENV) $(OLDEST_VENV) 'pyspark==$(OLDEST).*'
+	@touch $@
+
+.venv-python%/.ready: pyproject.toml tools/setup.sh
+	@PYTHON="python$* $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$*.*/bin/python" tools/setup.sh $(@D) test
 	@touch $@
 
 setup: $(READY)  ## make .venv with everything that development needs (and see that there is a Java)
@@ -61,54 +83,61 @@ layers: setup  ## the layering of the packages
 
 check: lint type layers  ## lint, type and layers
 
-test: test-unit test-spark  ## quick tests: units and golden tables, then Spark tests on the newest PySpark (10 minutes)
+test: setup  ## quick tests: Spark on the newest PySpark, then units and golden tables (5 minutes); the second half runs though the first fails
+	@failed=0; for half in test-spark test-unit; do $(MAKE) --no-print-directory $$half || failed=1; done; exit $$failed
 
-test-all: test test-slow test-oldest test-docs test-wheel test-stores test-interop test-chaos  ## all tests (over an hour)
+test-all: export TIER = all
+test-all:  ## all tests (hours)
+	@$(MAKE) --no-print-directory -k test-spark test-unit test-oldest test-docs test-wheel test-stores test-interop test-chaos
 
-test-unit: setup  ## quick unit tests and golden tables, without Spark
-	@$(PYTEST) tests/unit tests/format -m 'not slow' -n $$(( $(JOBS) + 1 )) --dist worksteal $(ARGS)
+test-unit: PROCESSES = $(shell expr $(JOBS) + 1)
+test-unit: setup  ## unit tests and golden tables, without Spark
+	@$(PYTEST) tests/unit tests/format $(FLAGS)
 
-test-slow: test-slow-unit test-slow-spark  ## slow unit tests, then slow Spark tests on the newest PySpark
+test-spark: setup  ## Spark tests on the newest PySpark
+	@$(PYTEST) tests/spark $(FLAGS)
 
-test-slow-unit: setup  ## slow unit tests
-	@$(PYTEST) tests/unit tests/format -m slow -n $$(( $(JOBS) + 1 )) --dist worksteal $(ARGS)
-
-test-slow-spark: setup  ## slow Spark tests on the newest PySpark
-	@$(PYTEST) tests/spark -m slow -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
-
-test-nightly: setup  ## search at random: unit tests in random order, at least 30 times as many examples of each property
-	@PYTHONHASHSEED=random HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/unit tests/format -p randomly -o timeout=7200 \
-	  -n $(JOBS) --dist worksteal $(ARGS)
-
-test-spark: setup  ## quick Spark tests on the newest PySpark
-	@$(PYTEST) tests/spark -m 'not slow' -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
-
+test-oldest: MARK := $(or $(MARK),not newest)
 test-oldest: $(OLDEST_READY)  ## Spark tests on the oldest PySpark supported
-	@$(OLDEST_VENV)/bin/python -m pytest tests/spark -m 'not newest' -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(OLDEST_VENV)/bin/python -m pytest tests/spark $(FLAGS)
 
-test-s3: setup  ## tests against an S3 server that they start themselves
-	@$(PYTEST) tests -m s3 $(ARGS)
+test-python: .venv-python$(PYTHON)/.ready  ## unit tests and Spark tests on another Python: PYTHON=3.12
+	@.venv-python$(PYTHON)/bin/python -m pytest tests/unit tests/format tests/spark $(FLAGS)
+
+test-nightly: export PYTHONHASHSEED = random
+test-nightly: export HYPOTHESIS_PROFILE = nightly
+test-nightly:  ## all tests in random order, with at least 30 times as many examples of each property
+	@$(MAKE) --no-print-directory -k test-unit test-spark test-oldest test-interop test-stores test-chaos \
+	  TIER=all ARGS="-p randomly -o timeout=7200"
 
 test-stores: setup  ## HDFS, S3, Google Cloud Storage and Azure on servers that the tests start (gets them by itself)
 	@tests/interop/setup.sh $(STORES)
-	@$(PYTEST) tests/stores -n $(JOBS) --dist loadfile $(ARGS)
+	@$(PYTEST) tests/stores $(FLAGS)
+
+peers: setup  ## get the peers and servers that each run of CI talks to
+	@tests/interop/setup.sh catalogs hdfs azure
 
 test-interop: setup  ## Java Paimon, its Spark connector, pypaimon and dbt on tables written afresh (gets them by itself)
-	@tests/interop/setup.sh connector dbt catalogs
-	@$(PYTEST) tests/interop -m interop -n $(JOBS) --dist loadfile $(ARGS)
-
-test-interop-quick: setup  ## the same without the Spark connector, dbt and the random tables
-	@tests/interop/setup.sh catalogs
-	@$(PYTEST) tests/interop -m interop -n $(JOBS) --dist loadfile -k 'not random and not connector and not dbt and not sql_shows and not javas_spark' $(ARGS)
+	@tests/interop/setup.sh $(PEERS)
+	@$(PYTEST) tests/interop $(FLAGS)
 
 test-chaos: setup  ## writers that race, are killed, and stores that fail (PAIMON_SPARK_CHAOS=full for the long run)
-	@$(PYTEST) tests/chaos -m chaos -n $(JOBS) --dist worksteal $(ARGS)
+	@$(PYTEST) tests/chaos $(FLAGS)
 
 test-docs: setup  ## run the code in README.md and docs, and build the site
-	@$(PYTEST) tests/docs -m 'not wheel' $(ARGS)
+	@$(PYTEST) tests/docs -m 'not wheel' --junitxml build/junit/$@.xml $(ARGS)
 
 test-wheel: setup  ## build the wheel, and use it in a fresh virtual environment as a new user would
-	@$(PYTEST) tests/docs -m wheel $(ARGS)
+	@$(PYTEST) tests/docs -m wheel --junitxml build/junit/$@.xml $(ARGS)
+
+test-share: setup  ## one of the shares of tests that runs of CI take in turn: SHARE=3; `make shares` lists them
+	@$(PYTHON_IN) -m tools.shares run $(SHARE)
+
+shares: setup  ## list the shares, and the tests that neither CI nor a share runs
+	@$(PYTHON_IN) -m tools.shares list
+
+record-seconds: setup  ## measure how long tests take, by which they are divided: ARGS="tests/unit"
+	@$(PYTEST) --record-seconds -n $(JOBS) $(ARGS)
 
 bench: setup  ## measure (slow; needs a quiet machine)
 	@found=0; \
@@ -134,6 +163,6 @@ wheel: setup  ## build dist/*.whl
 	@ls dist
 
 clean:  ## remove everything that make made
-	@rm -rf $(VENV) $(OLDEST_VENV) .interop .bench build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache \
+	@rm -rf .venv* .interop .bench build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache \
 	  .pytest_cache .ruff_cache spark-warehouse metastore_db derby.log artifacts
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,17 +14,19 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
 from tests.harness.connect import LIGHT_JVM
-from tests.harness.search import NIGHTLY, PROFILE, SEARCH_FACTOR
+from tests.harness.search import NIGHTLY, PROFILE, QUICK, QUICK_EXAMPLES, SEARCH_FACTOR
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytest_plugins = ["tests.harness.shards"]
 
 # Spark's Python workers run the interpreter that runs the tests, whatever `python3` is on PATH.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 # Time limits are left to pytest-timeout: on a busy machine a slow example is no failure.
-# Every run tries the same examples. `make test-nightly` searches at random, and replays what it found until that is
-# mended.
+# Every run tries the same examples; `make test` the first few of them. `make test-nightly` searches at random, and
+# replays what it found until that is mended.
 settings.register_profile(
     "default",
     deadline=None,
@@ -33,6 +35,7 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile(QUICK, parent=settings.get_profile("default"), max_examples=QUICK_EXAMPLES)
 settings.register_profile(
     NIGHTLY,
     parent=settings.get_profile("default"),

@@ -2,7 +2,9 @@
 # Make a virtual environment that can run this project, and see that there is a Java for Spark.
 #
 #   tools/setup.sh VENV EXTRA [REQUIREMENT ...]
+#   tools/setup.sh --over BASE VENV REQUIREMENT ...
 #
+# The second form makes an environment that holds the requirements alone, and finds everything else in BASE.
 # VENV is created with the first Python of at least 3.10 on PATH (PYTHON=... names another), or completed when it is
 # there; EXTRA is an extra of pyproject.toml (dev, test); a REQUIREMENT narrows it ("pyspark==4.1.*").
 # Safe to run again at any time.
@@ -89,7 +91,26 @@ java_command() {
   else echo "install a JDK 17 or newer and set JAVA_HOME"; fi
 }
 
+# lay_over BASE VENV REQUIREMENT...: other releases of a few packages, in an environment that takes the rest from BASE.
+lay_over() {
+  local base=$1 venv=$2 packages
+  shift 2
+  "$base/bin/python" -m venv --clear "$venv"
+  say "setup: installing $* into $venv, over $base"
+  PIP_ROOT_USER_ACTION=ignore "$venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input install "$@"
+  packages=$("$base/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  # Only now, as pip would take what is there for installed.
+  printf 'import site; site.addsitedir("%s")\n' "$packages" \
+    >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth"
+}
+
 main() {
+  if [ "${1:-}" = --over ]; then
+    [ $# -ge 4 ] || die "usage: tools/setup.sh --over BASE VENV REQUIREMENT ..."
+    shift
+    lay_over "$@"
+    return
+  fi
   [ $# -ge 2 ] || die "usage: tools/setup.sh VENV EXTRA [REQUIREMENT ...]"
   local venv=$1 extra=$2
   shift 2

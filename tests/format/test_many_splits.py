@@ -58,6 +58,7 @@ def test_a_snapshot_of_every_kind_of_table(read: GoldenRead, monkeypatch: pytest
     assert (many.size_bytes, many.row_count) == (few.size_bytes, few.row_count)
 
 
+@pytest.mark.ci
 def test_plans_of_golden_tables_are_large_and_of_several_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     modes: set[str] = set()
     for read in READS:

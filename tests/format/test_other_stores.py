@@ -61,12 +61,14 @@ def test_in_memory(read: object, in_memory: Place) -> None:
 
 
 @pytest.mark.s3
+@pytest.mark.ci
 @pytest.mark.parametrize("read", READS, ids=str)
 def test_on_s3(read: object, on_s3: Place) -> None:
     check(read, on_s3)
 
 
 @pytest.mark.s3
+@pytest.mark.ci
 def test_by_name_in_a_warehouse_on_s3(on_s3: Place) -> None:
     read = next(r for r in READS if r.table == "branches" and r.label == "branch=from_tag")
     _, options = on_s3("branches")

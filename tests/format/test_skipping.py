@@ -43,6 +43,7 @@ def literals(column: pa.ChunkedArray) -> list[Any]:
         return []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("table", TABLES)
 def test_skipping_changes_no_result(table: str) -> None:
     scan = paimon_spark.load_table(str(golden_path(table))).scan()

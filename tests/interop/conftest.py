@@ -19,10 +19,16 @@ from tests.interop.pypaimon_peer import PyPaimon
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let tests of this folder take longer: the first of a worker waits for peers that start on a busy machine."""
+    """Let tests of this folder take longer: the first of a worker waits for peers that start on a busy machine.
+
+    Tests that ask the Spark connector are slow: it brings a PySpark of its own.
+    """
     for item in items:
         if item.path.is_relative_to(peers.HERE):
             item.add_marker(pytest.mark.timeout(900))
+            if "connector" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.connector)
+                item.add_marker(pytest.mark.slow)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -140,6 +140,9 @@ once() {
 }
 
 mkdir -p "$home"
+# One at a time: CI begins with this in the background, and each target of make calls it again.
+exec 9>"$home/.lock"
+! command -v flock >/dev/null || flock 9
 need javac openjdk-17-jdk-headless
 once java get_jar "$JAVA_PAIMON_GROUP" "$JAVA_PAIMON_ARTIFACT" "$JAVA_PAIMON_VERSION" "$JAVA_PAIMON_SHA256"
 once pypaimon get_venv venv-pypaimon "pypaimon==$PYPAIMON_VERSION"

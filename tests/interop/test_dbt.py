@@ -18,7 +18,7 @@ from tests.harness.connect import LIGHT_JVM
 from tests.interop import peers
 from tests.interop.dbt_driver import MARK
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.dbt]
 
 EXAMPLE = peers.ROOT / "examples" / "dbt_project"
 SHOWN = [

@@ -10,7 +10,7 @@ from tests.interop.comparing import disagreement, version_options
 from tests.interop.java_tables import JavaTables
 from tests.interop.random_tables import random_script
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.random_tables]
 
 FIRST, LAST = (int(part) for part in os.environ.get("INTEROP_SEEDS", "1:14").split(":"))
 

@@ -97,6 +97,8 @@ def test_streams_give_what_javas_give_after_every_step(script: TableScript, java
         live_through(script, java, tmp_path / str(seed), random.Random(f"{script.name} {seed}"), len(VIEWS))
 
 
+@pytest.mark.slow
+@pytest.mark.random_tables
 @pytest.mark.parametrize("seed", range(10 * FIRST, 10 * LAST + 4))
 def test_random_tables_are_streamed_as_java_streams_them(seed: int, java: JavaPaimon, tmp_path: Path) -> None:
     live_through(random_script(seed), java, tmp_path, random.Random(seed), 2)

@@ -29,6 +29,8 @@ def test_java_reads_our_table_as_its_own(script: TableScript, java: JavaPaimon, 
     check(Twins(script, java, tmp_path))
 
 
+@pytest.mark.slow
+@pytest.mark.random_tables
 @pytest.mark.parametrize("seed", range(FIRST, LAST + 1))
 def test_java_reads_our_random_table_as_its_own(seed: int, java: JavaPaimon, tmp_path: Path) -> None:
     check(Twins(random_script(seed, brief=True), java, tmp_path))

@@ -1,11 +1,10 @@
-"""What the processes of these tests have in common, and the order of the files."""
+"""What the processes of these tests have in common, and which of them `make test` leaves to CI."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
@@ -14,34 +13,15 @@ from tests.harness.connect import LIGHT_JVM
 from tests.harness.doors import door as door  # the fixture
 from tests.harness.doors import run_through_both
 
-if TYPE_CHECKING:
-    pass
-
-# Files that take long, the longest first: two processes then share the work evenly to the end (`--dist loadfile` gives
-# each the next file, and `--no-loadscope-reorder` keeps this order). The order within a file, and of all others, stays.
-LONGEST = [
-    "test_stream_write.py",
-    "test_stream_read.py",
-    "test_examples.py",
-    "test_lineage_stream.py",
-    "test_sql_rows.py",
-    "test_lineage_sources.py",
-    "test_write.py",
-    "test_connect.py",
-    "test_lineage_batch.py",
-    "test_row_level.py",
-    "test_cluster.py",
-    "test_sql_tables.py",
-    "test_sql_queries.py",
-    "test_golden_tables_spark.py",
-    "test_cli.py",
-]
+_HERE = Path(__file__).resolve().parent
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    place = {name: at for at, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path.name, len(LONGEST)))
+    """Leave to CI what is neither marked quick nor slow."""
+    for item in items:
+        if item.path.is_relative_to(_HERE) and not any(map(item.get_closest_marker, ("quick", "slow"))):
+            item.add_marker(pytest.mark.ci)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -20,6 +20,8 @@ from tests.harness.marks import slow_except
 from tests.harness.recorded import came_from, recording_catalog, said
 
 NAME = "writes"
+pytestmark = pytest.mark.oldest
+
 DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
 POLICY = "spark.sql.storeAssignmentPolicy"
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 import paimon_spark
 from tests.harness.golden import golden_path
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.oldest]
 
 BRANCHES = str(golden_path("branches"))
 ALL_TYPES = str(golden_path("append_all_types_parquet"))

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import paimon_spark
 from paimon_spark.api.table import Table
 
-pytestmark = [pytest.mark.spark, pytest.mark.streaming]
+pytestmark = [pytest.mark.spark, pytest.mark.streaming, pytest.mark.oldest]
 
 LIMITS_KNOWN = hasattr(ds.DataSourceStreamReader, "getDefaultReadLimit")
 limits_known = pytest.mark.skipif(not LIMITS_KNOWN, reason="PySpark 4.1 lets no source limit its batches")

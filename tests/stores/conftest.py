@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Final
 
 import pytest
 
@@ -17,32 +19,60 @@ os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let tests of this folder take longer: the first of a module waits for a server that starts on a busy machine."""
+    """Let tests of this folder take longer: the first of a process waits for a server that starts on a busy machine."""
     for item in items:
         if item.path.is_relative_to(peers.ROOT / "tests" / "stores"):
             item.add_marker(pytest.mark.timeout(900))
 
 
-@pytest.fixture(scope="module", params=["hdfs", "webhdfs", "s3", "gcs", "azure"])
-def warehouse(request: pytest.FixtureRequest) -> Iterator[tuple[str, dict[str, str]]]:
-    """URL and options of a place on a server."""
-    with ExitStack() as stack:
-        if request.param in ("hdfs", "webhdfs"):
-            node = stack.enter_context(servers.hdfs()).name_nodes[0]
-            # A place that WebHDFS's user may write to.
-            yield (
-                (f"hdfs://{node.rpc}/wh", {})
-                if request.param == "hdfs"
-                else (
-                    f"webhdfs://{node.web}/wh",
-                    {"fs.user": os.environ.get("USER", "root")},
-                )
-            )
-        elif request.param == "azure":
-            options = stack.enter_context(servers.azure())
-            arguments = {key.removeprefix("fs."): value for key, value in options.items()}
-            make_filesystem("abfs", arguments).mkdir("bucket")
-            yield "abfs://bucket/wh", options
-        else:
-            scheme, server = {"s3": ("s3", servers.s3), "gcs": ("gs", servers.gcs)}[request.param]
-            yield f"{scheme}://bucket/wh", stack.enter_context(server())
+SERVERS: Final = [
+    "hdfs",
+    "azure",
+    pytest.param("webhdfs", marks=[pytest.mark.slow, pytest.mark.webhdfs]),
+    pytest.param("versitygw", marks=[pytest.mark.slow, pytest.mark.versitygw]),
+    pytest.param("gcs", marks=[pytest.mark.slow, pytest.mark.gcs]),
+]
+"""Where stories and races run; those of slow tests run in the shares that runs of CI take in turn."""
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[servers.Hdfs]:
+    """HDFS with one name node."""
+    with servers.hdfs() as running:
+        yield running
+
+
+def _running(server: Callable[[], AbstractContextManager[dict[str, str]]]) -> Any:
+    """A fixture: the options that reach a server, as long as the tests run."""
+
+    @pytest.fixture(scope="session")
+    def options() -> Iterator[dict[str, str]]:
+        with server() as found:
+            yield found
+
+    return options
+
+
+s3_options = _running(servers.s3)
+gcs_options = _running(servers.gcs)
+azure_options = _running(servers.azure)
+
+
+@pytest.fixture(params=SERVERS)
+def warehouse(request: pytest.FixtureRequest) -> tuple[str, dict[str, str]]:
+    """URL and options of a new place on a server."""
+    name = f"wh-{uuid.uuid4().hex}"
+    match request.param:
+        case "hdfs":
+            return f"hdfs://{request.getfixturevalue('cluster').name_nodes[0].rpc}/{name}", {}
+        case "webhdfs":  # a place that WebHDFS's user may write to
+            node = request.getfixturevalue("cluster").name_nodes[0]
+            return f"webhdfs://{node.web}/{name}", {"fs.user": os.environ.get("USER", "root")}
+        case "azure":
+            options = request.getfixturevalue("azure_options")
+            make_filesystem("abfs", {k.removeprefix("fs."): v for k, v in options.items()}).mkdir(name)
+            return f"abfs://{name}/wh", options
+        case "versitygw":
+            return f"s3://bucket/{name}", request.getfixturevalue("s3_options")
+        case _:
+            return f"gs://bucket/{name}", request.getfixturevalue("gcs_options")

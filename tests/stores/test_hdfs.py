@@ -20,12 +20,6 @@ from tests.stores.servers import Hdfs, hdfs, write_configuration
 pytestmark = [pytest.mark.stores]
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Hdfs]:
-    with hdfs() as running:
-        yield running
-
-
 @dataclass
 class Put:
     """A place whose files are put there by the client of hdfs-native itself."""
@@ -39,7 +33,7 @@ class Put:
             f.write(data)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def client(cluster: Hdfs) -> Any:
     """One for all tests: the end of a client that a forked process found would wait for ever."""
     from hdfs_native import Client
@@ -149,6 +143,8 @@ class TestHighAvailability:
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
+@pytest.mark.webhdfs
 class TestWebHdfs(StoreContract):
     renames_directories = True
     racers = staticmethod(race_processes)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +14,6 @@ from paimon_spark.storage.fsspec_store import make_filesystem
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 from tests.harness.store_contract import StoreContract, race_processes
-from tests.stores import servers
 
 # aiohttp would rather not be given large bodies as bytes, which the clients of GCS and Azure do.
 pytestmark = [pytest.mark.stores, pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")]
@@ -34,22 +31,8 @@ class Put:
         self.client.pipe_file(path, data)
 
 
-def running(server: Callable[[], AbstractContextManager[dict[str, str]]]) -> Any:
-    """A fixture: the options that reach a server, as long as the module's tests run."""
-
-    @pytest.fixture(scope="module")
-    def options() -> Iterator[dict[str, str]]:
-        with server() as found:
-            yield found
-
-    return options
-
-
-s3_options = running(servers.s3)
-gcs_options = running(servers.gcs)
-azure_options = running(servers.azure)
-
-
+@pytest.mark.slow
+@pytest.mark.versitygw
 class TestVersityGateway(StoreContract):
     """versitygw, which keeps objects as files: a server of S3 that is no emulator."""
 
@@ -76,6 +59,8 @@ class TestVersityGateway(StoreContract):
         assert "wrong-secret" not in str(caught.value)
 
 
+@pytest.mark.slow
+@pytest.mark.gcs
 class TestGcs(StoreContract):
     racers = staticmethod(race_processes)
 

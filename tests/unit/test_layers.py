@@ -62,12 +62,14 @@ def imports(tree: ast.Module) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
+@pytest.mark.ci
 def test_no_files_import_each_other_in_a_circle() -> None:
     graph = {name: {i for i in imports(tree) if i in trees()} - {name} for name, tree in trees().items()}
     del graph["paimon_spark"]  # the top, which registers what runs jobs
     graphlib.TopologicalSorter({name: found - {"paimon_spark"} for name, found in graph.items()}).prepare()
 
 
+@pytest.mark.ci
 def test_no_module_is_imported_by_its_name_as_text() -> None:
     found = [
         f"{name}: {node.value}"

@@ -33,7 +33,7 @@ def s3_options() -> Iterator[dict[str, str]]:
         yield options
 
 
-@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.s3)])
+@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.ci])])
 def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Catalog:
     if request.param == "local":
         return paimon_spark.load_catalog(str(tmp_path / "wh"))
@@ -45,6 +45,7 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Catalog:
     return paimon_spark.load_catalog(f"s3://{name}/wh", **options)
 
 
+@pytest.mark.ci
 def test_databases_come_and_go(catalog: Catalog) -> None:
     catalog.create_database("a")
     catalog.create_database("b")
@@ -59,6 +60,7 @@ def test_databases_come_and_go(catalog: Catalog) -> None:
     assert catalog.list_databases() == ["b"]
 
 
+@pytest.mark.ci
 def test_tables_are_made_written_renamed_and_dropped(catalog: Catalog) -> None:
     catalog.create_database("db")
     catalog.create_database("other")
@@ -101,6 +103,7 @@ def test_a_table_is_not_renamed_onto_another(catalog: Catalog) -> None:
     assert catalog.table("db.b").row_type.names == ("y",)
 
 
+@pytest.mark.ci
 def test_of_racing_creators_one_wins(catalog: Catalog) -> None:
     catalog.create_database("db")
 

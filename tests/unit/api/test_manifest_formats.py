@@ -33,6 +33,7 @@ def manifest_format(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
 def test_a_table_lives_as_with_avro(tmp_path: Path, manifest_format: str, keyed: bool) -> None:
     catalog = paimon_spark.load_catalog(str(tmp_path))

@@ -74,6 +74,7 @@ def rows(values: list[float | None], kind: pa.DataType) -> pa.Table:
     return pa.table({"id": ids, "x": pa.array(values, kind)})
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("format_", "kind"),
     [("parquet", pa.float32()), ("parquet", pa.float64()), ("orc", pa.float64()), ("avro", pa.float64())],
@@ -91,6 +92,7 @@ def test_append_tables_of_every_format(catalog: Any, format_: str, kind: pa.Data
     check(apart, VALUES)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()], ids=str)
 def test_partitions_and_buckets_of_floating_point_values(catalog: Any, kind: pa.DataType) -> None:
     data = rows(VALUES, kind)
@@ -102,6 +104,7 @@ def test_partitions_and_buckets_of_floating_point_values(catalog: Any, kind: pa.
     check(bucketed, VALUES)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
@@ -124,6 +127,7 @@ def test_keys_of_floating_point_values(catalog: Any, kind: pa.DataType, options:
     check(table, distinct)
 
 
+@pytest.mark.ci
 def test_values_beside_a_key(catalog: Any) -> None:
     data = rows(VALUES, pa.float64())
     table = catalog.create_table("db.values", data.schema, primary_keys=["id"], options={"bucket": "1"})
@@ -132,6 +136,7 @@ def test_values_beside_a_key(catalog: Any) -> None:
     check(table, VALUES)
 
 
+@pytest.mark.ci
 def test_columns_that_became_floating_point(catalog: Any) -> None:
     table = catalog.create_table("db.wider", rows([], pa.float32()).schema)
     table.write(rows([1.0, NAN, -0.0], pa.float32()))

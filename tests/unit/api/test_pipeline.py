@@ -92,6 +92,7 @@ def replay(catalog: Catalog, branch: str) -> None:
         catalog.table(f"shop.{sink}").branch(branch).write(rows, mode="overwrite")
 
 
+@pytest.mark.ci
 def test_tables_and_jobs_downstream_in_the_order_of_the_flow(faulty: Catalog) -> None:
     found = faulty.pipeline("shop.raw")
     assert found.tables == ["shop.raw", "shop.orders", "shop.daily", "shop.top", "shop.report"]
@@ -103,6 +104,7 @@ def test_tables_and_jobs_downstream_in_the_order_of_the_flow(faulty: Catalog) ->
     assert pickle.loads(pickle.dumps(found)).tables == found.tables
 
 
+@pytest.mark.ci
 def test_a_pipeline_is_cut_where_told(faulty: Catalog) -> None:
     assert faulty.pipeline("shop.raw", stop_at=["shop.orders"]).tables == ["shop.raw", "shop.orders"]
     assert faulty.pipeline("shop.daily").tables == ["shop.daily", "shop.report"]
@@ -112,12 +114,14 @@ def test_a_pipeline_is_cut_where_told(faulty: Catalog) -> None:
     assert faulty.pipeline("shop.daily", "shop.other", downstream=False).jobs == []
 
 
+@pytest.mark.ci
 def test_what_was_not_recorded_is_named(faulty: Catalog) -> None:
     put(faulty, "other", 7)
     text = str(faulty.pipeline("shop.raw"))
     assert "shop.other" in text
 
 
+@pytest.mark.ci
 def test_tables_that_cannot_begin_a_pipeline_are_refused(faulty: Catalog) -> None:
     with pytest.raises(InvalidInputError, match="at least one table"):
         faulty.pipeline()
@@ -143,6 +147,7 @@ def test_without_lineage_only_the_tables_given_are_a_pipeline(tmp_path: Path) ->
     assert ids(catalog, "raw") == [1, 2]
 
 
+@pytest.mark.ci
 def test_a_branch_starts_before_the_faulty_snapshot(faulty: Catalog) -> None:
     before = heads(faulty)
     planned = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2), dry_run=True)
@@ -169,6 +174,7 @@ def test_tables_that_the_fault_did_not_reach_start_from_their_heads(faulty: Cata
     assert made.tables["shop.report"] == 3
 
 
+@pytest.mark.ci
 def test_derived_tables_start_from_snapshots_of_the_same_sources(catalog: Catalog) -> None:
     put(catalog, "raw", 1)
     run(catalog, "clean", "daily", "top")
@@ -194,6 +200,7 @@ def test_a_table_whose_first_snapshot_is_faulty_starts_empty(catalog: Catalog) -
         made.publish(if_main_moved="replace")
 
 
+@pytest.mark.ci
 def test_a_tag_keeps_the_start_of_an_expired_snapshot(faulty: Catalog) -> None:
     for name in ("raw", "orders", "daily", "top", "report"):
         faulty.table(f"shop.{name}").create_tag("good", snapshot_id=1)
@@ -204,6 +211,7 @@ def test_a_tag_keeps_the_start_of_an_expired_snapshot(faulty: Catalog) -> None:
     assert all(ids(faulty, t, "fix") == [1] for t in ("raw", "orders", "daily", "top", "report"))
 
 
+@pytest.mark.ci
 def test_an_expired_start_is_refused_by_table(faulty: Catalog) -> None:
     faulty.table("shop.daily").expire_snapshots(retain_max=1, retain_min=1)
     with pytest.raises(NotFoundError, match=r"(?s)shop\.daily.* have expired"):
@@ -211,6 +219,7 @@ def test_an_expired_start_is_refused_by_table(faulty: Catalog) -> None:
     assert faulty.pipeline_branches() == []
 
 
+@pytest.mark.ci
 def test_a_branch_from_a_tag_needs_it_on_every_table(faulty: Catalog) -> None:
     faulty.table("shop.raw").create_tag("good", snapshot_id=1)
     with pytest.raises(NotFoundError, match=r"(?s)shop\.orders.*shop\.report"):
@@ -221,6 +230,7 @@ def test_a_branch_from_a_tag_needs_it_on_every_table(faulty: Catalog) -> None:
     assert made.tables == {**dict.fromkeys(made.tables, 2), "shop.raw": 1}
 
 
+@pytest.mark.ci
 def test_a_branch_from_a_time_needs_a_snapshot_then(faulty: Catalog) -> None:
     at = faulty.table("shop.report").snapshots()[0].time_ms
     moment = datetime.fromtimestamp(at / 1000, timezone.utc)
@@ -263,6 +273,7 @@ def test_a_compaction_holds_no_wrong_rows(faulty: Catalog) -> None:
         faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 4))
 
 
+@pytest.mark.ci
 def test_published_together_and_undone_together(faulty: Catalog) -> None:
     tables = ("raw", "orders", "daily", "top", "report")
     before = {t: ids(faulty, t) for t in tables}
@@ -361,6 +372,7 @@ def test_tables_without_changes_are_part_of_the_release(faulty: Catalog) -> None
         nothing.undo()
 
 
+@pytest.mark.ci
 def test_only_the_newest_release_of_a_table_is_undone(faulty: Catalog) -> None:
     for n in (1, 2):
         made = faulty.pipeline("shop.top").branch(f"fix{n}")
@@ -373,6 +385,7 @@ def test_only_the_newest_release_of_a_table_is_undone(faulty: Catalog) -> None:
     assert ids(faulty, "top") == [-1, 1]
 
 
+@pytest.mark.ci
 def test_a_backup_that_is_gone_stops_the_undo_of_all(faulty: Catalog) -> None:
     made = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
     replay(faulty, "fix")
@@ -385,6 +398,7 @@ def test_a_backup_that_is_gone_stops_the_undo_of_all(faulty: Catalog) -> None:
     assert [r.id for r in faulty.releases()] == [1]
 
 
+@pytest.mark.ci
 def test_a_tag_of_the_name_of_the_release_stops_it(faulty: Catalog) -> None:
     faulty.table("shop.daily").create_tag("release-1")
     made = faulty.pipeline("shop.orders").branch("fix")
@@ -396,6 +410,7 @@ def test_a_tag_of_the_name_of_the_release_stops_it(faulty: Catalog) -> None:
     assert made.publish().id == 2, "numbers may be skipped"
 
 
+@pytest.mark.ci
 def test_deleted_with_its_branches(faulty: Catalog) -> None:
     made = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
     replay(faulty, "fix")
@@ -442,6 +457,7 @@ def test_a_stream_into_an_empty_branch_reads_from_the_beginning(catalog: Catalog
     assert step.checkpoint is None
 
 
+@pytest.mark.ci
 def test_batch_jobs_run_again_as_a_whole(faulty: Catalog) -> None:
     made = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
     steps = made.replay_plan()

@@ -194,6 +194,7 @@ def test_spark_finds_the_sources_without_loading_anything_heavy() -> None:
     assert run(IMPORTS) == "[]"
 
 
+@pytest.mark.ci
 def test_reading_loads_neither_pandas_nor_pyspark() -> None:
     tables = ("append_all_types_parquet", "pk_lsm_levels", "pk_partial_update", "pk_deletion_vectors", "pk_orc")
     assert run(READS, *(str(golden_path(t)) for t in tables)) == "[]"

@@ -277,6 +277,7 @@ def test_who_may_only_read_the_names_reads_them(catalog: Catalog, monkeypatch: A
     assert catalog.table("db.t").scan().to_arrow().num_rows == 2
 
 
+@pytest.mark.ci
 def test_commits_wait_for_the_lock(options: dict[str, str], tmp_path: Path) -> None:
     settings = {**options, "lock.enabled": "true"}
     catalog = paimon_spark.load_catalog(str(tmp_path / "wh"), **settings)

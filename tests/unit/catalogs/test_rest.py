@@ -66,6 +66,7 @@ def rows(catalog: Catalog, name: str) -> list[Any]:
 
 
 class TestNames:
+    @pytest.mark.ci
     def test_lists_come_in_pages(self, server: RestServer, catalog: Catalog) -> None:
         for name in ("t1", "t2", "t3", "t4", "t5"):
             catalog.create_table(f"db.{name}", "a INT")
@@ -73,10 +74,12 @@ class TestNames:
         assert catalog.list_databases() == ["db"]
         assert server.calls.count(("GET", "/v1/a b/databases/db/tables")) == 3
 
+    @pytest.mark.ci
     def test_views_and_functions(self, catalog: Catalog) -> None:
         assert catalog.list_functions("db") == ["f1", "f2", "f3"]
         check_views(catalog)
 
+    @pytest.mark.ci
     def test_what_is_there_already(self, catalog: Catalog) -> None:
         catalog.create_table("db.t", "a INT")
         with pytest.raises(DatabaseAlreadyExistsError):
@@ -89,6 +92,7 @@ class TestNames:
         with pytest.raises(TableAlreadyExistsError, match="has such a table"):
             catalog.rename_table("db.t", "db.u")
 
+    @pytest.mark.ci
     def test_what_is_missing(self, catalog: Catalog) -> None:
         with pytest.raises(TableNotFoundError, match="has no table 't'"):
             catalog.table("db.t")
@@ -210,6 +214,7 @@ class TestCommits:
 
 
 class TestServers:
+    @pytest.mark.ci
     def test_no_server(self) -> None:
         with pytest.raises(CatalogError, match=r"http://127\.0\.0\.1:1 cannot be reached.*check the option uri"):
             paimon_spark.load_catalog("lake", metastore="rest", uri="127.0.0.1:1").list_databases()
@@ -252,6 +257,7 @@ class TestServers:
         place = open_catalog(catalog.warehouse, catalog.options).place("db", "t")
         assert getattr(place.store, "options", {})["fs.some"] == "thing"
 
+    @pytest.mark.ci
     def test_handed_to_other_processes(self, catalog: Catalog) -> None:
         catalog.create_table("db.t", "a INT").write(ROWS)
         place = open_catalog(catalog.warehouse, catalog.options).place("db", "t")
@@ -260,6 +266,7 @@ class TestServers:
 
 
 class TestTokens:
+    @pytest.mark.ci
     def test_of_a_table_are_asked_for_again_before_they_end(self, server: RestServer) -> None:
         server.config["data-token.enabled"] = "true"
         server.token_life_ms = 2_000

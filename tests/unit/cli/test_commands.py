@@ -453,6 +453,7 @@ def test_procedures_run_without_spark(cli: CommandLine) -> None:
     assert cli.done("rollback-to-timestamp", "--table", "db.orders", "--timestamp", "9999999999999", "--yes").code == 0
 
 
+@pytest.mark.ci
 def test_lineage_is_switched_on_asked_and_drawn(cli: CommandLine, tmp_path: Path) -> None:
     assert cli("lineage", "jobs").code == 2
     assert cli.done("lineage", "enable", "--json").json["data"] is True

@@ -211,6 +211,7 @@ def test_an_error_of_the_program_says_so(cli: CommandLine, monkeypatch: pytest.M
     assert "--verbose" in ran.err
 
 
+@pytest.mark.ci
 def test_a_reader_that_goes_away_is_no_error(cli: CommandLine) -> None:
     words = f"'{sys.executable}' -m paimon_spark show db.orders -w '{cli.warehouse}' -n all; echo $? >&2"
     done = subprocess.run(

@@ -33,6 +33,7 @@ def test_help_and_completion_import_nothing_heavy(words: str) -> None:
     assert imported(*words.split()) == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "words",
     ["branch list", "tag list", "status", "log --graph", "diff v1 fix", "refs", "show", "branch create b --tag v1"],

@@ -226,6 +226,7 @@ def test_indexes_live_and_die_with_their_files(tmp_path: Path) -> None:
     assert len(data_files(tmp_path)) == 2
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_write_with_indexes_killed_at_any_change_of_the_store(tmp_path: Path, after: bool) -> None:
     table = make(tmp_path / "made", {**BLOOM, **IN_FILES})
@@ -273,6 +274,7 @@ def test_files_of_writers_that_recorded_no_extra_files_have_none(tmp_path: Path)
     assert [f.index_file for f in found] == [None, *(f"{f.file_name}.index" for f in found[1:])]
 
 
+@pytest.mark.ci
 def test_a_key_of_ten_thousand_files_is_in_three_at_most(tmp_path: Path) -> None:
     handle = make_table(LocalStore(), str(tmp_path / "t"))
     kind = key_type(BIGINT)

@@ -61,6 +61,7 @@ def refused(table: Table, act: Callable[[], Any], message: str) -> None:
     assert seen(table) == [1, 2, 3, 20, 21] and len(table.snapshots()) == before
 
 
+@pytest.mark.ci
 def test_deletes_reach_what_is_read_from_their_branch_alone(table: Table) -> None:
     refused(table, lambda: table.delete("k >= 20"), f"partition dt=y of .* {READ.format('fallback')}")
     refused(table, lambda: table.delete("dt = 'y'"), READ.format("fallback"))

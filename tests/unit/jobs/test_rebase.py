@@ -94,6 +94,7 @@ def change(random: Random, table: Table, model: Rows, who: str) -> None:
                 table.compact(full=True)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("on_conflict", ["fail", "ours", "theirs", "newest"])
 @pytest.mark.parametrize("options", [{}, {"bucket": "-1"}, {"deletion-vectors.enabled": "true"}], ids=str)
@@ -410,6 +411,7 @@ def test_raced_by_writers(catalog: Catalog) -> None:
     assert missing_files(table.handle) == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("kind", ["keys", "append", "checked keys", "checked append"])

@@ -122,6 +122,7 @@ def test_keys_that_move_count_once(engine: str, written: int, tmp_path: Path) ->
     assert number_of(table) == 13
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "postponed"])
 @pytest.mark.parametrize("where", ["id % 10 = 3 OR v > 50", "dt = 'p1'", "id > 1000", "true"])
 def test_a_delete_counts_the_rows_that_go(kind: str, where: str, tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ def change(random: Random, table: Table) -> None:
             table.write(some_rows(random, table, 5), mode="overwrite")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", KINDS)
 def test_equals_brute_force(catalog: Catalog, kind: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

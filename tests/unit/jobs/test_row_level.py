@@ -92,6 +92,7 @@ def test_types_that_spark_cuts_are_told() -> None:
     assert not row_level.is_cut_by_spark(coarse)
 
 
+@pytest.mark.ci
 def test_a_delete_needs_no_pyspark(tmp_path: Path) -> None:
     table_of(tmp_path / "t")
     script = """

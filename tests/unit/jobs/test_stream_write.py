@@ -44,6 +44,7 @@ HIDDEN = ("first_row", "deletion_vectors")
 """Tables whose rows are seen only after a compaction."""
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_batch_is_seen_once_however_often_it_is_asked_for(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "t"
@@ -137,6 +138,7 @@ def test_rows_that_may_be_in_are_not_removed_when_the_store_fails(tmp_path: Path
     assert left_over(path) == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["unaware", "keys", "dynamic", "deletion_vectors"])
 def test_twins_that_commit_one_batch_at_once_commit_it_once(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "t"
@@ -309,6 +311,7 @@ def test_a_batch_makes_the_tags_that_are_due(tmp_path: Path) -> None:
     assert len(paimon_spark.load_table(str(path)).tags()) == 1
 
 
+@pytest.mark.ci
 def test_snapshots_expire_with_the_batches(tmp_path: Path) -> None:
     path = tmp_path / "t"
     options = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "2", **KINDS["deletion_vectors"]}

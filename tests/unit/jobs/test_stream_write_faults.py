@@ -9,6 +9,7 @@ import pytest
 from tests.harness.sink_faults import FailingSink
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("how", ["fails", "answer-is-lost"])
 def test_a_batch_whose_commit_failed_anywhere_is_there_once(how: str, tmp_path: Path) -> None:
     sink = FailingSink(tmp_path, "unaware", complete=False)

@@ -83,6 +83,7 @@ def test_a_table_opened_for_a_job_needs_no_options_again(catalog: Catalog) -> No
     assert sources(catalog) == [("j", 0, "a", 1)] and sinks(catalog) == [("j", 0, "x", 1)]
 
 
+@pytest.mark.ci
 def test_each_of_three_sinks_has_a_barrier_and_all_sources(catalog: Catalog) -> None:
     catalog.table("db.a").write(ROWS)
     found = catalog.table("db.a").scan(**JOB).to_arrow()
@@ -92,6 +93,7 @@ def test_each_of_three_sinks_has_a_barrier_and_all_sources(catalog: Catalog) -> 
     assert sources(catalog) == [("j", n, "a", 1) for n in (0, 1, 2)]
 
 
+@pytest.mark.ci
 def test_one_barrier_may_be_given_to_all_writes_of_a_run(catalog: Catalog) -> None:
     catalog.table("db.a").write(ROWS)
     found = catalog.table("db.a").scan(**JOB).to_arrow()
@@ -104,6 +106,7 @@ def test_one_barrier_may_be_given_to_all_writes_of_a_run(catalog: Catalog) -> No
     assert sinks(catalog)[-1] == ("j", 21, "z", 1)
 
 
+@pytest.mark.ci
 def test_the_newest_read_of_each_table_counts(catalog: Catalog) -> None:
     a, b, x = (catalog.table(f"db.{n}") for n in "abx")
     for table in (a, b, a):
@@ -269,6 +272,7 @@ print(sorted(m for m in sys.modules if m.startswith("paimon_spark.lineage")))
 """
 
 
+@pytest.mark.ci
 def test_without_a_job_nothing_of_lineage_is_imported(tmp_path: Path) -> None:
     out = subprocess.run(
         [sys.executable, "-c", _PLAIN, str(tmp_path / "wh")], capture_output=True, text=True, check=True
@@ -383,6 +387,7 @@ def test_a_write_waits_no_longer_than_a_while_for_its_rows(catalog: Catalog, mon
     assert sinks(catalog) == [("j", 0, "x", 1)]
 
 
+@pytest.mark.ci
 def test_notes_of_reads_that_were_recorded_long_ago_go(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     def run() -> None:
         catalog.table("db.x").write(catalog.table("db.a").scan(**JOB).to_arrow(), **JOB)
@@ -442,6 +447,7 @@ def test_attempts_that_others_outran_draw_no_other_barrier(catalog: Catalog, mon
     assert sinks(catalog) == [("j", 0, "x", 3), ("j", 1, "x", 4)]
 
 
+@pytest.mark.ci
 def test_writes_of_one_user_and_barrier_that_race_are_both_kept(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -477,6 +483,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.ci
 def test_processes_of_one_job_that_race_draw_different_barriers(catalog: Catalog, tmp_path: Path) -> None:
     wh = str(tmp_path / "wh")
     racers = [
@@ -495,6 +502,7 @@ def test_processes_of_one_job_that_race_draw_different_barriers(catalog: Catalog
     assert sorted(b for _, b, _, _ in sinks(catalog)) == barriers
 
 
+@pytest.mark.ci
 def test_threads_of_one_job_draw_different_barriers(catalog: Catalog) -> None:
     catalog.table("db.a").write(ROWS)
     found = catalog.table("db.a").scan(**JOB).to_arrow()
@@ -514,6 +522,7 @@ catalog.table("db.x").write(found, **{"lineage.job": "j"})
 """
 
 
+@pytest.mark.ci
 def test_a_process_killed_between_its_commit_and_its_rows_is_found_again(catalog: Catalog, tmp_path: Path) -> None:
     catalog.table("db.a").write(ROWS)
     died = subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path / "wh")], capture_output=True, check=False)
@@ -524,6 +533,7 @@ def test_a_process_killed_between_its_commit_and_its_rows_is_found_again(catalog
     assert sinks(catalog) == [("j", 0, "x", 1)] and sources(catalog) == [("j", 0, "a", 1)]
 
 
+@pytest.mark.ci
 def test_the_next_run_of_a_job_finds_what_a_killed_one_left(catalog: Catalog, tmp_path: Path) -> None:
     catalog.table("db.a").write(ROWS)
     subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path / "wh")], capture_output=True, check=False)
@@ -533,6 +543,7 @@ def test_the_next_run_of_a_job_finds_what_a_killed_one_left(catalog: Catalog, tm
     assert sources(catalog) == [("j", 0, "a", 1), ("j", 1, "a", 1)]
 
 
+@pytest.mark.ci
 def test_notes_that_a_write_took_are_not_recorded_once_more_and_old_ones_go(catalog: Catalog, tmp_path: Path) -> None:
     a, x = catalog.table("db.a"), catalog.table("db.x")
     for _ in range(3):

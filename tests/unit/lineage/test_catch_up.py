@@ -451,7 +451,7 @@ def course(draw: Any, world: World) -> None:
 OTHERS = ["foreign", "roll back", "expire", "sync"]
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=max(1, settings().max_examples // 2))
 @given(st.data())
 def test_after_a_sync_the_tables_say_what_the_snapshots_say(data: st.DataObject) -> None:
     world = World()
@@ -464,7 +464,7 @@ def test_after_a_sync_the_tables_say_what_the_snapshots_say(data: st.DataObject)
     assert_whole(world.index)
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=max(1, settings().max_examples // 2))
 @given(st.data())
 def test_a_query_that_runs_again_records_all_of_its_batches_alive(data: st.DataObject) -> None:
     world = World()

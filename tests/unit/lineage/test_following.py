@@ -84,6 +84,7 @@ def test_what_is_recorded_between_two_questions_is_left_to_the_next_batch() -> N
     assert (two.next_batch(at[0]), three.next_batch(at[1])) == ((1, 2), (1, 2))
 
 
+@pytest.mark.ci
 @given(st.data())
 def test_sources_are_in_step_over_restarts_in_any_order(data: st.DataObject) -> None:
     """Batches are recorded before any question; the order of sources may change with each run, drivers die anywhere."""

@@ -148,6 +148,7 @@ print(claim_name(Warehouse(LocalStore(), sys.argv[1]), "the job", sys.argv[2]))
 """
 
 
+@pytest.mark.ci
 def test_of_processes_that_race_for_a_name_exactly_one_gets_it(tmp_path: Path) -> None:
     ids = [f"{i}{i}{i}{i}{i}{i}{i}{i}-query" for i in range(1, 5)]
     got = race(RACE, [[str(tmp_path / "wh"), i] for i in ids])
@@ -304,6 +305,7 @@ for _ in range(60):
 """
 
 
+@pytest.mark.ci
 def test_processes_that_race_never_draw_the_same_number(tmp_path: Path) -> None:
     got = race(DRAW, [[str(tmp_path / "wh")]] * 3)
     drawn = [int(n) for lines in got for n in lines]

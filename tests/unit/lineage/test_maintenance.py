@@ -267,6 +267,7 @@ def test_a_checkpoint_that_is_given_tells_of_its_query_under_the_name_that_the_q
 # --- any course of events
 
 
+@pytest.mark.ci
 @given(st.data())
 def test_a_rebuild_says_of_what_is_alive_what_was_recorded(data: st.DataObject) -> None:
     index = MemoryIndex().switch_on()

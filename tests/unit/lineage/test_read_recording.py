@@ -237,6 +237,7 @@ def test_a_query_without_a_note_goes_on(index: MemoryIndex) -> None:
     assert [r[1] for r in index.rows(SOURCE_SNAPSHOT)] == [1]
 
 
+@pytest.mark.ci
 def test_whatever_the_store_does_the_query_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     index = MemoryIndex().switch_on()
     store = FaultStore(index.warehouse.store)

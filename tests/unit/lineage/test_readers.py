@@ -174,6 +174,7 @@ def calls_of(act: Callable[[], Any]) -> int:
     return count
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "ask",
     [

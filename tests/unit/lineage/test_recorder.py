@@ -564,6 +564,7 @@ for barrier in range(3):
 """
 
 
+@pytest.mark.ci
 def test_what_waits_when_the_process_ends_is_written_with_thread_pools_still_open() -> None:
     done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -571,6 +572,7 @@ def test_what_waits_when_the_process_ends_is_written_with_thread_pools_still_ope
     assert done.stdout.splitlines()[-1] == "[1, 2]"
 
 
+@pytest.mark.ci
 def test_a_process_ends_though_its_store_hangs() -> None:
     script = ENDING.replace("        with ThreadPool", "        import time; time.sleep(600)\n        with ThreadPool")
     script = script.replace("    recorder.flush() if barrier == 0 else None\n", "")

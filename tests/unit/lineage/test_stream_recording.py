@@ -165,6 +165,7 @@ READS: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("read", READS)
 def test_each_snapshot_says_what_its_rows_prove(world: World, read: str, tmp_path: Path) -> None:
     world.switch_on()
@@ -390,6 +391,7 @@ def test_batches_do_not_wait_again_soon_for_a_checkpoint_that_takes_its_time_to_
     assert known == [0, *(n for n in read if n not in (1, 4))]
 
 
+@pytest.mark.ci
 def test_a_checkpoint_that_is_not_found_is_looked_for_ever_more_seldom(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -409,6 +411,7 @@ def test_a_checkpoint_that_is_not_found_is_looked_for_ever_more_seldom(
     assert looks == [1000.0, 1135.0, 1330.0, 1645.0]
 
 
+@pytest.mark.ci
 def test_what_tasks_noted_of_an_earlier_batch_is_not_what_a_later_one_read(world: World) -> None:
     world.switch_on()
     ticket = NoteTicket(world.index.warehouse, TableRef("db", "a"), True, after=3, last=5, within=None, time_ms=1)
@@ -419,6 +422,7 @@ def test_what_tasks_noted_of_an_earlier_batch_is_not_what_a_later_one_read(world
     assert ranges == [(SourceRange(TableRef("db", "a"), after=after, last=5),) for after in (3, 5)]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["etl", None])
 def test_checkpoints_are_found_below_the_directory_of_the_session(world: World, name: str | None) -> None:
     world.switch_on()
@@ -434,6 +438,7 @@ def test_checkpoints_are_found_below_the_directory_of_the_session(world: World, 
     assert ranges == [(SourceRange(TableRef("db", "a"), last=1),), (SourceRange(TableRef("db", "a"), after=1, last=2),)]
 
 
+@pytest.mark.ci
 def test_branches_are_tables_of_their_own(world: World) -> None:
     world.switch_on()
     world.make("dst")
@@ -452,6 +457,7 @@ def fail_of_store(*_: object, **__: object) -> Any:
     raise StorageError("the network is gone")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("how", [fail, fail_of_store])
 @pytest.mark.parametrize(
     ("where", "what"),
@@ -504,6 +510,7 @@ def test_an_event_of_a_batch_tells_its_provenance(world: World) -> None:
     assert told[0].properties.items() >= encode_provenance(provenance).items()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("at", range(1, 9))
 @pytest.mark.parametrize("part", ["paimon.db", "chk"])
 def test_a_store_that_fails_once_where_lineage_looks_stops_no_batch(tmp_path: Path, part: str, at: int) -> None:

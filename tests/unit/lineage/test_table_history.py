@@ -17,6 +17,7 @@ from paimon_spark.lineage.table_history import TableHistory
 from paimon_spark.metadata.handle import TableHandle
 
 
+@pytest.mark.ci
 def test_expired_snapshots_are_listed_once_when_many_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,6 +133,7 @@ def test_threads_that_make_them_at_once_all_succeed(tmp_path: Path, workers: int
         assert table_of(indexes[0], definition).schema.id == 0
 
 
+@pytest.mark.ci
 def test_processes_that_make_them_and_write_at_once_all_succeed(tmp_path: Path) -> None:
     code = (
         "index.create()\n"
@@ -144,6 +145,7 @@ def test_processes_that_make_them_and_write_at_once_all_succeed(tmp_path: Path) 
     assert found == sorted(r for n in range(3) for r in sinks(0, 6, f"j{n}"))
 
 
+@pytest.mark.ci
 def test_a_creation_killed_anywhere_is_finished_by_the_next(tmp_path: Path) -> None:
     at = 0
     while True:
@@ -182,6 +184,7 @@ def test_without_rows_there_is_no_commit(index: TableIndex) -> None:
     assert len(table_of(index, SINK_JOB).snapshots()) == 1
 
 
+@pytest.mark.ci
 def test_any_name_is_found_and_removed_again(index: TableIndex) -> None:
     index.upsert({SOURCE_SNAPSHOT.name: [(j, 1, d, t, 2) for j in ODD for d in ODD[:2] for t in ODD]})
     for name in ODD:
@@ -211,6 +214,7 @@ def test_what_was_deleted_stays_away_through_compaction_and_may_come_back(index:
 # --- many writers
 
 
+@pytest.mark.ci
 def test_upserts_of_racing_threads_all_land(index: TableIndex) -> None:
     def work(number: int) -> None:
         for b in range(8):
@@ -221,6 +225,7 @@ def test_upserts_of_racing_threads_all_land(index: TableIndex) -> None:
     assert rows(index) == sorted(r for n in range(6) for r in sinks(0, 8, f"j{n}"))
 
 
+@pytest.mark.ci
 def test_upserts_land_while_others_compact_and_expire(index: TableIndex) -> None:
     other = table_of(index)
     done: list[bool] = []
@@ -240,6 +245,7 @@ def test_upserts_land_while_others_compact_and_expire(index: TableIndex) -> None
     assert rows(index) == sinks(0, 25)
 
 
+@pytest.mark.ci
 def test_a_store_that_fails_anywhere_loses_nothing_that_was_written(index: TableIndex) -> None:
     index.upsert({SINK_SNAPSHOT.name: sinks(0, COMPACT_EVERY - 2)})
     failing, store = counted(index)
@@ -330,6 +336,7 @@ def test_a_flush_is_few_calls_to_the_store(index: TableIndex) -> None:
         assert sum(c.verb == "list" for c in calls) <= 1
 
 
+@pytest.mark.ci
 def test_many_flushes_leave_few_files_and_snapshots() -> None:
     index = open_index(memory_warehouse())
     index.create()
@@ -344,6 +351,7 @@ def test_many_flushes_leave_few_files_and_snapshots() -> None:
     assert len(store.list(f"{root}/manifest")) <= 350
 
 
+@pytest.mark.ci
 def test_a_look_up_reads_the_part_of_the_table_that_may_hold_it(index: TableIndex) -> None:
     table = table_of(index)
     table.alter(set_options={"target-file-size": "20 kb"})
@@ -357,6 +365,7 @@ def test_a_look_up_reads_the_part_of_the_table_that_may_hold_it(index: TableInde
     assert len(rows(index, SINK_SNAPSHOT, where)) == 9
 
 
+@pytest.mark.ci
 def test_tables_stay_small_when_processes_flush_as_they_end(tmp_path: Path) -> None:
     index = index_at(tmp_path / "wh")
     index.create()
@@ -437,6 +446,7 @@ def ids(index: TableIndex, ref: str = "db.t", after: int = 0) -> list[int]:
     return [s.id for s in index.snapshots(TableRef.parse(ref), after)]
 
 
+@pytest.mark.ci
 def test_snapshots_come_newest_first_without_those_that_are_gone(index: TableIndex) -> None:
     table = history(index, 12)
     assert ids(index) == list(range(12, 0, -1))
@@ -451,6 +461,7 @@ def test_snapshots_come_newest_first_without_those_that_are_gone(index: TableInd
     assert ids(index, after=7) == [12, 11, 9, 8]
 
 
+@pytest.mark.ci
 def test_snapshots_that_expire_while_they_are_walked_are_passed_over(index: TableIndex) -> None:
     table = history(index, 40)
     walk = index.snapshots(TableRef("db", "t"))

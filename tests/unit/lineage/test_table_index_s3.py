@@ -16,7 +16,7 @@ from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.storage.urls import open_store
 from tests.harness.s3_server import s3_server
 
-pytestmark = pytest.mark.s3
+pytestmark = [pytest.mark.s3, pytest.mark.ci]
 FLUSHES = 4
 
 

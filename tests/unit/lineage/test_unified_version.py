@@ -620,6 +620,7 @@ def test_an_error_about_many_jobs_names_a_few_of_their_snapshots() -> None:
         unified_version(graph, [B])
 
 
+@pytest.mark.ci
 def test_six_tables_of_ten_thousand_batches_take_well_under_a_second() -> None:
     """A chain with side branches, of which one is 50 batches behind and one has stopped half way."""
     count, t = 10_000, [node(f"t{i}") for i in range(6)]

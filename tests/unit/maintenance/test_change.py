@@ -145,6 +145,7 @@ def crash_points(tmp_path: Path) -> int:
     return store.count(MUTATING)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("after", [False, True])
 def test_a_crash_at_any_call_leaves_all_or_nothing_to_the_next_access(tmp_path: Path, after: bool) -> None:
     changed = []
@@ -165,6 +166,7 @@ def test_a_crash_at_any_call_leaves_all_or_nothing_to_the_next_access(tmp_path: 
     assert not changed[0] and changed[-1]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("after", [False, True])
 def test_an_interrupt_says_what_becomes_of_the_change(tmp_path: Path, after: bool) -> None:
     becomes = ("was not begun", "is not finished; the next write", "is done")
@@ -316,6 +318,7 @@ intents.change_table(table, "expire", expiry(table))
 """
 
 
+@pytest.mark.ci
 def test_a_killed_process_is_known_to_be_dead_and_its_work_finished(tmp_path: Path) -> None:
     table, here = a_table(tmp_path), tmp_path / "here"
     home = str(Path(__file__).parents[3])

@@ -326,6 +326,7 @@ def test_tags_and_branches_keep_what_they_need(tmp_path: Path) -> None:
     assert missing_files(handle) == [] and orphans(handle) == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("outlive", [False, True])
 def test_an_expiry_broken_off_anywhere_is_finished_by_the_next(tmp_path: Path, outlive: bool) -> None:
     template = tmp_path / "template"

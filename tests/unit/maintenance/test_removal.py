@@ -29,6 +29,7 @@ from tests.harness.random_history import History
 from tests.harness.search import examples
 
 
+@pytest.mark.ci
 @given(st.randoms(use_true_random=False), st.integers(3, 25))
 @settings(max_examples=examples(40), deadline=None)
 def test_exactly_what_only_released_roots_need_goes(random: Random, steps: int) -> None:

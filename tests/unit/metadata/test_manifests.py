@@ -206,6 +206,7 @@ def test_nulls_are_counted_per_entry() -> None:
     assert binary_row.decode(stats.max_values, types) == (4, 2)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("producer", golden.PRODUCERS)
 def test_lists_of_real_tables_say_what_we_would_say(producer: str) -> None:
     """Fields that their writer did not record, or pypaimon records in its own way, are left out."""

@@ -143,9 +143,7 @@ ACTS = {
     ("step", "verbs"),
     [
         pytest.param(7, MUTATING, id="some changes"),
-        pytest.param(
-            1 if is_nightly() else 3, ALL, id="every call", marks=[pytest.mark.slow, pytest.mark.timeout(900)]
-        ),
+        pytest.param(1 if is_nightly() else 3, ALL, id="every call", marks=[pytest.mark.ci, pytest.mark.timeout(900)]),
     ],
 )
 @pytest.mark.parametrize("name", ACTS)
@@ -169,6 +167,7 @@ def test_killed_at_any_call_to_the_store(name: str, step: int, verbs: frozenset[
     assert count > (8 if verbs is MUTATING else 60)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ACTS)
 def test_next_change_of_one_table_finishes_its_part(name: str) -> None:
     """Without looking at the records: after the first table every other one goes the same way."""
@@ -179,6 +178,7 @@ def test_next_change_of_one_table_finishes_its_part(name: str) -> None:
         assert len(state(made)) == 1
 
 
+@pytest.mark.ci
 def test_killed_while_changes_of_the_branch_come_on_top_of_main(tmp_path: Path) -> None:
     """Tables with real rows: one by key, one of appended rows, and one whose main has not moved."""
     made = paimon_spark.load_catalog(str(tmp_path / "made"))

@@ -135,6 +135,7 @@ def difference(made: SmallWarehouse, model: Model) -> str:
     return ""
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", range(60 if is_nightly() else 6))
 def test_random_pipelines_are_as_the_model_has_them(seed: int) -> None:
     rng = random.Random(seed)

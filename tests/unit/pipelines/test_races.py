@@ -33,6 +33,7 @@ def ids(catalog: Catalog, table: str, branch: str = "main") -> set[int]:
     return set(catalog.table(table).branch(branch).scan().to_arrow()["id"].to_pylist())
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("if_main_moved", ["refuse", "replace", "rebase"])
 def test_no_commit_of_a_writer_is_lost(catalog: Catalog, if_main_moved: str) -> None:
     """Writers go on while branches are published: what they committed is on main, or on a backup branch."""

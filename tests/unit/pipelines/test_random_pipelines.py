@@ -185,6 +185,7 @@ def act(world: World) -> None:
         world.put(world.rng.choice(world.roots))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", range(40 if is_nightly() else 4))
 def test_random_pipelines_with_jobs(tmp_path: Path, seed: int) -> None:
     world = World.new(tmp_path / "wh", seed)

@@ -106,6 +106,7 @@ def test_a_double_literal_beside_a_float_column_compares_as_doubles() -> None:
     assert matches(Compare(Op.EQ, Column(("f",), DOUBLE), 0.1), batch).to_pylist() == [False, False]
 
 
+@pytest.mark.ci
 def test_nothing_here_imports_pandas() -> None:
     code = (
         "import sys, pyarrow as pa\n"

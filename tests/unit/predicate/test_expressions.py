@@ -38,6 +38,7 @@ def kept(text: str, **columns: list[object]) -> list[int]:
     return [n for n, hit in enumerate(matches(parse_predicate(text, SMALL, "UTC"), batch).to_pylist()) if hit]
 
 
+@pytest.mark.ci
 def test_conditions_keep_the_rows_that_spark_keeps() -> None:
     batch = pq.read_table(FIXTURE / "rows.parquet").cast(arrow_schema(ROW_TYPE)).combine_chunks().to_batches()[0]
     lines = (FIXTURE / "true.jsonl").read_text().splitlines()

@@ -27,6 +27,7 @@ def reader_of(path: str, **options: str) -> BatchReader:
     return batch_reader(scan, spark_schema(scan.row_type))
 
 
+@pytest.mark.ci
 def test_an_executor_needs_only_the_pickled_reader_and_partition(tmp_path: Path) -> None:
     reader = reader_of(TABLE)
     (partition,) = reader.partitions()

@@ -65,6 +65,7 @@ def test_nothing_is_committed_without_a_word_of_every_task(tmp_path: Path) -> No
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.ci
 def test_an_executor_needs_only_the_pickled_writer(tmp_path: Path) -> None:
     made = PaimonDataSource({"path": str(tmp_path / "t")}).writer(SCHEMA, False)
     sent = tmp_path / "sent"

@@ -129,6 +129,7 @@ def test_a_reader_opens_its_table_when_it_is_asked_something(source: FakeSource)
     assert source.asked == ["opened"]
 
 
+@pytest.mark.ci
 def test_an_executor_needs_only_the_pickled_reader_and_partition(source: FakeSource, tmp_path: Path) -> None:
     reader = reader_of(source)
     (partition,) = reader.partitions(encode(at(3)), encode(at(7)))

@@ -232,6 +232,7 @@ def test_an_abort_that_is_told_nothing_or_comes_after_a_commit_removes_nothing(
     assert files(tmp_path / "t") >= written
 
 
+@pytest.mark.ci
 def test_an_executor_needs_only_the_pickled_writer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made = Query(monkeypatch, tmp_path / "t").for_tasks()
     sent = tmp_path / "sent"
@@ -243,6 +244,7 @@ def test_an_executor_needs_only_the_pickled_writer(monkeypatch: pytest.MonkeyPat
     assert done.stdout.split("\n")[:2] == ["3", "[]"], done.stdout + done.stderr
 
 
+@pytest.mark.ci
 def test_the_end_of_a_batch_loads_nothing_that_it_does_without(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     message = Query(monkeypatch, tmp_path / "t").task(Task(0))
     sent = tmp_path / "sent"

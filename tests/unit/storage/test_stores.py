@@ -235,6 +235,7 @@ def s3_options() -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.s3
+@pytest.mark.ci
 class TestS3(StoreContract):
     racers = staticmethod(race_processes)
 
@@ -250,6 +251,7 @@ class TestS3(StoreContract):
         place.put(f"{place.root}/d/x", b"1")
         assert [i.name for i in place.store.list(f"{place.root}/d")] == ["x"]
 
+    @pytest.mark.ci
     def test_a_wrong_key_is_an_error_that_keeps_the_secret(self, s3_options: dict[str, str]) -> None:
         store, root = open_store("s3://no-such-bucket/x", {**s3_options, "s3.secret-key": "hush-hush"})
         with pytest.raises(StorageError) as caught:
@@ -307,6 +309,7 @@ class TestS3(StoreContract):
         with pytest.raises(FileAlreadyThereError):
             store.create_exclusive(f"{place.root}/s/1", b"2")
 
+    @pytest.mark.ci
     def test_a_refused_removal_is_an_error(self, place: FilledBy, monkeypatch: pytest.MonkeyPatch) -> None:
         fs = place.store.inner._fs()  # type: ignore[attr-defined]
         answer = {"Errors": [{"Key": "wh/x", "Code": "AccessDenied", "Message": "no"}]}
@@ -314,6 +317,7 @@ class TestS3(StoreContract):
         with pytest.raises(StorageError, match="wh/x: AccessDenied"):
             place.store.delete_many([f"{place.root}/x"])
 
+    @pytest.mark.ci
     def test_a_failed_write_uploads_nothing(self, place: FilledBy, monkeypatch: pytest.MonkeyPatch) -> None:
         out = place.store.open_output(f"{place.root}/f")
         fs = place.store.inner._fs()  # type: ignore[attr-defined]

@@ -652,6 +652,7 @@ def test_a_store_that_fails_at_any_call_leaves_the_source_as_it_was() -> None:
 # --- what it costs
 
 
+@pytest.mark.ci
 def test_a_thousand_small_snapshots_are_read_some_at_a_time_without_listing_or_piling_up() -> None:
     history = History()
     handle = history.on()

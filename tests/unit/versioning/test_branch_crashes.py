@@ -33,7 +33,7 @@ from tests.harness.commits import a_file, committer, files, make_table, manifest
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.table_files import missing_files, reachable_files
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.ci
 
 ACTS: dict[str, Callable[[TableHandle], Any]] = {
     "create": lambda main: create_branch(main, "new", snapshot_id=2),

@@ -42,6 +42,7 @@ class Foreign:
         self.done.append(key)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("on_main", "on_fix"), [(0, 1), (0, 3), (1, 3), (2, 2), (3, 1)])
 def test_nothing_is_lost_whenever_it_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_main: int, on_fix: int

@@ -26,7 +26,7 @@ from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.search import is_nightly
 from tests.unit.versioning.publishing import ids, in_order, new_table, put, rows
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.ci
 
 OLD = {1: "a", 2: "wrong", 3: "wrong"}
 NEW = {1: "a", 2: "right"}

@@ -117,6 +117,7 @@ class TakingBack(LocalStore):
         return found
 
 
+@pytest.mark.ci
 def test_who_opens_the_new_main_before_the_former_is_gone_writes_to_it(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -271,6 +271,7 @@ class TestOthers:
         assert history.tags() == []
         assert history.manifests() - before == history.manifests_of(history.head()) - before
 
+    @pytest.mark.ci
     def test_broken_off_at_any_call_the_head_is_the_old_or_the_new(self) -> None:
         for at in range(1, 60):
             history = History()

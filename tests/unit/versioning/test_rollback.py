@@ -244,6 +244,7 @@ class TestBranches:
 
 
 class TestCrashes:
+    @pytest.mark.ci
     @pytest.mark.parametrize(("target", "expired"), [(2, ()), (4, ()), ("v2", (1, 2, 3))])
     def test_broken_off_at_any_call_readers_see_the_old_head_or_the_new(
         self, target: str | int, expired: tuple[int, ...]

@@ -149,6 +149,7 @@ def test_a_backup_that_something_needs_stays_after_the_undo(table: Table) -> Non
     in_order(table)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("verb", ["fast_forward", "replace_main"])
 def test_killed_at_any_change_of_the_store_it_is_done_or_not(tmp_path: Path, verb: str, after: bool) -> None:
@@ -185,6 +186,7 @@ def test_killed_at_any_change_of_the_store_it_is_done_or_not(tmp_path: Path, ver
     raise AssertionError
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_rollback_that_is_killed_keeps_its_backup(tmp_path: Path, after: bool) -> None:
     made = a_table(tmp_path / "made")

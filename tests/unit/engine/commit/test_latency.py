@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from paimon_spark.storage.local import LocalStore
 from tests.harness.commits import a_file, committer, make_table, message
 from tests.harness.fault_store import FaultStore
 
 
+@pytest.mark.ci
 def test_an_append_makes_the_same_calls_after_any_number_of_snapshots(tmp_path: Path) -> None:
     store = FaultStore(LocalStore())
     table = make_table(store, f"{tmp_path}/t")

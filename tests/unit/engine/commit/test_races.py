@@ -254,7 +254,7 @@ def test_a_silent_store_leaves_the_outcome_open_and_every_file(root: str) -> Non
     assert manifest_names(table) == reachable(table)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("after", [True, False])
 @pytest.mark.parametrize("retryable", [True, False])
 @pytest.mark.parametrize("verb", ["append", "overwrite", "delete", "slow append"])
@@ -327,8 +327,8 @@ def test_racing_threads_on_local_disk(root: str) -> None:
     race(LocalStore(), root, each=8)
 
 
-@pytest.mark.slow
 @pytest.mark.s3
+@pytest.mark.ci
 def test_racing_threads_on_s3() -> None:
     with s3_server() as options:
         bucket = f"b-{uuid.uuid4().hex}"

@@ -149,7 +149,7 @@ IDS = ("_ROW_ID", "_SEQUENCE_NUMBER")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=settings().max_examples // 12)
+@settings(max_examples=max(1, settings().max_examples // 12))
 @given(st.lists(STEPS, min_size=4, max_size=16), st.sampled_from(["1600 b", "1 mb"]))
 def test_no_reader_sees_that_a_table_was_compacted(
     kind: str, tmp_path_factory: pytest.TempPathFactory, steps: Sequence[tuple[str, Any, Any]], target: str
@@ -328,6 +328,7 @@ def test_appends_meanwhile_stand_beside_it(kind: str, tmp_path: Path) -> None:
     table.check()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("forever", [False, True])
 @pytest.mark.parametrize("kind", ["vectors", "bucket_vectors"])
 def test_a_failure_at_any_moment_leaves_the_old_files_or_the_new_ones(kind: str, forever: bool, tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def rows_of(table: Any) -> list[tuple[Any, ...]]:
     return sorted(zip(*(c.to_pylist() for c in found.columns), strict=True))
 
 
+@pytest.mark.ci
 def test_only_some_levels_are_sorted_again(tmp_path: Path) -> None:
     table = a_table(tmp_path)
     table.write(some_rows(5000, 0))
@@ -229,6 +230,7 @@ def test_other_clustering_columns_meanwhile_are_a_conflict(tmp_path: Path, monke
     assert rows_of(table) == [row for row in rows if row[0] != 1]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
 def test_killed_at_any_change_of_the_store_rows_stay_and_it_can_be_done_again(

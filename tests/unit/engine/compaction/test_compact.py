@@ -51,7 +51,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=settings().max_examples // 5)
+@settings(max_examples=max(1, settings().max_examples // 5))
 @given(data=st.data(), large=st.booleans(), vectors=st.booleans(), deduplicates=st.booleans())
 def test_rows_and_changelog_are_those_of_the_model(
     root: Callable[[], str], engine: str, data: st.DataObject, large: bool, vectors: bool, deduplicates: bool
@@ -106,7 +106,7 @@ def test_a_delete_that_lies_above_other_files_gives_its_values_to_partial_update
 
 
 @pytest.mark.slow
-@settings(max_examples=settings().max_examples // 5)
+@settings(max_examples=max(1, settings().max_examples // 5))
 @given(rows=commits((0, 2, 3)), descending=st.booleans(), large=st.booleans())
 def test_rows_before_win_when_their_sequence_is_higher(
     root: Callable[[], str], rows: list[list[Record]], descending: bool, large: bool

@@ -69,7 +69,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation"])
-@settings(max_examples=settings().max_examples // 6)
+@settings(max_examples=max(1, settings().max_examples // 6))
 @given(data=st.data(), shape=shapes(), producer=st.sampled_from(["none", "full-compaction"]), same=st.booleans())
 def test_what_readers_see_is_what_was_written_whatever_was_compacted(
     root: Callable[[], str], engine: str, data: st.DataObject, shape: dict[str, str], producer: str, same: bool
@@ -116,7 +116,7 @@ def test_what_readers_see_is_what_was_written_whatever_was_compacted(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=settings().max_examples // 8)
+@settings(max_examples=max(1, settings().max_examples // 8))
 @given(data=st.data(), shape=shapes(), kind=st.sampled_from(["lookup", "vectors", "both", "force", "full"]))
 def test_tables_that_hide_level_0_show_all_rows_after_each_compaction(
     root: Callable[[], str], engine: str, data: st.DataObject, shape: dict[str, str], kind: str
@@ -153,7 +153,7 @@ def test_tables_that_hide_level_0_show_all_rows_after_each_compaction(
             assert table.vectors() == []
 
 
-@settings(max_examples=settings().max_examples // 6)
+@settings(max_examples=max(1, settings().max_examples // 6))
 @given(history=histories((0, 1, 2, 3)), shape=shapes(), descending=st.booleans())
 def test_sequence_fields_decide_across_levels(
     root: Callable[[], str], history: list[list[Record] | str], shape: dict[str, str], descending: bool
@@ -178,7 +178,7 @@ def test_sequence_fields_decide_across_levels(
         table.check_files()
 
 
-@settings(max_examples=settings().max_examples // 6)
+@settings(max_examples=max(1, settings().max_examples // 6))
 @given(history=histories((0, 1, 2, 3)), shape=shapes())
 def test_a_compaction_changes_no_row_of_tables_that_take_values_back(
     root: Callable[[], str], history: list[list[Record] | str], shape: dict[str, str]

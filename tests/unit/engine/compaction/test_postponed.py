@@ -187,6 +187,7 @@ def test_of_two_at_once_one_does_it(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert set((tmp_path / "t").rglob("data-*")) == before, "the files of the loser are gone"
 
 
+@pytest.mark.ci
 def test_a_failure_leaves_the_rows_waiting(tmp_path: Path) -> None:
     at = 0
     while True:

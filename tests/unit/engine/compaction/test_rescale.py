@@ -90,6 +90,7 @@ KINDS: dict[str, dict[str, Any]] = {
 """Options of the kinds of tables."""
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("kind", "buckets"), [*((kind, 6) for kind in KINDS), ("keys", 1), ("append", 3), ("keys", 20)]
 )
@@ -229,6 +230,7 @@ def test_a_failure_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert {f.path for f in files_on_disk(table.handle)} == before
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("kind", ["keys", "vectors"])
 @pytest.mark.parametrize("step", [29, pytest.param(3, marks=pytest.mark.slow)])

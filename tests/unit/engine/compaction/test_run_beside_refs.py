@@ -174,6 +174,7 @@ def test_a_compaction_after_a_write_is_left_when_the_branch_goes(
     assert rows(main) == [(i, "a") for i in range(3)]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("n", [3, 8, 13, 18])
 def test_a_merge_left_unfinished_is_finished_first(tmp_path: Path, n: int) -> None:
     """As writes do."""

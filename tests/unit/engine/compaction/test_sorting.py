@@ -61,6 +61,7 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_ranges")
 class TestTables:
+    @pytest.mark.ci
     @pytest.mark.parametrize("strategy", STRATEGIES)
     @pytest.mark.parametrize("kind", ["plain", "partitions", "vectors", "tracked"])
     def test_rows_stay(self, tmp_path: Path, strategy: str, kind: str) -> None:
@@ -90,6 +91,7 @@ class TestTables:
         found = table.scan(columns=["a", "b"]).to_arrow().to_pylist()
         assert found == sorted(found, key=lambda r: (r["a"] is not None, r["a"] or 0, r["b"]))
 
+    @pytest.mark.ci
     @pytest.mark.parametrize("strategy", ["zorder", "hilbert"])
     def test_conditions_on_each_column_read_fewer_files(self, tmp_path: Path, strategy: str) -> None:
         table = a_table(tmp_path, SMALL)
@@ -105,6 +107,7 @@ class TestTables:
         every = files()
         assert all(files(where) <= 0.7 * every for where in conditions)
 
+    @pytest.mark.ci
     def test_only_some_partitions(self, tmp_path: Path) -> None:
         table = a_table(tmp_path, SMALL, ["p"])
         table.write(some_rows(4000))

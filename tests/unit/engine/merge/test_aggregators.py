@@ -118,6 +118,7 @@ def events(draw: st.DrawFn) -> tuple[str, Any, pa.Array, Events]:
     return function, type_, column, Events(groups, counted, retract, reset, older)
 
 
+@pytest.mark.ci
 @settings(max_examples=examples(600), deadline=None)
 @given(events())
 def test_columns_and_single_values_agree(case: tuple[str, Any, pa.Array, Events]) -> None:

@@ -145,6 +145,7 @@ def test_partial_update_takes_what_is_not_null(
     check(data, options, rule, levels=levels, keep_deletes=keep)
 
 
+@pytest.mark.ci
 @settings(max_examples=examples(200))
 @given(
     runs(),
@@ -224,6 +225,7 @@ TEXT_FUNCTIONS = {
 }
 
 
+@pytest.mark.ci
 @settings(max_examples=examples(300))
 @given(
     st.booleans().flatmap(lambda deletes: runs(ALL_KINDS if deletes else (0, 2))),

@@ -363,6 +363,7 @@ def test_a_missing_deletion_vector_is_named(tmp_path: Path) -> None:
         deletions.deleted_positions(LocalStore(), DeletionFile(f"{tmp_path}/index-9", 1, 20, 1), 10)
 
 
+@pytest.mark.ci
 def test_reading_does_not_import_pandas(tmp_path: Path) -> None:
     path = tmp_path / "data-0.parquet"
     write(path, rows(10))

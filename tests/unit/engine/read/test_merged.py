@@ -274,6 +274,7 @@ def test_sequences_stamped_at_commit_are_refused(tmp_path: Path) -> None:
         read(request(schema, ("a",)), split(tmp_path, files))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
 def test_memory_does_not_grow_with_the_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     """Held rows follow the window, not the files: four times the rows, the same peak of numpy and Arrow memory."""
@@ -328,6 +329,7 @@ def test_runs_that_are_put_aside_merge_alike(tmp_path: Path, monkeypatch: pytest
     assert sorted(got, key=lambda row: row["k"]) == sorted(want, key=lambda row: row["k"])
 
 
+@pytest.mark.ci
 def test_merging_does_not_import_pandas(tmp_path: Path) -> None:
     random_files(tmp_path, 6, (0, 3), False)
     code = f"""

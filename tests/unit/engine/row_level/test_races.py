@@ -195,6 +195,7 @@ def counted(rows: pa.Table) -> Rows:
     return Counter((r["id"], r["v"]) for r in rows.to_pylist())
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_snapshot_is_what_its_commit_makes_of_the_one_before(kind: str, tmp_path: Path) -> None:
     race = Race(str(tmp_path / "t"), kind)

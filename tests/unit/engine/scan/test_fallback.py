@@ -69,6 +69,7 @@ def test_a_partition_of_main_wins_even_where_its_files_are_too_old() -> None:
     assert names(plan_batch(main.open(), main.last, ScanQuery(created_since_ms=50))) == {"b": ["o2"]}
 
 
+@pytest.mark.ci
 def test_the_primary_branch_wins() -> None:
     main, other = two_branches("scan.primary-branch")
     main.commit(file("m1", "x"), file("m2", "z"))

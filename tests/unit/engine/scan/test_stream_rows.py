@@ -109,6 +109,7 @@ def wanted_of(
     return [(s, c) for s in snapshots if (c := contents_of(t.handle, s, asked)) is not None]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", TABLES)
 def test_a_state_and_the_changes_after_it_make_the_state_at_the_end(kind: str, tmp_path: Path) -> None:
     rng = random.Random(f"{kind} 1")

@@ -125,6 +125,7 @@ def test_files_end_at_the_target_size(tmp_path: Path) -> None:
     assert pa.concat_arrays([r.arrays[1] for r in stored]).to_pylist() == list(range(20_000))
 
 
+@pytest.mark.ci
 def test_one_large_batch_is_cut_into_files(tmp_path: Path) -> None:
     writer = files(tmp_path, {"target-file-size": "1 kb"}).data()
     writer.write(rows(250_000))

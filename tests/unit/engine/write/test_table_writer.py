@@ -237,6 +237,7 @@ def test_local_disk_is_not_used_where_it_is_forbidden(monkeypatch: pytest.Monkey
     ]
 
 
+@pytest.mark.ci
 def test_writing_does_not_import_pandas() -> None:
     code = """
 import sys

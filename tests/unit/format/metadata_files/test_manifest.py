@@ -257,6 +257,7 @@ def test_manifests_of_real_tables_decode_alike_both_ways(producer: str) -> None:
     assert len(manifest.files_of(tables[0])) == len(tables[0])
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("producer", golden.PRODUCERS)
 def test_lists_of_real_tables_count_the_entries_of_their_manifests(producer: str) -> None:
     lists = sorted((golden.FIXTURES / producer).glob("*/table/manifest/manifest-list-*"))
@@ -288,6 +289,7 @@ def test_deletion_vectors_and_hashes_of_real_tables_are_as_their_index_manifests
     assert hashes
 
 
+@pytest.mark.ci
 def test_decoding_does_not_import_pandas() -> None:
     code = """
 import sys

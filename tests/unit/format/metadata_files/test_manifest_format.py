@@ -31,7 +31,7 @@ def with_times(table: pa.Table, times: list[int | None]) -> pa.Table:
     return table.set_column(index, table.schema.field(index), pa.array(times, pa.int64()))
 
 
-@settings(max_examples=settings().max_examples // 4, deadline=None)
+@settings(max_examples=max(1, settings().max_examples // 4), deadline=None)
 @given(entry_tables, st.sampled_from(FORMATS), st.data())
 def test_entries_come_back(table: pa.Table, to: str, data: st.DataObject) -> None:
     times = data.draw(st.lists(MILLISECONDS, min_size=len(table), max_size=len(table)))
