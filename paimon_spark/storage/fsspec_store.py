@@ -197,7 +197,7 @@ class FsspecStore:
     def make_directory(self, directory: str) -> None:
         if fsspec_write.has_directories(self.protocol):
             with self._failures("make directory", directory) as fs:
-                fs.makedirs(directory, exist_ok=True)
+                fsspec_write.make_directory(fs, directory)
 
     def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:
         if not self.exists(old):

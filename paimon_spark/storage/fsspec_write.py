@@ -8,22 +8,22 @@ Source: Java `S3FileIO` (keys `s3.`, `s3a.` and `fs.s3a.` mean the same), Hadoop
 
 from __future__ import annotations
 
+import errno
 import inspect
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from uuid import uuid4
 
 from fsspec import AbstractFileSystem
 
 from paimon_spark import progress
 from paimon_spark.errors import StorageError
-from paimon_spark.storage.store import AtomicCreate, concurrently, temporary_file
-
-T = TypeVar("T")
+from paimon_spark.storage.store import ATTEMPTS, AtomicCreate, concurrently, put_whole, with_parents
 
 _GCS: Final = ("gs", "gcs")
 AZURE: Final = ("az", "abfs", "abfss")
@@ -74,8 +74,7 @@ def create(fs: Any, protocol: str, path: str, data: bytes) -> None:
     elif protocol in AZURE:
         fs.pipe_file(path, data, overwrite=False)
     elif protocol == _WEBHDFS:
-        with _temporary_file(fs, path, data) as temporary:
-            _rename_on_webhdfs(fs, temporary, path, "NONE")
+        _put_whole(fs, path, data, lambda temporary: _rename_on_webhdfs(fs, temporary, path, "NONE"))
     else:
         if protocol == "s3":
             check_conditional_writes(fs, path)
@@ -110,24 +109,25 @@ def write(fs: Any, protocol: str, path: str, data: bytes) -> None:
         fs.pipe_file(path, data)
         return
     if type(fs).mv is AbstractFileSystem.mv:  # it can only copy
-        with_parents(fs, path, lambda: fs.pipe_file(path, data))
+        with_parents(path, lambda: fs.pipe_file(path, data), partial(make_directory, fs))
         return
-    with _temporary_file(fs, path, data) as temporary:
+
+    def move(temporary: str) -> None:
         if protocol != _WEBHDFS:
             fs.mv(temporary, path)
             return
         try:
             _rename_on_webhdfs(fs, temporary, path, "OVERWRITE")
         except FileExistsError:  # HttpFS never replaces
-            fs.rm_file(path)
+            remove(fs, path)
             _rename_on_webhdfs(fs, temporary, path, "OVERWRITE")
 
+    _put_whole(fs, path, data, move)
 
-def _temporary_file(fs: Any, path: str, data: bytes) -> AbstractContextManager[str]:
-    """A file beside `path` with `data`, to be renamed; it is deleted after a failure."""
-    return temporary_file(
-        path, lambda temporary: with_parents(fs, temporary, lambda: fs.pipe_file(temporary, data)), fs.rm_file
-    )
+
+def _put_whole(fs: Any, path: str, data: bytes, move: Callable[[str], object]) -> None:
+    """Put a file with `data` at `path`: `move` gives the name to a temporary file."""
+    put_whole(path, lambda temporary: fs.pipe_file(temporary, data), move, fs.rm_file, partial(make_directory, fs))
 
 
 def _rename_on_webhdfs(fs: Any, old: str, new: str, option: str) -> None:
@@ -152,16 +152,36 @@ def open_for_writing(fs: Any, protocol: str, path: str) -> Any:
     """A binary file object; it uploads in parts that bound its memory."""
     if not has_directories(protocol):
         return fs.open(path, "wb", block_size=_PART_BYTES)
-    return with_parents(fs, path, lambda: fs.open(path, "wb"))
+    return with_parents(path, lambda: fs.open(path, "wb"), partial(make_directory, fs))
 
 
-def with_parents(fs: Any, path: str, make: Callable[[], T]) -> T:
-    """What `make` returns; when it finds no directory for `path`, that is made and `make` called again."""
-    try:
-        return make()
-    except FileNotFoundError:
-        fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-        return make()
+def make_directory(fs: Any, directory: str) -> None:
+    """Make a directory and its parents unless they exist, while others make them and remove those that are empty."""
+    _repeat(lambda: fs.makedirs(directory, exist_ok=True), lambda: False)
+
+
+def _repeat(act: Callable[[], object], is_over: Callable[[], bool]) -> None:
+    """Do something to a directory that others make, fill and remove meanwhile, until it succeeds or is over."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            act()
+            return
+        except Exception as e:  # noqa: PERF203 - repeated only after a failure
+            if not _comes_of_others(e):
+                raise
+            if is_over():
+                return
+    act()
+
+
+def _comes_of_others(cause: Exception) -> bool:
+    """Whether others may have made, filled or removed a directory meanwhile; SFTP and FTP say only that they failed."""
+    says_nothing = (type(cause) is OSError and cause.errno is None) or type(cause).__name__ == "error_perm"
+    return (
+        says_nothing
+        or isinstance(cause, (FileExistsError, FileNotFoundError))
+        or getattr(cause, "errno", None) == errno.ENOTEMPTY
+    )
 
 
 def remove(fs: Any, path: str) -> None:
@@ -179,20 +199,31 @@ def remove_many(fs: Any, protocol: str, paths: Iterable[str]) -> None:
 
 
 def remove_tree(fs: Any, protocol: str, directory: str) -> None:
-    """Delete a directory if it exists."""
+    """Delete a directory if it exists, while others may remove from it or add to it."""
     if protocol == "s3":
         delete_prefix(fs, directory)
-    elif not has_directories(protocol) or (protocol != _WEBHDFS and any(c in directory for c in "*?[")):
-        found = fs.find(directory, withdirs=True, detail=True)
-        remove_many(fs, protocol, (name for name, info in found.items() if info["type"] != "directory"))
-        if has_directories(protocol):
-            directories = [name for name, info in found.items() if info["type"] == "directory"]
-            for name in sorted({*directories, directory}, reverse=True):
-                with suppress(FileNotFoundError):
-                    fs.rmdir(name)
+    elif not has_directories(protocol):
+        remove_many(fs, protocol, fs.find(directory))
     else:
+
+        def is_gone() -> bool:
+            fs.invalidate_cache(directory)
+            return not fs.exists(directory)
+
+        _repeat(lambda: _remove_directory(fs, protocol, directory), is_gone)
+
+
+def _remove_directory(fs: Any, protocol: str, directory: str) -> None:
+    """Delete a directory. Raises FileNotFoundError when it, or an entry of it, is gone."""
+    if protocol == _WEBHDFS or not any(c in directory for c in "*?["):
+        fs.rm(directory, recursive=True)
+        return
+    found = fs.find(directory, withdirs=True, detail=True)
+    remove_many(fs, protocol, (name for name, info in found.items() if info["type"] != "directory"))
+    directories = [name for name, info in found.items() if info["type"] == "directory"]
+    for name in sorted({*directories, directory}, reverse=True):
         with suppress(FileNotFoundError):
-            fs.rm(directory, recursive=True)
+            fs.rmdir(name)
 
 
 def move_tree(fs: Any, protocol: str, old: str, new: str, last: Sequence[str] = ()) -> None:
@@ -201,8 +232,9 @@ def move_tree(fs: Any, protocol: str, old: str, new: str, last: Sequence[str] = 
     Of a copy, what lies below the names in `last` comes after everything else, and goes before it.
     """
     if renames_directories(protocol, type(fs)):
-        fs.makedirs(new.rpartition("/")[0], exist_ok=True)
-        fs.mv(old, new)
+        make_parents = partial(make_directory, fs)
+        make_parents(new.rpartition("/")[0])
+        with_parents(new, lambda: fs.mv(old, new), make_parents)
         return
     start = len(old.strip("/"))
 

@@ -16,7 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pyarrow as pa
@@ -30,7 +30,8 @@ from paimon_spark.storage.store import (
     concurrently,
     open_output_file,
     open_ranges,
-    temporary_file,
+    put_whole,
+    with_parents,
 )
 from paimon_spark.text import reason
 
@@ -129,16 +130,20 @@ class HdfsStore:
         return True
 
     def create_exclusive(self, path: str, data: bytes) -> None:
-        with self._failures("create", path) as client, _temporary_file(client, path, data) as temporary:
-            try:
-                client.rename(temporary, path, False)
-            except FileExistsError:
-                client.delete(temporary, False)
-                check_own_file(self, path, data)
+        with self._failures("create", path) as client:
+
+            def move(temporary: str) -> None:
+                try:
+                    client.rename(temporary, path, False)
+                except FileExistsError:
+                    client.delete(temporary, False)
+                    check_own_file(self, path, data)
+
+            _put_whole(client, path, data, move)
 
     def write(self, path: str, data: bytes) -> None:
-        with self._failures("write", path) as client, _temporary_file(client, path, data) as temporary:
-            client.rename(temporary, path, True)
+        with self._failures("write", path) as client:
+            _put_whole(client, path, data, lambda temporary: client.rename(temporary, path, True))
 
     def open_output(self, path: str) -> pa.NativeFile:
         with self._failures("write", path) as client:
@@ -159,17 +164,20 @@ class HdfsStore:
 
     def make_directory(self, directory: str) -> None:
         with self._failures("make directory", directory) as client:
-            client.mkdirs(directory, create_parent=True)
+            _make_directory(client)(directory)
 
     def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:
         with self._failures("rename", old) as client:
             if _status(client, old) is None:
                 raise FileMissingError(f"cannot move {self.url(old)}: nothing is there", path=old)
-            client.mkdirs(new.rpartition("/")[0] or "/", create_parent=True)
+            make_directory = _make_directory(client)
+            make_directory(new.rpartition("/")[0] or "/")
             try:
-                client.rename(old, new, False)
+                with_parents(new, lambda: client.rename(old, new, False), make_directory)
             except FileExistsError as e:
                 raise already_there(self, new) from e
+            except FileNotFoundError as e:
+                raise FileMissingError(f"cannot move {self.url(old)}: nothing is there now", path=old) from e
 
     @contextmanager
     def _failures(self, verb: str, path: str) -> Iterator[Any]:
@@ -260,8 +268,8 @@ def _read_range(reader: Any, offset: int, length: int) -> bytes:
     return bytes(reader.read_range(offset, length)) if length > 0 else b""
 
 
-def _temporary_file(client: Any, path: str, data: bytes) -> AbstractContextManager[str]:
-    """A file beside `path` with `data`, to be renamed; it is deleted after a failure."""
+def _put_whole(client: Any, path: str, data: bytes, move: Callable[[str], object]) -> None:
+    """Put a file with `data` at `path`: `move` gives the name to a temporary file."""
 
     def write(temporary: str) -> None:
         file = client.create(temporary)
@@ -270,7 +278,11 @@ def _temporary_file(client: Any, path: str, data: bytes) -> AbstractContextManag
         finally:
             file.close()
 
-    return temporary_file(path, write, lambda temporary: client.delete(temporary, False))
+    put_whole(path, write, move, lambda temporary: client.delete(temporary, False), _make_directory(client))
+
+
+def _make_directory(client: Any) -> Callable[[str], object]:
+    return lambda directory: client.mkdirs(directory, create_parent=True)
 
 
 def _status(client: Any, path: str) -> Any | None:

@@ -8,23 +8,20 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from operator import itemgetter
-from typing import Final, TypeVar
+from typing import Final
 
 import pyarrow as pa
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
-from paimon_spark.storage.store import AtomicCreate, FileInfo, open_output_file, temporary_file
+from paimon_spark.storage.store import ATTEMPTS, AtomicCreate, FileInfo, open_output_file, put_whole, with_parents
 
-T = TypeVar("T")
-
-_REMOVE_ATTEMPTS: Final = 10
-"""Attempts to remove a directory that others fill meanwhile."""
-_CREATE_ATTEMPTS: Final = 10
-"""Attempts to create a directory that others remove meanwhile because it is empty."""
+_NOT_EMPTY: Final = (errno.ENOTEMPTY, errno.EEXIST)
+_IN_THE_WAY: Final = (*_NOT_EMPTY, errno.ENOTDIR)
+"""Failures to rename a directory to where something is."""
 _NUMBER_BYTES: Final = 20
 """Longest file that may be changed in place: the digits of a 64-bit number."""
 
@@ -86,21 +83,24 @@ class LocalStore:
         return True
 
     def create_exclusive(self, path: str, data: bytes) -> None:
-        with _failures("create", path), _temporary_file(path, data) as temporary:
+        def move(temporary: str) -> None:
             try:
                 move_no_replace(temporary, path)
             except FileExistsError as e:
                 raise FileAlreadyThereError(f"there is a file {path} already", path=path) from e
 
+        with _failures("create", path):
+            _put_whole(path, data, move)
+
     def write(self, path: str, data: bytes) -> None:
         if 0 < len(data) <= _NUMBER_BYTES and _last_byte_changed(path, data):
             return
-        with _failures("write", path), _temporary_file(path, data) as temporary:
-            os.replace(temporary, path)
+        with _failures("write", path):
+            _put_whole(path, data, lambda temporary: os.replace(temporary, path))
 
     def open_output(self, path: str) -> pa.NativeFile:
         with _failures("write", path):
-            file = _with_parents(path, lambda: open(path, "wb"))  # noqa: SIM115 - the caller closes it
+            file = with_parents(path, lambda: open(path, "wb"), _make_directory)  # noqa: SIM115 - the caller closes it
         return open_output_file(file, lambda: _failures("write", path))
 
     def delete(self, path: str) -> None:
@@ -128,7 +128,7 @@ class LocalStore:
 
     def make_directory(self, directory: str) -> None:
         with _failures("make directory", directory):
-            os.makedirs(directory, exist_ok=True)
+            _make_directory(directory)
 
     def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:
         with _failures("rename", old):
@@ -136,17 +136,32 @@ class LocalStore:
             # A rename would replace an empty directory.
             if os.path.lexists(new):
                 raise FileAlreadyThereError(f"cannot move {old} to {new}: something is there already", path=new)
-            _with_parents(new, lambda: os.rename(old, new))
+            try:
+                with_parents(new, lambda: os.rename(old, new), _make_directory)
+            except OSError as e:
+                if e.errno not in _IN_THE_WAY or not os.path.lexists(new):
+                    raise
+                raise FileAlreadyThereError(f"cannot move {old} to {new}: something is there now", path=new) from e
 
 
-def _temporary_file(path: str, data: bytes) -> AbstractContextManager[str]:
-    """A temporary file with `data` in the directory of `path`, deleted after an error."""
+def _put_whole(path: str, data: bytes, move: Callable[[str], object]) -> None:
+    """Put a file with `data` at `path`: `move` gives the name to a temporary file."""
 
     def write(temporary: str) -> None:
-        with _with_parents(temporary, lambda: open(temporary, "xb")) as f:
+        with open(temporary, "xb") as f:
             f.write(data)
 
-    return temporary_file(path, write, os.unlink)
+    put_whole(path, write, move, os.unlink, _make_directory)
+
+
+def _make_directory(directory: str) -> None:
+    """Make a directory and its parents unless they exist, while others make them and remove those that are empty."""
+    for _ in range(ATTEMPTS - 1):
+        # `makedirs` fails when what it found is gone before its next step: a parent, or the directory itself.
+        with suppress(FileExistsError, FileNotFoundError):
+            os.makedirs(directory, exist_ok=True)
+            return
+    os.makedirs(directory, exist_ok=True)
 
 
 def _last_byte_changed(path: str, data: bytes) -> bool:
@@ -171,18 +186,9 @@ def _last_byte_changed(path: str, data: bytes) -> bool:
         return False
 
 
-def _with_parents(path: str, make: Callable[[], T]) -> T:
-    """What `make` returns; when it finds no directory for `path`, that is made and `make` called again."""
-    for _ in range(_CREATE_ATTEMPTS):
-        with suppress(FileNotFoundError):
-            return make()
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-    return make()
-
-
 def _remove_tree(directory: str) -> None:
     """Remove a directory and its contents while others may remove from it or add to it."""
-    for left in range(_REMOVE_ATTEMPTS, 0, -1):
+    for left in range(ATTEMPTS, 0, -1):
         with os.scandir(directory) as entries:
             found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
         for path, is_directory in found:
@@ -194,7 +200,7 @@ def _remove_tree(directory: str) -> None:
         try:
             os.rmdir(directory)
         except OSError as e:
-            if e.errno not in (errno.ENOTEMPTY, errno.EEXIST) or left == 1:
+            if e.errno not in _NOT_EMPTY or left == 1:
                 raise
         else:
             return

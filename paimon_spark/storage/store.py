@@ -20,6 +20,8 @@ from paimon_spark.errors import FileAlreadyThereError, FileMissingError, Storage
 
 T = TypeVar("T")
 _CONCURRENT: Final = 16
+ATTEMPTS: Final = 10
+"""Attempts to make or remove a directory that others remove or fill meanwhile."""
 
 
 class FileInfo(NamedTuple):
@@ -145,8 +147,36 @@ class Store(ReadableStore, Protocol):
         ...
 
 
+def put_whole(
+    path: str,
+    write: Callable[[str], object],
+    move: Callable[[str], object],
+    delete: Callable[[str], object],
+    make_directory: Callable[[str], object],
+) -> None:
+    """Put a file at `path` in one step: `write` makes a temporary file beside it, which `move` gives its name.
+
+    Another process may remove the directory at any time, also with the temporary file in it.
+    """
+
+    def attempt() -> None:
+        with _temporary_file(path, write, delete) as temporary:
+            move(temporary)
+
+    with_parents(path, attempt, make_directory)
+
+
+def with_parents(path: str, make: Callable[[], T], make_directory: Callable[[str], object]) -> T:
+    """What `make` returns; when it finds no directory for `path`, that is made and `make` called again."""
+    for _ in range(ATTEMPTS - 1):
+        with suppress(FileNotFoundError):
+            return make()
+        make_directory(path.rpartition("/")[0] or "/")
+    return make()
+
+
 @contextmanager
-def temporary_file(path: str, write: Callable[[str], object], delete: Callable[[str], object]) -> Iterator[str]:
+def _temporary_file(path: str, write: Callable[[str], object], delete: Callable[[str], object]) -> Iterator[str]:
     """The path of a file beside `path` that `write` makes, to be renamed; it is deleted after a failure."""
     directory, _, name = path.rpartition("/")
     temporary = f"{directory}/.{name}.{uuid4()}.tmp"
