@@ -121,7 +121,7 @@ test-interop: setup  ## Java Paimon, its Spark connector, pypaimon and dbt on ta
 	@tests/interop/setup.sh $(PEERS)
 	@$(PYTEST) tests/interop $(FLAGS)
 
-test-chaos: setup  ## writers that race, are killed, and stores that fail (PAIMON_SPARK_CHAOS=full for the long run)
+test-chaos: setup  ## writers that race, are killed, and stores that fail (PAIMON_SPARK_CHAOS=full for the long run, PAIMON_SPARK_SHARE=i/n for a part of the fault points)
 	@$(PYTEST) tests/chaos $(FLAGS)
 
 test-docs: setup  ## run the code in README.md and docs, and build the site

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -38,6 +37,7 @@ from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import BIGINT, INT, STRING, DataField, RowType
+from tests.harness.fault_points import selected_points
 from tests.harness.fault_store import Call, Fault, FaultStore
 from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
@@ -52,7 +52,6 @@ COLUMNS = RowType(
     ),
 )
 FAST = {"commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "1 ms", "commit.max-retries": "3"}
-FULL = os.environ.get("PAIMON_SPARK_CHAOS") == "full"
 Rows = list[dict[str, Any]]
 
 
@@ -229,13 +228,11 @@ def outcome(place: Place, fault: Fault) -> PaimonError | None:
     """Do the write with the fault; what it raised."""
     table = place.table()
     CACHE.clear()
-    place.store.arm(fault)
-    try:
-        place.write.act(table)
-    except PaimonError as e:
-        return e
-    finally:
-        place.store.arm(None)
+    with place.store.failing(fault):
+        try:
+            place.write.act(table)
+        except PaimonError as e:
+            return e
     return None
 
 
@@ -274,10 +271,9 @@ FAULTS = {
 
 
 def numbers(name: str, turn: int) -> list[int]:
-    """The calls to let fail: all of them when asked for, else one in thirty, another for each way and write."""
-    step = 1 if FULL else 5 * len(FAULTS)
+    """The calls to let fail: one in thirty, another for each way and write, if not all or a share are asked for."""
     turn = 5 * turn + list(WRITES).index(name)
-    return [n for n in range(1, len(_calls(name)) + 1) if n % step == turn % step]
+    return selected_points(range(1, len(_calls(name)) + 1), 5 * len(FAULTS), turn - 1)
 
 
 @pytest.mark.parametrize("kind", FAULTS)
@@ -306,18 +302,12 @@ def test_any_call_of_a_creation_may_fail(kind: str) -> None:
     def create(store: Store, root: str) -> None:
         create_table(store, root, COLUMNS, ("k",), (), {"bucket": "1"}, name="t")
 
-    for n in range(1, 9):
+    counting = FaultStore(inner)
+    create(counting, f"/{uuid.uuid4().hex}/t")
+    for n in selected_points(range(1, counting.count() + 1), 1):
         store, root = FaultStore(inner), f"/{uuid.uuid4().hex}/t"
-        store.arm(FAULTS[kind](n))
-        try:
-            create(store, root)
-            made = True
-        except PaimonError:
-            made = False
-        if not store.failed:
-            assert made
-            assert n > 1
-            break
+        with store.failing(FAULTS[kind](n)):
+            made = succeeds(lambda store=store, root=root: create(store, root))
         if made:
             assert open_table(inner, root).schema.primary_keys == ("k",)
         with contextlib.suppress(TableAlreadyExistsError):
@@ -325,35 +315,25 @@ def test_any_call_of_a_creation_may_fail(kind: str) -> None:
         table = Table(open_table(inner, root))
         table.write(rows(*NEW))
         assert table.scan().to_arrow().num_rows == 2
-    else:
-        pytest.fail("a creation makes more calls than were let fail")
 
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_any_call_of_an_alteration_may_fail(kind: str) -> None:
-    for n in range(1, 40):
+    def alter(table: Table) -> None:
+        table.alter(add={"w": "INT"})
+
+    for n in selected_points(range(1, _count(alter) + 1), 1):
         place = Place("append")
         table = place.table()
-        place.store.arm(FAULTS[kind](n))
-        try:
-            table.alter(add={"w": "INT"})
-            altered = True
-        except PaimonError:
-            altered = False
-        failed = place.store.failed
-        place.store.arm(None)
-        if not failed:
-            assert altered
-            assert n > 1
-            break
+        CACHE.clear()
+        with place.store.failing(FAULTS[kind](n)):
+            altered = succeeds(lambda table=table: alter(table))
         names = place.table(place.inner).row_type.names
         assert names == ("p", "k", "v", "w") or (not altered and names == ("p", "k", "v"))
         if "w" not in names:
-            place.table().alter(add={"w": "INT"})
+            alter(place.table())
         place.table().write(rows(*NEW))
         assert [{k: v for k, v in row.items() if k != "w"} for row in place.rows()] == as_rows([*BEFORE, *NEW])
-    else:
-        pytest.fail("an alteration makes more calls than were let fail")
 
 
 OTHER = RowType(False, (DataField(0, "p", INT.with_nullable(False)), DataField(1, "w", STRING)))
@@ -361,23 +341,15 @@ OTHER = RowType(False, (DataField(0, "p", INT.with_nullable(False)), DataField(1
 
 @pytest.mark.parametrize("kind", FAULTS)
 def test_any_call_of_a_replacement_may_fail(kind: str) -> None:
-    step = 1 if FULL else 6
-    for n in range(1 + list(FAULTS).index(kind) % step, 400, step):
+    def replace(table: Table) -> None:
+        replace_table(table, OTHER, (), ("p",))
+
+    for n in selected_points(range(1, _count(replace) + 1), 6, list(FAULTS).index(kind)):
         place = Place("append")
         table = place.table()
         CACHE.clear()
-        place.store.arm(FAULTS[kind](n))
-        try:
-            replace_table(table, OTHER, (), ("p",))
-            replaced = True
-        except PaimonError:
-            replaced = False
-        failed = place.store.failed
-        place.store.arm(None)
-        if not failed:
-            assert replaced
-            assert n > 1
-            break
+        with place.store.failing(FAULTS[kind](n)):
+            replaced = succeeds(lambda table=table: replace(table))
         CACHE.clear()
         there = place.table(place.inner)
         is_new = there.row_type.names == ("p", "w")
@@ -385,9 +357,26 @@ def test_any_call_of_a_replacement_may_fail(kind: str) -> None:
         # Rows go before the definition does: no row is ever read by a definition that is not its own.
         assert there.scan().to_arrow().num_rows in ((0,) if is_new else (0, len(BEFORE)))
         assert missing_files(there.handle) == []
-        replace_table(place.table(), OTHER, (), ("p",))
+        replace(place.table())
         assert place.table(place.inner).row_type.names == ("p", "w")
         assert place.table(place.inner).scan().to_arrow().num_rows == 0
         place.check_files()
-    else:
-        pytest.fail("a replacement makes more calls than were let fail")
+
+
+def succeeds(act: Callable[[], object]) -> bool:
+    """Whether it raises none of our errors."""
+    try:
+        act()
+    except PaimonError:
+        return False
+    return True
+
+
+def _count(act: Callable[[Table], object]) -> int:
+    """How many calls an act on a table makes when nothing fails."""
+    place = Place("append")
+    table = place.table()
+    CACHE.clear()
+    place.store.arm(None)
+    act(table)
+    return place.store.count()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
+from tests.harness.fault_points import selected_points
 from tests.harness.sink_faults import HOW, FailingSink
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
-STEP = 1 if os.environ.get("PAIMON_SPARK_CHAOS") == "full" else 9
 KINDS = ["unaware", "keys", "dynamic", "first_row", "deletion_vectors", "changelog"]
 
 
@@ -23,5 +22,5 @@ def test_a_batch_whose_commit_failed_anywhere_is_there_once(
 ) -> None:
     sink = FailingSink(tmp_path, kind, complete)
     turn = KINDS.index(kind) + 2 * list(HOW).index(how) + 4 * complete
-    for at in range(1 + turn % STEP, sink.calls() + 4, STEP):
+    for at in selected_points(range(1, sink.calls() + 1), 9, turn):
         sink.check(how, at)

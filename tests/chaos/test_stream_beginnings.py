@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -12,12 +11,12 @@ from uuid import uuid4
 
 import pytest
 
+from tests.harness.fault_points import selected_points
 from tests.harness.mini_engine import Step
 from tests.harness.stream_tables import Pair, rows
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
 
-FULL = os.environ.get("PAIMON_SPARK_CHAOS") == "full"
 TABLES: dict[str, Pair] = {
     "append": Pair(warehouse=""),
     "keys": Pair(("k",), {"bucket": "1"}, warehouse=""),
@@ -71,7 +70,7 @@ def test_the_first_batches_run_again(table: str, start: str, snapshots: int, res
     if not snapshots and start in ("full-of-snapshot", "from-timestamp"):
         pytest.skip("there is nothing to begin with")
     turn = list(STARTS).index(start) + 4 * list(TABLES).index(table) + 3 * restart + 2 * snapshots
-    for at in range(1, 14) if FULL else (1 + turn % 13,):
+    for at in selected_points(range(1, 14), 13, turn):
         pair, checkpoint = a_pair(table, snapshots, STARTS[start]), tmp_path / str(at)
         steps = pair.engine(checkpoint).steps()
         done = [step for _, step in zip(range(at), steps, strict=False)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -18,13 +17,13 @@ from paimon_spark.jobs import opened_table as loading
 from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.storage.urls import open_store
+from tests.harness.fault_points import FULL, selected_points
 from tests.harness.fault_store import Call, Fault, FaultStore
 from tests.harness.stream_tables import Pair, rows
 from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
-FULL = os.environ.get("PAIMON_SPARK_CHAOS") == "full"
 ALIGNED = {"read.stream.aligned": "true", "scan.snapshot-id": "1", "consumer-id": "c"}
 TABLES: dict[str, Pair] = {
     "append": Pair(read=ALIGNED, warehouse=""),
@@ -99,20 +98,16 @@ def _calls(table: str) -> tuple[Call, ...]:
 @pytest.mark.parametrize("table", TABLES)
 def test_any_call_of_a_query_may_fail(table: str, kind: str, tmp_path: Path) -> None:
     turn = 14 * list(FAULTS).index(kind) + 7 * list(TABLES).index(table)
-    step = 1 if FULL else 71
     failed = 0
-    for n in range(1, len(_calls(table)) + 1):
-        if n % step != turn % step:
-            continue
+    for n in selected_points(range(1, len(_calls(table)) + 1), 71, turn - 1):
         pair, checkpoint = a_pair(table), tmp_path / str(n)
         CACHE.clear()
-        STORE.arm(FAULTS[kind](n))
         error: PaimonError | None = None
-        try:
-            pair.engine(checkpoint).run()
-        except PaimonError as e:
-            error, failed = e, failed + 1
-        STORE.arm(None)
+        with STORE.failing(FAULTS[kind](n)):
+            try:
+                pair.engine(checkpoint).run()
+            except PaimonError as e:
+                error, failed = e, failed + 1
         where = f"{kind} {n} of {len(_calls(table))}: {_calls(table)[n - 1]} {error!r}"
         if error is not None:
             try:
@@ -141,5 +136,6 @@ def test_a_query_may_fail_again_and_again(table: str, tmp_path: Path) -> None:
             STORE.arm(None)
         if not failed:
             break
+    assert runs > 1, "no run failed"
     check(pair, f"{runs} runs")
     print(table, f"{runs} runs")

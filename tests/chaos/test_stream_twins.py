@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,13 +14,13 @@ import pytest
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.maintenance.orphan_files import orphans
+from tests.harness.fault_points import FULL, selected_points
 from tests.harness.mini_engine import Step
 from tests.harness.stream_tables import Pair, rows
 from tests.harness.table_files import missing_files
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
 
-FULL = os.environ.get("PAIMON_SPARK_CHAOS") == "full"
 READ = {"read.stream.aligned": "true", "scan.snapshot-id": "1"}
 TABLES: dict[str, Pair] = {
     "append": Pair(read=READ, warehouse=""),
@@ -63,7 +62,7 @@ def check(pair: Pair, checkpoint: Path) -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_a_run_goes_on_after_the_one_in_its_place_is_done(table: str, tmp_path: Path) -> None:
-    for at in range(1 if FULL else 1 + list(TABLES).index(table), 24, 1 if FULL else 6):
+    for at in selected_points(range(1, 24), 6, list(TABLES).index(table)):
         pair, checkpoint = a_pair(table), tmp_path / str(at)
         late = pair.engine(checkpoint).steps()
         for _ in zip(range(at), late, strict=False):

@@ -93,6 +93,21 @@ class FaultStore:
             record.fault, record.seen = fault, 0
             record.calls, record.failed = [], []
 
+    @contextmanager
+    def failing(self, fault: Fault) -> Iterator[list[Call]]:
+        """Fail as told inside `with`; the calls that did, filled as they fail.
+
+        Raises AssertionError at the end when none did: the test would have tested nothing.
+        """
+        self.arm(fault)
+        failed = self._record.failed
+        try:
+            yield failed
+        finally:
+            made = self.calls
+            self.arm(None)
+        assert failed, f"{fault} was never injected into {len(made)} calls"
+
     @property
     def calls(self) -> list[Call]:
         """The calls since `arm`, failed ones included."""

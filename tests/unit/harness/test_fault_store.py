@@ -118,3 +118,14 @@ def test_copies_share_what_they_count() -> None:
         store.exists(root)
     assert copy.calls == store.calls
     assert len(copy.calls) == 2
+
+
+def test_a_fault_that_is_never_injected_fails_the_test() -> None:
+    inner, root = memory()
+    store = FaultStore(inner)
+    with pytest.raises(AssertionError, match="was never injected into 1 calls"), store.failing(Fault(2)):
+        store.write(f"{root}/a", b"")
+    with store.failing(Fault(1)) as failed, pytest.raises(StorageError):
+        store.write(f"{root}/a", b"")
+    assert failed == [Call("write", f"{root}/a")]
+    store.write(f"{root}/a", b"")
