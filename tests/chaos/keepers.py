@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -45,6 +45,10 @@ from tests.harness.table_files import files_on_disk, missing_files, reachable_fi
 WARM = (after_commit, compaction, writing, merge, savepoints, pa.array([1]))
 
 PATIENCE = {"commit.max-retries": "1000", "commit.min-retry-wait": "5 ms", "commit.max-retry-wait": "200 ms"}
+_BEGIN = "begin"
+"""File that lets all begin."""
+NOTHING = object()
+"""What an act returns that found nothing to do."""
 BUSY = (CommitConflictError, CommitRetriesExhaustedError, OperationInProgressError)
 
 
@@ -72,6 +76,10 @@ class Scene:
         return paimon_spark.load_table(self.url, branch=branch)
 
 
+Job: TypeAlias = Callable[[Scene, int, int, float], None]
+"""What a process does: the scene, its number among those of its kind, its life, and for how many seconds."""
+
+
 def make(scene: Scene) -> None:
     """The table with a row, and its branch `fix`."""
     warehouse, _, table = scene.url.rpartition("/")
@@ -86,33 +94,41 @@ def make(scene: Scene) -> None:
 
 
 def run(scene: Scene) -> None:
-    """Let all of them at it for some seconds, and kill some."""
+    """Let all of them at it for some seconds, and kill some. Time counts from when all are ready.
+
+    A process that was killed is started again: until the time is over, and until each job has done something.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.chaos.keepers"])
     chance = random.Random(scene.seed)
-    jobs: list[tuple[Callable[[Scene, int, int], None], int]] = [
-        *((_writer, n) for n in range(scene.writers)),
-        *((_keeper, n) for n in range(scene.keepers)),
-        (_reader, 0),
-    ]
+    jobs = _jobs(scene)
     running: dict[int, Any] = {}
     lives = Counter[int]()
-    end = time.monotonic() + scene.seconds
-    moments = sorted(time.monotonic() + 2 + chance.uniform(0, scene.seconds - 3) for _ in range(scene.kills))
+
+    def start(number: int, seconds: float) -> None:
+        job, own = jobs[number]
+        lives[number] += 1
+        running[number] = context.Process(target=job, args=(scene, own, lives[number], seconds))
+        running[number].start()
+
     try:
-        while time.monotonic() < end or running:
-            for number, (job, own) in enumerate(jobs):
-                if number not in running and time.monotonic() < end:
-                    lives[number] += 1
-                    left = end - time.monotonic()
-                    running[number] = context.Process(target=job, args=(scene, own, lives[number], left))
-                    running[number].start()
+        for number in range(len(jobs)):
+            start(number, scene.seconds)
+        _wait_until_ready(scene, running)
+        end = time.monotonic() + scene.seconds
+        moments = sorted(time.monotonic() + chance.uniform(0, scene.seconds - 1) for _ in range(scene.kills))
+        idle = set(range(len(jobs)))
+        while time.monotonic() < end or running or moments or idle:
+            idle = {n for n in idle if not _acts_done(scene, *jobs[n])}
+            for number in range(len(jobs)):
+                left = end - time.monotonic()
+                if number not in running and (left > 0 or moments or number in idle):
+                    start(number, left)
             time.sleep(0.01)
-            if moments and time.monotonic() > moments[0]:
+            victims = [n for n in running if jobs[n][0] is not _reader]
+            if victims and moments and time.monotonic() > moments[0]:
                 moments.pop(0)
-                victims = [n for n in running if jobs[n][0] is not _reader]
-                if victims:
-                    running[chance.choice(victims)].kill()
+                running[chance.choice(victims)].kill()
             for number, process in list(running.items()):
                 if process.exitcode is not None:
                     process.join()
@@ -127,8 +143,20 @@ def run(scene: Scene) -> None:
             process.join()
 
 
+def _wait_until_ready(scene: Scene, running: dict[int, Any]) -> None:
+    """Wait until each process could begin, and let all begin."""
+    limit = time.monotonic() + 120
+    while len([*scene.logs.glob("*-1.log")]) < len(running):
+        assert time.monotonic() < limit, "they do not start"
+        assert all(process.exitcode is None for process in running.values()), f"one failed: {_errors(scene)}"
+        time.sleep(0.01)
+    (scene.logs / _BEGIN).touch()
+
+
 def check(scene: Scene) -> dict[str, int]:
     """Fail unless everything said to be written is there, everything alive reads, and nothing else is left."""
+    for job, own in _jobs(scene):
+        assert _acts_done(scene, job, own), f"{_name(job)} {own} never acted"
     CACHE.clear()
     table = scene.open()
     recover(table.handle)
@@ -159,6 +187,32 @@ def check(scene: Scene) -> dict[str, int]:
     return {"rows": len(found), "done": len(done), "conflicts": len(failed), "versions": versions, "orphans": left}
 
 
+def _jobs(scene: Scene) -> list[tuple[Job, int]]:
+    return [
+        *((_writer, n) for n in range(scene.writers)),
+        *((_keeper, n) for n in range(scene.keepers)),
+        (_reader, 0),
+    ]
+
+
+def _name(job: Job) -> str:
+    return job.__name__.removeprefix("_")
+
+
+def _acts_done(scene: Scene, job: Job, own: int) -> int:
+    """How often a job has said that it did something, in all its lives."""
+    logs = scene.logs.glob(f"{_name(job)}-{own}-*.log")
+    return sum(line.startswith("done ") for log in logs for line in log.read_text().splitlines())
+
+
+def _begun_log(scene: Scene, job: Job, number: int, life: int) -> int:
+    """The log of a process, which waits here until all have one."""
+    log = os.open(scene.logs / f"{_name(job)}-{number}-{life}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    while not (scene.logs / _BEGIN).exists():
+        time.sleep(0.01)
+    return log
+
+
 def _write(scene: Scene, branch: str, row: int, text: str) -> None:
     data = pa.table({"k": pa.array([row], pa.int64()), "v": pa.array([text])})
     scene.open(branch).write(data, **PATIENCE)
@@ -167,15 +221,16 @@ def _write(scene: Scene, branch: str, row: int, text: str) -> None:
 def _writer(scene: Scene, number: int, life: int, seconds: float) -> None:
     """A process that writes rows of its own, to main or to `fix`."""
     branch = ("main", "fix")[number % 2]
+    log = _begun_log(scene, _writer, number, life)
     end = time.monotonic() + seconds
-    log = os.open(scene.logs / f"writer-{number}-{life}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     row = number * 1_000_000 + life * 10_000
-    while time.monotonic() < end:
+    acted = False
+    while time.monotonic() < end or not acted:
         row += 1
         os.write(log, f"begin {row}\n".encode())
         try:
             _write(scene, branch, row, f"{number}.{life}")
-            word = "done"
+            word, acted = "done", True
         except BUSY:
             word = "conflict"
         except Exception as e:
@@ -187,14 +242,17 @@ def _writer(scene: Scene, number: int, life: int, seconds: float) -> None:
 def _keeper(scene: Scene, number: int, life: int, seconds: float) -> None:
     """A process that does what keeps and changes versions, at random."""
     chance = random.Random(f"{scene.seed} {number} {life}")
+    log = _begun_log(scene, _keeper, number, life)
     end = time.monotonic() + seconds
-    log = os.open(scene.logs / f"keeper-{number}-{life}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     acts = _acts(scene, chance, f"{number}-{life}")
-    while time.monotonic() < end:
+    acted = False
+    while time.monotonic() < end or not acted:
         act = chance.choice(acts)
         os.write(log, f"begin {act.__name__}\n".encode())
         try:
-            act()
+            if act() is not NOTHING:
+                os.write(log, f"done {act.__name__}\n".encode())
+                acted = True
         except (*BUSY, NotFoundError, AlreadyExistsError, InvalidInputError) as e:
             os.write(log, f"refused {type(e).__name__} {e!s:.300}\n".encode())
         except Exception as e:
@@ -211,29 +269,30 @@ def _acts(scene: Scene, chance: random.Random, own: str) -> list[Callable[[], An
     def tag() -> None:
         some_branch().create_tag(f"t-{own}-{chance.randrange(10**6)}")
 
-    def untag() -> None:
+    def untag() -> Any:
         branch = some_branch()
         names = [t.name for t in branch.tags() if t.name.startswith("t-")]
-        if names:
-            branch.delete_tag(chance.choice(names))
+        return branch.delete_tag(chance.choice(names)) if names else NOTHING
 
-    def branch() -> None:
+    def branch() -> Any:
         tags = [t.name for t in scene.open().tags() if t.name.startswith("t-")]
-        if tags and len(scene.open().branches()) < 6:
-            scene.open().create_branch(f"b-{own}-{chance.randrange(10**6)}", tag=chance.choice(tags))
+        if not tags or len(scene.open().branches()) >= 6:
+            return NOTHING
+        return scene.open().create_branch(f"b-{own}-{chance.randrange(10**6)}", tag=chance.choice(tags))
 
-    def unbranch() -> None:
+    def unbranch() -> Any:
         names = [b.name for b in scene.open().branches() if b.name.startswith("b-")]
-        if names:
-            scene.open().delete_branch(chance.choice(names))
+        return scene.open().delete_branch(chance.choice(names)) if names else NOTHING
 
-    def expire() -> None:
-        some_branch().expire_snapshots(
+    def expire() -> Any:
+        result = some_branch().expire_snapshots(
             retain_max=chance.randrange(1, 5), retain_min=1, older_than=datetime.now(timezone.utc)
         )
+        return result if result.snapshots else NOTHING
 
-    def compact() -> None:
-        some_branch().compact(full=chance.random() < 0.3)
+    def compact() -> Any:
+        result = some_branch().compact(full=chance.random() < 0.3)
+        return result if result.snapshot_ids else NOTHING
 
     def savepoint() -> None:
         some_branch().create_savepoint()
@@ -247,16 +306,20 @@ def _acts(scene: Scene, chance: random.Random, own: str) -> list[Callable[[], An
 
 def _reader(scene: Scene, number: int, life: int, seconds: float) -> None:
     """A process that reads main: it must always read, and without merges rows never go."""
+    log = _begun_log(scene, _reader, number, life)
     end = time.monotonic() + seconds
-    log = os.open(scene.logs / f"reader-{number}-{life}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     seen: set[int] = set()
-    while time.monotonic() < end:
+    acted = False
+    while time.monotonic() < end or not acted:
         try:
             scan = scene.open().scan()
             rows = scan.to_arrow().column("k").to_pylist()
             assert len(set(rows)) == len(rows), f"rows twice in {scan.plan().snapshot}"
             assert scene.merges or seen <= set(rows), f"rows are gone: {sorted(seen - set(rows))[:5]}"
             seen = set(rows)
+            if not acted:
+                os.write(log, b"done reading\n")
+                acted = True
         except (SnapshotExpiredError, FileMissingError):
             pass  # what it read has expired meanwhile: some keep one snapshot alone
         except CorruptFileError as e:

@@ -162,7 +162,10 @@ def make(stream: Stream) -> None:
 
 
 def run(stream: Stream) -> dict[str, int]:
-    """Kill the query again and again beside the others, and let it come to the end when they are done."""
+    """Kill the query again and again beside the others, and let it come to the end when they are done.
+
+    In its last life it is killed only after each of the others has acted.
+    """
     context = multiprocessing.get_context("forkserver")
     chance = random.Random(f"{stream.seed} {stream.producer} {stream.keeps} {stream.read}")
     query: Any = None
@@ -176,6 +179,8 @@ def run(stream: Stream) -> dict[str, int]:
                 query.start()
                 _wait(stream, query, lives, chance.randrange(_STEPS))
                 query.join(chance.uniform(0, stream.life_s))
+                if kills == stream.kills - 1:
+                    others.wait(stream, query)
                 if query.exitcode is None:
                     query.kill()
                     query.join()
@@ -223,6 +228,14 @@ class Others:
                     process.kill()
                     process.join()
 
+    def wait(self, stream: Stream, query: Any) -> None:
+        """Wait until each of a stream has done all that it does, or its query has ended."""
+        limit = time.monotonic() + 300
+        while query.exitcode is None and not min(kept(stream).values()):
+            assert time.monotonic() < limit, f"one of them does nothing: {kept(stream)}"
+            self.check()
+            time.sleep(0.01)
+
     def check(self) -> None:
         """Fail when one of them did."""
         assert all(p.exitcode is None for p in self._processes), f"another one failed: {self._said()}"
@@ -250,11 +263,12 @@ def said(stream: Stream, word: str) -> list[str]:
 
 
 def kept(stream: Stream) -> dict[str, int]:
-    """Snapshots that were made by compactions of either table, and that were expired of it, beside the query.
+    """Writes to either table, and snapshots that compactions made and that were expired of it, beside the query.
 
     A source that looks up its changes is compacted by each write: others find nothing to compact.
     """
     found = {f"{table} {act}": 0 for table in ("source", "sink") for act in ("compact", "expire")}
+    found |= {"source write": sum(label != "0" for label in said(stream, "done ")), "sink write": 0}
     if stream.producer == "lookup":
         del found["source compact"]
     for table in ("source", "sink"):

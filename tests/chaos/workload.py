@@ -121,13 +121,15 @@ def make_table(scenario: Scenario) -> None:
 
 
 def run(scenario: Scenario) -> None:
-    """Let the writers write, and kill some of them; each goes on where it was, until all have done their commits."""
+    """Let the writers write, and kill some of them; each goes on where it was, until all have done their commits.
+
+    No writer ends a commit while a kill is due, so all kills are made, however fast the commits are.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.chaos.workload"])
     chance = random.Random(scenario.seed)
     running: dict[int, Any] = {}
-    every = scenario.processes * scenario.commits / (scenario.kills + 1)
-    kills, deadline = 0, time.monotonic() + 1500
+    deadline = time.monotonic() + 1500
     waiting = set(range(scenario.processes))
     try:
         while waiting or running:
@@ -138,12 +140,14 @@ def run(scenario: Scenario) -> None:
                 running[number].start()
             time.sleep(0.01)
             logs = {n: _log(scenario, n) for n in range(scenario.processes)}
-            begun = sum(map(len, logs.values()))
             committing = [n for n in running if logs[n] and logs[n][-1][0] == "begin"]
-            if committing and kills < scenario.kills and begun >= (kills + 1) * every:
+            if committing and _is_kill_due(scenario):
                 time.sleep(chance.uniform(0, scenario.commit_s))
-                running[chance.choice(committing)].kill()
-                kills += 1
+                victim = running[chance.choice(committing)]
+                victim.kill()
+                victim.join()
+                if victim.exitcode == -9:
+                    (scenario.logs / f"kill-{_kills(scenario)}").touch()
             for number, process in list(running.items()):
                 if process.exitcode is None:
                     continue
@@ -163,6 +167,9 @@ def run(scenario: Scenario) -> None:
 def check(scenario: Scenario) -> dict[str, int]:
     """Fail unless the table holds exactly what the writers did. Returns figures of the run."""
     logs = {n: _log(scenario, n) for n in range(scenario.processes)}
+    for n, log in logs.items():
+        assert any(word != "begin" for word, _ in log), f"writer {n} never ended a commit"
+    assert _kills(scenario) == scenario.kills, "not every kill was made"
     said = {label: word for log in logs.values() for word, label in log}
     landed: Counter[str] = Counter()
     CACHE.clear()
@@ -244,7 +251,22 @@ def _writer(scenario: Scenario, number: int) -> None:
         except PaimonError as e:
             os.write(log, f"# {type(e).__name__} {e!s:.2000}\n".encode())
             raise
+        while _is_kill_due(scenario):
+            time.sleep(0.01)
         os.write(log, f"{word} {label}\n".encode())
+
+
+def _kills(scenario: Scenario) -> int:
+    """How many processes were killed."""
+    return len([*scenario.logs.glob("kill-*")])
+
+
+def _is_kill_due(scenario: Scenario) -> bool:
+    """Whether so many commits are begun that the next process is to be killed; kills are spread over the commits."""
+    kills = _kills(scenario)
+    begun = sum(len(_log(scenario, n)) for n in range(scenario.processes))
+    every = scenario.processes * scenario.commits / (scenario.kills + 1)
+    return kills < scenario.kills and begun >= (kills + 1) * every
 
 
 def _log_path(scenario: Scenario, number: int) -> Path:
