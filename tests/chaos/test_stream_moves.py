@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import pytest
@@ -19,13 +19,13 @@ from paimon_spark.errors import (
     HistoryChangedError,
     PaimonError,
 )
+from tests.harness.fault_points import FULL, SHARE, selected_points
 from tests.harness.stream_tables import Move, Pair, rows
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 FOREIGN = 1000
 """The key of rows that others write to the sink."""
-FULL = os.environ.get("PAIMON_SPARK_CHAOS") == "full"
 KEYED = {"keys": ("k",), "options": {"bucket": "1"}}
 TABLES: dict[str, Pair] = {
     "append": Pair(warehouse=""),
@@ -214,21 +214,33 @@ def outcome(pair: Pair, moved: Moved, at: int, restart: bool, checkpoint: Path) 
     return over, error
 
 
-# All of them when asked for; else each move on one table, after every thirteenth step.
-CASES = [(m, t) for i, m in enumerate(MOVES) for j, t in enumerate(TABLES) if FULL or (i - j) % len(TABLES) == 0]
+@cache
+def _steps(table: str, from_branch: str, to_branch: str) -> int:
+    """The steps of a query when nothing moves."""
+    pair = a_pair(table, Moved(source_renamed, from_branch, to_branch))
+    with TemporaryDirectory() as folder:
+        return sum(1 for _ in pair.engine(Path(folder) / "checkpoint").steps())
+
+
+# All of them, or a share, when asked for; else each move on one table, after every thirteenth step.
+CASES = [
+    (m, t) for i, m in enumerate(MOVES) for j, t in enumerate(TABLES) if FULL or SHARE or (i - j) % len(TABLES) == 0
+]
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
 @pytest.mark.parametrize(("move", "table"), CASES)
 def test_a_branch_moves_between_any_two_steps(move: str, table: str, restart: bool, tmp_path: Path) -> None:
-    moved, over = MOVES[move], False
+    moved = MOVES[move]
     seen: Counter[str] = Counter()
-    at = 0 if FULL else (list(MOVES).index(move) + 6 * restart) % 13
-    while not over:
+    steps = _steps(table, moved.from_branch, moved.to_branch)
+    turn = list(MOVES).index(move) + 6 * restart
+    for at in (*selected_points(range(steps + 1), 13, turn), steps + 1):
         pair = a_pair(table, moved)
         checkpoint = tmp_path / str(at)
         over, error = outcome(pair, moved, at, restart, checkpoint)
         where = f"after {at} steps: {error!r}"
+        assert over is (at > steps), where
         if error is None:
             assert ours(pair) == pair.read_rows(), where
             assert not over or moved.to_end is None, where
@@ -240,5 +252,4 @@ def test_a_branch_moves_between_any_two_steps(move: str, table: str, restart: bo
         if over:
             assert moved.to_end is None or type(error) is moved.to_end, where
         shutil.rmtree(checkpoint)
-        at += 1 if FULL else 13
     print(move, table, dict(seen))
