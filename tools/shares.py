@@ -65,11 +65,11 @@ class Share:
 
 
 GROUPS: Final = (
-    Group("slow-spark", 10, "test-spark TIER=slow"),
+    Group("slow-spark", 6, "test-spark TIER=slow"),
     Group("slow-units", 2, "test-unit TIER=slow"),
     Group("slow-chaos", 2, "test-chaos TIER=slow"),
-    Group("faults", 8, "test-chaos TIER=ci MARK=faults", divides="PAIMON_SPARK_SHARE"),
-    Group("oldest-pyspark", 6, "test-oldest TIER=all", ".venv-spark41/.ready"),
+    Group("faults", 14, "test-chaos TIER=ci MARK=faults", divides="PAIMON_SPARK_SHARE"),
+    Group("oldest-pyspark", 3, "test-oldest TIER=all", ".venv-spark41/.ready"),
     Group("python-3.12", 2, "test-python PYTHON=3.12", ".venv-python3.12/.ready"),
     Group("python-3.13", 2, "test-python PYTHON=3.13", ".venv-python3.13/.ready"),
     Group("connector", 1, "test-interop TIER=slow MARK=connector PEERS=connector", "tests/interop/setup.sh connector"),

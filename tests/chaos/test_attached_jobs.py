@@ -103,7 +103,6 @@ def check_rows(home: Path, tables: Mapping[str, Table]) -> None:
         assert set(rows_of(tables["replaced"].at(snapshot.id)).values()) <= {ROWS}
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 def test_statements_write_all_their_rows_or_none(tmp_path: Path) -> None:
     left = Counter[str]()

@@ -41,7 +41,7 @@ from tests.harness.fault_points import selected_points
 from tests.harness.fault_store import Call, Fault, FaultStore
 from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.faults]
 
 COLUMNS = RowType(
     False,

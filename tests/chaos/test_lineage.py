@@ -217,6 +217,7 @@ def one(found: Provenance | None) -> Provenance:
     return found
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("how", FAULTS)
 def test_a_flush_that_fails_at_any_call_is_made_up_for(how: str, tmp_path: Path) -> None:
     pipeline = short(tmp_path)
@@ -244,6 +245,7 @@ def test_a_flush_that_fails_at_any_call_is_made_up_for(how: str, tmp_path: Path)
     assert failed or SHARE
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("how", FAULTS)
 def test_enable_that_dies_at_any_call_is_done_by_the_next(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

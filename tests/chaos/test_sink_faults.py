@@ -9,7 +9,7 @@ import pytest
 from tests.harness.fault_points import selected_points
 from tests.harness.sink_faults import HOW, FailingSink
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800), pytest.mark.faults]
 
 KINDS = ["unaware", "keys", "dynamic", "first_row", "deletion_vectors", "changelog"]
 

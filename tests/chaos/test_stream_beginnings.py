@@ -15,7 +15,7 @@ from tests.harness.fault_points import selected_points
 from tests.harness.mini_engine import Step
 from tests.harness.stream_tables import Pair, rows
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900), pytest.mark.faults]
 
 TABLES: dict[str, Pair] = {
     "append": Pair(warehouse=""),

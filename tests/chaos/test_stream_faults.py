@@ -22,7 +22,7 @@ from tests.harness.fault_store import Call, Fault, FaultStore
 from tests.harness.stream_tables import Pair, rows
 from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800), pytest.mark.faults]
 
 ALIGNED = {"read.stream.aligned": "true", "scan.snapshot-id": "1", "consumer-id": "c"}
 TABLES: dict[str, Pair] = {

@@ -22,7 +22,7 @@ from paimon_spark.errors import (
 from tests.harness.fault_points import FULL, SHARE, selected_points
 from tests.harness.stream_tables import Move, Pair, rows
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800), pytest.mark.faults]
 
 FOREIGN = 1000
 """The key of rows that others write to the sink."""

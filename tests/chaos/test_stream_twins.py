@@ -19,7 +19,7 @@ from tests.harness.mini_engine import Step
 from tests.harness.stream_tables import Pair, rows
 from tests.harness.table_files import missing_files
 
-pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900), pytest.mark.faults]
 
 READ = {"read.stream.aligned": "true", "scan.snapshot-id": "1"}
 TABLES: dict[str, Pair] = {

@@ -120,6 +120,7 @@ def client_of_a_branch(spark: Any, home: str) -> None:
     assert rows("SELECT id FROM paimon.shop.t") == [(1,), (2,)]
 
 
+@pytest.mark.quick
 def test_a_session_works_on_a_branch(server: ConnectServer, tmp_path: Path) -> None:
     _run(server, client_of_a_branch, tmp_path)
 

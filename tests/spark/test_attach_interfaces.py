@@ -39,6 +39,7 @@ def _methods(spark: SparkSession, kind: type[Proxy]) -> list[Any]:
     return [m for m in found if not is_static(m.getModifiers()) and "$" not in m.getName()]
 
 
+@pytest.mark.quick
 def test_every_proxy_is_checked() -> None:
     assert {"CatalogProxy", "TableProxy", "ParserProxy", "BatchProxy", "RelationProxy"} <= {k.__name__ for k in PROXIES}
 

@@ -252,6 +252,7 @@ ALL_TYPES = pa.table(
 PLAIN_IN_ORC = ["id", "b", "i1", "i2", "i4", "i8", "f4", "f8", "d9", "d18", "d38", "s", "x"]
 
 
+@pytest.mark.quick
 def test_values_of_every_type_are_those_that_python_reads(three: ThreeReads) -> None:
     made(three, "all_types", ALL_TYPES, parquet__row_group__rows="2")
     assert three.check("all_types") == {PARQUET}
@@ -359,6 +360,7 @@ def keyed(three: ThreeReads, name: str, **options: str) -> Table:
     return table
 
 
+@pytest.mark.quick
 def test_only_files_that_must_be_merged_go_through_python(three: ThreeReads) -> None:
     """And the rest of the read goes through Spark's own reader."""
     table = keyed(three, "keyed")
@@ -436,6 +438,7 @@ def test_partitions_are_skipped_by_values_of_a_join(three: ThreeReads, name: str
     assert ids(three.spark.sql(by_self)) == [1, 4, 7]
 
 
+@pytest.mark.quick
 def test_counts_and_limits_come_from_metadata_where_that_is_exact(three: ThreeReads) -> None:
     merged = keyed(three, "counted")
     table = made(three, "counted_rows", BASE, parts=("p",), deletion_vectors__enabled="true")
@@ -604,6 +607,7 @@ def test_names_that_spark_or_sql_could_misread(three: ThreeReads) -> None:
     assert three.check("hive_names", ["_col1"]) == {PYTHON}
 
 
+@pytest.mark.quick
 def test_versions_branches_metadata_columns_and_fallback(three: ThreeReads) -> None:
     table = made(three, "versions", BASE, parts=("p",))
     table.create_tag("v1")

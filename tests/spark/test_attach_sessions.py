@@ -78,6 +78,7 @@ def ids_of(rows: DataFrame) -> list[int]:
 # Attach and detach
 
 
+@pytest.mark.quick
 def test_attaching_again_changes_the_warehouse_or_adds_options(spark: SparkSession, tmp_path: Path, name: str) -> None:
     first, second = warehouse_with(tmp_path / "one", 1), warehouse_with(tmp_path / "two", 2)
     paimon_spark.attach(spark, first, name=name)
@@ -103,6 +104,7 @@ def test_attaching_again_changes_the_warehouse_or_adds_options(spark: SparkSessi
         paimon_spark.detach(spark, name)
 
 
+@pytest.mark.quick
 def test_warehouses_under_two_names_are_joined(spark: SparkSession, tmp_path: Path, name: str) -> None:
     paimon_spark.attach(spark, warehouse_with(tmp_path / "one", 1, 2), name=name)
     paimon_spark.attach(spark, warehouse_with(tmp_path / "two", 2, 3), name=f"{name}_2")
@@ -114,6 +116,7 @@ def test_warehouses_under_two_names_are_joined(spark: SparkSession, tmp_path: Pa
     assert ids_of(spark.table(f"{name}_2.db.t")) == [2, 3]
 
 
+@pytest.mark.quick
 def test_settings_alone_name_the_warehouse(spark: SparkSession, tmp_path: Path, name: str) -> None:
     warehouse = warehouse_with(tmp_path, 1)
     with (
@@ -173,6 +176,7 @@ def test_other_sessions_have_the_catalog_and_a_place_of_their_own(
     assert ids_of(copy.table(f"{name}.db.t")) == ids_of(spark.table(f"{name}.db.t")) == [1, 2, 3]
 
 
+@pytest.mark.quick
 def test_use_and_the_functions_of_spark_catalog(spark: SparkSession, tmp_path: Path, name: str) -> None:
     catalog = paimon_spark.attach(spark, warehouse_with(tmp_path, 1), name=name)
     write(catalog, "u", 5)

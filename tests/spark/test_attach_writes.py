@@ -92,6 +92,7 @@ def refused(act: Callable[[], Any], *texts: str) -> PySparkException:
     return raised.value
 
 
+@pytest.mark.quick
 def test_append_matches_columns_by_name_and_makes_one_file_a_partition(warehouse: Warehouse, parts: DataFrame) -> None:
     assert warehouse.rows("t") == [(1, "a", "x", 1), (2, "b", "x", 2), (3, "c", "y", 1)]
     assert (warehouse.snapshots("t"), warehouse.data_files("t")) == (1, 3)
@@ -106,6 +107,7 @@ def test_append_matches_columns_by_name_and_makes_one_file_a_partition(warehouse
     assert warehouse.snapshots("t") == 2
 
 
+@pytest.mark.quick
 def test_overwrite_replaces_the_partitions_that_are_named(warehouse: Warehouse, parts: DataFrame) -> None:
     writer = renumbered(parts, 10).writeTo(f"{NAME}.db.t")
     writer.overwrite((F.col("dt") == "x") & (F.col("hr") == 1))
@@ -123,6 +125,7 @@ def test_overwrite_replaces_the_partitions_that_are_named(warehouse: Warehouse, 
     assert warehouse.snapshots("t") == 4
 
 
+@pytest.mark.quick
 def test_dynamic_overwrites_replace_the_partitions_of_the_rows(warehouse: Warehouse, parts: DataFrame) -> None:
     renumbered(parts, 10).select("hr", "dt", "v", "id").writeTo(f"{NAME}.db.t").overwritePartitions()
     assert warehouse.rows("t", "id") == [(10,), (2,), (3,)]
@@ -169,6 +172,7 @@ def test_tables_without_partitions_and_with_keys_are_overwritten(warehouse: Ware
         assert warehouse.rows(name) == [(1, "new")]
 
 
+@pytest.mark.quick
 def test_tables_are_created_and_replaced_with_their_rows(warehouse: Warehouse, parts: DataFrame) -> None:
     new = parts.writeTo(f"{NAME}.db.n").using("paimon").partitionedBy(F.col("dt"))
     new.tableProperty("primary-key", "dt,id").tableProperty("bucket", "2").create()

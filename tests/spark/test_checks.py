@@ -39,6 +39,7 @@ def negative(rows: DataFrame) -> DataFrame:
     return rows.where("v < 0")
 
 
+@pytest.mark.quick
 def test_checks_of_a_table_and_a_version(catalog: Catalog) -> None:
     table = catalog.table("shop.a")
     put(catalog, "shop.a", *((n, -n) for n in range(2, 10)))
@@ -49,6 +50,7 @@ def test_checks_of_a_table_and_a_version(catalog: Catalog) -> None:
     assert [r.passed for r in table.at("snapshot.1").check(NO_NEGATIVE)] == [True]
 
 
+@pytest.mark.quick
 def test_a_failed_check_publishes_nothing(catalog: Catalog) -> None:
     table = catalog.table("shop.a")
     table.create_branch("fix")
@@ -120,6 +122,7 @@ def test_checks_of_a_pipeline_that_is_rebased(catalog: Catalog) -> None:
         assert {b.name for b in catalog.table(name).branches()} == {"fix", release.backups[name]}
 
 
+@pytest.mark.quick
 def test_checks_of_a_pipeline(catalog: Catalog) -> None:
     branch = catalog.pipeline("shop.a", "shop.b", downstream=False).branch("fix")
     put(catalog, "shop.a", (2, 2), branch="fix")

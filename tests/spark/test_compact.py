@@ -124,6 +124,7 @@ def test_a_failed_sort_leaves_no_file(spark: SparkSession, tmp_path: Path, monke
     assert files(path) == before
 
 
+@pytest.mark.quick
 def test_incremental_clustering_runs_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     catalog = paimon_spark.load_catalog(str(tmp_path))
     catalog.create_database("d")

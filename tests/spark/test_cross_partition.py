@@ -29,6 +29,7 @@ def rows(spark: SparkSession, dt: str, start: int, end: int) -> DataFrame:
     return spark.range(start, end, numPartitions=4).selectExpr("id", f"'{dt}' dt", "id * 2 v")
 
 
+@pytest.mark.quick
 def test_keys_move_when_one_task_sees_all_rows(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     save(rows(spark, "a", 0, 40).coalesce(1), path, **TABLE)

@@ -57,6 +57,7 @@ def test_an_error_of_a_read_is_short(spark: SparkSession, path: str, case: str) 
     assert "stream" not in text
 
 
+@pytest.mark.quick
 def test_an_error_of_a_write_is_short(spark: SparkSession, path: str) -> None:
     rows = spark.sql("SELECT 1 AS id, 'a' AS v")
 
@@ -67,6 +68,7 @@ def test_an_error_of_a_write_is_short(spark: SparkSession, path: str) -> None:
     check(shown(lambda: write(**{"write-buffer-size": "x"})), "option write-buffer-size = 'x': expected a size", SHORT)
 
 
+@pytest.mark.quick
 def test_an_error_in_a_task_is_short(spark: SparkSession, path: str) -> None:
     nulls = spark.sql("SELECT cast(null AS int) AS id, 'a' AS v")
     text = shown(lambda: nulls.write.format("paimon").mode("append").save(path))

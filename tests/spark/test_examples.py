@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.newest]
+pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 EXAMPLES = [*sorted(FOLDER.glob("*.py")), FOLDER / "declarative_pipeline" / "run.py"]

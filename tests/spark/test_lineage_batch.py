@@ -39,6 +39,7 @@ def save(df: DataFrame, table: Table | str, mode: str = "append", **options: str
     df.write.format("paimon").mode(mode).options(**options).save(path)
 
 
+@pytest.mark.quick
 def test_a_job_that_joins_two_tables_has_both_as_sources(spark: SparkSession, catalog: Catalog) -> None:
     a, b, x = (catalog.table(f"db.{n}") for n in "abx")
     joined = load(spark, a, **JOB).join(load(spark, b, **JOB).select("id"), "id")
@@ -50,6 +51,7 @@ def test_a_job_that_joins_two_tables_has_both_as_sources(spark: SparkSession, ca
     assert rows(catalog, "source_job_lineage") == [("j", "a"), ("j", "b")]
 
 
+@pytest.mark.quick
 def test_table_write_and_scan_to_spark_are_recorded(spark: SparkSession, catalog: Catalog) -> None:
     x = catalog.table("db.x", **JOB)
     x.write(catalog.table("db.a", **JOB).scan(version="1").to_spark(spark))
@@ -264,6 +266,7 @@ def test_a_statement_that_reads_a_temporary_view_says_that_not_all_its_sources_a
     assert came_from(catalog.table("db.x")) == {"db.b": 1} and not said(catalog.table("db.x")).knows_sources
 
 
+@pytest.mark.quick
 def test_statements_of_plain_spark_sql_record_what_they_read(spark: SparkSession, catalog: Catalog) -> None:
     paimon_spark.attach(spark, catalog.warehouse, name="recorded")
     try:

@@ -27,6 +27,7 @@ def view(spark: SparkSession, name: str, index: TableIndex, definition: Definiti
     spark.read.format("paimon").load(path).createOrReplaceTempView(name)
 
 
+@pytest.mark.quick
 def test_what_came_of_a_source_snapshot_is_joined_over_two_warehouses(spark: SparkSession, tmp_path: Path) -> None:
     jobs = ("job_name", "another")
     sources = lineage_of(

@@ -224,6 +224,7 @@ def test_a_batch_whose_rows_are_all_left_out_is_recorded(world: World) -> None:
     ]
 
 
+@pytest.mark.quick
 @pytest.mark.newest
 def test_where_lineage_is_off_snapshots_say_nothing(spark: SparkSession, tmp_path: Path) -> None:
     world = World(spark, tmp_path)

@@ -49,6 +49,7 @@ def stored(table: Table) -> dict[int, Any]:
     return dict(zip(found.column("id").to_pylist(), map(repr, found.column("x").to_pylist()), strict=True))
 
 
+@pytest.mark.quick
 def test_batch_and_stream_reads_with_a_condition(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
     table = numbers(catalog, "t")
     for n, (where, ids) in enumerate(CONDITIONS.items()):

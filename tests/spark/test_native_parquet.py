@@ -87,6 +87,7 @@ def rows(frame: DataFrame) -> list[str]:
     return sorted(map(repr, frame.collect()))
 
 
+@pytest.mark.quick
 def test_columns_of_plain_types_have_the_values_that_python_reads(spark: SparkSession, catalog: Catalog) -> None:
     names = ", ".join(n for n in COLUMNS if n != "p")
     native = catalog.sql(f"SELECT {names} FROM db.t")
@@ -102,6 +103,7 @@ def test_columns_of_plain_types_have_the_values_that_python_reads(spark: SparkSe
         spark.conf.unset(SETTING)
 
 
+@pytest.mark.quick
 def test_the_version_the_condition_and_the_partition_asked_for_are_read(spark: SparkSession, catalog: Catalog) -> None:
     table = catalog.table("db.t")
     table.create_tag("v1")

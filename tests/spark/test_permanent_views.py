@@ -104,6 +104,7 @@ def test_a_temporary_view_hides_a_permanent_one_but_not_from_its_own_query(run: 
     assert run("SELECT count(*) FROM all_sales") == [(3,)]
 
 
+@pytest.mark.quick
 def test_views_of_system_tables_branches_and_java(run: Run, catalog: Catalog) -> None:
     catalog.table("shop.sales").create_branch("fix", empty=False)
     run("CREATE VIEW history AS SELECT snapshot_id FROM `sales$snapshots`")

@@ -63,6 +63,7 @@ def test_random_conditions_keep_the_same_rows_as_in_spark(session: SparkSession,
     assert without_error == {c: found[c] for c in without_error}
 
 
+@pytest.mark.quick
 def test_reads_of_a_table_take_functions_and_columns(session: SparkSession, tmp_path: Path) -> None:
     catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
     catalog.create_database("db")

@@ -151,6 +151,7 @@ def test_spark_gives_a_filter_that_a_source_took_to_later_queries_too(spark: Spa
         assert [df.count(), df.where("n > 6").count(), df.count()] == [10, 3, 3]
 
 
+@pytest.mark.quick
 def test_a_user_schema_with_another_type_is_filtered_by_spark(spark: SparkSession) -> None:
     path = str(golden_path("branches"))
     for on in (False, True):

@@ -51,6 +51,7 @@ def rows(catalog: Catalog, table: str, branch: str = "main") -> list[tuple[int, 
     return sorted((row["day"], row["n"]) for row in found)
 
 
+@pytest.mark.quick
 def test_statements_are_run_again_on_the_branches(catalog: Catalog) -> None:
     assert rows(catalog, "top") == [(1, 21), (3, 61)]
     fix = catalog.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))

@@ -135,6 +135,7 @@ def test_results_hold_the_numbers_of_rows(spark: SparkSession, catalog: Catalog,
     assert str(result) == "nothing to write" and len(table.snapshots()) == snapshots
 
 
+@pytest.mark.quick
 def test_rows_that_replace_others_count_as_written(spark: SparkSession, catalog: Catalog) -> None:
     for name, options in (("upserts", {}), ("moves", {"partition_keys": ["dt"]})):
         catalog.create_table(f"db.{name}", "id INT, dt STRING", primary_keys=["id"], **options)

@@ -49,6 +49,7 @@ def lines(found: pa.Table) -> Counter[str]:
     return Counter(map(row_line, rows_of(found)))
 
 
+@pytest.mark.quick
 def test_a_spark_job_finds_what_this_process_finds(
     catalog: Catalog, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_spark_job_finds_what_this_process_finds(
     assert (nested["_change"], nested["m"], nested["l"][0]["a"], nested["l"][1]) == ("added", {"a": 1}, 601, None)
 
 
+@pytest.mark.quick
 def test_sql_through_every_door(catalog: Catalog, spark: SparkSession) -> None:
     table = catalog.table("shop.t")
     expected = Counter(table.diff("main", "fix", rows=True).to_arrow().column("_change").to_pylist())

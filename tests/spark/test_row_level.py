@@ -270,6 +270,7 @@ def test_nanoseconds_that_would_be_lost_are_refused(spark: SparkSession, tmp_pat
         assert (read["t"].cast(pa.int64()).to_pylist(), read["v"].to_pylist()) == ([NANOS], [v])
 
 
+@pytest.mark.quick
 def test_a_merge_of_all_columns_is_an_upsert(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = made(spark, path, "keys")
@@ -281,6 +282,7 @@ def test_a_merge_of_all_columns_is_an_upsert(spark: SparkSession, tmp_path: Path
     assert found(spark, path) == BEFORE | {1: ("p9", -1), 100: ("p1", -2)}
 
 
+@pytest.mark.quick
 def test_deleted_values_do_not_come_back_and_rows_that_would_stay_are_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -347,6 +349,7 @@ def test_rows_deleted_by_others_while_they_are_read_do_not_come_back(
     assert found(spark, path) == {i: r for i, r in BEFORE.items() if i != 6}
 
 
+@pytest.mark.quick
 def test_partial_updates_and_row_kinds_are_respected(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.createDataFrame([(1, "a", "+I"), (2, "b", "+I"), (3, "c", "+I")], "id INT, v STRING, op STRING")
     options = {"primary-key": "id", "bucket": "1", "merge-engine": "partial-update"}

@@ -44,6 +44,7 @@ def rows(catalog: Catalog, statement: str) -> list[int]:
     return sorted(row[0] for row in catalog.sql(statement).collect())
 
 
+@pytest.mark.quick
 def test_statements_go_to_the_branch_of_tables_that_have_it(catalog: Catalog, spark: SparkSession) -> None:
     spark.conf.set(SETTING, "fix")
     catalog.sql("INSERT INTO paimon.shop.raw VALUES (2, 'fix')")
@@ -110,6 +111,7 @@ def test_whole_tables_stay(catalog: Catalog, spark: SparkSession) -> None:
     catalog.sql("DROP TABLE paimon.shop.other")
 
 
+@pytest.mark.quick
 def test_a_write_creates_the_branch_where_asked(catalog: Catalog, spark: SparkSession) -> None:
     spark.conf.set(SETTING, "late")
     spark.conf.set(CREATE, "true")
@@ -127,6 +129,7 @@ def test_a_write_creates_the_branch_where_asked(catalog: Catalog, spark: SparkSe
         catalog.sql("INSERT INTO paimon.shop.other VALUES (2, 'late')")
 
 
+@pytest.mark.quick
 def test_dataframes_and_streams(spark: SparkSession, tmp_path: Path) -> None:
     plain = paimon_spark.load_catalog(str(tmp_path / "wh"))
     plain.create_database("shop")

@@ -89,6 +89,7 @@ def test_a_stream_into_a_table_of_spark_says_start(spark: SparkSession, table: P
         writer.trigger(availableNow=True).toTable(NAME).awaitTermination()
 
 
+@pytest.mark.quick
 def test_temporary_views_read_and_insert(spark: SparkSession, table: Path) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW by_path USING paimon OPTIONS (path '{table}')")
     options = f"path 'shop.t', warehouse '{table.parent.parent}'"

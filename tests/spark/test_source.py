@@ -37,12 +37,14 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.quick
 def test_both_names_need_no_code(spark: SparkSession) -> None:
     first = spark.read.format("paimon").load(BRANCHES)
     second = spark.read.format("paimon_py").load(BRANCHES)
     assert rows(first) == rows(second) != []
 
 
+@pytest.mark.quick
 def test_a_table_by_name_is_the_table_by_path(spark: SparkSession, warehouse: Path) -> None:
     by_name = load(spark, "db.t", warehouse=str(warehouse))
     assert rows(by_name) == rows(load(spark, str(warehouse / "db.db" / "t"))) == rows(load(spark, BRANCHES))
@@ -72,6 +74,7 @@ def test_a_branch_in_the_name_is_the_option(spark: SparkSession, warehouse: Path
     assert expected != rows(load(spark, BRANCHES))
 
 
+@pytest.mark.quick
 def test_every_way_of_naming_one_snapshot_gives_its_rows(spark: SparkSession) -> None:
     expected = rows(load(spark, BRANCHES, **{"scan.snapshot-id": "1"}))
     for options in (
@@ -93,6 +96,7 @@ def test_columns_come_in_the_order_asked(spark: SparkSession) -> None:
     assert rows(df.select("k", "v")) == rows(load(spark, BRANCHES))
 
 
+@pytest.mark.quick
 def test_where_chooses_rows(spark: SparkSession) -> None:
     assert rows(load(spark, BRANCHES, where="k = 1")) == rows(load(spark, BRANCHES).where("k = 1")) != []
 
@@ -125,6 +129,7 @@ def test_a_schema_may_name_fields_of_a_row_and_other_widths(spark: SparkSession)
     assert rows(df.selectExpr("id", "f_arr_row.y")) == rows(expected.selectExpr("id", "f_arr_row.y"))
 
 
+@pytest.mark.quick
 def test_metadata_columns_come_on_request(spark: SparkSession) -> None:
     names = "__paimon_file_path,__paimon_row_index,__paimon_partition,__paimon_bucket"
     df = load(spark, PARTITIONED, columns=names)
@@ -144,6 +149,7 @@ def test_a_temporary_view_keeps_its_options(spark: SparkSession) -> None:
         spark.catalog.dropTempView("v")
 
 
+@pytest.mark.quick
 def test_an_empty_table_and_an_empty_plan_have_no_rows(spark: SparkSession) -> None:
     empty = load(spark, str(golden_path("empty_table")))
     assert empty.columns
@@ -168,6 +174,7 @@ def test_registering_changes_nothing_where_spark_found_it(spark: SparkSession) -
     assert rows(load(spark, BRANCHES))
 
 
+@pytest.mark.quick
 def test_a_table_handle_becomes_a_dataframe(spark: SparkSession) -> None:
     table = paimon_spark.load_table(BRANCHES)
     df = table.branch("from_tag").scan(columns=["v", "k"], where="k > 0").to_spark(spark)

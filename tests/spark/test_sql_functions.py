@@ -20,6 +20,7 @@ ROW = (
 )
 
 
+@pytest.mark.quick
 def test_plain_sql_reads_versions_by_functions_and_views(spark: SparkSession, tmp_path: Path) -> None:
     catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
     catalog.create_database("default")

@@ -15,6 +15,7 @@ from tests.harness.doors import Door, refused
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
 
+@pytest.mark.quick
 def test_procedures_are_called_with_arguments_of_all_forms_and_answer_with_rows(
     spark: SparkSession, tmp_path: Path, door: Door
 ) -> None:

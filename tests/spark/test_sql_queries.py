@@ -69,6 +69,7 @@ def _read(catalog: Catalog, spark: SparkSession, text: str, args: Any = None) ->
     return [tuple(row) for row in catalog.sql(text, args=args, session=spark).collect()]
 
 
+@pytest.mark.quick
 def test_versions_and_branches_are_named_as_in_both_proposals(catalog: Catalog, spark: SparkSession) -> None:
     def count(source: str, args: Any = None) -> int:
         return int(_read(catalog, spark, f"SELECT count(*) FROM {source}", args)[0][0])
@@ -93,6 +94,7 @@ def test_versions_and_branches_are_named_as_in_both_proposals(catalog: Catalog, 
         count("db.tt")
 
 
+@pytest.mark.quick
 def test_a_table_stands_wherever_spark_takes_one(catalog: Catalog, spark: SparkSession) -> None:
     with using(catalog, spark, "db"):
         for text, rows in {

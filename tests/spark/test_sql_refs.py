@@ -42,6 +42,7 @@ def catalog(tmp_path: Path, door: Door) -> Catalog:
     return made
 
 
+@pytest.mark.quick
 def test_tags_are_made_moved_renamed_and_deleted(catalog: Catalog, spark: SparkSession) -> None:
     def sql(text: str) -> list[list[Any]]:
         return [list(row) for row in catalog.sql(text, session=spark).collect()]
@@ -84,6 +85,7 @@ def test_a_tag_of_any_version_is_on_a_branch_that_has_it(catalog: Catalog, spark
     assert [row.k for row in found.collect()] == [1, 9]
 
 
+@pytest.mark.quick
 def test_branches_begin_with_the_head_a_tag_a_snapshot_or_any_version(catalog: Catalog, spark: SparkSession) -> None:
     def sql(text: str) -> list[list[Any]]:
         return [list(row) for row in catalog.sql(text, session=spark).collect()]

@@ -56,6 +56,7 @@ def rows(catalog: Catalog, name: str) -> list[tuple[Any, ...]]:
     return sorted((tuple(r.values()) for r in found), key=repr)
 
 
+@pytest.mark.quick
 def test_the_inserts_of_paimons_documentation(spark: SparkSession, catalog: Catalog, sql: Any) -> None:
     catalog.create_table("default.my_table", "id INT, pt STRING", partition_keys=["pt"])
 

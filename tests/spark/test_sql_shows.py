@@ -56,6 +56,7 @@ def catalog(tmp_path: Path, door: Door) -> Catalog:
     return made
 
 
+@pytest.mark.quick
 def test_tables_are_described_and_listed_as_spark_does(catalog: Catalog, spark: SparkSession) -> None:
     def sql(text: str) -> list[list[Any]]:
         return [list(row) for row in catalog.sql(text, session=spark).collect()]

@@ -120,6 +120,7 @@ def test_the_current_database_follows_use(catalog: Catalog, spark: SparkSession,
     assert rows(catalog, spark, "SELECT current_catalog(), current_database()") == of_spark
 
 
+@pytest.mark.quick
 def test_the_history_of_a_branch_is_described(catalog: Catalog, spark: SparkSession) -> None:
     found = catalog.sql("DESCRIBE HISTORY shop.orders", session=spark).collect()
 
@@ -159,6 +160,7 @@ def test_comments_are_set_and_removed(catalog: Catalog, spark: SparkSession) -> 
         catalog.sql("COMMENT ON DATABASE shop IS 'x'", session=spark)
 
 
+@pytest.mark.quick
 def test_procedures_are_listed_as_spark_lists_them(catalog: Catalog, spark: SparkSession) -> None:
     found = catalog.sql("SHOW PROCEDURES", session=spark)
 

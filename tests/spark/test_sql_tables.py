@@ -77,6 +77,7 @@ def test_a_warehouse_that_does_not_exist_is_reported(catalog: Catalog, door: Doo
     assert [row[0] for row in catalog.sql("SHOW DATABASES").collect()] == ["db"]
 
 
+@pytest.mark.quick
 def test_a_table_is_made_as_its_clauses_say(catalog: Catalog) -> None:
     run(
         catalog,
@@ -243,6 +244,7 @@ def test_a_replaced_table_keeps_its_history(catalog: Catalog) -> None:
     assert rows(catalog, "SELECT * FROM fresh") == [(1,)]
 
 
+@pytest.mark.quick
 def test_columns_and_properties_change_and_nothing_does_when_one_cannot(catalog: Catalog) -> None:
     run(
         catalog,
@@ -319,6 +321,7 @@ def test_tables_get_other_names(catalog: Catalog) -> None:
     assert catalog.table("other.y$branch_b").row_type.names == ("b",)
 
 
+@pytest.mark.quick
 def test_databases_are_made_and_dropped(catalog: Catalog, tmp_path: Path) -> None:
     run(
         catalog, "CREATE SCHEMA x", "CREATE DATABASE IF NOT EXISTS x", f"CREATE DATABASE y LOCATION '{tmp_path}/w/y.db'"

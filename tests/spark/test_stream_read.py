@@ -188,6 +188,7 @@ def test_a_trigger_once_reads_everything_whatever_the_limits(spark: SparkSession
     assert keys_of(run(df, tmp_path / "c", once=True)) == [[0, 1, 2]]
 
 
+@pytest.mark.quick
 @limits_known
 def test_aligned_batches_are_snapshots(spark: SparkSession, tmp_path: Path) -> None:
     table = make(tmp_path, ("k",))
@@ -208,6 +209,7 @@ def test_older_pyspark_refuses_limits(spark: SparkSession, tmp_path: Path) -> No
     assert "need PySpark 4.2 or later" in failure(writer.start())
 
 
+@pytest.mark.quick
 def test_a_changelog_comes_with_kinds_and_without_them_deletes_stay_out(spark: SparkSession, tmp_path: Path) -> None:
     table = make(tmp_path, ("k",), changelog_producer="lookup")
     put(table, 1, 2)
@@ -270,6 +272,7 @@ def test_progress_keeps_what_was_not_read(spark: SparkSession, tmp_path: Path) -
     assert keys_of(run(stream(spark, table, **{"consumer-id": "me"}), tmp_path / "new")) == [[4]]
 
 
+@pytest.mark.quick
 def test_a_branch_is_followed_and_main_is_not(spark: SparkSession, tmp_path: Path) -> None:
     table = make(tmp_path)
     put(table, 1)
@@ -357,6 +360,7 @@ def test_what_streams_cannot_do_says_so(spark: SparkSession, case: str, tmp_path
     assert message in failure(df.writeStream.format("noop").trigger(availableNow=True).start())
 
 
+@pytest.mark.quick
 def test_a_misspelt_option_fails_at_load(spark: SparkSession, tmp_path: Path) -> None:
     table = make(tmp_path)
     with pytest.raises(PySparkException, match=r"did you mean 'read\.stream\.aligned'"):

@@ -156,6 +156,7 @@ def test_complete_mode_replaces_the_table(
     assert read(spark, path, versionAsOf="1") == [("p0", 14), ("p1", 13), ("p2", 13)]
 
 
+@pytest.mark.quick
 @pytest.mark.newest
 def test_a_branch_is_written_and_main_is_not(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     path = tmp_path / "t"
@@ -247,6 +248,7 @@ def test_a_changelog_is_applied_to_a_branch(spark: SparkSession, feed: Feed, tmp
     assert 1 not in {r[0] for r in found}
 
 
+@pytest.mark.quick
 @pytest.mark.newest
 def test_row_kinds_come_from_a_column(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     path = tmp_path / "t"
@@ -256,6 +258,7 @@ def test_row_kinds_come_from_a_column(spark: SparkSession, feed: Feed, tmp_path:
     assert [r[0] for r in read(spark, path)] == [i for i in range(60) if i != 30]
 
 
+@pytest.mark.quick
 @pytest.mark.newest
 def test_two_queries_write_one_table(spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     path = tmp_path / "t"

@@ -58,6 +58,7 @@ def test_spark_shows_what_arrow_shows(spark: SparkSession, path: str, name: str)
     assert_same_rows(want, to_microseconds(rows_of(frame.toArrow())), about=name)
 
 
+@pytest.mark.quick
 def test_filters_columns_and_joins(session: SparkSession, path: str) -> None:
     frame = load(session, f"{path}$audit_log")
     assert [tuple(r) for r in frame.where("rowkind = '-D'").select("k", "rowkind").collect()] == [(2, "-D")]
@@ -72,6 +73,7 @@ def test_filters_columns_and_joins(session: SparkSession, path: str) -> None:
     assert [tuple(r) for r in joined.collect()] == [(["fix"], "APPEND")]
 
 
+@pytest.mark.quick
 def test_branches_versions_and_a_declared_schema(spark: SparkSession, path: str) -> None:
     assert load(spark, f"{path}$branch_fix$snapshots").count() == 1
     assert load(spark, f"{path}$files").count() > load(spark, f"{path}$files", versionAsOf="v1").count()
@@ -87,6 +89,7 @@ def test_a_scan_becomes_a_dataframe(spark: SparkSession, path: str) -> None:
     assert [r.tag_name for r in scan.to_spark(spark).collect()] == ["v1"]
 
 
+@pytest.mark.quick
 def test_errors_name_the_system_table(spark: SparkSession, path: str) -> None:
     with pytest.raises(PySparkException, match=r"no system table 'filez'; did you mean 'files'"):
         load(spark, f"{path}$filez")

@@ -48,6 +48,7 @@ def made(path: Path) -> paimon_spark.Table:
     return table
 
 
+@pytest.mark.quick
 def test_orphans_are_found_and_deleted(by_executors: list[int], tmp_path: Path) -> None:
     table = made(tmp_path)
     table.create_branch("fix")
@@ -73,6 +74,7 @@ def test_orphans_are_found_and_deleted(by_executors: list[int], tmp_path: Path) 
     assert seen[-1].done == seen[-1].total == len(planted)
 
 
+@pytest.mark.quick
 def test_expired_snapshots_lose_their_files(by_executors: list[int], tmp_path: Path) -> None:
     table = made(tmp_path)
     table.compact(full=True)

@@ -102,6 +102,7 @@ def test_table_write_gives_each_bucket_to_one_task(
     assert len(buckets) == len(set(buckets)) > 1
 
 
+@pytest.mark.quick
 @pytest.mark.newest
 def test_one_key_in_many_tasks_is_there_once(spark: SparkSession, tmp_path: Path) -> None:
     many = spark.range(0, 4000, numPartitions=8).selectExpr("id % 50 k", "id v")
@@ -115,6 +116,7 @@ def test_one_key_in_many_tasks_is_there_once(spark: SparkSession, tmp_path: Path
         assert {r.v for r in read(spark, path)} == {-1}
 
 
+@pytest.mark.quick
 def test_an_overwrite_replaces_everything_or_what_was_asked(
     spark: SparkSession, rows: DataFrame, tmp_path: Path
 ) -> None:
@@ -131,6 +133,7 @@ def test_an_overwrite_replaces_everything_or_what_was_asked(
     assert read(spark, path) == []
 
 
+@pytest.mark.quick
 def test_a_branch_is_written_and_main_is_not(spark: SparkSession, tmp_path: Path) -> None:
     import shutil
 
@@ -148,6 +151,7 @@ def test_a_branch_is_written_and_main_is_not(spark: SparkSession, tmp_path: Path
         save(spark.range(1), path, branch="fixx")
 
 
+@pytest.mark.quick
 def test_names_in_a_warehouse_are_written(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
     with pytest.raises(PySparkException, match=r"has no database 'db'.*create_database\(name\)"):
         save(rows, "db.t", warehouse=str(tmp_path))
@@ -205,6 +209,7 @@ def _expressions(text: str) -> list[str]:
     return out
 
 
+@pytest.mark.quick
 def test_a_task_that_fails_midway_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     good = spark.range(0, 200_000, numPartitions=2).selectExpr("id", "uuid() v")
@@ -231,6 +236,7 @@ def test_a_table_that_a_failed_write_made_is_gone(spark: SparkSession, rows: Dat
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.quick
 @pytest.mark.newest
 def test_row_kinds_come_from_a_column(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
@@ -243,6 +249,7 @@ def test_row_kinds_come_from_a_column(spark: SparkSession, tmp_path: Path) -> No
         save(spark.createDataFrame([(1, "A", "?")], schema), path)
 
 
+@pytest.mark.quick
 @pytest.mark.newest
 def test_merge_schema_grows_the_branch(spark: SparkSession, rows: DataFrame, tmp_path: Path) -> None:
     path = tmp_path / "t"
@@ -257,6 +264,7 @@ def test_merge_schema_grows_the_branch(spark: SparkSession, rows: DataFrame, tmp
     assert [r.m2 for r in found].count(1) == 100
 
 
+@pytest.mark.quick
 def test_all_types_come_back(spark: SparkSession, tmp_path: Path) -> None:
     golden = str(golden_path("append_all_types_parquet"))
     skipped = [f.name for f in paimon_spark.load_table(golden).row_type if "TIME(" in str(f.type)]
@@ -289,6 +297,7 @@ def test_small_batches_of_spark_are_regrouped(spark: SparkSession, tmp_path: Pat
     assert pq.ParquetFile(file).metadata.num_rows == 200_000
 
 
+@pytest.mark.quick
 def test_modes_and_options_that_do_not_exist_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     save(spark.range(3), tmp_path / "t")
     for mode in ("error", "ignore"):
