@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, Final
 
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
@@ -65,7 +65,7 @@ def moment(time_ms: int | None) -> str:
     if time_ms is None:
         return "-"
     try:
-        found = datetime.fromtimestamp(time_ms / 1000, timezone.utc)
+        found = datetime.fromtimestamp(time_ms / 1000, UTC)
     except (OverflowError, ValueError, OSError):
         return f"{time_ms} ms"
     return found.strftime("%Y-%m-%d %H:%M:%SZ")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self
 
 from paimon_spark.errors import FormatError
 
@@ -45,12 +45,9 @@ class DataType:
 
     nullable: bool = True
 
-    def with_nullable(self: _T, nullable: bool) -> _T:  # noqa: PYI019  Self needs Python 3.11
+    def with_nullable(self, nullable: bool) -> Self:
         """The same type, nullable or not."""
         return self if self.nullable == nullable else replace(self, nullable=nullable)
-
-
-_T = TypeVar("_T", bound=DataType)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@
 #   tools/setup.sh --over BASE VENV REQUIREMENT ...
 #
 # The second form makes an environment that holds the requirements alone, and finds everything else in BASE.
-# VENV is created with the first Python of at least 3.10 on PATH (PYTHON=... names another), or completed when it is
+# VENV is created with the first Python of at least 3.11 on PATH (PYTHON=... names another), or completed when it is
 # there; EXTRA is an extra of pyproject.toml (dev, test); a REQUIREMENT narrows it ("pyspark==4.1.*").
 # Safe to run again at any time.
 set -euo pipefail
@@ -22,17 +22,11 @@ as_root() {
 }
 
 # Asks the interpreter itself: a command may be on PATH and still not run.
-good_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
+good_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
 
 find_python() {
   local name
-  # Python 3.10 comes last: the newest PySpark does not support it.
   for name in ${PYTHON:-python3 python python3.13 python3.12 python3.11}; do
-    if good_python "$name" && "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-      command -v "$name"; return
-    fi
-  done
-  for name in ${PYTHON:-python3 python python3.10}; do
     if good_python "$name"; then command -v "$name"; return; fi
   done
   return 1
@@ -47,7 +41,7 @@ install_venv_module() {
 make_venv() {
   local venv=$1 python
   if [ -x "$venv/bin/python" ] && good_python "$venv/bin/python"; then return; fi
-  python=$(find_python) || die "no Python 3.10 or newer on PATH. Install one (for example python3.11), or name it: make setup PYTHON=/path/to/python3"
+  python=$(find_python) || die "no Python 3.11 or newer on PATH. Install one (for example python3.11), or name it: make setup PYTHON=/path/to/python3"
   if ! "$python" -m venv --clear "$venv" 2>/dev/null; then
     install_venv_module && "$python" -m venv --clear "$venv" ||
       die "$python cannot make virtual environments. Install its venv module (Debian, Ubuntu: apt-get install python3-venv)"

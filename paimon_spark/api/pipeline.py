@@ -97,7 +97,7 @@ class Pipeline(ShownAsText):
         for tries_left in reversed(range(_TRIES if from_heads else 1)):
             try:
                 return self._branch(name, before, tag, timestamp, dry_run=dry_run)
-            except (SnapshotNotFoundError, SnapshotExpiredError):  # noqa: PERF203 - a handful of times
+            except (SnapshotNotFoundError, SnapshotExpiredError):
                 # The head that was found belonged to a commit that another publication refused, or expired.
                 if not tries_left:
                     raise

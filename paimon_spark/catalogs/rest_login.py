@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any, Final
 from urllib.parse import quote_plus, unquote_plus, urlsplit
@@ -75,7 +75,7 @@ class Login:
         options = self._options
         if options.token_provider != DLF:
             return {"Authorization": f"Bearer {options.token}"} if options.token else {}
-        key, now = self._access_key(), datetime.now(timezone.utc)
+        key, now = self._access_key(), datetime.now(UTC)
         is_open_api = options.dlf_signing == "openapi" or (not options.dlf_signing and "dlfnext" in options.uri.lower())
         if is_open_api:
             nonce = f"{uuid.uuid4()}{int(now.timestamp() * 1000)}"
@@ -124,7 +124,7 @@ def _decoded(text: str) -> AccessKey:
     ends = raw.get("Expiration")
     ends_ms = None
     if ends:
-        moment = datetime.strptime(ends, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+        moment = datetime.strptime(ends, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
         ends_ms = int(moment.timestamp() * 1000)
     return AccessKey(raw["AccessKeyId"], raw["AccessKeySecret"], raw.get("SecurityToken"), ends_ms)
 

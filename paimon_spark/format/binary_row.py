@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -179,7 +179,7 @@ class _Reader:
 def datetime_of(millis: int, nanos: int, utc: bool) -> datetime:
     """A timestamp as a datetime, cut off below microseconds. Raises OverflowError outside years 1 to 9999."""
     out = _EPOCH + timedelta(milliseconds=millis, microseconds=nanos // 1000)
-    return out.replace(tzinfo=timezone.utc) if utc else out
+    return out.replace(tzinfo=UTC) if utc else out
 
 
 def decimal_of(unscaled: int, scale: int) -> Decimal:

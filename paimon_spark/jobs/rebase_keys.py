@@ -64,7 +64,7 @@ def rebase_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: 
     for tries_left in reversed(range(_TRIES)):
         try:
             return _try_keys(table, sides, theirs, on_conflict, dry_run=dry_run)
-        except CommitConflictError as e:  # noqa: PERF203 - a handful of times
+        except CommitConflictError as e:
             if not tries_left:
                 raise CommitConflictError(
                     f"{sides.what} was not rebased: other commits to main came first in each of {_TRIES} attempts; "
@@ -126,7 +126,7 @@ class _Publish:
                     only_on=self.head,
                     force_create=True,
                 )
-            except CommitConflictError:  # noqa: PERF203 - as often as others commit
+            except CommitConflictError:
                 now = latest_snapshot(self.sides.main)
                 if now is None or same_snapshot(now, self.head) or time.monotonic() > end:
                     raise

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
@@ -175,7 +175,7 @@ def _event(
     )
     run_id = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps([namespace, job, number]))
     return RunEvent(
-        eventTime=datetime.fromtimestamp(moment_ms / 1000, timezone.utc).isoformat(),
+        eventTime=datetime.fromtimestamp(moment_ms / 1000, UTC).isoformat(),
         producer=_PRODUCER,
         run=Run(str(run_id)),
         job=Job(namespace, job, facets={"jobType": kind}),

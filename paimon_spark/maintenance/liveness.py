@@ -175,7 +175,7 @@ class Counts:
         for n in group:
             try:
                 yield [n], _NOTHING[0], read_manifests(self.handle, [self.metas[n]])
-            except FileMissingError:  # noqa: PERF203 - each is a request
+            except FileMissingError:
                 self.missing.add(n)
                 self._of[n] = _NOTHING
 

@@ -9,7 +9,7 @@ Source: Paimon spec, chapter File Layout; Java `InternalRowPartitionComputer`, `
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any, Final
 
@@ -302,7 +302,7 @@ def _atomic_text(data_type: AtomicType, value: Any, legacy: bool) -> str:
 def _timestamp_text(data_type: TimestampType, value: Any, legacy: bool) -> str:
     moment, nanos = _moment(value)
     if data_type.local_zone and not legacy:  # the cast speaks of the zone of the machine, ours as theirs
-        moment = moment.replace(tzinfo=timezone.utc).astimezone().replace(tzinfo=None)
+        moment = moment.replace(tzinfo=UTC).astimezone().replace(tzinfo=None)
     if not legacy:
         fraction = f"{nanos:09d}"
         while len(fraction) > data_type.precision and fraction.endswith("0"):
@@ -320,7 +320,7 @@ def _timestamp_text(data_type: TimestampType, value: Any, legacy: bool) -> str:
 def _moment(value: Any) -> tuple[datetime, int]:
     """A timestamp as a naive UTC datetime of whole seconds, and nanoseconds of the second."""
     if isinstance(value, datetime):
-        naive = value.astimezone(timezone.utc).replace(tzinfo=None) if value.tzinfo else value
+        naive = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
         return naive.replace(microsecond=0), naive.microsecond * 1000
     millis, nanos = value
     seconds, rest = divmod(int(millis), 1000)

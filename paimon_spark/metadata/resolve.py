@@ -10,7 +10,7 @@ Source: Java `table/source/snapshot/TimeTravelUtil`, `AbstractFileStoreTable.try
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Final
 
 from paimon_spark.errors import (
@@ -251,7 +251,7 @@ def _too_early(handle: TableHandle, time_ms: int, tags: list[Tag]) -> SnapshotNo
 def _time(time_ms: int) -> str:
     """A time in words: the number, and UTC where a calendar has it."""
     try:
-        moment = datetime.fromtimestamp(time_ms // 1000, timezone.utc)
+        moment = datetime.fromtimestamp(time_ms // 1000, UTC)
     except (ValueError, OverflowError, OSError):
         return f"{time_ms} ms"
     return f"{moment:%Y-%m-%d %H:%M:%S}.{time_ms % 1000:03d} UTC ({time_ms} ms)"

@@ -28,7 +28,7 @@ def read_decoded(
     for wait in (*WAITS_S, None):
         try:
             return decode(store.read(path), path)
-        except CorruptFileError:  # noqa: PERF203 - the wait is the cost here
+        except CorruptFileError:
             if wait is None:
                 raise
             sleep(wait)

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
-from enum import Enum
+from enum import StrEnum
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, VersionSyntaxError
 
 
-class VersionKind(str, Enum):
+class VersionKind(StrEnum):
     """What a version names. TEXT is the grammar of `VERSION AS OF`, whose meaning depends on what exists."""
 
     TEXT = "version"
@@ -122,7 +122,7 @@ def from_option(key: str, text: str, time_zone: str | None = None) -> VersionSpe
         raise InvalidOptionError(f"option {key} = {text!r}: expected a whole number", option=key, value=text) from None
 
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS: Final = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 _TEXT: Final = re.compile(
     r"(?P<date>\d{4}-\d{1,2}-\d{1,2})"
@@ -182,7 +182,7 @@ def zone_of(name: str | None) -> tzinfo | None:
         if offset is not None:
             delta = timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0))
             return timezone(-delta if offset[1] == "-" else delta)
-        return timezone.utc if name.strip() in ("Z", "UTC", "GMT") else ZoneInfo(name.strip())
+        return UTC if name.strip() in ("Z", "UTC", "GMT") else ZoneInfo(name.strip())
     except (ValueError, OSError, LookupError) as e:
         raise InvalidOptionError(
             f"no time zone is called {name!r}; write UTC, +02:00 or a name such as Europe/Berlin",
@@ -210,7 +210,7 @@ def moment_ms(value: Moment, name: str, time_zone: str | None = None) -> int:
     """
     match value:
         case datetime():
-            return (value.astimezone(timezone.utc) - _EPOCH) // timedelta(milliseconds=1)
+            return (value.astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
         case bool():
             pass
         case int() if abs(value) <= _LAST_MS:

@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError
@@ -28,7 +28,7 @@ class UsageError(InvalidInputError):
     kind = "usage"
 
 
-class Type(str, Enum):
+class Type(StrEnum):
     """Type of an argument, by Spark's name."""
 
     STRING = "STRING"
@@ -38,7 +38,7 @@ class Type(str, Enum):
     MAP = "MAP<STRING, STRING>"
 
 
-class Effect(str, Enum):
+class Effect(StrEnum):
     """What an operation does: READ changes nothing; DELETE removes something, so commands confirm it first."""
 
     READ = "read"
@@ -46,7 +46,7 @@ class Effect(str, Enum):
     DELETE = "delete"
 
 
-class Scope(str, Enum):
+class Scope(StrEnum):
     """What an operation is about: a TABLE, which is its first argument, the WAREHOUSE, or NOTHING that is stored."""
 
     TABLE = "table"
@@ -54,7 +54,7 @@ class Scope(str, Enum):
     NOTHING = "nothing"
 
 
-class Style(str, Enum):
+class Style(StrEnum):
     """Where an argument can be given: in a CALL, on the command line, or in both."""
 
     BOTH = "both"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 
 from paimon_spark.options.core import ALLOW_UNSAFE_CREATE
 from paimon_spark.options.data_files import ZSTD_LEVEL
@@ -25,7 +25,7 @@ from paimon_spark.options.descriptor import (
 )
 
 
-class SequenceInit(str, Enum):
+class SequenceInit(StrEnum):
     """Where writers learn the largest sequence number of a bucket."""
 
     SCAN = "scan"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError
@@ -147,7 +147,7 @@ CLUSTERING_COLUMNS: Final[Option[tuple[str, ...]]] = Option(
 )
 
 
-class SortStrategy(str, Enum):
+class SortStrategy(StrEnum):
     """How rows are ordered: by one column after the other, or along a curve through all."""
 
     ORDER = "order"

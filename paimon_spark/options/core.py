@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import StrEnum
 from typing import Final
 
 from paimon_spark.options.descriptor import (
@@ -28,7 +28,7 @@ from paimon_spark.options.descriptor import (
 )
 
 
-class MergeEngine(str, Enum):
+class MergeEngine(StrEnum):
     """How rows of one primary key become one row."""
 
     DEDUPLICATE = "deduplicate"
@@ -37,7 +37,7 @@ class MergeEngine(str, Enum):
     FIRST_ROW = "first-row"
 
 
-class ChangelogProducer(str, Enum):
+class ChangelogProducer(StrEnum):
     """Who writes changelog files, and when."""
 
     NONE = "none"
@@ -46,14 +46,14 @@ class ChangelogProducer(str, Enum):
     FULL_COMPACTION = "full-compaction"
 
 
-class SortOrder(str, Enum):
+class SortOrder(StrEnum):
     """Which of two sequence values is the later one."""
 
     ASCENDING = "ascending"
     DESCENDING = "descending"
 
 
-class BucketFunction(str, Enum):
+class BucketFunction(StrEnum):
     """How a bucket key becomes a bucket number."""
 
     DEFAULT = "default"
@@ -170,7 +170,7 @@ def parse_merge_options(raw: Mapping[str, str]) -> MergeOptions:
     )
 
 
-class NestedKeyNullStrategy(str, Enum):
+class NestedKeyNullStrategy(StrEnum):
     """How nested_update handles elements whose nested key contains a null."""
 
     MERGE = "merge"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Final, NamedTuple, TypeVar
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
@@ -36,7 +36,7 @@ _CODEC_EXTENSIONS: Final = {"gzip": "gz", "bzip2": "bz2", "zstd": "zst", "none":
 _TRUNCATE: Final = re.compile(r"truncate\s*\(\s*(\d+)\s*\)")
 
 
-class StatsKind(str, Enum):
+class StatsKind(StrEnum):
     """What is kept of a column: nothing, how many nulls, or minimum and maximum too."""
 
     NONE = "none"

@@ -258,10 +258,8 @@ def _from_file(path: str, changed_ns: int) -> Mapping[str, str]:
 
 
 def _parse_toml(data: bytes) -> dict[str, Any]:
-    try:
-        import tomllib  # imported here: most sessions have no configuration file
-    except ImportError as e:  # Python 3.10
-        raise ValueError("reading TOML needs Python 3.11; set PAIMON_WAREHOUSE or give options instead") from e
+    import tomllib  # imported here: most sessions have no configuration file
+
     return tomllib.loads(data.decode())
 
 

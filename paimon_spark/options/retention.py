@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Final
 
 from paimon_spark.options.descriptor import (
@@ -26,7 +26,7 @@ from paimon_spark.options.descriptor import (
 )
 
 
-class PartitionStrategy(str, Enum):
+class PartitionStrategy(StrEnum):
     """What the age of a partition is."""
 
     VALUES_TIME = "values-time"
@@ -214,7 +214,7 @@ DAY_MS: Final = 86_400_000
 _CREATE_TIME: Final = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
 
 
-class TagCreation(str, Enum):
+class TagCreation(StrEnum):
     """What triggers automatic tags: the clock, the watermark, or each batch."""
 
     NONE = "none"
@@ -223,7 +223,7 @@ class TagCreation(str, Enum):
     BATCH = "batch"
 
 
-class TagPeriod(str, Enum):
+class TagPeriod(StrEnum):
     """How often a tag is made."""
 
     DAILY = "daily"
@@ -231,7 +231,7 @@ class TagPeriod(str, Enum):
     TWO_HOURS = "two-hours"
 
 
-class TagPeriodFormatter(str, Enum):
+class TagPeriodFormatter(StrEnum):
     """Format of the names of automatic tags."""
 
     WITH_DASHES = "with_dashes"

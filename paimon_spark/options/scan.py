@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import StrEnum
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
@@ -27,7 +27,7 @@ from paimon_spark.options.descriptor import (
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
 
 
-class IncrementalMode(str, Enum):
+class IncrementalMode(StrEnum):
     """Which files of the snapshots between two versions are read (`incremental-between-scan-mode`)."""
 
     AUTO = "auto"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
@@ -41,7 +41,7 @@ from paimon_spark.options.scan import (
 )
 
 
-class StartMode(str, Enum):
+class StartMode(StrEnum):
     """Where a new stream begins (`scan.mode`)."""
 
     LATEST_FULL = "latest-full"
@@ -54,7 +54,7 @@ class StartMode(str, Enum):
     FROM_CREATION_TIMESTAMP = "from-creation-timestamp"
 
 
-class ConsumerMode(str, Enum):
+class ConsumerMode(StrEnum):
     """How exactly progress of a consumer is kept (`consumer.mode`)."""
 
     EXACTLY_ONCE = "exactly-once"

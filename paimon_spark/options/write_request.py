@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
@@ -29,14 +29,14 @@ from paimon_spark.options.scan import (
 from paimon_spark.options.write import MERGE_SCHEMA
 
 
-class WriteMode(str, Enum):
+class WriteMode(StrEnum):
     """What a write does to the rows that are there."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
 
 
-class PartitionOverwriteMode(str, Enum):
+class PartitionOverwriteMode(StrEnum):
     """What an overwrite without a partition replaces: everything, or the partitions present in the data."""
 
     STATIC = "static"
@@ -255,7 +255,7 @@ def _commit_user(given: Mapping[str, str]) -> str | None:
     return user
 
 
-class LostBatches(str, Enum):
+class LostBatches(StrEnum):
     """What a sink does when batches it committed are missing from the branch, or may be."""
 
     FAIL = "fail"

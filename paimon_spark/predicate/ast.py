@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 from decimal import Decimal
-from enum import Enum
+from enum import StrEnum
 from typing import Final, TypeAlias
 
 from paimon_spark.types import BinaryType, CharType, DataType, TimestampType, quoted
@@ -23,7 +23,7 @@ Literal: TypeAlias = bool | int | float | Decimal | str | bytes | date | datetim
 """A non-null value of a column's type: TIMESTAMP naive datetime, local-zoned one UTC-aware, TIME int milliseconds."""
 
 
-class Op(str, Enum):
+class Op(StrEnum):
     """A comparison; the value is its SQL."""
 
     EQ = "="
@@ -45,7 +45,7 @@ NEGATED: Final = {
 """Comparisons that are true where another is false."""
 
 
-class TextOp(str, Enum):
+class TextOp(StrEnum):
     """A way to match text."""
 
     STARTS_WITH = "starts with"
@@ -78,7 +78,7 @@ class Value:
     type: DataType
 
 
-class Function(str, Enum):
+class Function(StrEnum):
     """A function or an operator; the value is its SQL."""
 
     ADD = "+"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone, tzinfo
+from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Final
 
@@ -324,7 +324,7 @@ def _folded(value: Value, target: DataType, zone: tzinfo | None) -> Value:
     except DataError as e:
         raise PredicateSyntaxError(e.message.rpartition(";")[0]) from e  # without the advice about rows
     if isinstance(found, datetime) and found.tzinfo is not None:
-        found = found.astimezone(timezone.utc)
+        found = found.astimezone(UTC)
     return Value(found, target)
 
 

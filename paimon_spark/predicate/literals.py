@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from datetime import date, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -228,7 +228,7 @@ def parse_date(text: str) -> date:
 def to_instant(wall: datetime, zone: tzinfo | None) -> datetime:
     """The instant (UTC) at which clocks of `zone` (None: the machine's) show `wall`."""
     try:
-        return (wall if zone is None else wall.replace(tzinfo=zone)).astimezone(timezone.utc)
+        return (wall if zone is None else wall.replace(tzinfo=zone)).astimezone(UTC)
     except (OverflowError, ValueError) as e:
         raise PredicateSyntaxError(f"{wall} is outside the years 1 to 9999 in UTC") from e
 
@@ -243,7 +243,7 @@ def to_wall_clock(instant: datetime, zone: tzinfo | None) -> datetime:
 
 def _zone(name: str) -> tzinfo:
     if name.upper() in ("Z", "UTC", "GMT"):
-        return timezone.utc
+        return UTC
     if m := _OFFSET.match(name):
         seconds = int(m[2]) * 3600 + int(m[3] or 0) * 60 + int(m[4] or 0)
         if seconds <= 18 * 3600:
@@ -386,7 +386,7 @@ def _instant(column: Column, dtype: TimestampType, value: Literal, zone: tzinfo 
     if not isinstance(value, datetime):
         raise _cannot(column, value)
     if dtype.local_zone:
-        return to_instant(value, zone) if value.tzinfo is None else value.astimezone(timezone.utc)
+        return to_instant(value, zone) if value.tzinfo is None else value.astimezone(UTC)
     return value if value.tzinfo is None else _steady(column, to_wall_clock(value, zone), zone)
 
 
@@ -397,7 +397,7 @@ def _steady(column: Column, wall: datetime, zone: tzinfo | None) -> datetime:
     """
     around = wall - _DAY, wall, wall + _DAY
     try:
-        offsets = {(w if zone is None else w.replace(tzinfo=zone)).astimezone(timezone.utc) - _utc(w) for w in around}
+        offsets = {(w if zone is None else w.replace(tzinfo=zone)).astimezone(UTC) - _utc(w) for w in around}
     except (OverflowError, ValueError):
         offsets = set()
     if len(offsets) != 1:
@@ -409,7 +409,7 @@ def _steady(column: Column, wall: datetime, zone: tzinfo | None) -> datetime:
 
 
 def _utc(wall: datetime) -> datetime:
-    return wall.replace(tzinfo=timezone.utc)
+    return wall.replace(tzinfo=UTC)
 
 
 def _plain(t: DataType) -> str:

@@ -9,7 +9,7 @@ Source: Java `java.time.ZonedDateTime.ofLocal`, `LocalDate.atStartOfDay`.
 from __future__ import annotations
 
 import os
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -28,7 +28,7 @@ UNITS: Final = frozenset((*_MONTHS, *_SPANS, *_FRACTIONS, "WEEK"))
 """The units of DATE_TRUNC, in upper case."""
 _MONDAY: Final = 4
 """The first Monday is 4 days after 1970-01-01."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_SECONDS: Final = 86_400
 _FIRST_YEAR: Final = 1800
 """No zone changed its offset before."""
@@ -56,7 +56,7 @@ def machine_zone() -> tzinfo | None:
         name = path.partition("zoneinfo/")[2] or ("" if os.path.exists(path) else "UTC")
     name = name.removeprefix(":")
     try:
-        return timezone.utc if name in ("UTC", "Etc/UTC") else ZoneInfo(name)
+        return UTC if name in ("UTC", "Etc/UTC") else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return None
 

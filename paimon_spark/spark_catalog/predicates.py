@@ -11,7 +11,7 @@ import base64
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -196,7 +196,7 @@ def _literal(expression: Any, of: DataType) -> Literal | None:
         case AtomicType(name="DATE") if kind == "date":
             return _EPOCH + timedelta(days=int(value))
         case TimestampType(local_zone=True) if kind == "timestamp":
-            return (_INSTANT + timedelta(microseconds=int(value))).replace(tzinfo=timezone.utc)
+            return (_INSTANT + timedelta(microseconds=int(value))).replace(tzinfo=UTC)
         case TimestampType(local_zone=False) if kind == "timestamp_ntz":
             return _INSTANT + timedelta(microseconds=int(value))
         case CharType(varying=True) if kind == "string":

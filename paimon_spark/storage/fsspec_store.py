@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
 
@@ -314,13 +314,13 @@ def _modified_ms(entry: Mapping[str, Any]) -> int | None:
     for key in ("LastModified", "last_modified", "mtime", "updated", "modified", "created", "modificationTime"):
         value = entry.get(key)
         if isinstance(value, datetime):
-            aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+            aware = value if value.tzinfo else value.replace(tzinfo=UTC)
             return int(aware.timestamp() * 1000)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return int(value) if key == "modificationTime" else int(value * 1000)  # WebHDFS gives milliseconds
         if isinstance(value, str):
             try:
-                return int(datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp() * 1000)
+                return int(datetime.fromisoformat(value).timestamp() * 1000)
             except ValueError:
                 continue
     return None

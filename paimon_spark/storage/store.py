@@ -10,7 +10,7 @@ import io
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
@@ -33,7 +33,7 @@ class FileInfo(NamedTuple):
     modified_ms: int | None
 
 
-class AtomicCreate(str, Enum):
+class AtomicCreate(StrEnum):
     """Whether `Store.create_exclusive` lets exactly one of several racing callers win.
 
     NATIVE: the file system guarantees it. NONE: it does not, and the method only checks before it writes.

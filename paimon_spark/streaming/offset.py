@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Final
 
 from paimon_spark.errors import OffsetError
@@ -23,7 +23,7 @@ _SHOWN: Final = 300
 """Characters of a foreign offset that a message shows."""
 
 
-class Phase(str, Enum):
+class Phase(StrEnum):
     """What is read of a snapshot: all rows alive in it, or what it changed."""
 
     STATE = "state"

@@ -168,7 +168,7 @@ class StreamSource:
             try:
                 self._reopen(start)
                 return act()
-            except ChangingHistoryError as e:  # noqa: PERF203 - a handful of times
+            except ChangingHistoryError as e:
                 if wait_s is None:
                     raise e.error from e
                 self._sleep(wait_s)

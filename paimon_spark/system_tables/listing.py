@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -53,7 +53,7 @@ class Asked:
         if epoch_ms is None:
             return None
         seconds, millis = divmod(epoch_ms, 1000)
-        instant = datetime.fromtimestamp(seconds, timezone.utc).replace(microsecond=1000 * millis)
+        instant = datetime.fromtimestamp(seconds, UTC).replace(microsecond=1000 * millis)
         return to_wall_clock(instant, zone_of(self.time_zone))
 
 

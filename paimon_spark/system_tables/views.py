@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +37,7 @@ from paimon_spark.system_tables.java_text import text
 from paimon_spark.types import ROW_ID, ROW_KIND_COLUMN, SEQUENCE_NUMBER, ArrayType, RowKind, RowType
 
 
-class View(str, Enum):
+class View(StrEnum):
     """A system table that shows the table's rows in another form."""
 
     AUDIT_LOG = "audit_log"

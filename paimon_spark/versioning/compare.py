@@ -44,7 +44,7 @@ def compare(handle: TableHandle, old: str, new: str | None) -> Diff:
     for tries_left in reversed(range(_TRIES + 1)):
         try:
             files = changed_files(*sides)
-        except FileMissingError:  # noqa: PERF203 - a handful of times
+        except FileMissingError:
             before, sides = sides, _resolved(handle, old, new)
             if not tries_left or all(same_snapshot(a.snapshot, b.snapshot) for a, b in zip(before, sides, strict=True)):
                 raise

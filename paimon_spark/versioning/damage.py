@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from functools import partial
 from typing import Final
 
@@ -39,7 +39,7 @@ from paimon_spark.versioning.names import check_branch_name, check_tag_name, loo
 from paimon_spark.versioning.tag_steps import find_known_snapshot, guard_put, plan_guards, put_fork
 
 
-class Severity(str, Enum):
+class Severity(StrEnum):
     """How bad a finding is: ERROR, something cannot be read; WARNING, something may become unreadable; NOTE, untidy."""
 
     ERROR = "error"

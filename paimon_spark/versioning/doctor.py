@@ -125,7 +125,7 @@ def _cases(handle: TableHandle) -> list[Case]:
         for look in _LOOKS:
             try:
                 found += list(look(table, branch))
-            except CorruptFileError as e:  # noqa: PERF203
+            except CorruptFileError as e:
                 found.append(Case.of("unreadable", Severity.ERROR, branch.branch, e.message, "restore the file"))
     return found
 

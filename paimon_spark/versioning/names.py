@@ -12,7 +12,7 @@ import itertools
 import re
 import uuid
 from collections.abc import Collection, Iterable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError
@@ -144,4 +144,4 @@ def is_rebase_name(name: str) -> bool:
 
 
 def _time(time_ms: int) -> str:
-    return f"{datetime.fromtimestamp(time_ms / 1000, timezone.utc):%Y%m%dT%H%M%S}"
+    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y%m%dT%H%M%S}"

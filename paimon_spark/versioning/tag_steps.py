@@ -18,7 +18,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from paimon_spark.errors import FileMissingError, InvalidInputError, SnapshotExpiredError, SnapshotNotFoundError
@@ -43,7 +43,7 @@ from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, snap
 from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, list_tags, tag_of_snapshot
 from paimon_spark.options.retention import TagOptions
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def new_tag(name: str, snapshot: Snapshot, retained_s: float | None, now: datetime) -> Tag:

@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -67,7 +67,7 @@ def expire(request: dict) -> dict:
     """Expire all snapshots but one of a copy of the table."""
 
     def change(path: str) -> None:
-        now = datetime.now(timezone.utc)
+        now = datetime.now(UTC)
         paimon_spark.load_table(path).expire_snapshots(retain_max=1, retain_min=1, older_than=now, max_deletes=10_000)
 
     gc.collect()
@@ -77,9 +77,7 @@ def expire(request: dict) -> dict:
 def remove_orphans(request: dict) -> dict:
     """Remove the orphan files of a copy of the table."""
     gc.collect()
-    return upkeep(
-        request["path"], lambda path: paimon_spark.load_table(path).remove_orphan_files(datetime.now(timezone.utc))
-    )
+    return upkeep(request["path"], lambda path: paimon_spark.load_table(path).remove_orphan_files(datetime.now(UTC)))
 
 
 MEASURED: dict[int, dict] = {}

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -180,7 +180,7 @@ def check(scene: Scene) -> dict[str, int]:
     assert not failed & found, f"rows whose write failed are there: {sorted(failed & found)[:10]}"
     assert missing_files(table.handle) == []
     left = len(orphans(table.handle))
-    table.remove_orphan_files(older_than=datetime.now(timezone.utc))
+    table.remove_orphan_files(older_than=datetime.now(UTC))
     assert orphans(table.handle) == []
     unnamed = {f.path for f in files_on_disk(table.handle)} - reachable_files(table.handle)
     assert not {p for p in unnamed if "/intent/" not in p and not p.endswith(("/FORK", "/UNDO"))}, sorted(unnamed)[:10]
@@ -286,7 +286,7 @@ def _acts(scene: Scene, chance: random.Random, own: str) -> list[Callable[[], An
 
     def expire() -> Any:
         result = some_branch().expire_snapshots(
-            retain_max=chance.randrange(1, 5), retain_min=1, older_than=datetime.now(timezone.utc)
+            retain_max=chance.randrange(1, 5), retain_min=1, older_than=datetime.now(UTC)
         )
         return result if result.snapshots else NOTHING
 

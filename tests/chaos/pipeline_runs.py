@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from paimon_spark.api import lineage_verbs
@@ -197,7 +197,7 @@ def expire_unneeded(pipeline: Pipeline, table: str, retain_max: int) -> None:
         return  # its consumer keeps nothing yet
     writer = next((j for j in pipeline.jobs if j.sink == table), None)
     if writer is None:
-        expire_some(pipeline, table, retain_max=retain_max, older_than=datetime.now(timezone.utc))
+        expire_some(pipeline, table, retain_max=retain_max, older_than=datetime.now(UTC))
     elif needed := pipeline.checkpoint(writer).needs_sink_since():
         expire_some(pipeline, table, older_than=needed)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from paimon_spark.api.table import Table
@@ -86,7 +86,7 @@ def _files(table: Table) -> int:
     """Nothing is missing, and what nothing names is what a clean-up finds. How much that was."""
     assert missing_files(table.handle) == []
     left = len(orphans(table.handle))
-    table.remove_orphan_files(older_than=datetime.now(timezone.utc))
+    table.remove_orphan_files(older_than=datetime.now(UTC))
     assert orphans(table.handle) == []
     unnamed = {f.path for f in files_on_disk(table.handle)} - reachable_files(table.handle)
     unnamed = {p for p in unnamed if "/intent/" not in p and not p.endswith(("/FORK", "/UNDO"))}

@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -361,7 +361,7 @@ def _source_keeper(stream: Stream) -> None:
     chance = random.Random(f"{stream.seed} expiry")
 
     def expire() -> int:
-        now = datetime.now(timezone.utc)
+        now = datetime.now(UTC)
         keep = chance.randrange(1, 4)
         return len(stream.source().expire_snapshots(retain_max=keep, retain_min=1, older_than=now).snapshots)
 

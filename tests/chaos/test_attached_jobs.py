@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -121,7 +121,7 @@ def test_statements_write_all_their_rows_or_none(tmp_path: Path) -> None:
                 continue  # the next driver finds what this one has left
             before = {f.path for f in files_on_disk(table.handle)}
             needed = reachable_files(table.handle)
-            table.remove_orphan_files(older_than=datetime.now(timezone.utc))
+            table.remove_orphan_files(older_than=datetime.now(UTC))
             after = {f.path for f in files_on_disk(table.handle)}
             assert after == before & needed, name
             assert missing_files(table.handle) == [], name

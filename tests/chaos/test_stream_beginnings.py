@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from uuid import uuid4
@@ -59,7 +59,7 @@ def goes_on(pair: Pair, turn: int) -> None:
     source.compact(full=True)
     source.write(rows((400 + turn, "last")))
     if source.consumers():
-        source.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(timezone.utc))
+        source.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(UTC))
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -134,7 +134,7 @@ def sink_made_again(pair: Pair) -> None:
 def sink_compacted_and_expired(pair: Pair) -> None:
     table = pair.table("dst", pair.to_branch)
     table.compact(full=True)
-    table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(timezone.utc))
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(UTC))
 
 
 CHANGED, LOST, GONE = HistoryChangedError, BatchesLostError, BranchNotFoundError

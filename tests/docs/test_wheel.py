@@ -64,7 +64,7 @@ def test_the_wheel_says_what_it_is_and_needs(wheel: Path) -> None:
     [name] = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
     said = Parser().parsestr(archive.read(name).decode())
     assert (said["Name"], said["License-Expression"]) == ("paimon-spark", "Apache-2.0")
-    assert said["Requires-Python"] == ">=3.10"
+    assert said["Requires-Python"] == ">=3.11"
     always = {
         n.split(">")[0].split("<")[0].split("[")[0] for n in said.get_all("Requires-Dist", []) if "extra" not in n
     }

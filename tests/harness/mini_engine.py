@@ -19,8 +19,8 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
-from enum import Enum
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from paimon_spark.streaming.source import StreamSource
 
 
-class Step(str, Enum):
+class Step(StrEnum):
     """What the engine has just done. It may be killed, or a branch be moved, between any two."""
 
     OPENED = "opened"
@@ -108,7 +108,7 @@ class Checkpoint:
         if ended < 2:
             return None
         made_s = (self.root / "commits" / str(ended - 2)).stat().st_mtime
-        return datetime.fromtimestamp(made_s, timezone.utc) - timedelta(seconds=1)
+        return datetime.fromtimestamp(made_s, UTC) - timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -83,12 +83,12 @@ def _change_versions(call: dict[str, Any], table: Table) -> None:
         case "rollback":
             table.rollback_to(f"tag-name.{call['tag']}" if call.get("tag") else f"snapshot.{call['snapshot']}")
         case "expireSnapshots":
-            retain, now = call.get("retain", 1), datetime.now(timezone.utc)
+            retain, now = call.get("retain", 1), datetime.now(UTC)
             table.expire_snapshots(retain_max=retain, retain_min=call.get("retainMin", retain), older_than=now)
         case "expirePartitions":
             table.expire_partitions()
         case "removeOrphans":
-            table.remove_orphan_files(older_than=datetime.now(timezone.utc))
+            table.remove_orphan_files(older_than=datetime.now(UTC))
         case "consumer":
             table.reset_consumer(name, next_snapshot=call["next"])
 

@@ -110,7 +110,7 @@ async def _stream(table: Any, restore: int | None, consumer: str | None) -> dict
     while True:
         try:
             plan = await asyncio.wait_for(coming.__anext__(), _QUIET_S)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return {"plans": plans, "next": scan.next_snapshot_id}
         rows = rows_of(read.to_arrow(plan.splits())) if plan.splits() else []
         plans.append([{**{k: v for k, v in r.items() if k != "_row_kind"}, "_KIND": r["_row_kind"]} for r in rows])

@@ -23,7 +23,7 @@ import pyarrow as pa
 from tests.harness.rows import rows_of
 
 Rows = list[list[Any]]
-UTC = dt.timezone.utc
+UTC = dt.UTC
 _ROWKIND = {"bucket": "1", "rowkind.field": "kind"}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,7 @@ def test_java_and_we_take_turns_on_a_table(java: JavaPaimon, tmp_path: Path, man
     assert wrong_manifests(path, manifest_format) == []
     assert missing_files(opened(path).handle) == []
     found = {f.path for f in orphans(opened(path).handle)}
-    removed = java.call("removeOrphans", path=str(path), olderThan=int(datetime.now(timezone.utc).timestamp() * 1000))
+    removed = java.call("removeOrphans", path=str(path), olderThan=int(datetime.now(UTC).timestamp() * 1000))
     assert removed["removed"] == len(found)
     assert list(orphans(opened(path).handle)) == []
     assert missing_files(opened(path).handle) == []

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +175,7 @@ def sides(connector: Connector, tmp_path_factory: pytest.TempPathFactory) -> tup
     plant(home / "ours" / "db.db")
     shutil.copytree(home / "ours", home / "theirs")
     snapshots = table.snapshots()
-    moment = datetime.fromtimestamp(snapshots[1].time_ms / 1000, timezone.utc)
+    moment = datetime.fromtimestamp(snapshots[1].time_ms / 1000, UTC)
     times = {
         "text2": moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{snapshots[1].time_ms % 1000:03d}",
         "seconds_after": str(snapshots[-1].time_ms // 1000 + 1),

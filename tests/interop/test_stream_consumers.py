@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ def test_our_stream_goes_on_where_javas_consumer_stands_and_our_expiry_spares_it
     theirs = JavaStream(path, {**FIRST, "consumer-id": "theirs"})
     assert [p["snapshot"] for p in theirs.follow(java, plans=2, notify=True)] == [1, 2]
     table = paimon_spark.load_table(path)
-    table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(timezone.utc))
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(UTC))
     assert [s.id for s in table.snapshots()] == [3, 4, 5]
     rest = theirs.follow(java)
     stream = ours(path, **FIRST, **{"consumer-id": "theirs"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ def test_an_automatic_tag_that_was_not_made_has_no_changes(java: JavaPaimon, tmp
 
 @pytest.mark.parametrize("keep", [None, "1", "3"])
 def test_tags_of_batches_are_those_of_java(java: JavaPaimon, tmp_path: Path, keep: str | None) -> None:
-    now = datetime.now(timezone.utc)
+    now = datetime.now(UTC)
     to_noon = 12 - now.hour  # where it is noon, no day ends while the test runs
     name = f"batch-write-{(now + timedelta(hours=to_noon)):%Y-%m-%d}"
     options = {

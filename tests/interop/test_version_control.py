@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,7 @@ def test_what_java_expires_on_main_our_branches_and_savepoints_keep(
     )
     # And it goes on: both write on the branch, and we expire it.
     java.call("write", path=path, branch="from_tag", rows=[[20, "java"]])
-    table.branch("from_tag").expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(timezone.utc))
+    table.branch("from_tag").expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(UTC))
     assert missing_files(table.handle) == []
     assert everything(table)["nested"] == before["nested"]
     assert everything(table)["main"] == before["main"]
@@ -298,7 +298,7 @@ def test_what_java_fast_forwards_we_read_and_the_doctor_knows(
     assert rows(table) == by_java(java, table) == rows(table.branch("dev"))
     java.call("write", path=path, rows=[[4, "after"]])
     assert rows(table) == by_java(java, table)
-    assert table.remove_orphan_files(older_than=datetime.now(timezone.utc)) is not None
+    assert table.remove_orphan_files(older_than=datetime.now(UTC)) is not None
     assert missing_files(table.handle) == []
 
 

@@ -7,7 +7,7 @@ compaction, and it never deletes a data or manifest file that was committed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ def agree(table: Table, py: PyPaimon, java: JavaPaimon | None = None) -> dict[st
 
 
 def now() -> datetime:
-    return datetime.now(timezone.utc)
+    return datetime.now(UTC)
 
 
 @KINDS

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from tests.harness.three_reads import ORC, PARQUET, PYTHON, ThreeReads, plan_of,
 
 pytestmark = pytest.mark.spark
 
-UTC = timezone.utc
 NAN, INF = float("nan"), float("inf")
 ROWS = 30
 BASE = pa.table(

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -532,7 +532,7 @@ def test_an_interrupted_query_leaves_the_session_usable(
     assert ids_of(session.table(f"{name}.db.t")) == [1, 2]
     table = load_catalog(str(tmp_path)).table("db.t")
     assert [s.id for s in table.snapshots()] == [1, 2]
-    table.remove_orphan_files(older_than=datetime.now(timezone.utc))
+    table.remove_orphan_files(older_than=datetime.now(UTC))
     assert {f.path for f in files_on_disk(table.handle)} <= reachable_files(table.handle)
     assert missing_files(table.handle) == []
 

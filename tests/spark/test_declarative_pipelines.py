@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +157,7 @@ def test_a_failing_flow_leaves_no_rows_of_its_own(tmp_path: Path) -> None:
         for name in ("copied", "computed"):
             table = catalog.table(f"shop.{name}")
             assert table.doctor() == []
-            assert table.remove_orphan_files(datetime.now(timezone.utc), dry_run=True).paths == ()
+            assert table.remove_orphan_files(datetime.now(UTC), dry_run=True).paths == ()
         catalog.table("shop.computed").rollback_to_as_latest(1)
         assert rows(catalog, "computed") == [(1,), (2,)]
 

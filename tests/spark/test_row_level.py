@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -103,7 +103,7 @@ def test_rows_are_deleted_updated_and_merged(spark: SparkSession, kind: str, tmp
 def test_rows_in_memory_are_merged(spark: SparkSession, kind: str, tmp_path: Path) -> None:
     catalog = paimon_spark.load_catalog(str(tmp_path))
     catalog.create_database("db")
-    moment = datetime(2024, 1, 1, 12, tzinfo=timezone.utc)
+    moment = datetime(2024, 1, 1, 12, tzinfo=UTC)
     columns = "id BIGINT NOT NULL, name STRING, at TIMESTAMP, local TIMESTAMP_NTZ"
     table = catalog.create_table("db.t", columns, primary_keys=["id"], options={"bucket": 1})
     table.write(pa.table({"id": [1], "name": ["a"]}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,7 +142,7 @@ def test_partitions_of_every_type_are_shown_as_spark_writes_them(catalog: Catalo
     assert sql("SHOW PARTITIONS `o.d`.`odd name`") == []
     kinds = "p DATE, q BOOLEAN, r DECIMAL(5,2), s TIMESTAMP, u TIMESTAMP_NTZ, w BIGINT"
     table = catalog.create_table("db.kinds", f"k INT, {kinds}", partition_keys=list("pqrsuw"))
-    noon = datetime(2024, 1, 1, 12, tzinfo=timezone.utc)
+    noon = datetime(2024, 1, 1, 12, tzinfo=UTC)
     values = {"k": 1, "p": date(2024, 1, 5), "q": True, "r": Decimal("1.50"), "w": -7}
     values |= {"s": noon, "u": noon.replace(tzinfo=None, microsecond=250_000)}
     table.write(pa.table({f.name: pa.array([values[f.name]], f.type) for f in table.scan().arrow_schema}))

@@ -6,7 +6,7 @@ import ast
 import json
 import time
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -295,7 +295,7 @@ def test_a_start_that_has_expired_stops_no_restart(spark: SparkSession, tmp_path
     put(table, 2)
     assert keys_of(run(stream(spark, table, **ALL), tmp_path / "c")) == [[1, 2]]
     put(table, 3)
-    table.expire_snapshots(retain_max=2, older_than=datetime.now(timezone.utc))
+    table.expire_snapshots(retain_max=2, older_than=datetime.now(UTC))
     assert [s.id for s in table.snapshots()] == [2, 3]
     assert keys_of(run(stream(spark, table, **ALL), tmp_path / "c")) == [[3]]
     with pytest.raises(PySparkException, match="expired"):
@@ -312,7 +312,7 @@ def test_what_expired_unread_is_told(spark: SparkSession, tmp_path: Path) -> Non
     run(stream(spark, table), tmp_path / "c")
     for n in range(3):
         put(table, n)
-    table.expire_snapshots(retain_max=1, older_than=datetime.now(timezone.utc))
+    table.expire_snapshots(retain_max=1, older_than=datetime.now(UTC))
     writer = stream(spark, table).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
     text = failure(writer.trigger(availableNow=True).start())
     assert "SnapshotExpiredError" in text and "snapshot 2" in text and "consumer-id" in text

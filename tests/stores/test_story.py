@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -50,7 +50,7 @@ def test_a_fault_is_corrected_published_and_undone(warehouse: tuple[str, dict[st
     table = catalog.table("shop.sales")
     table.compact(full=True)
     table.expire_snapshots(retain_max=1, retain_min=1)
-    table.remove_orphan_files(older_than=datetime.now(tz=timezone.utc))
+    table.remove_orphan_files(older_than=datetime.now(tz=UTC))
     assert missing_files(table.handle) == []
     assert reachable_files(table.handle)
     assert found(catalog.table("shop.sales")) == {"a": 1, "b": 3, "c": 4, "d": 5}

@@ -76,7 +76,7 @@ def notify(listeners: Sequence[CommitListener], handle: TableHandle, snapshot: S
     for listener in listeners:
         try:
             listener.on_commit(event_of(handle, snapshot))
-        except Exception:  # noqa: BLE001, PERF203 - see above
+        except Exception:  # noqa: BLE001 - see above
             _LOG.exception(
                 "%s failed after snapshot %s of %s", type(listener).__qualname__, snapshot.id, handle.describe()
             )
@@ -88,7 +88,7 @@ def named_listeners(handle: TableHandle) -> Sequence[CommitListener]:
     for module, cls in parse_listeners(handle.overrides):
         try:
             found.append(_made(module, cls))
-        except Exception:  # noqa: BLE001, PERF203 - whatever the module or the class raises
+        except Exception:  # noqa: BLE001 - whatever the module or the class raises
             _LOG.exception(
                 "option %s names %s:%s, which cannot be made; commits to %s go on without it",
                 LISTENERS.key,

@@ -6,7 +6,7 @@ Source: Java Spark's `RowLevelOp`, `DeleteFromPaimonTableCommand`, `UpdatePaimon
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum
+from enum import StrEnum
 
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.metadata.definition.merge_rules import sequence_groups
@@ -22,7 +22,7 @@ _ADVICE = {
 }
 
 
-class DeleteStrategy(str, Enum):
+class DeleteStrategy(StrEnum):
     """How rows are deleted.
 
     RETRACTS: tables with keys: rows of kind -D are written, and merged like any others.

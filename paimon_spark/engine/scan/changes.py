@@ -10,7 +10,7 @@ Source: Java `table/source/snapshot/DeltaFollowUpScanner`, `ChangelogFollowUpSca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 from itertools import compress
 from typing import Final
 
@@ -34,7 +34,7 @@ COMMIT: Final = "commit"
 """Column of the entries: the number of the commit among those asked for."""
 
 
-class Content(str, Enum):
+class Content(StrEnum):
     """The part of a snapshot that is read.
 
     STATE: the rows alive in it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -69,7 +69,7 @@ class ScanQuery:
     only: OnlyFiles | None = None
 
 
-class Reason(str, Enum):
+class Reason(StrEnum):
     """Why files were skipped; the value is the text shown."""
 
     POSTPONED = "postponed bucket, not compacted yet"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
@@ -32,7 +32,7 @@ class DeletionFile(NamedTuple):
     cardinality: int | None
 
 
-class SplitMode(str, Enum):
+class SplitMode(StrEnum):
     """How the files of a split are read.
 
     RAW: rows of the files as they lie, deletion vectors applied; no merge. Every row counts as +I, except that rows of

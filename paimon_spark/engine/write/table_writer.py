@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -102,7 +102,7 @@ class TableWriter:
         """Remove every file made, including those of messages already returned. Raises nothing."""
         self._router.abort()
 
-    def __enter__(self) -> TableWriter:  # noqa: PYI034  Self needs Python 3.11
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -7,7 +7,7 @@ a third of a second; these functions never do. Views must not be written to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise, repeat
 from typing import Any, Final
@@ -238,7 +238,7 @@ def _integer(value: Any, t: pa.DataType) -> int:
 
 def microseconds(value: datetime) -> int:
     """Epoch microseconds of a datetime; of the wall clock, as if UTC, when it has no zone."""
-    wall = value if value.tzinfo is None else value.astimezone(timezone.utc).replace(tzinfo=None)
+    wall = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
     return (wall - _EPOCH) // _MICROSECOND
 
 

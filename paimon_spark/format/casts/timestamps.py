@@ -6,7 +6,7 @@ Source: Java `utils/DateTimeUtils`, the rules of `casting/CastExecutors`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -107,7 +107,7 @@ def _rezoned(data: Any, array: pa.Array, per_second: int, shift: Callable[[datet
 
 
 def _to_wall_clock(instant: datetime) -> datetime:
-    return instant.replace(tzinfo=timezone.utc).astimezone().replace(tzinfo=None)
+    return instant.replace(tzinfo=UTC).astimezone().replace(tzinfo=None)
 
 
 def _to_instant(wall_clock: datetime) -> datetime:

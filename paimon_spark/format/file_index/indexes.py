@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ _MOST_LOOKUPS: Final = 1000
 """Values of an IN list that are looked up in a bitmap."""
 
 
-class IndexKind(str, Enum):
+class IndexKind(StrEnum):
     """Kinds of indexes that are read and written, by their names in options and files."""
 
     BLOOM_FILTER = "bloom-filter"

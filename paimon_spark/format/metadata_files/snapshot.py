@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from enum import Enum
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
@@ -24,7 +24,7 @@ NO_WATERMARK: Final = -(2**63)
 """The value writers store for "no watermark yet"."""
 
 
-class CommitKind(str, Enum):
+class CommitKind(StrEnum):
     """Why a snapshot was made; the value is the text on disk."""
 
     APPEND = "APPEND"

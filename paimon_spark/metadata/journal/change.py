@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from paimon_spark.errors import CorruptFileError, FormatError
@@ -131,7 +131,7 @@ Step: TypeAlias = (
 )
 
 
-class RootKind(str, Enum):
+class RootKind(StrEnum):
     """The kind of a root, which decides what of its snapshot is needed.
 
     A SNAPSHOT needs its state (base and delta lists, index manifest, statistics) and its changelog. A TAG needs its

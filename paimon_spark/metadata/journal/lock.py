@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 from uuid import uuid4
 
 from paimon_spark.errors import (
@@ -107,7 +107,7 @@ class HeldLock:
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    def __enter__(self) -> HeldLock:  # noqa: PYI034 - Self needs Python 3.11
+    def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._beat, name="paimon-lock", daemon=True)
         self._thread.start()
         return self

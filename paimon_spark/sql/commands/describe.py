@@ -6,7 +6,7 @@ Source: Spark's `DescribeTableExec`, `DescribeColumnExec`, `DescribeNamespaceExe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.catalogs.open import open_catalog
@@ -86,7 +86,7 @@ def describe_history(session: Session, name: TableName, statement: DescribeHisto
     rows = [
         (
             commit.id,
-            datetime.fromtimestamp(commit.time_ms / 1000, timezone.utc),
+            datetime.fromtimestamp(commit.time_ms / 1000, UTC),
             commit.user,
             commit.kind,
             commit.row_delta,

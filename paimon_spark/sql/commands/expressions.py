@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import pairwise
 from math import isfinite
@@ -268,7 +268,7 @@ def _literal(value: object) -> str | None:
         case bytes() | bytearray():
             return f"X'{value.hex()}'"
         case datetime():
-            at = value.astimezone(timezone.utc).replace(tzinfo=None)
+            at = value.astimezone(UTC).replace(tzinfo=None)
             return f"TIMESTAMP_LTZ '{at.isoformat(sep=' ')}+00:00'"
         case date():
             return f"DATE '{value.isoformat()}'"

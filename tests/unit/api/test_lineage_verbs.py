@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -216,7 +215,6 @@ def test_lineage_of_a_new_warehouse_begins_with_its_first_database(tmp_path: Pat
     assert recorded(tmp_path / "new") == (True, True)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="TOML needs Python 3.11")
 def test_lineage_is_switched_on_by_the_configuration_file_and_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

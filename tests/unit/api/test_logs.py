@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,7 +33,7 @@ def test_what_changed_is_logged_as_info(table: Table, caplog: pytest.LogCaptureF
         table.delete_branch("fix")
         table.compact(full=True)
         table.expire_snapshots(retain_max=1, retain_min=1)
-        table.remove_orphan_files(older_than=datetime.now(timezone.utc) - timedelta(hours=1))
+        table.remove_orphan_files(older_than=datetime.now(UTC) - timedelta(hours=1))
         table.scan().to_arrow()
     found = [(r.levelname, r.name.rpartition(".")[0], r.getMessage().partition(", in ")[0]) for r in caplog.records]
     assert found == [

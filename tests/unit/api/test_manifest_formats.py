@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -76,7 +76,7 @@ def test_a_table_lives_as_with_avro(tmp_path: Path, manifest_format: str, keyed:
 
     assert seen(other) == seen(avro)
     for table in (avro, other):
-        table.expire_snapshots(retain_max=2, retain_min=1, older_than=datetime.now(timezone.utc))
+        table.expire_snapshots(retain_max=2, retain_min=1, older_than=datetime.now(UTC))
         CACHE.clear()
         assert missing_files(table.handle) == []
         assert list(orphans(table.handle)) == []

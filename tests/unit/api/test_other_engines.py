@@ -253,7 +253,7 @@ def test_timestamps_in_expressions(catalog: Catalog) -> None:
     for condition, keys in (
         (pc.field("t") > dt.datetime(2024, 1, 1), [2]),
         (pc.field("t") <= pa.scalar(dt.datetime(2024, 1, 1), pa.timestamp("s")), [1]),
-        (pc.field("z") == dt.datetime(2023, 12, 31, 22, tzinfo=dt.timezone.utc), [1]),
+        (pc.field("z") == dt.datetime(2023, 12, 31, 22, tzinfo=dt.UTC), [1]),
     ):
         assert made.scan(where=condition).to_arrow()["k"].to_pylist() == keys
         assert made.scan().to_dataset().to_table(filter=condition)["k"].to_pylist() == keys

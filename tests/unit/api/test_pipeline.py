@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pickle
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -233,7 +233,7 @@ def test_a_branch_from_a_tag_needs_it_on_every_table(faulty: Catalog) -> None:
 @pytest.mark.ci
 def test_a_branch_from_a_time_needs_a_snapshot_then(faulty: Catalog) -> None:
     at = faulty.table("shop.report").snapshots()[0].time_ms
-    moment = datetime.fromtimestamp(at / 1000, timezone.utc)
+    moment = datetime.fromtimestamp(at / 1000, UTC)
     made = faulty.pipeline("shop.raw").branch("fix", timestamp=moment)
     assert made.tables["shop.report"] == 1
     assert set(made.tables.values()) <= {1, 2}

@@ -6,7 +6,7 @@ import pickle
 import threading
 import time
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -289,7 +289,7 @@ class TestTokens:
         assert server.tokens == []
 
 
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 KEY = AccessKey("ak", "sk", "sts")
 QUERY = {"pageToken": "a b/ü", "maxResults": ""}
 PATH = "/v1/p/databases/d/tables/t%24branch_b"
@@ -345,15 +345,11 @@ class TestLogins:
             login.headers(ask)
         text = '{{"AccessKeyId": "{}", "AccessKeySecret": "s", "Expiration": "2026-01-01T00:00:00Z"}}'
         path.write_text(text.format("one"))
-        monkeypatch.setattr(
-            rest_login.time, "time", lambda: datetime(2025, 12, 31, 12, tzinfo=timezone.utc).timestamp()
-        )
+        monkeypatch.setattr(rest_login.time, "time", lambda: datetime(2025, 12, 31, 12, tzinfo=UTC).timestamp())
         assert "Credential=one/" in login.headers(ask)["Authorization"]
         path.write_text(text.format("two"))
         assert "Credential=one/" in login.headers(ask)["Authorization"]
-        monkeypatch.setattr(
-            rest_login.time, "time", lambda: datetime(2025, 12, 31, 23, 30, tzinfo=timezone.utc).timestamp()
-        )
+        monkeypatch.setattr(rest_login.time, "time", lambda: datetime(2025, 12, 31, 23, 30, tzinfo=UTC).timestamp())
         assert "Credential=two/" in login.headers(ask)["Authorization"]
 
     def test_the_role_of_a_machine(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -239,7 +239,7 @@ def test_a_write_with_indexes_killed_at_any_change_of_the_store(tmp_path: Path, 
         assert sorted(copied.scan().to_arrow().column("id").to_pylist()) in (every, [*every, *range(300, 400)])
         assert missing_files(copied.handle) == []
         time.sleep(0.01)
-        copied.remove_orphan_files(older_than=datetime.now(timezone.utc))
+        copied.remove_orphan_files(older_than=datetime.now(UTC))
         assert {f.path for f in files_on_disk(copied.handle)} == reachable_files(copied.handle)
         assert all(f.index_file for f in files(copied))
         present = rows(150, 1).column("s")[0].as_py()

@@ -6,7 +6,7 @@ import math
 import struct
 import subprocess
 import sys
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -107,7 +107,7 @@ def test_datetimes_carry_their_zone() -> None:
     row = binary_row.encode([(-1, 999_999), (0, 1_500)], types)
     assert binary_row.decode(row, types) == (
         datetime(1969, 12, 31, 23, 59, 59, 999999),
-        datetime(1970, 1, 1, 0, 0, 0, 1, timezone.utc),
+        datetime(1970, 1, 1, 0, 0, 0, 1, UTC),
     )
     assert binary_row.decode(row, types, raw_timestamps=True) == ((-1, 999_999), (0, 1_500))
 

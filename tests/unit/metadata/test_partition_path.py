@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -59,7 +59,7 @@ def test_values_read_as_java_writes_them(type_text: str, value: Any, legacy: str
 
 
 def test_an_instant_is_utc_in_the_internal_form() -> None:
-    instant = datetime(2024, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+    instant = datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC)
     data_type = parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE")
     assert value_text(data_type, instant, legacy=True) == "2024-01-02T03:04:05"
 

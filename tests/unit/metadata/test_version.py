@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -191,7 +191,5 @@ def test_unknown_zones_are_refused(zone: str) -> None:
 
 @given(st.datetimes(datetime(2, 1, 1), datetime(9998, 1, 1)))
 def test_written_times_come_back(moment: datetime) -> None:
-    expected = (moment.replace(tzinfo=timezone.utc) - datetime(1970, 1, 1, tzinfo=timezone.utc)) // (
-        datetime.resolution * 1000
-    )
+    expected = (moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // (datetime.resolution * 1000)
     assert epoch_ms(moment.isoformat(" "), "UTC") == expected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -96,9 +95,6 @@ def test_only_the_last_segment_has_suffixes() -> None:
     assert split_suffix("/x$branch_a/t") == ("/x$branch_a/t", None, None)
 
 
-needs_toml = pytest.mark.skipif(sys.version_info < (3, 11), reason="TOML is read from Python 3.11 on")
-
-
 def write(folder: Path, text: str) -> dict[str, str]:
     path = folder / "config.toml"
     path.write_text(text, encoding="utf-8")
@@ -109,7 +105,6 @@ def test_nothing_is_configured_where_there_is_no_file(tmp_path: Path) -> None:
     assert configured({"XDG_CONFIG_HOME": str(tmp_path)}) == {}
 
 
-@needs_toml
 def test_the_file_gives_a_warehouse_and_file_system_options(tmp_path: Path) -> None:
     environ = write(
         tmp_path, 'warehouse = "/wh"\n"fs.key" = "k"\n[s3]\nendpoint = "http://x"\n"path.style.access" = true\n'
@@ -122,13 +117,11 @@ def test_the_file_gives_a_warehouse_and_file_system_options(tmp_path: Path) -> N
     }
 
 
-@needs_toml
 def test_the_environment_wins(tmp_path: Path) -> None:
     environ = write(tmp_path, 'warehouse = "/wh"')
     assert configured({**environ, "PAIMON_WAREHOUSE": "/other"}) == {"warehouse": "/other"}
 
 
-@needs_toml
 def test_a_file_changed_is_read_again(tmp_path: Path) -> None:
     import os
 
@@ -139,7 +132,6 @@ def test_a_file_changed_is_read_again(tmp_path: Path) -> None:
     assert configured(environ)["warehouse"] == "/b"
 
 
-@needs_toml
 @pytest.mark.parametrize(
     ("text", "words"),
     [("warehouse = ", "cannot be read"), ('warehous = "x"', "unknown"), ("warehouse = [1]", "expected text")],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -93,7 +93,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "t": st.integers(0, 86_399_999),
     "ts3": _moments.map(lambda v: v.replace(microsecond=v.microsecond // 1000 * 1000)),
     "ts6": _moments,
-    "lz6": _moments.map(lambda v: v.replace(tzinfo=timezone.utc)),
+    "lz6": _moments.map(lambda v: v.replace(tzinfo=UTC)),
 }
 NAMES = sorted(VALUES)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -67,7 +67,7 @@ def test_nanoseconds_compare_by_their_microsecond_as_spark_sees_them(op: Op, wan
 def test_a_time_between_two_milliseconds_is_equal_to_none() -> None:
     batch = pa.RecordBatch.from_arrays([pa.array([0, 1, None], pa.timestamp("ms", "UTC"))], ["t"])
     column = Column(("t",), TimestampType(True, 3, True))
-    half = datetime(1970, 1, 1, 0, 0, 0, 500, tzinfo=timezone.utc)
+    half = datetime(1970, 1, 1, 0, 0, 0, 500, tzinfo=UTC)
     assert matches(Compare(Op.EQ, column, half), batch).to_pylist() == [False, False, False]
     assert matches(Compare(Op.NE, column, half), batch).to_pylist() == [True, True, False]
     assert matches(Compare(Op.LT, column, half), batch).to_pylist() == [True, False, False]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
@@ -73,7 +73,6 @@ def parse(text: str, zone: str | None = "UTC") -> Predicate:
 
 
 INTS, S, D, F, N, DT, TS, LZ, B, FLAG, BIG = map(col, ("i", "s", "d", "f", "n", "dt", "ts", "lz", "b", "flag", "big"))
-UTC = timezone.utc
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ def test_timestamps_that_are_cut_are_not_ruled_out_by_digits_nobody_sees(tmp_pat
 @pytest.mark.parametrize(("kind", "unit"), [("TIMESTAMP(3)", "ms"), ("TIMESTAMP(6)", "us"), ("TIMESTAMP_LTZ(6)", "us")])
 def test_timestamps_in_their_own_unit_are_ruled_out(tmp_path: Path, kind: str, unit: str) -> None:
     path = tmp_path / "f.parquet"
-    zone = dt.timezone.utc if "LTZ" in kind else None
+    zone = dt.UTC if "LTZ" in kind else None
     pq.write_table(pa.table({"c": pa.array([0, 1], pa.timestamp(unit, "UTC" if zone else None))}), path)
     t = parse_type(kind)
     wanted = RowGroupFilter(Compare(Op.GT, Column(("c",), t), dt.datetime(1980, 1, 1, tzinfo=zone)), {"c": "c"})

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import random
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -30,9 +30,9 @@ def test_instants_and_wall_clocks_are_those_of_zoneinfo(name: str) -> None:
     seconds = [rnd.randrange(-5_000_000_000, 5_000_000_000) for _ in range(500)]
     seconds += [rnd.randrange(-60_000_000_000, 250_000_000_000) for _ in range(20)]
     counts = np.array(seconds, np.int64) * SECOND
-    shown = [(EPOCH + timedelta(seconds=s)).replace(tzinfo=timezone.utc).astimezone(zone) for s in seconds]
+    shown = [(EPOCH + timedelta(seconds=s)).replace(tzinfo=UTC).astimezone(zone) for s in seconds]
     assert wall_clocks(counts, zone).tolist() == [seconds_of(m.replace(tzinfo=None)) * SECOND for m in shown]
-    meant = [(EPOCH + timedelta(seconds=s)).replace(tzinfo=zone).astimezone(timezone.utc) for s in seconds]
+    meant = [(EPOCH + timedelta(seconds=s)).replace(tzinfo=zone).astimezone(UTC) for s in seconds]
     assert to_instants(counts, zone).tolist() == [seconds_of(m.replace(tzinfo=None)) * SECOND for m in meant]
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import errno
 from collections.abc import Callable, Sequence
 
@@ -121,7 +120,6 @@ class AnsweredError(Exception):
     [
         (lambda: ConnectionResetError(), True),
         (lambda: TimeoutError(), True),
-        (lambda: asyncio.TimeoutError(), True),
         (lambda: OSError(errno.EBUSY, "slow down"), True),
         (lambda: EndpointConnectionError(), True),
         (lambda: HTTPClientError(), True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -39,12 +39,12 @@ def test_keys_and_statistics_are_text_as_in_java() -> None:
     b = TableBuilder(a_schema(**schema(**columns), **KEYED))
     low = {
         "p": "x", "k": 1, "z": 1e7, "a": Decimal("-0.001"), "d": date(1970, 1, 2),
-        "ts": datetime(2024, 1, 1), "l": datetime(2024, 1, 1, 1, tzinfo=timezone.utc), "b": b"\x01\xff", "o": False,
+        "ts": datetime(2024, 1, 1), "l": datetime(2024, 1, 1, 1, tzinfo=UTC), "b": b"\x01\xff", "o": False,
         "tm": 5,
     }  # fmt: skip
     high = {
         "p": "x", "k": 9, "z": float("nan"), "d": date(1969, 12, 31), "ts": datetime(2024, 1, 1, 0, 0, 1, 120),
-        "l": datetime(2024, 1, 1, 0, 0, 0, 5000, tzinfo=timezone.utc), "b": b"", "o": True, "tm": 86399999,
+        "l": datetime(2024, 1, 1, 0, 0, 0, 5000, tzinfo=UTC), "b": b"", "o": True, "tm": 86399999,
     }  # fmt: skip
     counts = {"nulls": {"k": 0, "x": 2}, "deletes": 3}
     b.commit(File("data-1-0.orc", {"p": "x"}, 1, 2, level=5, low=low, high=high, source=FileSource.APPEND, **counts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -17,12 +17,12 @@ from paimon_spark.types import BIGINT, INT, STRING, ArrayType, DataField, RowTyp
 from tests.harness.tables import MetadataTable, a_schema, a_snapshot
 
 MS = 1_700_000_000_123
-UTC = {"time-zone": "UTC"}
+IN_UTC = {"time-zone": "UTC"}
 
 
 def read(table: MetadataTable, name: str, branch: str = "main", **options: Any) -> list[dict[str, Any]]:
     suffix = "" if branch == "main" else f"$branch_{branch}"
-    found = paimon_spark.load_table(f"memory://{table.root}{suffix}${name}", **{**UTC, **options})
+    found = paimon_spark.load_table(f"memory://{table.root}{suffix}${name}", **{**IN_UTC, **options})
     return found.scan().to_arrow().to_pylist()
 
 
@@ -55,7 +55,7 @@ def test_snapshots_in_the_readers_zone() -> None:
     [_, there] = read(table, "snapshots", **{"time-zone": "Asia/Tokyo"})
     assert there["commit_time"] == datetime(2023, 11, 15, 7, 13, 20, 123000)
     [_, here] = paimon_spark.load_table(f"memory://{table.root}$snapshots").scan().to_arrow().to_pylist()
-    assert here["commit_time"] == datetime.fromtimestamp(MS / 1000, timezone.utc).astimezone().replace(tzinfo=None)
+    assert here["commit_time"] == datetime.fromtimestamp(MS / 1000, UTC).astimezone().replace(tzinfo=None)
 
 
 def test_snapshots_with_a_hole_and_none_at_all() -> None:

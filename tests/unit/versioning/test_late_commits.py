@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -248,4 +248,4 @@ def test_a_commit_verified_after_a_merge_that_left_a_gap_is_kept_or_fails(
 
 def expire(table: Table) -> None:
     """Expire all snapshots but the head."""
-    table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(timezone.utc))
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(UTC))

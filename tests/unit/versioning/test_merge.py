@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import fsspec
@@ -119,7 +119,7 @@ def test_an_audited_tag_whose_snapshot_has_expired(table: Table) -> None:
     create_tag(fix.handle, "v2")
     put(fix, k3="later")
     put(fix, k4="later")
-    fix.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(timezone.utc))
+    fix.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(UTC))
     assert ids(fix) == [4]
     table.merge_branch("fix", snapshot="v2")
     assert rows(table) == {1: "a", 2: "checked"} and ids(table) == [1, 2]
@@ -153,7 +153,7 @@ def test_early_snapshots_of_the_branch_have_expired(table: Table) -> None:
     fix = table.branch("fix")
     for n in range(2, 5):
         put(fix, **{f"k{n}": "right"})
-    fix.expire_snapshots(retain_max=2, retain_min=2, older_than=datetime.now(timezone.utc))
+    fix.expire_snapshots(retain_max=2, retain_min=2, older_than=datetime.now(UTC))
     result = table.merge_branch("fix", if_main_moved="replace")
     assert ids(table) == [3, 4] and tags(table) == ["good"], "no hole; tags up to the fork stay"
     assert result.discarded_snapshots == (1, 2)
@@ -165,7 +165,7 @@ def test_early_snapshots_of_the_branch_have_expired(table: Table) -> None:
 def test_main_has_expired_beyond_the_fork(table: Table) -> None:
     for n in range(2, 5):
         put(table, **{f"k{n}": "wrong"})
-    table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(timezone.utc))
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(UTC))
     assert ids(table) == [4]
     put(table.branch("fix"), k2="right")
     result = table.merge_branch("fix", if_main_moved="replace")
@@ -290,7 +290,7 @@ def test_a_branch_whose_base_nobody_knows_is_published_with_a_backup_only(table:
     fix = table.branch("fix")
     put(fix, k3="fix")
     put(fix, k4="fix")
-    fix.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(timezone.utc))
+    fix.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(UTC))
     files = fsspec.filesystem("file")
     root = fix.handle.layout.branch_root
     for path in ["FORK", "tag/tag-good", f"tag/tag-{guard_name('fix')}"]:

@@ -7,7 +7,7 @@ cleaning, the files there are the files that something needs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import fsspec
@@ -417,7 +417,7 @@ class Branches(RuleBasedStateMachine):
     @rule(number=pick, keep=st.integers(1, 3))
     def expire(self, number: int, keep: int) -> None:
         branch = self.branch(number)
-        now = datetime.now(timezone.utc)
+        now = datetime.now(UTC)
         self.do(
             f"expire {branch} {keep}",
             lambda: self.open(branch).expire_snapshots(retain_max=keep, retain_min=1, older_than=now),
@@ -428,7 +428,7 @@ class Branches(RuleBasedStateMachine):
     @rule()
     def clean(self) -> None:
         self.log.append("clean")
-        self.open().remove_orphan_files(older_than=datetime.now(timezone.utc))
+        self.open().remove_orphan_files(older_than=datetime.now(UTC))
         handle = self.open().handle
         assert orphans(handle) == []
         assert missing_files(handle) == []

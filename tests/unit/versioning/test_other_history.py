@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -77,13 +78,13 @@ def test_appended_rows_come_after_any_others(tmp_path: Path) -> None:
 
 
 def test_a_base_that_expired_is_no_other_history(tmp_path: Path) -> None:
-    from datetime import datetime, timezone
+    from datetime import datetime
 
     table = new_table(tmp_path)
     put(table, k1="a")
     job, messages = begun(table, {9: "late"})
     put(table, k2="b")
-    table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(timezone.utc))
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime.now(UTC))
     job.commit(messages)
     assert rows(table) == {1: "a", 2: "b", 9: "late"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ HOUR_MS = 3_600_000
 
 
 def wall_clock() -> datetime:
-    return datetime.now(timezone.utc).astimezone().replace(tzinfo=None)
+    return datetime.now(UTC).astimezone().replace(tzinfo=None)
 
 
 def epoch_ms(moment: datetime) -> int:

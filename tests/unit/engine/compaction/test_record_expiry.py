@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ def ids(table: paimon_spark.Table) -> list[int]:
 
 
 def at(seconds: int) -> datetime:
-    return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def at(seconds: int) -> datetime:
         (pa.int64(), YOUNG * 1000, OLD * 1000),
         (pa.timestamp("us"), at(YOUNG), at(OLD)),
         (pa.timestamp("ns"), at(YOUNG), at(OLD)),
-        (pa.timestamp("us", "UTC"), at(YOUNG).replace(tzinfo=timezone.utc), at(OLD).replace(tzinfo=timezone.utc)),
+        (pa.timestamp("us", "UTC"), at(YOUNG).replace(tzinfo=UTC), at(OLD).replace(tzinfo=UTC)),
     ],
     ids=["int32", "seconds", "milliseconds", "us", "ns", "zoned"],  # values are of the clock, and so differ by process
 )

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -222,4 +222,4 @@ def test_every_snapshot_is_what_its_commit_makes_of_the_one_before(kind: str, tm
     assert len(known) > STEPS
     assert not list(tmp_path.rglob(".*.tmp"))
     time.sleep(0.05)
-    assert not table.remove_orphan_files(datetime.now(timezone.utc), dry_run=True).paths
+    assert not table.remove_orphan_files(datetime.now(UTC), dry_run=True).paths

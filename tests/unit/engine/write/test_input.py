@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Context, Decimal
 from typing import Any
 
@@ -20,8 +20,6 @@ from paimon_spark.options.write import parse_write_options
 from paimon_spark.types import RowKind
 from tests.harness.search import examples
 from tests.harness.writing import a_table
-
-UTC = timezone.utc
 
 
 def mapper(handle: TableHandle, source: pa.Schema) -> InputMapper:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +28,7 @@ def test_nanoseconds_are_cut_downwards(nanos: list[int | None], start: int, zone
 
 
 def test_milliseconds_become_microseconds() -> None:
-    at = datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=timezone.utc)
+    at = datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
     out = converted(pa.array([at, None], pa.timestamp("ms", "UTC")), pa.timestamp("us", "UTC"))
     assert out.to_pylist() == [at, None]
 

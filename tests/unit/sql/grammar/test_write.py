@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -247,7 +247,7 @@ def test_parameters_become_literals_and_texts_that_look_like_them_stay() -> None
         "DELETE FROM t WHERE a IN (NULL, TRUE, (1099511627776L), (1.5D), (1.50BD), X'01', DATE '2024-01-02', "
         "CAST('nan' AS DOUBLE))"
     )
-    at = datetime(2024, 1, 2, 3, 4, 5, 6, tzinfo=timezone.utc)
+    at = datetime(2024, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
     assert bind_parameters(session({"t": at}), "SELECT :t")[1] == (
         "SELECT TIMESTAMP_LTZ '2024-01-02 03:04:05.000006+00:00'"
     )

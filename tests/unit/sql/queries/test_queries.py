@@ -283,7 +283,7 @@ def test_names_in_double_quotes_are_names_where_the_session_says_so(catalog: Cat
         ("TIMESTAMP AS OF '2100-01-31'", None, ("timestampAsOf", "2100-01-31")),
         ("FOR SYSTEM_TIME AS OF 4102444800.5 q", None, ("timestampAsOf", "4102444800.5")),
         ("TIMESTAMP AS OF :m", {"m": dt.datetime(2100, 1, 2)}, ("timestampAsOf", "2100-01-02 00:00:00.000000")),
-        ("TIMESTAMP AS OF :m", {"m": dt.datetime(2100, 1, 1, tzinfo=dt.timezone.utc)},
+        ("TIMESTAMP AS OF :m", {"m": dt.datetime(2100, 1, 1, tzinfo=dt.UTC)},
          ("scan.timestamp-millis", "4102444800000")),
         ("TIMESTAMP AS OF :m", {"m": dt.date(2100, 1, 2)}, ("timestampAsOf", "2100-01-02")),
     ],
