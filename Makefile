@@ -44,7 +44,7 @@ ARGS ?=
 # What all tests are run with. Results are also written to build/junit.
 FLAGS = --tier $(TIER) --part $(PART) $(if $(MARK),-m "$(MARK)") -n $(PROCESSES) --max-worker-restart 0 --junitxml build/junit/$@.xml $(ARGS)
 
-SOURCES := $(wildcard paimon_spark pyspark_paimon.py pyspark_paimon_py.py tests/harness tests/docs tools examples conftest.py)
+SOURCES := $(wildcard paimon_spark pyspark_paimon.py pyspark_paimon_py.py tests tools examples conftest.py)
 
 .PHONY: help setup fmt lint type layers check test test-all test-unit test-spark test-oldest test-python test-nightly \
   test-stores test-interop test-chaos test-docs test-wheel test-share shares peers record-seconds bench examples demo docs wheel clean

@@ -151,6 +151,15 @@ def reads(bench: Bench) -> Sequence[Comparison]:
     rng = np.random.default_rng(1)
     wide = pa.table({f"c{i}": pa.array(rng.integers(0, 2**40, int(_WIDE_ROWS * scale))) for i in range(_WIDE_COLUMNS)})
     catalog.create_table("b.wide", wide.schema).write(wide)
+
+    def one_column(table: str, columns: str) -> Comparison:
+        return Comparison(
+            f"append table: one column of {columns}, summed",
+            lambda: spark.table(f"paimon.b.{table}").selectExpr("sum(c3)").collect(),
+            lambda: parquet(spark, catalog, f"b.{table}").selectExpr("sum(c3)").collect(),
+            1.05,
+        )
+
     return [
         Comparison(
             "append table: full scan to noop",
@@ -158,15 +167,8 @@ def reads(bench: Bench) -> Sequence[Comparison]:
             lambda: noop(parquet(spark, catalog, "b.eight")),
             1.05,
         ),
-        *(
-            Comparison(
-                f"append table: one column of {n}, summed",
-                lambda t=t: spark.table(f"paimon.b.{t}").selectExpr("sum(c3)").collect(),
-                lambda t=t: parquet(spark, catalog, f"b.{t}").selectExpr("sum(c3)").collect(),
-                1.05,
-            )
-            for t, n in (("eight", "eight"), ("wide", "sixty"))
-        ),
+        one_column("eight", "eight"),
+        one_column("wide", "sixty"),
     ]
 
 
@@ -277,16 +279,17 @@ def queries(bench: Bench) -> Sequence[Comparison]:
     others = {name: f"{name}_files" for name in tpch.COLUMNS}
     for name, query in tpch.QUERIES.items():
         assert spark.sql(query.format(**ours)).collect() == spark.sql(query.format(**others)).collect(), name
-    return [
-        Comparison(
+
+    def alike(name: str, query: str) -> Comparison:
+        return Comparison(
             f"like TPC-H: {name}",
-            lambda q=query: spark.sql(q.format(**ours)).collect(),
-            lambda q=query: spark.sql(q.format(**others)).collect(),
+            lambda: spark.sql(query.format(**ours)).collect(),
+            lambda: spark.sql(query.format(**others)).collect(),
             1.1,
-            java=(lambda q=query: by_java(q)) if java is not None else None,
+            java=(lambda: by_java(query)) if java is not None else None,
         )
-        for name, query in tpch.QUERIES.items()
-    ]
+
+    return [alike(name, query) for name, query in tpch.QUERIES.items()]
 
 
 def writes(bench: Bench) -> Sequence[Comparison]:

@@ -40,7 +40,8 @@ class BareReader(DataSourceReader):
         files = sorted(glob.glob(f"{self.path}/bucket-*/*.parquet"))
         return [Files(files[0::2]), Files(files[1::2])]
 
-    def read(self, partition: Files) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Files)
         for file in partition.files:
             for batch in pq.ParquetFile(pa.memory_map(file)).iter_batches(
                 65536, columns=self.columns, use_threads=False

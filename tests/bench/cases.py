@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -11,7 +12,7 @@ class Contender:
 
     label: str
     worker: str
-    request: dict
+    request: dict[str, Any]
     processes: int = 1
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 
@@ -18,7 +19,7 @@ import matplotlib.pyplot as plt
 COLOURS = ("#1b6ca8", "#e07a1f", "#5b8c5a", "#8a5a9e", "#b23a48", "#7a7a7a")
 
 
-def bars(chart: dict, path: Path) -> None:
+def bars(chart: dict[str, Any], path: Path) -> None:
     """Seconds of each contender beside each other, case by case; ours is 1."""
     cases = chart["bars"]
     height = 0.5 + 0.3 * sum(len(c["seconds"]) + 1 for c in cases)
@@ -44,7 +45,7 @@ def bars(chart: dict, path: Path) -> None:
     save(figure, path)
 
 
-def lines(chart: dict, path: Path) -> None:
+def lines(chart: dict[str, Any], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(5.5, 3.4))
     for number, line in enumerate(chart["lines"]):
         axes.plot(line["sizes"], line["seconds"], marker="o", color=COLOURS[number], label=line["name"])

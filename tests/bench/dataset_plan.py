@@ -13,6 +13,7 @@ import sys
 import time
 import uuid
 from pathlib import Path
+from typing import Any
 
 import fastavro
 from pypaimon.manifest.schema.manifest_entry import MANIFEST_ENTRY_SCHEMA
@@ -44,7 +45,7 @@ def value_row(i: int, day: int) -> bytes:
     return struct.pack(">i", 5) + bytes(8) + fixed + name + dt + name_part + dt_part
 
 
-def entry(i: int, day: int, now_ms: int) -> dict:
+def entry(i: int, day: int, now_ms: int) -> dict[str, Any]:
     stats = {
         "_MIN_VALUES": value_row(i, day),
         "_MAX_VALUES": value_row(i + 1, day),
@@ -63,7 +64,7 @@ def entry(i: int, day: int, now_ms: int) -> dict:
     }  # fmt: skip
 
 
-def write(path: Path, schema: dict, records: list[dict]) -> int:
+def write(path: Path, schema: dict[str, Any], records: list[dict[str, Any]]) -> int:
     out = io.BytesIO()
     fastavro.writer(out, schema, records, codec="zstandard", codec_compression_level=1)
     path.write_bytes(out.getvalue())

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +42,9 @@ def schema_json(primary_keys: list[str], options: dict[str, str], columns: list[
     )  # fmt: skip
 
 
-def create(path: Path, primary_keys: list[str], options: dict[str, str], columns: list[tuple[str, str]] = FIELDS):
+def create(
+    path: Path, primary_keys: list[str], options: dict[str, str], columns: list[tuple[str, str]] = FIELDS
+) -> Any:
     from pypaimon_rust.datafusion import Table
 
     (path / "schema").mkdir(parents=True)
@@ -50,7 +53,7 @@ def create(path: Path, primary_keys: list[str], options: dict[str, str], columns
     return Table.from_resolved_schema(str(path), text)
 
 
-def commit(table, batch: pa.RecordBatch) -> None:
+def commit(table: Any, batch: pa.RecordBatch) -> None:
     builder = table.new_batch_write_builder()
     writer, committer = builder.new_write(), builder.new_commit()
     writer.write_arrow(batch)
@@ -113,7 +116,7 @@ def small(out: Path, scale: float) -> None:
     commit(create(out / "small", [], {"bucket": "-1"}), rows(rng, np.arange(10, dtype=np.int64)))
 
 
-def merge(name: str, options: dict[str, str], null_share: float):
+def merge(name: str, options: dict[str, str], null_share: float) -> Callable[[Path, float], None]:
     def build(out: Path, scale: float) -> None:
         rng = np.random.default_rng(2)
         table = create(out / name, ["id"], {"bucket": str(BUCKETS), "write-only": "true", **options})
@@ -124,7 +127,7 @@ def merge(name: str, options: dict[str, str], null_share: float):
     return build
 
 
-def arrow_file(name: str, keys: Callable[[np.random.Generator, float], np.ndarray]):
+def arrow_file(name: str, keys: Callable[[np.random.Generator, float], np.ndarray]) -> Callable[[Path, float], None]:
     """Rows to write, as an Arrow file: what every writer of a case is given in memory."""
 
     def build(out: Path, scale: float) -> None:
@@ -138,7 +141,7 @@ def arrow_file(name: str, keys: Callable[[np.random.Generator, float], np.ndarra
     return build
 
 
-def as_table(name: str):
+def as_table(name: str) -> Callable[[Path, float], None]:
     """The rows of an Arrow file as a table, from which Java reads them into memory."""
 
     def build(out: Path, scale: float) -> None:

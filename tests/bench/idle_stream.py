@@ -73,5 +73,5 @@ class IdleWriter(DataSourceStreamArrowWriter):
 
 def register(spark: SparkSession) -> None:
     """Let a session know it; its workers get the code with it."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
     spark.dataSource.register(IdleSource)

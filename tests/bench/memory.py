@@ -16,8 +16,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tests.bench import peers
+
+if TYPE_CHECKING:
+    from paimon_spark import Scan
 
 ENGINES = ("deduplicate", "partial-update", "aggregation")
 LIMIT_MIB = 1024
@@ -33,7 +37,7 @@ FORMAT_OPTIONS = {"target-file-size": "8 gb", "orc.stripe.size": "256 mb"}
 """All rows in one file, and those of ORC in one stripe."""
 
 
-def read(path: str) -> dict:
+def read(path: str) -> dict[str, Any]:
     """Read a table and let go of every batch; runs in a process of its own."""
     import paimon_spark
 
@@ -42,7 +46,7 @@ def read(path: str) -> dict:
     return _answer(rows, time.perf_counter() - start)
 
 
-def read_one_key(engine: str) -> dict:
+def read_one_key(engine: str) -> dict[str, Any]:
     """Merge eight runs that hold one key `VERSIONS` times, which no writer makes, between two other keys."""
     import pyarrow as pa
 
@@ -73,13 +77,13 @@ def read_one_key(engine: str) -> dict:
     return _answer(rows, time.perf_counter() - start)
 
 
-def _load(path: Path):
+def _load(path: Path) -> Scan:
     import paimon_spark
 
     return paimon_spark.load_table(str(path)).scan()
 
 
-def _answer(rows: int, seconds: float) -> dict:
+def _answer(rows: int, seconds: float) -> dict[str, Any]:
     return {
         "rows": rows,
         "seconds": seconds,
@@ -126,12 +130,13 @@ def build_format(name: str) -> Path:
     return table
 
 
-def measure(*arguments: str) -> dict:
+def measure(*arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.bench.memory", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr)
-    return json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
 
 def main() -> int:

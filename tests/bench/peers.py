@@ -8,6 +8,7 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 HOME = HERE.parent.parent / ".bench"
@@ -72,16 +73,16 @@ class Worker:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env,
         )  # fmt: skip
 
-    def ask(self, request: dict) -> dict:
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         self.send(request)
         return self.answer()
 
-    def send(self, request: dict) -> None:
+    def send(self, request: dict[str, Any]) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
 
-    def answer(self) -> dict:
+    def answer(self) -> dict[str, Any]:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         return json.loads(line) if line else {"error": f"the worker ended with {self.process.wait()}"}

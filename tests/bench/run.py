@@ -10,6 +10,7 @@ import statistics
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tests.bench import peers
 from tests.bench.cases import CASES, Case, Contender
@@ -19,13 +20,15 @@ SLOW_S = 30.0
 """Seconds of an answer from which on a contender is asked once only."""
 
 
-def measure(case: Case, workers: dict[tuple[str, int], peers.Worker], data: Path, runs: int) -> dict[str, list[dict]]:
+def measure(
+    case: Case, workers: dict[tuple[str, int], peers.Worker], data: Path, runs: int
+) -> dict[str, list[dict[str, Any]]]:
     """Answers of every contender, interleaved, after one warm-up each; the order turns round every run.
 
     One that takes more than `SLOW_S` gives one answer: more would take long and not change the picture.
     """
     contenders = [case.ours, *(c for c, _ in case.others)]
-    answers: dict[str, list[dict]] = {c.label: [] for c in contenders}
+    answers: dict[str, list[dict[str, Any]]] = {c.label: [] for c in contenders}
     for run in range(runs + 1):
         for c in contenders if run % 2 else reversed(contenders):
             if any(a.get("seconds", 0) > SLOW_S for a in answers[c.label]):
@@ -36,7 +39,7 @@ def measure(case: Case, workers: dict[tuple[str, int], peers.Worker], data: Path
     return answers
 
 
-def ask(c: Contender, workers: dict[tuple[str, int], peers.Worker], data: Path) -> dict:
+def ask(c: Contender, workers: dict[tuple[str, int], peers.Worker], data: Path) -> dict[str, Any]:
     """The answer of a contender; of several processes at once the longest time, and what they found together."""
     request = {key: value for key, value in c.request.items() if key != "table"}
     request["path"] = str(data / c.request["table"])
@@ -62,13 +65,12 @@ def ask(c: Contender, workers: dict[tuple[str, int], peers.Worker], data: Path) 
     }
 
 
-def report(case: Case, answers: dict[str, list[dict]]) -> tuple[list[str], bool]:
+def report(case: Case, answers: dict[str, list[dict[str, Any]]]) -> tuple[list[str], bool]:
     """Markdown rows of a case, and whether every bar is met and all answers agree."""
-    ours = [a.get("seconds") for a in answers[case.ours.label]]
     errors = {label: a["error"] for label, all_ in answers.items() for a in all_ if "error" in a}
     if case.ours.label in errors:
         return [f"| {case.name} | | | **failed**: {errors[case.ours.label]} | |"], False
-    mine, rows, good = statistics.median(ours), [], True
+    mine, rows, good = statistics.median(a["seconds"] for a in answers[case.ours.label]), list[str](), True
     if case.rate is not None:
         reached = answers[case.ours.label][0]["rows"] / mine
         good = reached >= case.rate
@@ -91,7 +93,7 @@ def report(case: Case, answers: dict[str, list[dict]]) -> tuple[list[str], bool]
     return rows, good
 
 
-def figures(case: Case, answers: dict[str, list[dict]]) -> dict:
+def figures(case: Case, answers: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """The medians of a case, for the page of figures; those that could not be measured are left out."""
     medians = {
         label: statistics.median(a["seconds"] for a in all_)
@@ -101,7 +103,7 @@ def figures(case: Case, answers: dict[str, list[dict]]) -> dict:
     return {"name": case.name, "ours": case.ours.label, "seconds": medians}
 
 
-def keep(title: str, measured: dict) -> None:
+def keep(title: str, measured: dict[str, Any]) -> None:
     """Put the figures of a case in `cases.json`, in place of those that are there; in the order of `CASES`."""
     found = {c["name"]: c for c in json.loads(OUTPUT.read_text())["cases"]} if OUTPUT.exists() else {}
     found[measured["name"]] = measured
@@ -120,7 +122,7 @@ def verdict(mine: float, theirs: float, bar: float | None, extra_ms: float | Non
     return f"{shown}x (bar {f'{bar:.2f}' if bar >= 0.1 else f'1/{1 / bar:.0f}'}x)", ratio <= bar
 
 
-def agreed(a: dict, b: dict) -> bool:
+def agreed(a: dict[str, Any], b: dict[str, Any]) -> bool:
     return (a["rows"], a["checksum"]) == (b["rows"], b["checksum"])
 
 
@@ -133,7 +135,8 @@ def main() -> None:
     )
     parser.add_argument("words", nargs="*")
     arguments = parser.parse_args()
-    data, workers = peers.build_datasets(arguments.scale), {}
+    data = peers.build_datasets(arguments.scale)
+    workers: dict[tuple[str, int], peers.Worker] = {}
     title = (
         f"Medians of {arguments.runs} runs, scale {arguments.scale:g}, "
         f"{os.cpu_count()} cores, Python {platform.python_version()}"

@@ -57,7 +57,9 @@ def measure(root: Path, how: str) -> None:
         os.environ["PYSPARK_PYTHON"] = sys.executable
         builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "1g")
         session = builder.config("spark.ui.enabled", "false").getOrCreate()
-        jvm = Path("/proc") / str(session.sparkContext._gateway.proc.pid)
+        gateway = session.sparkContext._gateway
+        assert gateway is not None
+        jvm = Path("/proc") / str(gateway.proc.pid)
     table = paimon_spark.load_table(str(root))
     half = table.snapshots()[len(table.snapshots()) // 2 - 1].id
     start = time.perf_counter()

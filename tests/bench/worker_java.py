@@ -7,6 +7,7 @@ Paimon's own binary form.
 from __future__ import annotations
 
 import atexit
+from typing import Any
 
 import worker_pypaimon
 from worker_pypaimon import main
@@ -21,10 +22,11 @@ UPKEEP = {"expire": ("expireSnapshots", {"retain": 1}), "orphans": ("removeOrpha
 """Commands of the JVM that expire all snapshots but one, and remove orphan files; with their arguments."""
 
 
-def handle(request: dict) -> dict:
+def handle(request: dict[str, Any]) -> dict[str, Any]:
     if request["op"] in UPKEEP:
         command, arguments = UPKEEP[request["op"]]
-        return upkeep(request["path"], lambda copy: JAVA.call(command, path=copy, **arguments))
+        answer: dict[str, Any] = upkeep(request["path"], lambda copy: JAVA.call(command, path=copy, **arguments))
+        return answer
     op, given = request.pop("op"), {key: value for key, value in request.items() if key not in ("keys", "options")}
     if op in ("write", "commits"):
         source = f"{request['path']}/table"

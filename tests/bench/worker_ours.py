@@ -10,6 +10,7 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -25,7 +26,7 @@ from paimon_spark.options.core import BucketFunction
 from paimon_spark.polars import scan_paimon
 
 
-def write(request: dict) -> dict:
+def write(request: dict[str, Any]) -> dict[str, Any]:
     """As the function of that name in worker_pypaimon."""
     rows = source(request["path"] + "/rows.arrow")
     commits = request.get("commits", 1)
@@ -41,7 +42,7 @@ def write(request: dict) -> dict:
     return {"seconds": seconds, "rows": table.num_rows, "checksum": checksum(table)}
 
 
-def write_parquet(request: dict) -> dict:
+def write_parquet(request: dict[str, Any]) -> dict[str, Any]:
     """pyarrow's own writer: the floor of an append write."""
     rows = source(request["path"] + "/rows.arrow")
     with FreshTable(request["path"], [], {}) as fresh:
@@ -52,7 +53,7 @@ def write_parquet(request: dict) -> dict:
     return {"seconds": seconds, "rows": rows.num_rows, "checksum": checksum(rows)}
 
 
-def compact(request: dict) -> dict:
+def compact(request: dict[str, Any]) -> dict[str, Any]:
     """Compact a copy of the table fully."""
     with copy_of(request["path"]) as copy:
         gc.collect()
@@ -63,7 +64,7 @@ def compact(request: dict) -> dict:
     return {"seconds": seconds, "rows": table.num_rows, "checksum": checksum(table)}
 
 
-def expire(request: dict) -> dict:
+def expire(request: dict[str, Any]) -> dict[str, Any]:
     """Expire all snapshots but one of a copy of the table."""
 
     def change(path: str) -> None:
@@ -71,20 +72,26 @@ def expire(request: dict) -> dict:
         paimon_spark.load_table(path).expire_snapshots(retain_max=1, retain_min=1, older_than=now, max_deletes=10_000)
 
     gc.collect()
-    return upkeep(request["path"], change)
+    answer: dict[str, Any] = upkeep(request["path"], change)
+    return answer
 
 
-def remove_orphans(request: dict) -> dict:
+def remove_orphans(request: dict[str, Any]) -> dict[str, Any]:
     """Remove the orphan files of a copy of the table."""
     gc.collect()
-    return upkeep(request["path"], lambda path: paimon_spark.load_table(path).remove_orphan_files(datetime.now(UTC)))
+
+    def change(path: str) -> None:
+        paimon_spark.load_table(path).remove_orphan_files(datetime.now(UTC))
+
+    answer: dict[str, Any] = upkeep(request["path"], change)
+    return answer
 
 
-MEASURED: dict[int, dict] = {}
+MEASURED: dict[int, dict[str, Any]] = {}
 """What `commits` has measured and nobody has asked for yet."""
 
 
-def commits(request: dict) -> dict:
+def commits(request: dict[str, Any]) -> dict[str, Any]:
     """Median seconds of one-row commits to a table of `at` snapshots.
 
     Commits to a short and to a long history take turns, as disks have moods; the second of the two requests gets what
@@ -109,7 +116,7 @@ def commits(request: dict) -> dict:
     return MEASURED.pop(request["at"])
 
 
-def hashes(request: dict) -> dict:
+def hashes(request: dict[str, Any]) -> dict[str, Any]:
     """Buckets of one key column of all rows, cast to the type asked for."""
     rows = source(request["path"] + "/rows.arrow")
     column = rows.column(request["key"]).combine_chunks()
@@ -123,16 +130,16 @@ def hashes(request: dict) -> dict:
     return {"seconds": time.perf_counter() - start, "rows": len(found), "checksum": int(found.sum())}
 
 
-def first_query(request: dict) -> dict:
+def first_query(request: dict[str, Any]) -> dict[str, Any]:
     """The first query of a session of Spark, in a process of its own."""
     command = [sys.executable, str(Path(__file__).with_name("first_query.py"))]
     arguments = [request["kind"], request["path"], request["column"]]
     done = subprocess.run([*command, *arguments], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    answer: dict = json.loads(done.stdout.splitlines()[-1])
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
 
-def read_by(request: dict) -> dict:
+def read_by(request: dict[str, Any]) -> dict[str, Any]:
     """Read a table into Polars, or all of its columns in a query of DuckDB; what was read is compared afterwards."""
     CACHE.clear()
     gc.collect()
@@ -145,9 +152,9 @@ def read_by(request: dict) -> dict:
     else:
         dataset = scan.to_dataset()
         every = ", ".join(f'max("{name}")' for name in dataset.schema.names)
-        duckdb.sql(f"SELECT count(*), {every} FROM dataset").fetchall()
+        duckdb.execute(f"SELECT count(*), {every} FROM dataset").fetchall()
         seconds = time.perf_counter() - start
-        table = duckdb.sql("SELECT * FROM dataset").to_arrow_table()
+        table = duckdb.execute("SELECT * FROM dataset").to_arrow_table()
     return {"seconds": seconds, "rows": table.num_rows, "checksum": checksum(table)}
 
 
@@ -164,7 +171,7 @@ OPS = {
 }
 
 
-def handle(request: dict) -> dict:
+def handle(request: dict[str, Any]) -> dict[str, Any]:
     if request["op"] in OPS:
         return OPS[request["op"]](request)
     if request.get("cold", True):

@@ -7,12 +7,14 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def open_table(path: str):
+def open_table(path: str) -> Any:
     from pypaimon.common.file_io import FileIO
     from pypaimon.common.identifier import Identifier
     from pypaimon.common.options import Options
@@ -33,7 +35,7 @@ def checksum(table: pa.Table) -> int:
     return total % 2**64
 
 
-def read(path: str, columns: list[str] | None):
+def read(path: str, columns: list[str] | None) -> tuple[Callable[[], None], Callable[[], Any]]:
     builder = open_table(path).new_read_builder()
     if columns:
         builder = builder.with_projection(columns)
@@ -41,7 +43,7 @@ def read(path: str, columns: list[str] | None):
     return lambda: None, lambda: builder.new_read().to_arrow(splits)
 
 
-def plan(path: str, partition: str | None):
+def plan(path: str, partition: str | None) -> Callable[[], int]:
     def run() -> int:
         builder = open_table(path).new_read_builder()
         if partition:
@@ -51,7 +53,7 @@ def plan(path: str, partition: str | None):
     return run
 
 
-def write(request: dict) -> dict:
+def write(request: dict[str, Any]) -> dict[str, Any]:
     """Write the rows to a new table with one commit; the table is read back, outside of the time, for its checksum."""
     from write_tables import FreshTable, source
 
@@ -70,7 +72,7 @@ def write(request: dict) -> dict:
     return {"seconds": seconds, "rows": table.num_rows, "checksum": checksum(table)}
 
 
-def handle(request: dict) -> dict:
+def handle(request: dict[str, Any]) -> dict[str, Any]:
     gc.collect()
     if request["op"] == "write":
         return write(request)

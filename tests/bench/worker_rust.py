@@ -5,19 +5,20 @@ from __future__ import annotations
 import gc
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import worker_pypaimon
 from worker_pypaimon import checksum, main
 
 
-def open_table(path: str):
+def open_table(path: str) -> Any:
     from pypaimon_rust.datafusion import Table
 
     return Table.from_resolved_schema(path, (Path(path) / "schema" / "schema-0").read_text())
 
 
-def write(request: dict) -> dict:
+def write(request: dict[str, Any]) -> dict[str, Any]:
     """As the function of that name in worker_pypaimon."""
     from pypaimon_rust.datafusion import Table
     from write_tables import FreshTable, source
@@ -39,7 +40,7 @@ def write(request: dict) -> dict:
     return {"seconds": seconds, "rows": table.num_rows, "checksum": checksum(table)}
 
 
-def handle(request: dict) -> dict:
+def handle(request: dict[str, Any]) -> dict[str, Any]:
     gc.collect()
     if request["op"] == "write":
         return write(request)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 import worker_pypaimon
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -44,7 +45,7 @@ def session() -> SparkSession:
 SPARK = session()
 
 
-def source(request: dict) -> DataFrame:
+def source(request: dict[str, Any]) -> DataFrame:
     if request["format"] == "sql":
         return sql(request)
     if request["format"] == "range":
@@ -59,7 +60,7 @@ def source(request: dict) -> DataFrame:
     return reader.load(path)
 
 
-def sql(request: dict) -> DataFrame:
+def sql(request: dict[str, Any]) -> DataFrame:
     """The columns of a table of the database `bench`, by `catalog.sql`."""
     from paimon_spark import load_catalog
 
@@ -71,7 +72,7 @@ def sql(request: dict) -> DataFrame:
 CACHED: dict[str, DataFrame] = {}
 
 
-def write(request: dict) -> dict:
+def write(request: dict[str, Any]) -> dict[str, Any]:
     """Write rows that are in Spark's memory already to a new table, or to Parquet files with the same codec.
 
     The count is read back outside of the time.
@@ -92,7 +93,7 @@ def write(request: dict) -> dict:
     return {"seconds": seconds, "rows": count, "checksum": 0}
 
 
-def run(request: dict) -> int:
+def run(request: dict[str, Any]) -> int:
     frame = source(request)
     match request["op"]:
         case "noop":
@@ -110,7 +111,7 @@ def run(request: dict) -> int:
     raise ValueError(request["op"])
 
 
-def query(request: dict) -> dict:
+def query(request: dict[str, Any]) -> dict[str, Any]:
     """Run a query on tables, which are views here; the first time makes them, outside of the time."""
     for name, path in request["tables"].items():
         if path not in CACHED:
@@ -121,7 +122,7 @@ def query(request: dict) -> dict:
     return {"seconds": time.perf_counter() - start, "rows": len(rows), "checksum": 0}
 
 
-def handle(request: dict) -> dict:
+def handle(request: dict[str, Any]) -> dict[str, Any]:
     if request["op"] == "write":
         return write(request)
     if request["op"] == "query":

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from datasets import schema_json
@@ -58,7 +59,7 @@ def _link_or_copy(old: str, new: str) -> None:
         shutil.copyfile(old, new)
 
 
-def upkeep(table: str, change: Callable[[str], object]) -> dict:
+def upkeep(table: str, change: Callable[[str], object]) -> dict[str, Any]:
     """The answer of a worker that changes a copy of a table, whose path `change` gets; rows are files deleted."""
     with copy_of(table) as copy:
         before = _count_files(copy)

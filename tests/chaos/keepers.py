@@ -44,7 +44,11 @@ from tests.harness.table_files import files_on_disk, missing_files, reachable_fi
 # spend most of its short life importing them.
 WARM = (after_commit, compaction, writing, merge, savepoints, pa.array([1]))
 
-PATIENCE = {"commit.max-retries": "1000", "commit.min-retry-wait": "5 ms", "commit.max-retry-wait": "200 ms"}
+PATIENCE: dict[str, Any] = {
+    "commit.max-retries": "1000",
+    "commit.min-retry-wait": "5 ms",
+    "commit.max-retry-wait": "200 ms",
+}
 _BEGIN = "begin"
 """File that lets all begin."""
 NOTHING = object()
@@ -86,7 +90,7 @@ def make(scene: Scene) -> None:
     catalog = paimon_spark.load_catalog(warehouse.rpartition("/")[0])
     catalog.create_database("db")
     schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
-    keys = {"primary_keys": ["k"], "options": {"bucket": "1"}} if scene.keyed else {}
+    keys: dict[str, Any] = {"primary_keys": ["k"], "options": {"bucket": "1"}} if scene.keyed else {}
     catalog.create_table(f"db.{table}", schema, **keys)
     _write(scene, "main", -1, "first")
     scene.open().create_tag("base")

@@ -40,7 +40,11 @@ from tests.harness.mini_engine import Checkpoint, MiniEngine, Step, Tasks
 # What the server of processes loads once for all.
 WARM = (after_commit, compaction, writing, parquet, parse_stream_options, pa.array([1]))
 
-PATIENCE: Final = {"commit.max-retries": "1000", "commit.min-retry-wait": "5 ms", "commit.max-retry-wait": "200 ms"}
+PATIENCE: Final[dict[str, Any]] = {
+    "commit.max-retries": "1000",
+    "commit.min-retry-wait": "5 ms",
+    "commit.max-retry-wait": "200 ms",
+}
 BUSY: Final = (CommitConflictError, CommitRetriesExhaustedError, OperationInProgressError)
 FOREIGN: Final = 10**12
 """Keys from here on are written to the sink by others."""

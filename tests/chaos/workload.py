@@ -41,7 +41,11 @@ COLUMNS = RowType(
     ),
 )
 ARROW = pa.schema([("p", pa.int32()), ("k", pa.int64()), ("v", pa.string())])
-PATIENCE = {"commit.max-retries": "1000", "commit.min-retry-wait": "5 ms", "commit.max-retry-wait": "200 ms"}
+PATIENCE: dict[str, Any] = {
+    "commit.max-retries": "1000",
+    "commit.min-retry-wait": "5 ms",
+    "commit.max-retry-wait": "200 ms",
+}
 FIRST = "first"
 _SLOTS = 40
 
@@ -225,7 +229,7 @@ def _difference(found: list[Any], expected: list[Any]) -> str:
 def _write(scenario: Scenario, branch: str, commit: Commit) -> None:
     columns = list(zip(*commit.rows, strict=True))
     rows = pa.table([pa.array(column, field.type) for column, field in zip(columns, ARROW, strict=True)], schema=ARROW)
-    options = {**PATIENCE, "commit.user-prefix": commit.label}
+    options: dict[str, Any] = {**PATIENCE, "commit.user-prefix": commit.label}
     table = Table(scenario.handle(branch))
     if commit.replaced is None:
         table.write(rows, **options)

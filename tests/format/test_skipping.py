@@ -32,13 +32,13 @@ def conditions(field: DataField, values: list[Any]) -> list[Predicate]:
 def literals(column: pa.ChunkedArray) -> list[Any]:
     """Values as predicates have them: TIME as milliseconds, timestamps at microseconds."""
     if pa.types.is_time(column.type):
-        return column.cast(pa.int32()).to_pylist()
+        return list(column.cast(pa.int32()).to_pylist())
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
     if pa.types.is_nested(column.type):
         return []
     try:
-        return column.unique().to_pylist()
+        return list(column.unique().to_pylist())
     except OverflowError:  # years that Python's datetimes do not have
         return []
 

@@ -16,7 +16,7 @@ import os
 import pickle
 import random
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -157,7 +157,7 @@ class MiniEngine:
         for _ in self.steps():
             pass
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Generator[Step, None, None]:
         """Do the steps one by one; each is named when it is done."""
         self.query_id = self.checkpoint.query_id()
         opened = self.open_source()

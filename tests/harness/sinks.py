@@ -21,7 +21,7 @@ from tests.harness.table_files import files_on_disk, missing_files, reachable_fi
 
 QUERY = "6f9e5c0e-4f0a-4b8e-9c39-1f1e7f2d7a01"
 
-KINDS: dict[str, dict[str, str]] = {
+KINDS: dict[str, dict[str, Any]] = {
     "unaware": {},
     "partitioned": {"partition": "dt"},
     "buckets": {"bucket": "2", "bucket-key": "id"},

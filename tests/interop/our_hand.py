@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -121,7 +121,7 @@ def write(call: dict[str, Any], path: str) -> None:
     options: dict[str, Any] = dict(call.get("options", {}))
     if "watermark" in call:
         options["end-input.watermark"] = call["watermark"]
-    mode = "append"
+    mode: Literal["append", "overwrite"] = "append"
     if "overwrite" in call:
         mode = "overwrite"
         if call["overwrite"]:

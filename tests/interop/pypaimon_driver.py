@@ -106,7 +106,7 @@ async def _stream(table: Any, restore: int | None, consumer: str | None) -> dict
         builder = builder.with_consumer_id(consumer)
     scan, read = builder.new_streaming_scan(), builder.new_read()
     scan.next_snapshot_id = restore
-    plans, coming = [], scan.stream()
+    plans, coming = list[list[dict[str, Any]]](), scan.stream()
     while True:
         try:
             plan = await asyncio.wait_for(coming.__anext__(), _QUIET_S)

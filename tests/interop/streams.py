@@ -67,6 +67,7 @@ class OurStream:
         cuts: Sequence[ReadLimits | None] = _CUTS,
     ) -> None:
         """Begin a new query, cut at random as `cuts` allow; None is by the options. Raises PaimonError."""
+        self.schema_id: int
         self._path, self._options, self._dice = path, {"read.changelog": "true", **options}, dice
         self._cuts = cuts
         self.source = self._open()

@@ -234,10 +234,11 @@ def _branches() -> list[TableScript]:
     forwarded.write([[3, "dev"]], branch="dev").tag("dev_tag", branch="dev").alter(_add("n", "INT"), branch="dev")
     forwarded.write([[4, "dev", 4]], branch="dev").step("fastForward", name="dev").write([[5, "after", 5]])
 
+    by_key: dict[str, Any] = {"pk": ["k"], "options": BUCKET}
     back = [
         _taken_back(T(f"branch_fast_forwarded_back_{name}", f"main goes back to its branch, {about}", *columns, **more))
         for name, about, columns, more in (
-            ("keyed", "by key", [KV], {"pk": ["k"], "options": BUCKET}),
+            ("keyed", "by key", [KV], by_key),
             ("append", "without key", [KV], {}),
         )
     ]

@@ -93,7 +93,9 @@ _TYPE = st.sampled_from(
      {"type": "ROW", "fields": [{"id": 0, "name": "m", "type": {"type": "ROW", "fields": [
          {"id": 0, "name": "o", "type": "INT"}]}}, {"id": 1, "name": "q", "type": "INT"}]}]
 )  # fmt: skip
-_PLACE = st.just({}) | st.just({"first": True}) | st.builds(lambda c: {"after": c}, _TOP)
+_PLACE: st.SearchStrategy[dict[str, Any]] = (
+    st.just({}) | st.just({"first": True}) | st.builds(lambda c: {"after": c}, _TOP)
+)
 _CHANGE = st.one_of(
     st.builds(lambda n, t, place: {"do": "add", "name": n, "type": t, **place}, _PATHS, _TYPE, _PLACE),
     st.builds(lambda n: {"do": "drop", "name": n}, _PATHS),

@@ -84,7 +84,7 @@ def test_the_same_goes_by_javas_hand_and_by_ours(
     before = files_of(ours)
     CACHE.clear()
     odd = unneeded(paimon_spark.load_table(str(ours)))  # Java's overwrites leave changelog files behind
-    now = {**options, "write-only": "false"}
+    now: dict[str, Any] = {**options, "write-only": "false"}
     java.call("write", path=str(theirs), rows=[[100, "new", "last"]], options=now)
     data = pa.table({"k": pa.array([100], pa.int32()), "p": ["new"], "v": ["last"]})
     table = paimon_spark.load_table(str(ours))

@@ -12,6 +12,7 @@ import pytest
 import paimon_spark
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.metadata.snapshots import find_snapshot
+from tests.harness.keywords import keywords
 from tests.interop import our_hand
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.table_script import Row, delete
@@ -96,7 +97,7 @@ def test_maps_whose_entries_come_in_another_order_are_the_same_changes(
     for m, x in ((one, nan), (two, nan), (one, 0.0), (two, -0.0), ([("a", 1.0)], -0.0), (two[1:], -0.0)):
         rows = pa.Table.from_pylist([{"k": 1, "m": m, "x": x}], schema=source)
         for path in (ours, theirs):
-            paimon_spark.load_table(path).write(rows, **{"write-only": True})
+            paimon_spark.load_table(path).write(rows, **keywords({"write-only": True}))
         paimon_spark.load_table(ours).compact(full=True)
         java.call("compact", path=theirs, full=True)
     changes = seen(java, ours)

@@ -24,6 +24,7 @@ from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.operations import PROCEDURES
 from paimon_spark.operations import refused as refused_operations
 from tests.harness.doors import Door, refused
+from tests.harness.keywords import keywords
 from tests.interop.connector import Connector
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.newest]
@@ -168,7 +169,7 @@ def sides(connector: Connector, tmp_path_factory: pytest.TempPathFactory) -> tup
     catalog.create_database("db")
     table = catalog.create_table("db.t", "k BIGINT, v STRING")
     for i in (1, 2, 3, 4):
-        table.write(pa.table({"k": [i], "v": [f"v{i}"]}), **{"end-input.watermark": str(1000 * i)})
+        table.write(pa.table({"k": [i], "v": [f"v{i}"]}), **keywords({"end-input.watermark": str(1000 * i)}))
     parted = catalog.create_table("db.p", "k BIGINT, dt STRING", partition_keys=["dt"])
     for i in (1, 2):
         parted.write(pa.table({"k": [i, i], "dt": ["2001-01-01", "2999-01-01"]}))
@@ -237,7 +238,7 @@ def catalog(tmp_path: Path, door: Door) -> Catalog:
     catalog.create_database("db")
     table = catalog.create_table("db.T", "k BIGINT, v STRING")
     for i in (1, 2, 3):
-        table.write(pa.table({"k": [i], "v": ["x"]}), **{"end-input.watermark": str(1000 * i)})
+        table.write(pa.table({"k": [i], "v": ["x"]}), **keywords({"end-input.watermark": str(1000 * i)}))
     return catalog
 
 

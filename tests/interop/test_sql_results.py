@@ -64,7 +64,7 @@ def test_expired_partitions_are_told_in_javas_order_and_words(
         "partition.expiration-strategy": "update-time",
         "partition.expiration-check-interval": "0 ms",  # as ProcedureUtils.fillInPartitionOptions of Java has it
     }
-    given = {"table": "db.t", "expiration_time": "1 ms", "expire_strategy": "update-time"}
+    given: dict[str, Any] = {"table": "db.t", "expiration_time": "1 ms", "expire_strategy": "update-time"}
     if most is not None:
         options["partition.expiration-max-num"] = str(most)
         given["max_expires"] = most

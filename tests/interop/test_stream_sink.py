@@ -15,6 +15,7 @@ from paimon_spark.errors import BatchesLostError
 from paimon_spark.jobs.stream_batch import StreamResult
 from paimon_spark.jobs.stream_write import plan_stream_write
 from paimon_spark.streaming.batches import AlreadyCommitted, BatchesMissing, NotCommitted, Sink, find_batch
+from tests.harness.keywords import keywords
 from tests.harness.rows import difference, rows_of
 from tests.harness.table_files import missing_files
 from tests.interop.java_paimon import JavaPaimon
@@ -156,7 +157,7 @@ def test_a_user_given_by_name_is_the_one_that_java_asks_for(
     make: Callable[[dict[str, Any]], str], java: JavaPaimon
 ) -> None:
     path = make(APPEND)
-    query = Query(path, **{"commit.user": "etl"})
+    query = Query(path, **keywords({"commit.user": "etl"}))
     query.write(0, [[1, "x", "a"]])
     query.write(1, [[2, "x", "b"]])
     assert java.call("uncommitted", path=path, user="etl", identifiers=[0, 1, 2])["uncommitted"] == [2]
@@ -226,6 +227,6 @@ def test_java_rolling_back_or_fast_forwarding_main_loses_batches_and_the_query_s
     assert isinstance(found, BatchesMissing) and found.first == 2
     with pytest.raises(BatchesLostError, match="batches 2 to 3"):
         query.write(4, [[4, "x", "a"]])
-    Query(path, **{"write.stream.lost-batches": "continue"}).write(4, [[4, "x", "a"]])
+    Query(path, **keywords({"write.stream.lost-batches": "continue"})).write(4, [[4, "x", "a"]])
     assert sorted(row["k"] for row in java.call("read", path=path)["rows"]) == [0, 1, 4, 50]
     assert java.call("uncommitted", path=path, user=QUERY, identifiers=[4, 5])["uncommitted"] == [5]

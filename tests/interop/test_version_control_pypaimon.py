@@ -28,7 +28,7 @@ pytestmark = pytest.mark.interop
 KEYED = {"pk": ["k"], "partition": [], "tableOptions": {"bucket": "1"}}
 APPEND: dict[str, Any] = {"pk": [], "partition": [], "tableOptions": {}}
 KINDS = pytest.mark.parametrize("kind", [KEYED, APPEND], ids=["keyed", "append"])
-EXPIRE = {"retain_max": 1, "retain_min": 1}
+EXPIRE: dict[str, Any] = {"retain_max": 1, "retain_min": 1}
 
 
 @pytest.fixture
@@ -113,8 +113,8 @@ def test_every_version_of_every_branch_reads_alike(
     before = agree(table, py, java)
 
     # pypaimon goes on with what is ours, on main and on branches.
-    for branch, row in (("main", [20, "py"]), ("fix", [1, "py"]), ("nested", [22, "py"]), ("blank", [23, "py"])):
-        py.call("write", path=path, branch=branch, rows=[row])
+    for name, row in (("main", [20, "py"]), ("fix", [1, "py"]), ("nested", [22, "py"]), ("blank", [23, "py"])):
+        py.call("write", path=path, branch=name, rows=[row])
     py.call("write", path=path, branch="late", rows=[[24, "py", 7]])
     py.call("createTag", path=path, branch="fix", name="theirs")
     java.call("write", path=path, branch="fix", rows=[[30, "java"]])

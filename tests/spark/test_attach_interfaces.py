@@ -33,8 +33,9 @@ def _methods(spark: SparkSession, kind: type[Proxy]) -> list[Any]:
 
     Those with `$` in their names are Scala's functions of primitive types; Spark calls these functions with objects.
     """
-    load = spark.sparkContext._jvm.java.lang.Class.forName
-    is_static = spark.sparkContext._jvm.java.lang.reflect.Modifier.isStatic
+    jvm: Any = spark.sparkContext._jvm
+    load = jvm.java.lang.Class.forName
+    is_static = jvm.java.lang.reflect.Modifier.isStatic
     found = [m for name in kind.Java.implements for m in load(name).getMethods()]  # type: ignore[attr-defined]
     return [m for m in found if not is_static(m.getModifiers()) and "$" not in m.getName()]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -178,6 +179,6 @@ def test_rescaling_runs_in_spark(spark: SparkSession, tmp_path: Path, monkeypatc
     assert files(path) == there
 
 
-def files_of(table: paimon_spark.Table) -> list[dict[str, str]]:
-    rows: list[dict[str, str]] = paimon_spark.load_table(f"{table.location}$files").scan().to_arrow().to_pylist()
+def files_of(table: paimon_spark.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = paimon_spark.load_table(f"{table.location}$files").scan().to_arrow().to_pylist()
     return rows

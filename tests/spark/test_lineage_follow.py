@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import paimon_spark
 from paimon_spark.api.lineage_question import warehouse_of
 from paimon_spark.lineage.checkpoints import open_checkpoint
+from tests.harness.keywords import keywords
 
 pytestmark = [pytest.mark.spark, pytest.mark.streaming, pytest.mark.newest, pytest.mark.timeout(600)]
 
@@ -67,17 +68,19 @@ def wait_for(condition: Callable[[], bool]) -> None:
 @pytest.mark.slow
 def test_a_query_reads_the_pairs_of_snapshots_that_another_one_read(spark: SparkSession, tmp_path: Path) -> None:
     world = World(spark, tmp_path)
-    world.put("a", 0), world.put("b", 0)
+    world.put("a", 0)
+    world.put("b", 0)
     stop = threading.Event()
 
     def produce() -> None:
         for key in range(1, 200):
-            world.put("a", key), world.put("b", key)
+            world.put("a", key)
+            world.put("b", key)
             if stop.wait(0.3):
                 return
 
     def second() -> StreamingQuery:
-        return world.start("etl 2", "y", **{"lineage.follow": "etl 1", "lineage.job": "etl 2"})
+        return world.start("etl 2", "y", **keywords({"lineage.follow": "etl 1", "lineage.job": "etl 2"}))
 
     first = world.start("etl 1", "x")
     wait_for(lambda: bool(world.catalog.table("db.x").snapshots()))
@@ -90,7 +93,8 @@ def test_a_query_reads_the_pairs_of_snapshots_that_another_one_read(spark: Spark
         queries[-1].stop()  # it goes on where it was
         queries.append(second())
         wait_for(lambda: (tmp_path / "etl 2" / "commits" / "4").exists())
-        stop.set(), producer.join()
+        stop.set()
+        producer.join()
         last = (len(world.catalog.table("db.a").snapshots()), len(world.catalog.table("db.b").snapshots()))
         wait_for(lambda: world.pairs("etl 1")[-1] == last and world.pairs("etl 2")[-1] == last)
     finally:
@@ -102,7 +106,7 @@ def test_a_query_reads_the_pairs_of_snapshots_that_another_one_read(spark: Spark
     assert set(followed) <= set(read)
     begun = read.index(followed[0])
     assert list(dict.fromkeys(followed)) == list(dict.fromkeys(read[begun:]))  # none left out from then on
-    assert all(before <= after for before, after in pairwise(followed))  # type: ignore[operator]
+    assert all(before <= after for before, after in pairwise(followed))
     found = world.catalog.lineage.unified_version(["db.x", "db.y"])
     rows = [world.catalog.table(t).at(str(found[t])).scan().to_arrow().sort_by("k") for t in ("db.x", "db.y")]
     assert rows[0] == rows[1] and len(rows[0]) == last[0]
@@ -113,7 +117,8 @@ def test_a_query_that_ends_follows_up_to_the_newest_batch(spark: SparkSession, t
     world = World(spark, tmp_path)
     follow = {"lineage.follow": "etl 1", "lineage.job": "etl 2"}
     for key in range(3):
-        world.put("a", key), world.put("b", key)
+        world.put("a", key)
+        world.put("b", key)
         assert world.start("etl 1", "x", once=True).awaitTermination(240)
         world.put("a", 100 + key)  # what the job has not read yet is left alone
         assert world.start("etl 2", "y", once=True, **follow).awaitTermination(240)
@@ -124,8 +129,9 @@ def test_a_query_that_ends_follows_up_to_the_newest_batch(spark: SparkSession, t
 
 def test_a_job_that_does_not_exist_is_told(spark: SparkSession, tmp_path: Path) -> None:
     world = World(spark, tmp_path)
-    world.put("a", 0), world.put("b", 0)
-    query = world.start("etl 2", "y", **{"lineage.follow": "etl one", "lineage.job": "etl 2"})
+    world.put("a", 0)
+    world.put("b", 0)
+    query = world.start("etl 2", "y", **keywords({"lineage.follow": "etl one", "lineage.job": "etl 2"}))
     with pytest.raises(StreamingQueryException, match="'etl one': no such job is recorded"):
         query.awaitTermination(240)
     read = spark.read.format("paimon").option("lineage.follow", "etl 1")

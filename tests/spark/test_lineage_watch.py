@@ -24,7 +24,8 @@ def test_the_end_of_a_query_is_noticed_and_another_takes_over(spark: SparkSessio
     for name in "ab":
         catalog.create_table(f"db.{name}", "id INT")
     lineage = catalog.lineage
-    lineage.watch(spark), lineage.watch(spark)  # once is enough
+    lineage.watch(spark)
+    lineage.watch(spark)  # once is enough
 
     def put(key: int) -> None:
         catalog.table("db.a").write(pa.table({"id": pa.array([key], pa.int32())}))

@@ -52,7 +52,7 @@ def catalog(tmp_path: Path) -> Catalog:
 
 def is_native(frame: DataFrame) -> bool:
     """Whether Spark reads Parquet files itself. Of classic sessions alone."""
-    return "(Spark's Parquet reader" in frame._jdf.queryExecution().toString()  # type: ignore[operator]
+    return "(Spark's Parquet reader" in frame._jdf.queryExecution().toString()
 
 
 @contextmanager
@@ -305,7 +305,7 @@ def test_joins_and_subqueries_find_nan_and_both_zeros(
 
 def test_conditions_on_other_columns_still_skip_row_groups(spark: SparkSession, catalog: Catalog) -> None:
     numbers(catalog, "t2")
-    plan = catalog.sql("SELECT id, x FROM db.t2 WHERE id > 5 AND x > 10")._jdf.queryExecution().toString()  # type: ignore[operator]
+    plan = catalog.sql("SELECT id, x FROM db.t2 WHERE id > 5 AND x > 10")._jdf.queryExecution().toString()
     assert "row groups where id IS NOT NULL AND id > 5)" in plan
 
 

@@ -176,9 +176,13 @@ def test_what_no_view_can_be_is_refused_when_read(spark: SparkSession, catalog: 
     with pytest.raises(Exception, match=r"view shop\.a reads itself: shop\.a reads shop\.b reads shop\.a"):
         catalog.view("shop.a").to_spark(spark)
     catalog.create_view("shop.drops", "DROP TABLE shop.sales", columns="id INT")
-    for read in (catalog.view("shop.drops").to_spark, lambda: catalog.sql("SELECT * FROM shop.drops", session=spark)):
+    reads: tuple[Callable[[], object], ...] = (
+        catalog.view("shop.drops").to_spark,
+        lambda: catalog.sql("SELECT * FROM shop.drops", session=spark),
+    )
+    for reading in reads:
         with pytest.raises(Exception, match=r"the query of a view must be a SELECT, found: DROP TABLE shop\.sales"):
-            read()
+            reading()
     with pytest.raises(Exception, match="must be a SELECT"):
         catalog.create_view("shop.more", "DELETE FROM shop.sales")
     assert catalog.table("shop.sales").scan().to_arrow().num_rows == 3

@@ -33,11 +33,11 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
     for key, text in SETTINGS.items():
         spark.conf.set(key, text)
     yield spark
-    for key, text in before.items():
-        if text is None:
+    for key, former in before.items():
+        if former is None:
             spark.conf.unset(key)
         else:
-            spark.conf.set(key, text)
+            spark.conf.set(key, former)
 
 
 def ours(condition: str, batch: pa.RecordBatch) -> list[int] | None:

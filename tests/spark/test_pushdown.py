@@ -144,7 +144,7 @@ class _NumbersSource(ds.DataSource):
 
 def test_spark_gives_a_filter_that_a_source_took_to_later_queries_too(spark: SparkSession) -> None:
     """Why this source takes none. When this fails Spark has mended it, and filters may be taken again."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
     spark.dataSource.register(_NumbersSource)
     with pushdown(spark, True):
         df = spark.read.format("numbers_below_ten").load()

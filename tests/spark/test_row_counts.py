@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from paimon_spark.api.catalog import Catalog
 from tests.harness.doors import Door
+from tests.harness.keywords import keywords
 from tests.harness.marks import slow_except
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
@@ -137,7 +138,8 @@ def test_results_hold_the_numbers_of_rows(spark: SparkSession, catalog: Catalog,
 
 @pytest.mark.quick
 def test_rows_that_replace_others_count_as_written(spark: SparkSession, catalog: Catalog) -> None:
-    for name, options in (("upserts", {}), ("moves", {"partition_keys": ["dt"]})):
+    kinds: list[tuple[str, dict[str, Any]]] = [("upserts", {}), ("moves", {"partition_keys": ["dt"]})]
+    for name, options in kinds:
         catalog.create_table(f"db.{name}", "id INT, dt STRING", primary_keys=["id"], **options)
         catalog.sql(f"INSERT INTO db.{name} VALUES (1, 'a'), (2, 'a'), (3, 'a')", session=spark)
         made = catalog.sql(f"INSERT INTO db.{name} VALUES (2, 'b'), (3, 'b'), (4, 'b')", session=spark)
@@ -146,7 +148,7 @@ def test_rows_that_replace_others_count_as_written(spark: SparkSession, catalog:
 
 
 def test_a_changelog_leaves_the_affected_rows_unknown(spark: SparkSession, catalog: Catalog) -> None:
-    options = {"bucket": "1", "rowkind.field": "kind"}
+    options: dict[str, Any] = {"bucket": "1", "rowkind.field": "kind"}
     catalog.create_table("db.t", "id BIGINT, kind STRING", primary_keys=["id"], options=options)
     made = catalog.sql("INSERT INTO db.t VALUES (1, '+I'), (2, '+U'), (3, '-D')", session=spark)
     assert made.collect() == [(None, 2)]
@@ -160,13 +162,13 @@ def test_writes_of_others_are_not_counted(spark: SparkSession, catalog: Catalog,
     save = dataframe_write._save
 
     def beside(*args: Any) -> None:
-        table.write(spark.range(2).toArrow(), **{"commit.user": "same"})
+        table.write(spark.range(2).toArrow(), **keywords({"commit.user": "same"}))
         save(*args)
-        table.write(spark.range(5).toArrow(), **{"commit.user": "same"})
+        table.write(spark.range(5).toArrow(), **keywords({"commit.user": "same"}))
 
     monkeypatch.setattr(dataframe_write, "_save", beside)
-    assert table.write(spark.range(3), **{"commit.user": "same"}).inserted_rows == 3
-    nothing = table.write(spark.range(0), **{"commit.user": "same"})
+    assert table.write(spark.range(3), **keywords({"commit.user": "same"})).inserted_rows == 3
+    nothing = table.write(spark.range(0), **keywords({"commit.user": "same"}))
     assert nothing.inserted_rows == 0
     monkeypatch.setattr(dataframe_write, "_later", lambda handle, after: table.snapshots()[-1:])  # others expired
     assert table.write(spark.range(3)).inserted_rows is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -32,7 +33,7 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Catalog:
     """`shop.t` with branch `fix`: changed, removed and added rows, and rows that were rewritten as they are."""
     made = paimon_spark.load_catalog(str(tmp_path / "wh"))
     made.create_database("shop")
-    keyed = {"primary_keys": ["dt", "id"], "options": {"bucket": "2"}} if request.param else {}
+    keyed: dict[str, Any] = {"primary_keys": ["dt", "id"], "options": {"bucket": "2"}} if request.param else {}
     table = made.create_table("shop.t", COLUMNS, partition_keys=["dt"], **keyed)
     table.write(rows(table, range(500), 1))
     table.create_branch("fix")

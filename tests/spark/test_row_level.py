@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -208,12 +209,12 @@ def test_nanoseconds_survive_changes_of_other_columns(spark: SparkSession, kind:
     arrays = [pa.array([g[n] for g in given], pa.int64()).cast(columns[n][1]) for n in range(3)]
     table.write(pa.table([*arrays, pa.array(["a"] * 8)], schema=pa.schema(columns)))
 
-    def found() -> dict[int, tuple[int | None, int, str]]:
+    def found() -> dict[int, list[int | str | None]]:
         read = table.scan().to_arrow()
         t, z = (read[n].cast(pa.int64()).to_pylist() for n in ("t", "z"))
         return {i: r for i, *r in zip(read["id"].to_pylist(), t, z, read["v"].to_pylist(), strict=True)}
 
-    expected = {i: list(r) for i, r in rows.items()}
+    expected: dict[int, list[int | str | None]] = {i: list(r) for i, r in rows.items()}
     assert found() == expected
     table.update("id in (1, 3)", {"v": "'new'"})
     for i in (1, 3):
@@ -401,7 +402,7 @@ def test_a_change_reaches_no_row_of_a_fallback_branch_and_reveals_none(
     def seen() -> list[int]:
         return sorted(r.id for r in sql("SELECT id FROM db.t").collect())
 
-    unreached = [
+    unreached: list[Callable[[], object]] = [
         lambda: table.delete("id % 20 = 0"),
         lambda: sql("DELETE FROM db.t WHERE id > 20"),
         lambda: sql("DELETE FROM db.t WHERE dt = 'y'"),
@@ -417,7 +418,7 @@ def test_a_change_reaches_no_row_of_a_fallback_branch_and_reveals_none(
     for act in unreached:
         with pytest.raises(UnsupportedFeatureError, match=r"partition dt=y .* are read from branch 'b'"):
             act()
-    revealing = [
+    revealing: list[Callable[[], object]] = [
         lambda: table.delete("id < 3"),
         lambda: sql("DELETE FROM db.t WHERE dt = 'x'"),
         lambda: sql("DELETE FROM db.t WHERE id IN (1, 2, 3) AND hash(id) <> 0"),

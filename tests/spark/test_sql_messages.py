@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark import Catalog
 from paimon_spark.errors import InvalidOptionError, SqlSyntaxError, TableNotFoundError
@@ -125,9 +126,12 @@ def test_a_column_that_is_unknown_is_planned_once(
 ) -> None:
     texts: list[str] = []
     run = SparkSession.sql
-    monkeypatch.setattr(
-        SparkSession, "sql", lambda self, text, **given: (texts.append(text), run(self, text, **given))[1]
-    )
+
+    def noting(session: SparkSession, text: str, **given: Any) -> DataFrame:
+        texts.append(text)
+        return run(session, text, **given)
+
+    monkeypatch.setattr(SparkSession, "sql", noting)
 
     with refused(catalog, AnalysisException):
         catalog.sql("SELECT amuont FROM shop.orders", session=spark)

@@ -256,4 +256,4 @@ def test_rows_of_statements_need_no_job(catalog: Catalog, spark: SparkSession) -
         assert (nothing.columns, nothing.collect()) == ([], [])
         assert list(tracker.getJobIdsForGroup("shows")) == []
     finally:
-        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # None removes it

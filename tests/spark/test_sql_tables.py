@@ -113,7 +113,7 @@ def test_a_table_is_made_as_its_clauses_say(catalog: Catalog) -> None:
 
 def test_what_no_table_can_be_is_refused_and_leaves_nothing(catalog: Catalog, tmp_path: Path) -> None:
     run(catalog, "CREATE DATABASE db")
-    for sql, kind, part, *plain in [
+    shapes: list[tuple[Any, ...]] = [
         ("(a INT) PARTITIONED BY (substr(a, 1))", UnsupportedFeatureError, "substr"),
         ("(a INT) PARTITIONED BY (b)", InvalidInputError, "b", "_LEGACY_ERROR_TEMP_3060"),
         ("(a INT) TBLPROPERTIES ('primary-key' = 'x')", InvalidInputError, "x"),
@@ -127,7 +127,8 @@ def test_what_no_table_can_be_is_refused_and_leaves_nothing(catalog: Catalog, tm
         ("(a INT PRIMARY KEY)", UnsupportedFeatureError, "'primary-key' = 'a'"),
         ("(a INT", SqlSyntaxError, "found the end"),
         ("(a INT DEFAULT 'x')", InvalidInputError, "x", "INVALID_DEFAULT_VALUE.DATA_TYPE"),
-    ]:
+    ]
+    for sql, kind, part, *plain in shapes:
         refused(catalog, f"CREATE TABLE db.t {sql}", kind, part, plain=next(iter(plain), None))
     refused(
         catalog, "CREATE TABLE db.t$branch_x (a INT)", UnsupportedFeatureError, "CALL sys.create_branch('db.t', 'x')"
@@ -278,7 +279,7 @@ def test_columns_and_properties_change_and_nothing_does_when_one_cannot(catalog:
     assert fields["c2"]["defaultValue"] == "later"
     assert fields["c zero"]["description"] == "was an int"
     before = definition(catalog, "default.t")
-    for action, kind, part, *plain in [
+    actions: list[tuple[Any, ...]] = [
         ("ADD COLUMNS (n1 INT, id INT)", AlreadyExistsError, "id", "FIELD_ALREADY_EXISTS"),
         ("ADD COLUMN n INT NOT NULL", InvalidInputError, "NOT NULL"),
         ("ADD COLUMN n INT DEFAULT 1", UnsupportedFeatureError, "SET DEFAULT"),
@@ -291,7 +292,8 @@ def test_columns_and_properties_change_and_nothing_does_when_one_cannot(catalog:
         ("REPLACE COLUMNS (a INT)", UnsupportedFeatureError, "ADD, DROP"),
         ("SET LOCATION '/x'", UnsupportedFeatureError, "stays in its place"),
         ("FROB", SqlSyntaxError, "FROB"),
-    ]:
+    ]
+    for action, kind, part, *plain in actions:
         refused(catalog, f"ALTER TABLE t {action}", kind, part, plain=next(iter(plain), None))
     assert definition(catalog, "default.t") == before
     run(catalog, "ALTER TABLE t UNSET TBLPROPERTIES ('write-buffer-size', 'comment', 'not-there')")

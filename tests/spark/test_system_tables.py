@@ -23,6 +23,7 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 @pytest.fixture(params=["false", "true"], ids=["spark filters", "filters pushed"])
 def session(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     before = spark.conf.get(PUSHDOWN, "false")
+    assert before is not None
     spark.conf.set(PUSHDOWN, request.param)
     yield spark
     spark.conf.set(PUSHDOWN, before)
@@ -64,7 +65,8 @@ def test_filters_columns_and_joins(session: SparkSession, path: str) -> None:
     assert [tuple(r) for r in frame.where("rowkind = '-D'").select("k", "rowkind").collect()] == [(2, "-D")]
     assert [r.k for r in frame.where("k > 1 and rowkind <> '-D'").collect()] == [3]
     files = load(session, f"{path}$FILES", columns="file_path,record_count,level", where="record_count > 0")
-    assert files.where("level = 0").agg({"record_count": "sum"}).first()[0] == 4
+    [total] = files.where("level = 0").agg({"record_count": "sum"}).collect()
+    assert total[0] == 4
     assert load(session, f"{path}$snapshots").where("snapshot_id >= 2").count() == 1
     assert load(session, f"{path}$snapshots").where("commit_time < timestamp_ntz'1999-01-01 00:00:00'").count() == 0
     tags = load(session, f"{path}$tags").alias("t")
@@ -101,4 +103,4 @@ def test_errors_name_the_system_table(spark: SparkSession, path: str) -> None:
 
 def test_of_a_table_that_java_wrote(spark: SparkSession) -> None:
     assert load(spark, f"{BRANCHES}$branches").count() > 1
-    assert load(spark, f"{BRANCHES}$files").select("min_value_stats").first()[0].startswith("{")
+    assert load(spark, f"{BRANCHES}$files").select("min_value_stats").collect()[0][0].startswith("{")

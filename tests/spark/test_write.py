@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 import paimon_spark
 from paimon_spark.errors import DataError, SchemaMismatchError
 from tests.harness.golden import golden_path
+from tests.harness.keywords import keywords
 from tests.harness.marks import slow_except
 
 pytestmark = pytest.mark.spark
@@ -257,8 +258,8 @@ def test_merge_schema_grows_the_branch(spark: SparkSession, rows: DataFrame, tmp
     wider = rows.withColumn("more", F.lit("x"))
     with pytest.raises(PySparkException, match=r"write\.merge-schema"):
         save(wider, path)
-    save(wider, path, **{"write.merge-schema": "true"})
-    paimon_spark.load_table(str(path)).write(wider.withColumn("m2", F.lit(1)), **{"write.merge-schema": True})
+    save(wider, path, **keywords({"write.merge-schema": "true"}))
+    paimon_spark.load_table(str(path)).write(wider.withColumn("m2", F.lit(1)), **keywords({"write.merge-schema": True}))
     found = read(spark, path)
     assert [r.more for r in found].count("x") == 200
     assert [r.m2 for r in found].count(1) == 100

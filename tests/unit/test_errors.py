@@ -9,7 +9,7 @@ import pytest
 from paimon_spark import errors
 
 
-def subclasses(cls: type) -> list[type]:
+def subclasses(cls: type[errors.PaimonError]) -> list[type[errors.PaimonError]]:
     return [cls, *(s for c in cls.__subclasses__() for s in subclasses(c))]
 
 

@@ -24,6 +24,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.types import RowType
 from tests.harness.golden import golden_path
+from tests.harness.keywords import keywords
 from tests.harness.s3_server import make_bucket, s3_server
 
 
@@ -154,7 +155,7 @@ def test_what_states_no_columns_is_refused(tmp_path: Path) -> None:
 
 def test_defaults_of_the_catalog_are_options_of_its_tables(tmp_path: Path) -> None:
     catalog = paimon_spark.load_catalog(
-        str(tmp_path), **{"table-default.file.format": "orc", "table-default.bucket": 3}
+        str(tmp_path), **keywords({"table-default.file.format": "orc", "table-default.bucket": 3})
     )
     assert pickle.loads(pickle.dumps(catalog)) == catalog
     catalog.create_database("db")

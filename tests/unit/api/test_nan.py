@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def conditions() -> dict[str, Callable[[float | None], bool]]:
     return out
 
 
-def check(table: Table, stored: list[float | None]) -> None:
+def check(table: Table, stored: Sequence[float | None]) -> None:
     for where, keeps in conditions().items():
         found = table.scan(columns=["x"], where=where).to_arrow().column("x").to_pylist()
         assert sorted(map(repr, found)) == sorted(repr(v) for v in stored if keeps(v)), where
@@ -69,7 +69,7 @@ def catalog(tmp_path: Path) -> Any:
     return catalog
 
 
-def rows(values: list[float | None], kind: pa.DataType) -> pa.Table:
+def rows(values: Sequence[float | None], kind: pa.DataType) -> pa.Table:
     ids = pa.array(range(len(values)), pa.int32())
     return pa.table({"id": ids, "x": pa.array(values, kind)})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -300,8 +301,8 @@ def test_duckdb_and_polars_read_only_what_a_query_needs(catalog: Catalog, monkey
         return to_batches(scan)
 
     monkeypatch.setattr(Scan, "to_batches", spying)
-    assert duckdb.sql("SELECT sum(k) FROM dataset WHERE p = 2 AND k > 20").fetchall() == [(21,)]
-    assert duckdb.sql("SELECT count(*) FROM dataset").fetchall() == [(8,)]
+    assert duckdb.execute("SELECT sum(k) FROM dataset WHERE p = 2 AND k > 20").fetchall() == [(21,)]
+    assert duckdb.execute("SELECT count(*) FROM dataset").fetchall() == [(8,)]
     assert pl.scan_pyarrow_dataset(dataset).filter(pl.col("p") > 2).select("v").collect()["v"].to_list() == ["a", "b"]
     assert reads == [(("k", "p"), 1), (("k",), 4), (("v", "p"), 1)]
     assert dataset.to_table({"twice": pc.field("k") * 2}, filter=pc.field("p") == 0)["twice"].to_pylist() == [0, 2]
@@ -314,14 +315,15 @@ def test_duckdb_and_polars_read_only_what_a_query_needs(catalog: Catalog, monkey
 
 def test_what_a_dataset_cannot_do_is_refused(table: Table) -> None:
     dataset = table.scan().to_dataset()
-    for refused in (
+    refusals: tuple[Callable[[], object], ...] = (
         lambda: dataset.get_fragments(),
         lambda: dataset.filter(pc.field("k") > 1),
         lambda: dataset.replace_schema(dataset.schema),
         lambda: dataset.sort_by("k"),
         lambda: dataset.join(dataset, "k"),
         lambda: dataset.join_asof(dataset, "k", [], 1),
-    ):
+    )
+    for refused in refusals:
         with pytest.raises(UnsupportedFeatureError, match=r"is not available for the dataset of a Paimon table; use"):
             refused()
     with pytest.raises(ColumnNotFoundError, match="nope"):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -43,7 +44,7 @@ def catalog(tmp_path: Path) -> Catalog:
     return made
 
 
-def put(catalog: Catalog, table: str, *ids: int, branch: str = "main", **options: str) -> None:
+def put(catalog: Catalog, table: str, *ids: int, branch: str = "main", **options: Any) -> None:
     rows = pa.table({"id": pa.array(ids, pa.int64())})
     catalog.table(f"shop.{table}").branch(branch).write(rows, **options)
 

@@ -11,6 +11,7 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import TagNotFoundError, UnsupportedFeatureError
 from paimon_spark.jobs.table_scan import open_scan
+from tests.harness.keywords import keywords
 
 
 def rows(*keys: int) -> pa.Table:
@@ -84,7 +85,7 @@ def test_rows_are_not_appended_to_a_table_with_an_upsert_key(tmp_path: Path) -> 
         table.write(rows(1))
     table.write(rows(1), mode="overwrite")
     assert read(table) == [1]
-    table.write(rows(2), **{"upsert-key": ""})
+    table.write(rows(2), **keywords({"upsert-key": ""}))
     assert read(table) == [1, 2]
 
 
@@ -93,10 +94,10 @@ def test_older_names_of_ignore_delete_mean_the_same(tmp_path: Path, name: str) -
     table = a_table(tmp_path, "k", **{name: "true", "bucket": "1"})
     table.write(rows(1, 2))
     deleted = rows(1).append_column("_VALUE_KIND", pa.array([3], pa.int8()))
-    table.write(deleted, **{"ignore-delete": "true"})
+    table.write(deleted, **keywords({"ignore-delete": "true"}))
     assert read(table) == [1, 2]
     for key in ("ignore-delete", "deduplicate.ignore-delete"):
         with pytest.raises(paimon_spark.errors.InvalidOptionError, match="ignore-delete = 'false' cannot be given"):
-            table.write(deleted, **{key: "false"})
+            table.write(deleted, **keywords({key: "false"}))
     with pytest.raises(paimon_spark.errors.InvalidOptionError, match="cannot go from true to false"):
         table.alter(unset_options=[name])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from paimon_spark.errors import (
     VersionNotFoundError,
 )
 from tests.harness.golden import golden_path
+from tests.harness.keywords import keywords
 
 BRANCHES = golden_path("branches")
 
@@ -46,8 +48,8 @@ def test_branches_and_versions_are_other_handles(table: paimon_spark.Table) -> N
     assert not head.equals(tag)
     assert table.scan(version="t1").to_arrow().sort_by("k").equals(tag)
     assert table.scan(version=1).to_arrow().sort_by("k").equals(tag)
-    assert table.scan(**{"scan.snapshot-id": 1}).to_arrow().sort_by("k").equals(tag)
-    assert table.at("t1").scan(**{"scan.snapshot-id": 2}).to_arrow().sort_by("k").equals(head)
+    assert table.scan(**keywords({"scan.snapshot-id": 1})).to_arrow().sort_by("k").equals(tag)
+    assert table.at("t1").scan(**keywords({"scan.snapshot-id": 2})).to_arrow().sort_by("k").equals(head)
     branch = table.branch("from_tag")
     assert branch.branch_name == "from_tag"
     assert branch.scan().to_arrow().equals(table.at("from_tag").scan().to_arrow())
@@ -200,7 +202,7 @@ def test_reading_loads_neither_pandas_nor_pyspark() -> None:
     assert run(READS, *(str(golden_path(t)) for t in tables)) == "[]"
 
 
-def subclasses(cls: type) -> Iterator[type]:
+def subclasses(cls: type[Any]) -> Iterator[type[Any]]:
     """The class and its subclasses in the module of errors."""
     if cls.__module__ == "paimon_spark.errors":
         yield cls
@@ -227,7 +229,7 @@ POSITIONAL = {"Table.diff": ["new"]}
 @pytest.mark.parametrize("cls", [Catalog, Table, Scan, Lineage], ids=lambda c: c.__name__)
 def test_optional_arguments_after_the_first_are_given_by_name(cls: type) -> None:
     for name, signature in methods(cls):
-        _, *rest = [p for p in signature.parameters.values() if p.name != "self"] or [None]
+        rest = [p for p in signature.parameters.values() if p.name != "self"][1:]
         positional = [p.name for p in rest if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is not p.empty]
         assert positional == POSITIONAL.get(name, []), name
 

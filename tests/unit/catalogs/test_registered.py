@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sqlite3
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -87,10 +88,11 @@ def test_catalogs_of_one_database_have_names_of_their_own(options: dict[str, str
 
 def test_a_table_that_is_not_listed_is_named_and_can_be_registered(catalog: Catalog, tmp_path: Path) -> None:
     paimon_spark.load_catalog(str(tmp_path / "wh")).create_table("db.t", "a INT").write(ROWS)
-    for act in (
+    acts: tuple[Callable[[], object], ...] = (
         lambda: catalog.table("db.t"),
         lambda: paimon_spark.load_table("db.t", warehouse=catalog.warehouse, **catalog.options),
-    ):
+    )
+    for act in acts:
         with pytest.raises(TableNotFoundError, match=r"does not list table db\.t.*register_table\('db\.t'\)"):
             act()
     with pytest.raises(TableAlreadyExistsError, match="does not list"):

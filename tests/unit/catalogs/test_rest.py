@@ -345,11 +345,11 @@ class TestLogins:
             login.headers(ask)
         text = '{{"AccessKeyId": "{}", "AccessKeySecret": "s", "Expiration": "2026-01-01T00:00:00Z"}}'
         path.write_text(text.format("one"))
-        monkeypatch.setattr(rest_login.time, "time", lambda: datetime(2025, 12, 31, 12, tzinfo=UTC).timestamp())
+        monkeypatch.setattr(time, "time", lambda: datetime(2025, 12, 31, 12, tzinfo=UTC).timestamp())
         assert "Credential=one/" in login.headers(ask)["Authorization"]
         path.write_text(text.format("two"))
         assert "Credential=one/" in login.headers(ask)["Authorization"]
-        monkeypatch.setattr(rest_login.time, "time", lambda: datetime(2025, 12, 31, 23, 30, tzinfo=UTC).timestamp())
+        monkeypatch.setattr(time, "time", lambda: datetime(2025, 12, 31, 23, 30, tzinfo=UTC).timestamp())
         assert "Credential=two/" in login.headers(ask)["Authorization"]
 
     def test_the_role_of_a_machine(self, monkeypatch: pytest.MonkeyPatch) -> None:

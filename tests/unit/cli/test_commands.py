@@ -11,6 +11,7 @@ import pytest
 
 from paimon_spark import load_catalog, load_table
 from tests.harness.command_line import CommandLine, orders, rows
+from tests.harness.keywords import keywords
 
 
 @pytest.fixture
@@ -404,7 +405,7 @@ def test_idle_partitions_are_compacted(cli: CommandLine) -> None:
 
 def test_a_tag_is_made_from_a_watermark(cli: CommandLine) -> None:
     orders = load_catalog(str(cli.warehouse)).table("db.orders")
-    orders.write(rows(7), **{"end-input.watermark": "100"})
+    orders.write(rows(7), **keywords({"end-input.watermark": "100"}))
     tagged = ("create-tag-from-watermark", "--table", "db.orders", "--tag", "w", "--watermark")
     assert [(r["tagName"], r["snapshot"], r["watermark"]) for r in cli.done(*tagged, "50", "--json").json] == [
         ("w", 4, "100")

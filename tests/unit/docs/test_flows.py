@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -33,8 +34,8 @@ def test_a_read_makes_the_stops_of_the_page(tmp_path: Path) -> None:
 
     def read() -> None:
         reader = PaimonDataSource({"path": str(tmp_path / "t")}).reader(schema)
-        rows = [batch.num_rows for part in reader.partitions() for batch in reader.read(part)]
-        assert sum(rows) == len(ROWS)
+        batches: list[Any] = [batch for part in reader.partitions() for batch in reader.read(part)]
+        assert sum(batch.num_rows for batch in batches) == len(ROWS)
 
     check_stops("The stops of a read", 13, read)
 

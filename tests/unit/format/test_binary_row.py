@@ -70,11 +70,11 @@ def test_a_column_decodes_as_its_rows_do(vectors: JavaVectors) -> None:
 def plain(column: pa.Array) -> list[Any]:
     """Python values as `binary_row.decode` gives them."""
     if pa.types.is_time(column.type):
-        return column.cast(pa.int32()).to_pylist()
+        return list(column.cast(pa.int32()).to_pylist())
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
         micros = pa.array([None if v is None else v // 1000 for v in column.cast(pa.int64()).to_pylist()], pa.int64())
-        return micros.cast(pa.timestamp("us", column.type.tz)).to_pylist()
-    return column.to_pylist()
+        return list(micros.cast(pa.timestamp("us", column.type.tz)).to_pylist())
+    return list(column.to_pylist())
 
 
 def test_a_column_beyond_a_rows_arity_is_null() -> None:

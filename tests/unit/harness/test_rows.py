@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tests.harness.rows import assert_same_rows, canonical, difference, rows_of, to_microseconds, without_kind
 
 
-def one(values: list, kind: pa.DataType) -> list:
+def one(values: list[Any], kind: pa.DataType) -> list[Any]:
     return [row["c"] for row in rows_of(pa.table({"c": pa.array(values, kind)}))]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -30,6 +30,7 @@ from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_id
 from paimon_spark.metadata.tags import find_tag, tag_names
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.fault_store import FaultStore
+from tests.harness.keywords import keywords
 from tests.harness.sinks import batch
 from tests.harness.table_files import missing_files
 
@@ -64,8 +65,8 @@ def last(table: Table) -> tuple[int]:
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_old_snapshots_go_with_the_next_write(tmp_path: Path, mode: str) -> None:
-    few = {"snapshot__num_retained__min": "2", "snapshot__num_retained__max": "2"}
+def test_old_snapshots_go_with_the_next_write(tmp_path: Path, mode: Literal["append", "overwrite"]) -> None:
+    few: dict[str, Any] = {"snapshot__num_retained__min": "2", "snapshot__num_retained__max": "2"}
     table = a_table(tmp_path, **few)
     for n in range(5):
         table.write(rows(f"{n}"), mode=mode)
@@ -87,12 +88,12 @@ def test_young_snapshots_stay_and_a_write_says_how_many_it_keeps(tmp_path: Path)
     for n in range(12):
         table.write(rows(f"{n}"))
     assert len(table.snapshots()) == 12
-    table.write(rows("x"), **{"snapshot.num-retained.max": "11"})
+    table.write(rows("x"), **keywords({"snapshot.num-retained.max": "11"}))
     assert [s.id for s in table.snapshots()] == list(range(3, 14))
 
 
 def test_a_write_only_table_leaves_it_to_others(tmp_path: Path) -> None:
-    few = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
+    few: dict[str, Any] = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
     table = a_table(tmp_path, write_only="true", **few)
     for n in range(3):
         table.write(rows(f"{n}"))
@@ -196,7 +197,7 @@ def test_what_wrote_rows_moves_the_tag_of_batches(tmp_path: Path, write_only: st
 def test_what_wrote_no_rows_leaves_the_tag_of_batches(tmp_path: Path) -> None:
     table = a_table(tmp_path, partition=("v",), compaction__min__file_num="2", **BATCH)
     for _ in range(2):
-        table.write(rows("a", "b", "c"), **{"write-only": True})
+        table.write(rows("a", "b", "c"), **keywords({"write-only": True}))
     newest = last(table)[0]
     path = Path(table.location.removeprefix("file://"))
     for change in (
@@ -269,7 +270,7 @@ def test_partitions_expire_at_most_once_an_interval(tmp_path: Path) -> None:
 
 
 def test_consumers_without_progress_do_not_hold_snapshots_for_ever(tmp_path: Path) -> None:
-    few = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
+    few: dict[str, Any] = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
     table = a_table(tmp_path, consumer__expiration_time="1 d", **few)
     table.write(rows("a"))
     reset_consumer(table.handle, "gone", 1)
@@ -282,7 +283,7 @@ def test_consumers_without_progress_do_not_hold_snapshots_for_ever(tmp_path: Pat
 
 
 def test_changelogs_are_kept_apart_and_then_go(tmp_path: Path) -> None:
-    few = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
+    few: dict[str, Any] = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
     table = a_table(tmp_path, changelog__num_retained__min="1", changelog__num_retained__max="3", **few)
     for n in range(6):
         table.write(rows(f"{n}"))
@@ -292,7 +293,7 @@ def test_changelogs_are_kept_apart_and_then_go(tmp_path: Path) -> None:
 
 
 def test_another_process_at_it_is_let_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    few = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
+    few: dict[str, Any] = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
     table = a_table(tmp_path, **few)
     table.write(rows("a"))
 
@@ -310,7 +311,7 @@ def test_another_process_at_it_is_let_alone(tmp_path: Path, caplog: pytest.LogCa
 
 
 def test_failures_are_told_and_the_job_is_not_touched(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    few = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
+    few: dict[str, Any] = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
     table = a_table(tmp_path, **few)
     table.write(rows("a"))
     directory = Path(table.handle.layout.consumer_dir)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paimon_spark
+from paimon_spark.engine.compaction.plan import plan_after_write
 from paimon_spark.engine.compaction.task import BucketTask
 from paimon_spark.engine.tasks.commit_message import Increment
 from paimon_spark.errors import (
@@ -32,9 +33,10 @@ from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.write_request import WriteMode
 from paimon_spark.storage.local import LocalStore
 from tests.harness.commits import a_file
+from tests.harness.keywords import keywords
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "v": ["a", "b", "c"], "dt": ["x", "y", "x"]})
-KINDS: dict[str, dict[str, str]] = {
+KINDS: dict[str, dict[str, Any]] = {
     "unaware": {},
     "partitioned": {"partition": "dt"},
     "buckets": {"bucket": "2", "bucket-key": "id"},
@@ -136,7 +138,7 @@ def test_an_empty_append_makes_no_snapshot(tmp_path: Path) -> None:
     assert WriteResult().snapshot_id is None
 
 
-BAD: dict[str, tuple[pa.Table, dict[str, str]]] = {
+BAD: dict[str, tuple[pa.Table, dict[str, Any]]] = {
     "surplus column": (ROWS.append_column("more", pa.array([1, 2, 3])), {}),
     "missing key": (ROWS.drop_columns(["id"]), {}),
     "null key": (ROWS.set_column(0, "id", pa.array([1, None, 3], pa.int64())), {}),
@@ -195,7 +197,7 @@ def test_a_late_bad_row_leaves_no_file_of_the_good_ones(tmp_path: Path) -> None:
 def test_a_table_that_a_failed_write_made_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "t"
     nulls = ROWS.set_column(0, "id", pa.array([1, None, 3], pa.int64()))
-    job = plan(path, nulls, **{"primary-key": "id", "bucket": "1"})
+    job = plan(path, nulls, **keywords({"primary-key": "id", "bucket": "1"}))
     assert job.created
     assert path.exists()
     with pytest.raises(DataError):
@@ -239,7 +241,7 @@ def test_what_became_visible_before_a_commit_failed_stays(tmp_path: Path) -> Non
 def test_a_write_needs_no_compaction_of_its_own_when_others_compact(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, plan_tasks, others = tmp_path / "t", compact_written.plan_after_write, iter(range(10, 18))
+    path, plan_tasks, others = tmp_path / "t", plan_after_write, iter(range(10, 18))
 
     def slowly(*arguments: Any) -> list[BucketTask]:
         tasks = plan_tasks(*arguments)
@@ -247,7 +249,7 @@ def test_a_write_needs_no_compaction_of_its_own_when_others_compact(
             undone.setattr(compact_written, "plan_after_write", plan_tasks)
             n = next(others)
             save(path, rows_with(n))
-            save(path, rows_with(n + 100), **{"write-only": "true"})
+            save(path, rows_with(n + 100), **keywords({"write-only": "true"}))
         return tasks
 
     save(path, **KINDS[kind])
@@ -264,9 +266,9 @@ def rows_with(number: int) -> pa.Table:
 
 def test_no_table_is_made_of_a_bad_definition_on_a_branch_or_among_tables(tmp_path: Path) -> None:
     with pytest.raises(PaimonError):
-        save(tmp_path / "t", **{"primary-key": "nope"})
+        save(tmp_path / "t", **keywords({"primary-key": "nope"}))
     with pytest.raises(InvalidOptionError, match="'primary-key'"):
-        save(tmp_path / "t", **{"primary-kye": "id"})
+        save(tmp_path / "t", **keywords({"primary-kye": "id"}))
     with pytest.raises((TableNotFoundError, BranchNotFoundError)):
         save(tmp_path / "t", branch="fix")
     assert not (tmp_path / "t").exists()
@@ -278,7 +280,7 @@ def test_no_table_is_made_of_a_bad_definition_on_a_branch_or_among_tables(tmp_pa
 def test_options_of_one_write_are_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "t"
     save(path)
-    save(path, **{"file.format": "avro"})
+    save(path, **keywords({"file.format": "avro"}))
     formats = {f.rpartition(".")[2] for f in files(path) if "bucket-0" in f}
     assert formats == {"parquet", "avro"}
     assert "file.format" not in paimon_spark.load_table(str(path)).schema.options
@@ -289,15 +291,19 @@ def test_a_write_may_repeat_the_definition_and_name_its_row_kinds(tmp_path: Path
     path = tmp_path / "t"
     kinds = ROWS.append_column("op", pa.array(["+I", "+I", "-D"]))
     save(path, kinds.slice(0, 0), **KINDS["keys"])
-    save(path, kinds, **{"primary-key": " id", "bucket": "2", "merge-engine": "deduplicate", "force-lookup": "false"})
+    save(
+        path,
+        kinds,
+        **keywords({"primary-key": " id", "bucket": "2", "merge-engine": "deduplicate", "force-lookup": "false"}),
+    )
     assert [r["id"] for r in read(path)] == [1, 2, 3]
-    save(path, kinds, **{"rowkind.field": "op"})
+    save(path, kinds, **keywords({"rowkind.field": "op"}))
     assert [r["id"] for r in read(path)] == [1, 2]
 
 
 def test_a_table_made_keeps_its_options(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    save(path, **{"FILE.FORMAT": "orc", "write.merge-schema": "true", "fields.id.stats-mode": "none"})
+    save(path, **keywords({"FILE.FORMAT": "orc", "write.merge-schema": "true", "fields.id.stats-mode": "none"}))
     assert paimon_spark.load_table(str(path)).schema.options == {"file.format": "orc", "fields.id.stats-mode": "none"}
 
 
@@ -307,7 +313,7 @@ def test_merge_schema_adds_columns(tmp_path: Path) -> None:
     wider = pa.table({"w": [1.5], "id": pa.array([4], pa.int64())})
     with pytest.raises(SchemaMismatchError, match=r"write\.merge-schema"):
         save(path, wider)
-    save(path, wider, **{"write.merge-schema": "true"})
+    save(path, wider, **keywords({"write.merge-schema": "true"}))
     assert read(path)[-1] == {"id": 4, "v": None, "dt": None, "w": 1.5}
 
 
@@ -317,7 +323,7 @@ def test_a_column_that_cannot_be_added_names_the_table(tmp_path: Path) -> None:
     before = files(path)
     rows = ROWS.append_column("_SEQUENCE_NUMBER", pa.array([1, 2, 3]))
     with pytest.raises(InvalidInputError, match=f"table .*{path.name}.*_SEQUENCE_NUMBER"):
-        save(path, rows, **{"write.merge-schema": "true"})
+        save(path, rows, **keywords({"write.merge-schema": "true"}))
     assert files(path) == before
 
 
@@ -325,7 +331,7 @@ def test_a_column_that_cannot_be_added_names_the_table(tmp_path: Path) -> None:
     "options",
     [{"deletion-vectors.enabled": "true"}, {"changelog-producer": "lookup"}, {"merge-engine": "first-row"}],
 )
-def test_columns_added_and_filled_meanwhile_outlive_the_compaction(options: dict[str, str], tmp_path: Path) -> None:
+def test_columns_added_and_filled_meanwhile_outlive_the_compaction(options: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "t"
     rows = ROWS.select(["id", "v"])
     save(path, rows.slice(0, 0), **{"primary-key": "id", "bucket": "1", **options})
@@ -378,7 +384,7 @@ def test_rows_come_in_many_shapes(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"found builtins\.list"):
         table.write([{"id": 1}])
     with pytest.raises(InvalidInputError, match="expected append or overwrite"):
-        table.write(ROWS, mode="ignore")
+        table.write(ROWS, mode="ignore")  # type: ignore[arg-type]
     with pytest.raises(InvalidOptionError, match="sets the location of a table"):
         table.write(ROWS, path="/elsewhere")
 
@@ -401,7 +407,7 @@ def test_a_job_travels_small(tmp_path: Path) -> None:
     st.sampled_from([{"bucket": "3"}, {}, {"dynamic-bucket.target-row-num": "5"}]),
 )
 def test_tasks_that_share_buckets_keep_the_latest_row_of_each_task(
-    tasks: list[list[tuple[int, str | None]]], options: dict[str, str]
+    tasks: list[list[tuple[int, str | None]]], options: dict[str, Any]
 ) -> None:
     """Tasks of one write have no order among them, but rows of one task do, and a key is never there twice."""
     import tempfile

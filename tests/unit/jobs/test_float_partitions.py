@@ -89,7 +89,12 @@ def test_each_level_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     table = made(root)
     listed: list[str] = []
     real = LocalStore.list
-    monkeypatch.setattr(LocalStore, "list", lambda self, path: listed.append(path) or real(self, path))
+
+    def noting(store: LocalStore, path: str) -> list[FileInfo]:
+        listed.append(path)
+        return real(store, path)
+
+    monkeypatch.setattr(LocalStore, "list", noting)
     assert len(read(table)) == len(NUMBERS)
     assert listed.count(str(root)) == 1
 

@@ -13,13 +13,13 @@ import pytest
 
 import paimon_spark
 from paimon_spark import Catalog, Table
+from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.errors import (
     BranchDivergedError,
     CheckFailedError,
     InvalidInputError,
     UnsupportedFeatureError,
 )
-from paimon_spark.jobs import rebase_keys
 from paimon_spark.jobs.rebase import Check, rebase
 from paimon_spark.maintenance.change import recover
 from paimon_spark.metadata.retry import now_ms
@@ -260,7 +260,7 @@ def test_main_that_has_not_moved_becomes_the_branch(catalog: Catalog) -> None:
 def racing(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], Any]) -> None:
     """Run `act` whenever a rebase is about to commit, with the number of the time."""
     times = 0
-    commit = rebase_keys.Committer.commit
+    commit = Committer.commit
 
     def later(self: Any, *args: Any, **options: Any) -> Any:
         nonlocal times
@@ -269,7 +269,7 @@ def racing(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], Any]) -> None:
             act(times)
         return commit(self, *args, **options)
 
-    monkeypatch.setattr(rebase_keys.Committer, "commit", later)
+    monkeypatch.setattr(Committer, "commit", later)
 
 
 @pytest.mark.parametrize("bucket", ["2", "-1"])
@@ -418,10 +418,11 @@ def test_raced_by_writers(catalog: Catalog) -> None:
 def test_killed_at_any_change_of_the_store_main_has_all_or_nothing(
     tmp_path: Path, kind: str, after: bool, step: int
 ) -> None:
-    check, kind = (None if "checked" not in kind else lambda _, at: (at, {})), kind.split()[-1]
+    check: Check | None = None if "checked" not in kind else lambda _, at: (at, {})
+    kind = kind.split()[-1]
     made = paimon_spark.load_catalog(str(tmp_path / "made"))
     made.create_database("d")
-    keys = {"primary_keys": ["k"], "options": {"bucket": "1"}} if kind == "keys" else {}
+    keys: dict[str, Any] = {"primary_keys": ["k"], "options": {"bucket": "1"}} if kind == "keys" else {}
     table = made.create_table("d.t", "k BIGINT, seq BIGINT, v STRING", **keys)
     put(table, {1: (0, "base"), 2: (0, "base")})
     table.create_branch("fix")

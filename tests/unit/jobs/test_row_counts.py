@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.engine.commit.committer import new_commit_user
 from paimon_spark.engine.commit.overwrite import NamedPartitions, WholeTable
 from paimon_spark.engine.tasks.commit_message import UNKNOWN_ROWS, RowCounts
 from paimon_spark.jobs import row_level
@@ -17,8 +18,9 @@ from paimon_spark.jobs.commit import ROW_COUNTS, WriteResult, counted_rows
 from paimon_spark.jobs.row_level import delete_partitions, partitions_where
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.write_request import WRITE_ID, WriteMode
+from tests.harness.keywords import keywords
 
-KINDS: dict[str, dict[str, str]] = {
+KINDS: dict[str, dict[str, Any]] = {
     "rewrite": {"partition": "dt"},
     "buckets": {"bucket": "2", "bucket-key": "id"},
     "vectors": {"partition": "dt", "deletion-vectors.enabled": "true"},
@@ -56,7 +58,7 @@ def job_of(path: Path, rows: pa.Table, mode: WriteMode = WriteMode.APPEND, **opt
     return plan_path_write({"path": str(path), **options}, mode, rows.schema, lambda: row_type(rows.schema))
 
 
-def made(path: Path, **options: str) -> paimon_spark.Table:
+def made(path: Path, **options: Any) -> paimon_spark.Table:
     """A table with ids 0 to 29 in two commits, 10 of them written by each of two tasks in the first."""
     first = rows_of(range(20))
     job = job_of(path, first, **options)
@@ -103,7 +105,7 @@ def test_rows_of_a_changelog_count_by_their_kind(tmp_path: Path) -> None:
     kinds = ["+I", "-U", "+U", "-D", "-D"]
     assert counts(table.write(rows_of(range(5), _VALUE_KIND=kinds))) == (2, None, None)
     assert counts(table.write(rows_of(range(5, 7), _VALUE_KIND=["-D", "-D"]))) == (0, 0, None)
-    field = {**KINDS["keys"], "rowkind.field": "kind"}
+    field: dict[str, Any] = {**KINDS["keys"], "rowkind.field": "kind"}
     job = job_of(tmp_path / "f", rows := rows_of(range(5), kind=kinds), **field)
     messages = job.write(rows.to_batches())
     assert RowCounts.total(m.rows for m in messages) == (1, 1, 2)
@@ -113,7 +115,7 @@ def test_rows_of_a_changelog_count_by_their_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("engine", "written"), [("deduplicate", 6), ("partial-update", 6), ("first-row", 3)])
 def test_keys_that_move_count_once(engine: str, written: int, tmp_path: Path) -> None:
     path = tmp_path / "t"
-    options = {"primary-key": "id", "partition": "dt", "merge-engine": engine}
+    options: dict[str, Any] = {"primary-key": "id", "partition": "dt", "merge-engine": engine}
     job = job_of(path, rows := rows_of(range(10)), **options)
     job.commit(job.write(rows.to_batches()))
     table = paimon_spark.load_table(str(path))
@@ -164,7 +166,7 @@ def test_numbers_are_those_of_the_snapshot_that_is_made(tmp_path: Path, monkeypa
     table = made(tmp_path / "t", **KINDS["vectors"])
     job = job_of(tmp_path / "t", rows := rows_of(range(100, 104)))
     messages = job.write(rows.to_batches())
-    new_user = row_level.new_commit_user
+    new_user = new_commit_user
 
     def late(options: Any) -> str:
         table.write(rows_of(range(30, 36)))
@@ -188,7 +190,7 @@ def test_a_named_write_leaves_its_numbers_in_the_snapshot(tmp_path: Path) -> Non
     table = made(tmp_path / "t", **KINDS["keys"])
     assert all(ROW_COUNTS not in (s.properties or {}) for s in table.snapshots())
     rows = rows_of(range(2), _VALUE_KIND=["+U", "-D"])
-    job = job_of(tmp_path / "t", rows, **{WRITE_ID.key: "w"})
+    job = job_of(tmp_path / "t", rows, **keywords({WRITE_ID.key: "w"}))
     job.commit(job.write(rows.to_batches()))
     head = table.snapshots()[-1]
     assert counted_rows(head, "w") == (0, 1, 1)

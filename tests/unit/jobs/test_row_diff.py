@@ -116,8 +116,8 @@ def test_equals_brute_force(catalog: Catalog, kind: str, seed: int, monkeypatch:
     keys = table.schema.primary_keys
     pairs = [("main", "fix"), ("fix", "main"), ("main", "main"), (f"snapshot.{table.snapshots()[0].id}", "main")]
     for old, new in pairs:
-        rows = [table.at(version).scan().to_arrow() for version in (old, new)]
-        assert_is(table.diff(old, new, rows=True), by_brute_force(*rows, keys), f"{old} {new}")
+        before, after = (table.at(version).scan().to_arrow() for version in (old, new))
+        assert_is(table.diff(old, new, rows=True), by_brute_force(before, after, keys), f"{old} {new}")
 
 
 @pytest.mark.parametrize("kind", ["append", "keys", "deletion vectors", "append with row ids"])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import paimon_spark
 from paimon_spark.jobs.stream_read import open_stream
+from tests.harness.keywords import keywords
 from tests.harness.sinks import batch, rows_of
 
 KEEPS_ONE = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "100", "snapshot.time-retained": "1 ms"}
-KEYED = {"primary-key": "id", "bucket": "1", **KEEPS_ONE}
+KEYED: dict[str, Any] = {"primary-key": "id", "bucket": "1", **KEEPS_ONE}
 
 
 def table(path: Path) -> paimon_spark.Table:
@@ -21,7 +23,7 @@ def table(path: Path) -> paimon_spark.Table:
 
 @pytest.mark.parametrize("options", [{"write-only": "true"}, {"deletion-vectors.enabled": "true"}])
 def test_what_an_overwrite_took_away_is_kept_for_a_consumer_that_reads_overwrites(
-    options: dict[str, str], tmp_path: Path
+    options: dict[str, Any], tmp_path: Path
 ) -> None:
     path = tmp_path / "t"
     batch(path, 0, rows_of(1, 2, 3), **KEYED, **options)
@@ -44,7 +46,9 @@ def test_what_an_overwrite_took_away_is_kept_for_a_consumer_that_reads_overwrite
 
 def test_a_consumer_of_new_rows_alone_keeps_what_tells_them_from_old_ones(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    batch(path, 0, rows_of(1), **{"row-tracking.enabled": "true", "data-evolution.enabled": "true", **KEEPS_ONE})
+    batch(
+        path, 0, rows_of(1), **keywords({"row-tracking.enabled": "true", "data-evolution.enabled": "true", **KEEPS_ONE})
+    )
     source = open_stream(str(path), {"path": str(path), "consumer-id": "c"})
     start = source.next(source.first())
     source.committed(start)

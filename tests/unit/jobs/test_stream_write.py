@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -24,7 +25,9 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.jobs import compaction as compact_written
 from paimon_spark.jobs.stream_write import plan_stream_commit
+from paimon_spark.metadata.snapshots import latest_snapshot
 from tests.harness.fault_store import FaultStore
+from tests.harness.keywords import keywords
 from tests.harness.sinks import (
     KINDS,
     QUERY,
@@ -169,7 +172,7 @@ def test_a_twin_that_was_faster_after_the_look_is_found_in_the_commit(
     batch(path, 0, rows_of(0))
     slow = plan(path)
     rows = write(slow, 1, rows_of(1))
-    real, turns = attempts.latest_snapshot, [lambda: batch(path, 1, rows_of(1))]
+    real, turns = latest_snapshot, [lambda: batch(path, 1, rows_of(1))]
 
     def faster(handle: object) -> object:
         if turns:
@@ -198,7 +201,7 @@ def test_an_empty_batch_makes_no_snapshot_and_is_not_missed(tmp_path: Path) -> N
 
 def test_an_empty_batch_makes_a_snapshot_where_the_table_says_so(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    options = {"snapshot.ignore-empty-commit": "false"}
+    options: dict[str, Any] = {"snapshot.ignore-empty-commit": "false"}
     assert batch(path, 0, ROWS.slice(0, 0), **options).snapshot_ids == (1,)
     assert batch(path, 0, ROWS.slice(0, 0), **options).was_committed
 
@@ -235,7 +238,7 @@ def test_rows_of_a_branch_go_to_that_branch(tmp_path: Path) -> None:
 
 def test_a_user_of_ones_own_is_told_from_others_of_that_name(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    options = {"commit.user": "team.etl"}
+    options: dict[str, Any] = {"commit.user": "team.etl"}
     batch(path, 0, rows_of(1), **options)
     paimon_spark.load_table(str(path)).write(rows_of(2), **options)
     other = plan(path, **options)
@@ -249,10 +252,10 @@ def test_a_user_of_ones_own_is_told_from_others_of_that_name(tmp_path: Path) -> 
 
 def test_a_prefix_of_users_holds(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    batch(path, 0, rows_of(1), **{"commit.user-prefix": "team"})
+    batch(path, 0, rows_of(1), **keywords({"commit.user-prefix": "team"}))
     assert [s.commit_user for s in paimon_spark.load_table(str(path)).snapshots()] == [f"team_{QUERY}"]
     assert batch(path, 0, rows_of(1)).was_committed
-    assert not batch(path, 1, rows_of(2), **{"commit.user-prefix": "other"}).was_committed
+    assert not batch(path, 1, rows_of(2), **keywords({"commit.user-prefix": "other"})).was_committed
 
 
 def test_tasks_of_two_queries_are_not_one_batch(tmp_path: Path) -> None:
@@ -282,7 +285,7 @@ def test_only_files_of_this_batch_and_run_are_swept(tmp_path: Path) -> None:
 def test_write_only_leaves_rows_to_a_compaction_by_others(tmp_path: Path) -> None:
     path = tmp_path / "t"
     for number in range(3):
-        result = batch(path, number, rows_of(number), **KINDS["deletion_vectors"], **{"write-only": "true"})
+        result = batch(path, number, rows_of(number), **KINDS["deletion_vectors"], **keywords({"write-only": "true"}))
         assert len(result.snapshot_ids) == 1
     assert ids(path) == []
     paimon_spark.load_table(str(path)).compact()
@@ -294,7 +297,7 @@ def test_write_only_leaves_rows_to_a_compaction_by_others(tmp_path: Path) -> Non
 @pytest.mark.usefixtures("noon")
 @pytest.mark.parametrize("kind", ["buckets", "keys"])
 def test_periodic_savepoints_are_made_by_the_commits_of_batches(tmp_path: Path, kind: str) -> None:
-    options = {**KINDS[kind], "savepoint.create-time": "00:00", "savepoint.create-interval": "1d"}
+    options: dict[str, Any] = {**KINDS[kind], "savepoint.create-time": "00:00", "savepoint.create-interval": "1d"}
     for number in range(3):
         batch(tmp_path / "t", number, rows_of(number, number + 10), **options)
     table = paimon_spark.load_table(str(tmp_path / "t"))
@@ -306,7 +309,7 @@ def test_periodic_savepoints_are_made_by_the_commits_of_batches(tmp_path: Path, 
 
 def test_a_batch_makes_the_tags_that_are_due(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    options = {"tag.automatic-creation": "process-time", "tag.creation-period": "hourly"}
+    options: dict[str, Any] = {"tag.automatic-creation": "process-time", "tag.creation-period": "hourly"}
     batch(path, 0, rows_of(1), **options)
     assert len(paimon_spark.load_table(str(path)).tags()) == 1
 
@@ -314,7 +317,11 @@ def test_a_batch_makes_the_tags_that_are_due(tmp_path: Path) -> None:
 @pytest.mark.ci
 def test_snapshots_expire_with_the_batches(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    options = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "2", **KINDS["deletion_vectors"]}
+    options: dict[str, Any] = {
+        "snapshot.num-retained.min": "2",
+        "snapshot.num-retained.max": "2",
+        **KINDS["deletion_vectors"],
+    }
     for number in range(6):
         batch(path, number, rows_of(number), **options)
         assert batch(path, number, rows_of(number)).was_committed
@@ -331,10 +338,15 @@ def test_snapshots_expire_with_the_batches(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("user", [{}, {"commit.user": "etl"}])
 def test_a_batch_of_which_only_the_compaction_is_left_is_not_written_again(
-    user: dict[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    user: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "t"
-    options = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1", **KINDS["deletion_vectors"], **user}
+    options: dict[str, Any] = {
+        "snapshot.num-retained.min": "1",
+        "snapshot.num-retained.max": "1",
+        **KINDS["deletion_vectors"],
+        **user,
+    }
     sink = plan(path, **options)
     rows = write(sink, 0, ROWS)
     sink.commit(rows, 0)
@@ -348,7 +360,7 @@ def test_a_batch_of_which_only_the_compaction_is_left_is_not_written_again(
 
 def test_a_commit_alone_changes_no_table(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    options = {"write.merge-schema": "true"}
+    options: dict[str, Any] = {"write.merge-schema": "true"}
     batch(path, 0, ROWS)
     wide = ROWS.append_column("n", pa.array([1, 2, 3]))
     rows = write(plan(path, wide, **options), 1, wide)
@@ -362,12 +374,13 @@ def test_a_commit_alone_changes_no_table(tmp_path: Path) -> None:
 def test_rows_that_do_not_fit_make_no_table_and_change_none(tmp_path: Path) -> None:
     path = tmp_path / "t"
     with pytest.raises(InvalidInputError):
-        plan(path, **{"primary-key": "nothing"})
+        plan(path, **keywords({"primary-key": "nothing"}))
     assert not path.exists()
     batch(path, 0, ROWS)
     with pytest.raises(SchemaMismatchError):
         plan(path, ROWS.append_column("n", pa.array([1, 2, 3])))
-    assert plan(path, ROWS.append_column("n", pa.array([1, 2, 3])), **{"write.merge-schema": "true"})
+    wider = plan(path, ROWS.append_column("n", pa.array([1, 2, 3])), **keywords({"write.merge-schema": "true"}))
+    assert [field.name for field in wider.handle.schema.fields] == ["id", "v", "dt", "n"]
     assert paimon_spark.load_table(str(path)).row_type.names == ("id", "v", "dt", "n")
 
 
@@ -420,7 +433,7 @@ def test_a_loss_goes_on_where_the_query_says_so(tmp_path: Path, caplog: pytest.L
     with pytest.raises(BatchesLostError, match=r"write\.stream\.lost-batches"):
         batch(path, 4, rows_of(4))
     assert left_over(path) == []
-    batch(path, 4, rows_of(4), **{"write.stream.lost-batches": "continue"})
+    batch(path, 4, rows_of(4), **keywords({"write.stream.lost-batches": "continue"}))
     assert "batch 3" in caplog.text or "batches 2 to 3" in caplog.text
     assert ids(path) == [0, 1, 4]
     batch(path, 5, rows_of(5))

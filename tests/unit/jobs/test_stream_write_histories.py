@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,16 +21,17 @@ from paimon_spark.errors import (
 from paimon_spark.jobs.compaction import compact_batch
 from paimon_spark.jobs.stream_write import plan_stream_commit
 from paimon_spark.streaming.batches import read_sink_log
+from tests.harness.keywords import keywords
 from tests.harness.sinks import KINDS, QUERY, ROWS, batch, batches_of, ids, left_over, plan, read, rows_of, write
 
-KEYED = {"primary-key": "id", "bucket": "1"}
+KEYED: dict[str, Any] = {"primary-key": "id", "bucket": "1"}
 
 
 def table(path: Path, branch: str = "main") -> paimon_spark.Table:
     return paimon_spark.load_table(str(path), branch=branch)
 
 
-def batches(path: Path, numbers: range, **options: str) -> None:
+def batches(path: Path, numbers: range, **options: Any) -> None:
     for number in numbers:
         batch(path, number, rows_of(number), **options)
 
@@ -45,9 +47,9 @@ def test_a_batch_that_was_rolled_back_before_it_was_acknowledged_is_written_agai
 
 def test_no_compaction_takes_the_place_of_a_batch_that_is_rolled_back_before_it_begins(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    options = KINDS["deletion_vectors"]
-    batch(path, 0, rows_of(1), **options, **{"write-only": "true"})
-    sink = plan(path, **{"write-only": "true"})
+    options: dict[str, Any] = KINDS["deletion_vectors"]
+    batch(path, 0, rows_of(1), **options, **keywords({"write-only": "true"}))
+    sink = plan(path, **keywords({"write-only": "true"}))
     rows = write(sink, 1, rows_of(2))
     sink.commit(rows, 1)
     made = table(path).snapshots()[-1]
@@ -57,7 +59,7 @@ def test_no_compaction_takes_the_place_of_a_batch_that_is_rolled_back_before_it_
     with pytest.raises(BatchesLostError, match="batch 1 "):
         batch(path, 2, rows_of(3))
     # As long as the batch is there, what else waits in its bucket is compacted with it.
-    batch(path, 1, rows_of(2), **{"write-only": "false"})
+    batch(path, 1, rows_of(2), **keywords({"write-only": "false"}))
     assert ids(path) == [1, 2]
 
 
@@ -86,7 +88,7 @@ def test_a_query_on_a_branch_goes_on_when_the_branch_becomes_main(tmp_path: Path
     path = tmp_path / "t"
     batch(path, 0, rows_of(100))
     table(path).create_branch("b", snapshot_id=1)
-    sink = {"branch": "b"}
+    sink: dict[str, Any] = {"branch": "b"}
     for number in range(1, 3):
         batch(path, number, rows_of(number), **sink)
     table(path).merge_branch("b")
@@ -318,7 +320,7 @@ def test_a_query_with_the_same_checkpoint_on_another_branch_is_told_what_is_miss
     for branch in ("early", "empty"):
         with pytest.raises(BatchesLostError, match="has no log there"):
             batch(path, 2, rows_of(2), branch=branch)
-        batch(path, 2, rows_of(2), branch=branch, **{"write.stream.lost-batches": "continue"})
+        batch(path, 2, rows_of(2), branch=branch, **keywords({"write.stream.lost-batches": "continue"}))
         batch(path, 3, rows_of(3), branch=branch)
     assert (ids(path, "late"), ids(path, "early"), ids(path, "empty")) == ([0, 1, 2], [0, 2, 3], [2, 3])
 
@@ -385,8 +387,8 @@ def test_a_schema_grows_with_the_rows_and_later_batches_go_on(tmp_path: Path) ->
     path = tmp_path / "t"
     batch(path, 0, rows_of(1))
     wide = rows_of(2).append_column("n", pa.array([7]))
-    assert not batch(path, 1, wide, **{"write.merge-schema": "true"}).was_committed
-    assert batch(path, 1, wide, **{"write.merge-schema": "true"}).was_committed
+    assert not batch(path, 1, wide, **keywords({"write.merge-schema": "true"})).was_committed
+    assert batch(path, 1, wide, **keywords({"write.merge-schema": "true"})).was_committed
     batch(path, 2, rows_of(3))
     assert [r["n"] for r in read(path)] == [None, 7, None]
 
@@ -413,7 +415,7 @@ def test_a_doubtful_batch_is_told_with_what_to_do_whether_it_is_there_or_not(tmp
     ):
         batch(path, 3, rows_of(3))
     assert ids(path) == [0, 1, 2, 3, 50, 51]
-    batch(path, 3, rows_of(3), **{"write.stream.lost-batches": "continue"})
+    batch(path, 3, rows_of(3), **keywords({"write.stream.lost-batches": "continue"}))
     assert ids(path) == [0, 1, 2, 3, 3, 50, 51]
 
 
@@ -430,5 +432,5 @@ def test_doubtful_batches_before_are_told_with_what_to_do_whether_they_are_there
         r"write.stream.lost-batches = continue continues with batch 4; if not, give the query a new checkpoint",
     ):
         batch(path, 4, rows_of(4))
-    batch(path, 4, rows_of(4), **{"write.stream.lost-batches": "continue"})
+    batch(path, 4, rows_of(4), **keywords({"write.stream.lost-batches": "continue"}))
     assert ids(path) == [0, 1, 2, 3, 4, 50, 51]

@@ -20,10 +20,11 @@ import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.api.table import Table
 from paimon_spark.engine.commit import attempts
-from paimon_spark.engine.commit.attempts import BATCH_COMMIT_IDENTIFIER
+from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.errors import InvalidOptionError, StorageError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.batch_write import plan_path_write
+from paimon_spark.jobs.lineage_port import TaskIdentity
 from paimon_spark.lineage import batch_recording as batch_recording_module
 from paimon_spark.lineage import read_notes as notes
 from paimon_spark.lineage import read_recording as left_notes
@@ -39,10 +40,11 @@ from paimon_spark.metadata.handle import open_table
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.write_request import WriteMode
+from tests.harness.keywords import keywords
 from tests.harness.recorded import came_from, head, index_of, recording_catalog, rows, said, sinks, sources, switch
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "v": ["a", "b"]})
-JOB = {"lineage.job": "j"}
+JOB: dict[str, Any] = {"lineage.job": "j"}
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +99,7 @@ def test_each_of_three_sinks_has_a_barrier_and_all_sources(catalog: Catalog) -> 
 def test_one_barrier_may_be_given_to_all_writes_of_a_run(catalog: Catalog) -> None:
     catalog.table("db.a").write(ROWS)
     found = catalog.table("db.a").scan(**JOB).to_arrow()
-    given = {**JOB, "lineage.barrier": "20"}
+    given: dict[str, Any] = {**JOB, "lineage.barrier": "20"}
     for name in "xy":
         catalog.table(f"db.{name}").write(found, **given)
     assert sinks(catalog) == [("j", 20, "x", 1), ("j", 20, "y", 1)]
@@ -174,7 +176,7 @@ def test_a_write_without_rows_records_what_was_read_and_uses_up_its_barrier(cata
 
 
 @pytest.mark.parametrize("options", [{}, {"partitionOverwriteMode": "dynamic"}, {"overwrite.partition": "v=a"}])
-def test_overwrites_are_recorded(catalog: Catalog, options: dict[str, str]) -> None:
+def test_overwrites_are_recorded(catalog: Catalog, options: dict[str, Any]) -> None:
     p = catalog.create_table("db.p", ROWS.schema, partition_keys=["v"])
     p.write(ROWS)
     catalog.table("db.a").write(ROWS)
@@ -323,7 +325,7 @@ def test_a_warehouse_that_records_tables_alone_keeps_no_snapshots(catalog: Catal
     "options", [{"lineage.job": " "}, {**JOB, "lineage.barrier": "-1"}, {**JOB, "lineage.barrier": str(2**63 - 1)}]
 )
 def test_a_wrong_option_of_lineage_is_an_error_before_anything_is_written(
-    catalog: Catalog, options: dict[str, str]
+    catalog: Catalog, options: dict[str, Any]
 ) -> None:
     x = catalog.table("db.x")
     with pytest.raises(InvalidOptionError, match="lineage"):
@@ -362,9 +364,9 @@ def test_a_micro_batch_has_read_nothing_of_a_source_that_only_an_earlier_one_rea
     warehouse = index_of(catalog).warehouse
     for batch, (name, after, last) in enumerate((("a", 3, 5), ("b", 1, 2))):
         ticket = notes.NoteTicket(warehouse, TableRef("db", name), True, after, last, None, time_ms=1)
-        assert notes.write_note(ticket, notes.TaskIdentity("app", "q", batch))
+        assert notes.write_note(ticket, TaskIdentity("app", "q", batch))
     handle = open_table(warehouse.store, warehouse.table_root("db", "x"))
-    found = decode_provenance(batch_recording_module.batch_commit(handle, notes.TaskIdentity("app", "q", 1)).properties)
+    found = decode_provenance(batch_recording_module.batch_commit(handle, TaskIdentity("app", "q", 1)).properties)
     assert found is not None
     assert [(s.ref.table, s.after, s.last) for s in found.sources if s.ref] == [("a", 5, 5), ("b", 1, 2)]
 
@@ -417,7 +419,7 @@ def test_a_job_with_an_interval_of_its_own_leaves_its_rows_to_the_recorder(
 
     monkeypatch.setattr(Recorder, "flush", flush)
     x = catalog.table("db.x")
-    x.write(ROWS, **JOB, **{"lineage.flush-interval": "1 h"})
+    x.write(ROWS, **JOB, **keywords({"lineage.flush-interval": "1 h"}))
     assert not flushed
     x.write(ROWS, **JOB)
     assert len(flushed) == 1
@@ -452,7 +454,7 @@ def test_writes_of_one_user_and_barrier_that_race_are_both_kept(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = catalog.table("db.x")
-    same = {**JOB, "lineage.barrier": "5", "commit.user": "etl"}
+    same: dict[str, Any] = {**JOB, "lineage.barrier": "5", "commit.user": "etl"}
     x.write(ROWS, **same)
     stale_heads(monkeypatch, x, 1, lambda: x.write(ROWS, **same))
     x.write(ROWS, **same)
@@ -562,7 +564,7 @@ def test_a_job_from_one_warehouse_to_another_joins_by_the_barrier_given_to_both(
 ) -> None:
     other = recording_catalog(tmp_path / "other", "ax", ROWS.schema)
     catalog.table("db.a").write(ROWS)
-    given = {**JOB, "lineage.barrier": "7"}
+    given: dict[str, Any] = {**JOB, "lineage.barrier": "7"}
     other.table("db.x").write(catalog.table("db.a").scan(**given).to_arrow(), **given)
     assert sinks(other) == [("j", 7, "x", 1)] and sources(other) == []
     index = index_of(catalog)
@@ -582,6 +584,6 @@ def test_lineage_tables_written_under_a_job_are_not_recorded(catalog: Catalog) -
 @pytest.mark.parametrize("job", ["my job", "a/b", "q\"'", "name.with.dots", "überlänge" * 40])
 def test_any_name_of_a_job_is_recorded(catalog: Catalog, job: str) -> None:
     catalog.table("db.a").write(ROWS)
-    given = {"lineage.job": job}
+    given: dict[str, Any] = {"lineage.job": job}
     catalog.table("db.x").write(catalog.table("db.a").scan(**given).to_arrow(), **given)
     assert sinks(catalog) == [(job, 0, "x", 1)] and sources(catalog) == [(job, 0, "a", 1)]

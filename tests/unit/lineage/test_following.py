@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import LineageError
-from paimon_spark.lineage import following
 from paimon_spark.lineage.following import FollowedBatch, Follower
 from paimon_spark.lineage.job_registry import Registration, register_query
 from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
+from paimon_spark.lineage.table_history import TableHistory
 from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, rows_of
 from paimon_spark.lineage.warehouse import WarehouseTable
 from paimon_spark.streaming.offset import Phase, StreamOffset
@@ -62,12 +62,14 @@ class World:
 
 def test_a_new_query_begins_at_the_newest_batch_and_then_takes_each() -> None:
     world = World()
-    world.batch(0, 1, 0), world.batch(1, 4, 2)
+    world.batch(0, 1, 0)
+    world.batch(1, 4, 2)
     two, three = world.source(T2), world.source(T3)
     assert (two.next_batch(new()), three.next_batch(new())) == ((1, 4), (1, 2))
     at_two, at_three = moved(new(), FollowedBatch(1, 4)), moved(new(), FollowedBatch(1, 2))
     assert two.next_batch(at_two) is None and three.next_batch(at_three) is None
-    world.batch(2, 4, 3), world.batch(5, 9, 3)
+    world.batch(2, 4, 3)
+    world.batch(5, 9, 3)
     assert (two.next_batch(at_two), three.next_batch(at_three)) == ((2, 4), (2, 3))
     at_two, at_three = moved(at_two, FollowedBatch(2, 4)), moved(at_three, FollowedBatch(2, 3))
     assert (two.next_batch(at_two), three.next_batch(at_three)) == ((5, 9), (5, 3))
@@ -125,7 +127,7 @@ def test_a_batch_of_the_job_that_ended_within_a_snapshot_is_passed_over(monkeypa
         within = 9 if barrier == 1 else None
         return Provenance("etl 1", barrier, (SourceRange(T2, last=barrier + 1, within=within),))
 
-    monkeypatch.setattr(following.TableHistory, "provenance", provenance)
+    monkeypatch.setattr(TableHistory, "provenance", provenance)
     at = StreamOffset("t", "main", 1, barrier=0)
     assert world.source(T2).next_batch(at) == (2, 3)
 
@@ -147,19 +149,23 @@ def test_a_batch_within_a_snapshot_is_passed_over_before_the_row_of_its_sink_is_
 
 def test_a_query_that_is_further_than_the_job_waits_for_it() -> None:
     world = World()
-    world.batch(0, 2, 1), world.batch(1, 3, 1)
+    world.batch(0, 2, 1)
+    world.batch(1, 3, 1)
     source = world.source(T2)
     ahead = StreamOffset("t", "main", 5)  # its checkpoint is from before it followed
     assert source.next_batch(ahead) is None
-    world.batch(2, 5, 2), world.batch(3, 6, 2)
+    world.batch(2, 5, 2)
+    world.batch(3, 6, 2)
     assert source.next_batch(ahead) == (2, 5)
 
 
 def test_a_query_that_ends_takes_what_was_there_when_it_began() -> None:
     world = World()
-    world.batch(0, 1, 1), world.batch(1, 2, 2)
+    world.batch(0, 1, 1)
+    world.batch(1, 2, 2)
     two, three = world.source(T2), world.source(T3)
-    two.stop_at_newest(), three.stop_at_newest()
+    two.stop_at_newest()
+    three.stop_at_newest()
     world.batch(2, 3, 3)
     assert (two.next_batch(new()), three.next_batch(new())) == ((1, 2), (1, 2))
     at = StreamOffset("t", "main", 2, barrier=1)

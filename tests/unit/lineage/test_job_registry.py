@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -208,7 +209,11 @@ def test_the_end_of_a_query_is_noted_until_it_runs_again() -> None:
     note_query(warehouse, FIRST, ended=True)  # of another warehouse
     assert registrations(warehouse) == {}
     one = Registration("j", "file:///ck", sink_records_sources=True)
-    for begin in (lambda: note_query(warehouse, FIRST, ended=False), lambda: register_query(warehouse, FIRST, one)):
+    begins: tuple[Callable[[], None], ...] = (
+        lambda: note_query(warehouse, FIRST, ended=False),
+        lambda: register_query(warehouse, FIRST, one),
+    )
+    for begin in begins:
         register_query(warehouse, FIRST, one)
         mark_ended(warehouse, FIRST, 7)
         assert find_registration(warehouse, FIRST) == Registration("j", "file:///ck", True, ended_ms=7)
@@ -221,9 +226,12 @@ def test_the_end_of_a_query_is_noted_until_it_runs_again() -> None:
 def test_a_failing_store_does_not_stop_the_listeners_of_a_session(caplog: pytest.LogCaptureFixture) -> None:
     warehouse = memory_warehouse()
     register_query(warehouse, FIRST, Registration("j"))
-    failing = Warehouse(FaultStore(warehouse.store, [Fault("write")]), warehouse.root)
+    store = FaultStore(warehouse.store)
+    failing = Warehouse(store, warehouse.root)
+    store.arm(Fault(1, verbs=frozenset(["write"])))
     forget_warnings()
     note_query(failing, FIRST, ended=True)
+    assert [call.verb for call in store.failed] == ["write"]
     assert f"cannot note that streaming query {FIRST} ended" in caplog.text
 
 

@@ -15,6 +15,7 @@ from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.table_history import TableHistory
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.snapshots import find_snapshot
 
 
 @pytest.mark.ci
@@ -29,7 +30,7 @@ def test_expired_snapshots_are_listed_once_when_many_are_asked_for(
     table.create_tag("kept", snapshot_id=7)
     table.expire_snapshots(retain_max=3, retain_min=1)
     looks = []
-    found = lineage_history.find_snapshot
+    found = find_snapshot
 
     def counted(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
         looks.append(snapshot_id)

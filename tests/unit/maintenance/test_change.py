@@ -25,13 +25,12 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.format.metadata_files.snapshot import encode
-from paimon_spark.maintenance import change as intents
 from paimon_spark.maintenance.change import change_table, recover, unfinished
 from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, DeleteFiles, DeleteTree, Put, RenameTree, Step, TableChange
-from paimon_spark.metadata.journal.lock import Owner, Waiting, running
+from paimon_spark.metadata.journal.lock import HeldLock, Owner, Waiting, running
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.metadata.snapshots import list_snapshot_ids, list_snapshots
 from paimon_spark.storage.local import LocalStore
@@ -389,7 +388,7 @@ def test_of_many_that_take_over_one_does(tmp_path: Path) -> None:
 
 
 def test_who_was_taken_for_dead_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intents.HeldLock, "_beat", lambda _: None)  # as if the machine had slept
+    monkeypatch.setattr(HeldLock, "_beat", lambda _: None)  # as if the machine had slept
     table = a_table(tmp_path)
     planned = expiry(table)
 

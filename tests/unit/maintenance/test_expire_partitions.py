@@ -94,8 +94,8 @@ def test_several_columns_make_a_time_and_others_may_be_null() -> None:
 
     pattern = {"partition.timestamp-pattern": "$dt $hour:00:00"}
     handle = days(pattern, {"dt": "STRING", "hour": "INT", "k": "INT"}, ("dt", "hour"))
-    for hour in (1, 2, None):
-        add(handle, str(hour), "2023-01-01", hour)
+    for number in (1, 2, None):
+        add(handle, str(number), "2023-01-01", number)
     assert expire_partitions(handle, clock_ms=at("2023-01-08T01:30:00")).partitions == ("dt=2023-01-01/hour=1",)
     assert set(files(handle)) == {"2", "None"}
 

@@ -67,7 +67,7 @@ class ManifestTable:
         return read_manifest_list(self.handle, listed)
 
     def live(self, metas: Sequence[ManifestFileMeta]) -> list[str]:
-        return live_entries(self.handle, metas).column("file_name").to_pylist()
+        return list(live_entries(self.handle, metas).column("file_name").to_pylist())
 
 
 def test_deleted_files_are_not_alive() -> None:
@@ -191,10 +191,13 @@ def test_only_manifests_not_read_before_are_read(monkeypatch: pytest.MonkeyPatch
     old = t.add([entry("a")], [entry("b")])
     t.live(old)
     new = t.add([entry("c")])
-    decode, seen = manifest.decode_manifests, []
-    monkeypatch.setattr(
-        manifest, "decode_manifests", lambda files, **how: (seen.extend(p for p, _ in files), decode(files, **how))[1]
-    )
+    decode, seen = manifest.decode_manifests, list[str]()
+
+    def noting(files: list[tuple[str, bytes]], **how: Any) -> object:
+        seen.extend(path for path, _ in files)
+        return decode(files, **how)
+
+    monkeypatch.setattr(manifest, "decode_manifests", noting)
     assert t.live([*old, *new]) == ["a", "b", "c"]
     assert [p.rsplit("/", 1)[1] for p in seen] == ["manifest-3"]
 
@@ -202,11 +205,14 @@ def test_only_manifests_not_read_before_are_read(monkeypatch: pytest.MonkeyPatch
 def test_manifests_are_read_in_groups_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
     t = ManifestTable()
     metas = t.add(*([entry(f"f{i}")] for i in range(5)))
-    decode, groups = manifest.decode_manifests, []
+    decode, groups = manifest.decode_manifests, list[int]()
     monkeypatch.setattr(manifests, "_READ_BYTES", 2 * metas[0].file_size)
-    monkeypatch.setattr(
-        manifest, "decode_manifests", lambda files, **how: (groups.append(len(files)), decode(files, **how))[1]
-    )
+
+    def noting(files: list[tuple[str, bytes]], **how: Any) -> object:
+        groups.append(len(files))
+        return decode(files, **how)
+
+    monkeypatch.setattr(manifest, "decode_manifests", noting)
     assert t.live(metas) == [f"f{i}" for i in range(5)]
     assert groups == [2, 2, 1]
 
@@ -221,9 +227,14 @@ def test_nothing_depends_on_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_writers_remember_the_files_of_one_head_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     t = ManifestTable()
-    metas, folds = t.add([entry(f"f{i}") for i in range(50)]), []
+    metas, folds = t.add([entry(f"f{i}") for i in range(50)]), list[int]()
     fold = live_files._fold
-    monkeypatch.setattr(live_files, "_fold", lambda h, m, e: folds.append(len(m)) or fold(h, m, e))
+
+    def noting(handle: Any, metas: Sequence[ManifestFileMeta], entries: Any) -> Any:
+        folds.append(len(metas))
+        return fold(handle, metas, entries)
+
+    monkeypatch.setattr(live_files, "_fold", noting)
     for n in range(20):
         metas = [*metas, *t.add([entry(f"new{n}")])]
         for _ in range(2):
@@ -393,13 +404,13 @@ def test_manifests_of_other_partitions_are_not_read(monkeypatch: pytest.MonkeyPa
         base = table.commit(File(f"file-{name}", {"v": name}, sequence=(0, ord(name))))
     monkeypatch.setattr(bucket_state, "_FEW_ENTRIES", 0)
     read: list[str] = []
-    original = manifests.manifest.decode_manifests
+    original = manifest.decode_manifests
 
     def noting(files: list[tuple[str, bytes]], **how: Any) -> object:
         read.extend(path for path, _ in files)
         return original(files, **how)
 
-    monkeypatch.setattr(manifests.manifest, "decode_manifests", noting)
+    monkeypatch.setattr(manifest, "decode_manifests", noting)
     states = BucketStates(table.open(), base)
     assert states.of(table.partition({"v": "c"})).max_sequence(0) == ord("c")
     assert len(read) == 1

@@ -14,7 +14,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.metadata import resolve as ranges
 from paimon_spark.metadata.resolve import BETWEEN, BETWEEN_TIMESTAMP, TO_AUTO_TAG, ResolvedRange, resolve_range
-from paimon_spark.metadata.tags import auto_tag_time
+from paimon_spark.metadata.tags import auto_tag_time, tag_names
 from paimon_spark.options.retention import parse_tag_options
 from tests.harness.tables import MetadataTable, a_schema, a_snapshot
 
@@ -131,7 +131,7 @@ def test_nothing_changed_up_to_an_automatic_tag_that_was_not_made(tagged: Metada
 def test_an_automatic_tag_that_expires_meanwhile_is_passed_over(
     tagged: MetadataTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = ranges.tag_names
+    names = tag_names
     monkeypatch.setattr(ranges, "tag_names", lambda handle: [*names(handle), "2024-01-02"])
     assert ends(resolve_range(tagged.open(), TO_AUTO_TAG, "2024-01-03")) == (1, 1, 3, True)
 

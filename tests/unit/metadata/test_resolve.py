@@ -171,7 +171,7 @@ def test_a_time_before_everything_says_the_earliest(table: MetadataTable) -> Non
 def test_options_name_versions_too(table: MetadataTable) -> None:
     def found(key: str, text: str) -> int | None:
         snapshot = resolve(table.open(), from_option(key, text, "UTC")).snapshot
-        return snapshot and snapshot.id
+        return None if snapshot is None else snapshot.id
 
     assert found("scan.tag-name", "v2.0") == 2
     assert found("scan.snapshot-id", "4") == 4  # here no tag is meant

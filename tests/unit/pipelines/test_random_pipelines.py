@@ -146,7 +146,7 @@ def publish(world: World) -> None:
     before = dict(world.main)
     branch = world.catalog.pipeline_branch(name)
     try:
-        release = branch.publish(if_main_moved=world.rng.choice(["refuse", "replace"]))  # type: ignore[arg-type]
+        release = branch.publish(if_main_moved=world.rng.choice(["refuse", "replace"]))
     except BranchDivergedError:
         return
     for table, rows in world.branches[name].items():

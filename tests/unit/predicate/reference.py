@@ -57,6 +57,7 @@ def holds(predicate: Predicate, row: Mapping[str, Any]) -> bool | None:
         case Text(op, column, pattern):
             value = value_of(column, row)
             return None if value is None else text_matches(op, value, pattern)
+    raise NotImplementedError(predicate)
 
 
 def value_of(column: Column, row: Mapping[str, Any]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +14,7 @@ import pytest
 from paimon_spark.errors import DataError, PredicateSyntaxError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.predicate.arrow import matches
-from paimon_spark.predicate.ast import Compare, Computed, Op, has_expressions, names_of, show, sql_text
+from paimon_spark.predicate.ast import And, Compare, Computed, Op, has_expressions, names_of, show, sql_text
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import BIGINT, DATE, DOUBLE, INT, STRING, DataField, DecimalType, RowType, TimestampType
 from tests.harness.conditions import ROW_TYPE, ZONE
@@ -72,7 +73,7 @@ def test_what_is_an_error_in_ansi_mode_is_one(text: str, says: str) -> None:
     from decimal import Decimal
 
     low = -(2**31) if text.startswith(("-i", "abs")) else 2**31 - 1
-    row = {"i": [low], "big": [2**63 - 1], "d": [0.0], "s": ["x1"], "dec": [Decimal("12345678.90")]}
+    row: dict[str, Any] = {"i": [low], "big": [2**63 - 1], "d": [0.0], "s": ["x1"], "dec": [Decimal("12345678.90")]}
     with pytest.raises(DataError, match=says):
         kept(text, **row)
 
@@ -81,7 +82,7 @@ def test_rows_that_an_earlier_condition_decides_cannot_fail() -> None:
     rows: dict[str, list[object]] = {"i": [0, 2, None, 5], "big": [4, 4, 4, None]}
     assert kept("i <> 0 AND big / i = 2", **rows) == [1]
     assert kept("i = 0 OR big / i = 2", **rows) == [0, 1]
-    assert kept("coalesce(big, 1 / 0) = 4", **{**rows, "big": [4, 4, 4, 4]}) == [0, 1, 2, 3]
+    assert kept("coalesce(big, 1 / 0) = 4", **(rows | {"big": [4, 4, 4, 4]})) == [0, 1, 2, 3]
     assert kept("NOT (i IS NULL OR i = 0) AND 10 % i = 0", **rows) == [1, 3]
     assert kept("i = 5 OR lower(s) = 'a'", i=[1, 5], s=["A", "ƛ"]) == [0, 1]
     with pytest.raises(DataError, match="division by zero"):
@@ -128,7 +129,9 @@ def test_a_date_is_compared_with_a_list_of_text_and_timestamps_as_a_timestamp() 
 
 def test_a_comparison_of_a_column_with_a_folded_literal_skips_files_too() -> None:
     predicate = parse_predicate("i = CAST('5' AS INT) AND d >= 1 AND big = 2 * 3", SMALL)
-    first, second, third = predicate.children  # type: ignore[union-attr]
+    assert isinstance(predicate, And)
+    first, second, third = predicate.children
+    assert isinstance(first, Compare)
     assert first == Compare(Op.EQ, first.column, 5)
     assert isinstance(second, Compare)
     assert isinstance(third, Computed)
@@ -188,8 +191,9 @@ def test_wall_clocks_beside_an_instant_at_a_change_of_the_clocks_are_refused() -
     for text in ("ts = TIMESTAMP '2024-03-31 02:30:00'", "coalesce(ts, ts) < TIMESTAMP '2024-10-27 00:00:00'"):
         with pytest.raises(PredicateSyntaxError, match="changes its offset"):
             parse_predicate(text, clocks, "Europe/Berlin")
-        assert parse_predicate(text.replace("TIMESTAMP '", "TIMESTAMP_NTZ '"), clocks, "Europe/Berlin")
-    assert parse_predicate("ts = lz", clocks, "Europe/Berlin")
+        local = text.replace("TIMESTAMP '", "TIMESTAMP_NTZ '")
+        assert isinstance(parse_predicate(local, clocks, "Europe/Berlin"), (Compare, Computed))
+    assert isinstance(parse_predicate("ts = lz", clocks, "Europe/Berlin"), Computed)
 
 
 def test_text_whose_case_depends_on_the_release_of_unicode_is_an_error() -> None:

@@ -13,10 +13,11 @@ from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 import paimon_spark
+from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.errors import CommitConflictError, CommitError, CommitOutcomeUnknownError, InvalidOptionError
-from paimon_spark.jobs import batch_write as jobs
 from paimon_spark.spark import batch_write
 from paimon_spark.spark.source import PaimonDataSource
+from tests.harness.keywords import keywords
 
 SCHEMA = st.StructType([st.StructField("id", st.LongType(), False), st.StructField("v", st.StringType())])
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "v": ["a", "b", "c"]})
@@ -48,7 +49,7 @@ def run(made: DataSourceArrowWriter) -> WriterCommitMessage:
 
 
 def test_a_write_goes_from_worker_to_worker(tmp_path: Path) -> None:
-    made = writer(tmp_path / "t", **{"primary-key": "id", "bucket": "2"})
+    made = writer(tmp_path / "t", **keywords({"primary-key": "id", "bucket": "2"}))
     made.commit([run(made), made.write(iter(()))])
     assert read(tmp_path / "t") == [1, 2, 3]
     assert [f.type.nullable for f in paimon_spark.load_table(str(tmp_path / "t")).row_type] == [False, True]
@@ -73,6 +74,7 @@ def test_an_executor_needs_only_the_pickled_writer(tmp_path: Path) -> None:
     assert len(pickle.dumps(made)) < 8000
     script = """
 import pickle, sys
+from tests.harness.keywords import keywords, keywords
 writer, batches = pickle.loads(open(sys.argv[1], "rb").read())
 message = writer.write(iter(batches))
 print(sum(f.row_count for m in message.messages for f in m.data.new_files))
@@ -110,7 +112,7 @@ def test_a_conflict_removes_the_files_and_an_unknown_outcome_keeps_them(
         made = writer(tmp_path / "t")
         message = run(made)
         with monkeypatch.context() as m:
-            m.setattr(jobs.Committer, "commit", fail)
+            m.setattr(Committer, "commit", fail)
             with pytest.raises(type(error)):
                 made.commit([message])
         made.abort([message])  # Spark does so after every failed commit

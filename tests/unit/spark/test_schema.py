@@ -89,7 +89,7 @@ def ddl(text: str) -> spark.DataType:
     if text.startswith("decimal"):
         precision, scale = text.removeprefix("decimal(").removesuffix(")").split(",")
         return spark.DecimalType(int(precision), int(scale))
-    names = {
+    names: dict[str, type[spark.DataType]] = {
         "int": spark.IntegerType, "bigint": spark.LongType, "float": spark.FloatType, "double": spark.DoubleType,
         "string": spark.StringType, "binary": spark.BinaryType, "timestamp": spark.TimestampType,
     }  # fmt: skip

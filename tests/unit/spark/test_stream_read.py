@@ -43,6 +43,7 @@ from paimon_spark.streaming.source import StreamSource
 from paimon_spark.types import RowType
 from tests.harness import sinks
 from tests.harness.golden import golden_path
+from tests.harness.keywords import keywords
 
 TABLE = str(golden_path("pk_lsm_levels"))
 BRANCHES = str(golden_path("branches"))
@@ -271,7 +272,7 @@ def test_without_limits_a_state_and_its_changes_are_one_batch() -> None:
 
 def test_without_limits_a_state_comes_as_inserts_and_its_changes_with_their_kinds(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    sinks.batch(path, 0, sinks.rows_of(1, 2, 9), **{"primary-key": "id", "bucket": "1", "write-only": "true"})
+    sinks.batch(path, 0, sinks.rows_of(1, 2, 9), **keywords({"primary-key": "id", "bucket": "1", "write-only": "true"}))
     table = paimon_spark.load_table(str(path))
     kinds = pa.array(["+U", "-D"])
     table.write(sinks.rows_of(2, 9).append_column("_VALUE_KIND", kinds))

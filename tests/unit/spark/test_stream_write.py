@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
@@ -23,8 +24,9 @@ from paimon_spark.errors import (
     SchemaMismatchError,
     StreamError,
 )
-from paimon_spark.spark import batch_write, stream_write
+from paimon_spark.spark import batch_write
 from paimon_spark.spark.source import PaimonDataSource
+from tests.harness.keywords import keywords
 
 SCHEMA = st.StructType([st.StructField("id", st.LongType(), False), st.StructField("v", st.StringType())])
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "v": ["a", "b", "c"]})
@@ -38,6 +40,7 @@ print([m for m in ("pandas", "sqlglot", "pyspark.sql.connect", "pyarrow.parquet"
 _EXECUTOR = """
 import pickle, sys
 from paimon_spark.spark import stream_write
+from tests.harness.keywords import keywords, keywords
 
 class Task:
     def getLocalProperty(self, key):
@@ -81,9 +84,9 @@ class Query:
         self._options = {"path": str(path), "checkpointlocation": "/somewhere", "queryname": "q", **options}
 
     def for_tasks(self, schema: st.StructType = SCHEMA) -> DataSourceStreamArrowWriter:
-        made = PaimonDataSource(self._options).streamWriter(schema, self._complete)
+        made = _sent(PaimonDataSource(self._options).streamWriter(schema, self._complete))
         assert isinstance(made, DataSourceStreamArrowWriter)
-        return _sent(made)
+        return made
 
     def for_end(self) -> DataSourceStreamArrowWriter:
         made = _sent(PaimonDataSource(self._options)).streamWriter(SCHEMA, self._complete)
@@ -91,11 +94,12 @@ class Query:
         return made
 
     def task(self, context: Task, rows: pa.Table = ROWS) -> WriterCommitMessage:
-        return self.task_of(self.for_tasks(), context, rows)
+        message: WriterCommitMessage = self.task_of(self.for_tasks(), context, rows)
+        return message
 
     def task_of(self, made: DataSourceStreamArrowWriter, context: Task | None, rows: pa.Table = ROWS) -> Any:
         with self._patch.context() as m:
-            m.setattr(stream_write.TaskContext, "get", lambda: context)
+            m.setattr(TaskContext, "get", lambda: context)
             return _sent(made.write(iter(rows.to_batches())))
 
     def run(self, batch_id: int, rows: pa.Table = ROWS) -> None:
@@ -122,7 +126,7 @@ def files(path: Path) -> set[Path]:
 
 
 def test_batches_go_from_worker_to_worker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    query = Query(monkeypatch, tmp_path / "t", **{"primary-key": "id", "bucket": "2"})
+    query = Query(monkeypatch, tmp_path / "t", **keywords({"primary-key": "id", "bucket": "2"}))
     query.run(0)
     query.run(1, ROWS.slice(1).set_column(0, "id", pa.array([4, 5], pa.int64())))
     assert read(tmp_path / "t") == [1, 2, 3, 4, 5]
@@ -157,7 +161,7 @@ def test_what_is_wrong_is_told_before_tasks_start(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(BranchNotFoundError, match="has no branch 'fixx'"):
         Query(monkeypatch, tmp_path / "t", branch="fixx").for_tasks()
     with pytest.raises(InvalidOptionError, match="replaces the whole table with every batch"):
-        Query(monkeypatch, tmp_path / "t", **{"overwrite.partition": "v=a"}).for_tasks()
+        Query(monkeypatch, tmp_path / "t", **keywords({"overwrite.partition": "v=a"})).for_tasks()
     with pytest.raises(InvalidOptionError, match=r"start\(\) takes its location"):
         Query(monkeypatch, " ").for_tasks()
     assert files(tmp_path / "t") == before

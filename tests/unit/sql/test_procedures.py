@@ -28,6 +28,7 @@ from paimon_spark.sql.execute import parse
 from paimon_spark.sql.names import CallContext
 from paimon_spark.sql.procedures import Call, call, find_procedure
 from paimon_spark.sql.statement import Query
+from tests.harness.keywords import keywords
 
 JAVA = """
 rollback(table* STRING, version STRING, snapshot BIGINT, tag STRING)
@@ -209,7 +210,7 @@ def test_a_branch_goes_back_to_a_time_or_a_watermark(table: Table, run: Run) -> 
     with pytest.raises(SnapshotNotFoundError, match="at or before 0"):
         run("rollback_to_timestamp", 0)
     for i, watermark in ((4, 100), (5, 200)):
-        table.write(pa.table({"k": [i], "v": ["x"]}), **{"end-input.watermark": str(watermark)})
+        table.write(pa.table({"k": [i], "v": ["x"]}), **keywords({"end-input.watermark": str(watermark)}))
     assert run("rollback_to_watermark", 150) == [(5, 4)]
     assert run("rollback_to_as_latest", "2") == [(4, 5)]
     assert keys(table) == [1, 2]

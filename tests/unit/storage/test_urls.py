@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 
 from paimon_spark.errors import InvalidInputError, StorageError
-from paimon_spark.storage import fsspec_store
 from paimon_spark.storage.fsspec_store import FsspecStore
 from paimon_spark.storage.hdfs import HdfsStore
 from paimon_spark.storage.local import LocalStore
@@ -119,7 +119,7 @@ def test_a_missing_package_names_the_extra(scheme: str, advice: str, monkeypatch
     def missing(protocol: str) -> None:
         raise ImportError(f"please install the package of {protocol}")
 
-    monkeypatch.setattr(fsspec_store.fsspec, "get_filesystem_class", missing)
+    monkeypatch.setattr(fsspec, "get_filesystem_class", missing)
     with pytest.raises(StorageError, match=advice):
         open_store(f"{scheme}://a/b")
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -181,7 +182,7 @@ def test_a_start_that_expires_before_its_consumer_is_written_is_looked_for_anew(
     history = History()
     history.commits(3)
     source = stream(history.on(), consumer_id="c")
-    write, done = history.store.write, []
+    write, done = history.store.write, list[Any]()
 
     def late(path: str, data: bytes) -> None:
         if path.endswith("consumer-c") and not done:
@@ -215,7 +216,8 @@ def test_an_expiry_that_does_not_know_of_a_new_consumer_is_waited_for() -> None:
     def expiry_goes_on(seconds: float) -> None:
         waits.append(seconds)
         if len(waits) == 3:
-            history.expire(1), history.expire(2)
+            history.expire(1)
+            history.expire(2)
             history.store.delete(intent)
 
     source = stream(history.on(), around={"sleep": expiry_goes_on}, scan__snapshot_id="2", consumer_id="c")

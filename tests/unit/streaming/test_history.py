@@ -236,7 +236,8 @@ def test_a_merge_in_the_middle_of_a_trigger_is_not_read_by_halves() -> None:
         return found
 
     handle = source.handle
-    hooked = dataclasses.replace(handle, store=_Hooked(history.store, read_file))
+    store: Any = _Hooked(history.store, read_file)
+    hooked = dataclasses.replace(handle, store=store)
     source = StreamSource(hooked, source.options, sleep=lambda _: None)
     end = source.next(start)
     assert merged
@@ -348,7 +349,8 @@ def test_a_table_made_anew_is_noticed_whatever_it_has_by_then() -> None:
     history.commits(4)
     with pytest.raises(HistoryChangedError, match="another one"):
         source_of(history).next(start)
-    history.expire(1), history.expire(2)  # and its snapshots too expire
+    history.expire(1)
+    history.expire(2)  # and its snapshots too expire
     with pytest.raises(HistoryChangedError, match=r"another|not made on"):
         source_of(history).next(dataclasses.replace(start, rows=7))
 
@@ -403,7 +405,8 @@ def test_a_snapshot_that_expires_between_the_offset_and_the_plan_is_an_error() -
     history.commits(4)
     source, start = source_of(history), after(history, 1)
     end = source.next(start)
-    history.expire(1), history.expire(2)
+    history.expire(1)
+    history.expire(2)
     with pytest.raises(SnapshotExpiredError, match="snapshot 2"):
         source.plan(start, end)
 
@@ -412,7 +415,8 @@ def test_the_next_snapshot_has_to_continue_the_rows_of_one_that_expired() -> Non
     history = History()
     history.commits(4)
     start = after(history, 2)
-    history.expire(1), history.expire(2)
+    history.expire(1)
+    history.expire(2)
     assert read(history, start) == ["f3", "f4"]
     with pytest.raises(HistoryChangedError, match="snapshot 3 was not made on that one"):
         source_of(history).next(dataclasses.replace(start, rows=19))
@@ -429,7 +433,8 @@ def test_snapshots_of_writers_that_count_no_rows_are_read_too() -> None:
     source = source_of(history)
     assert names(source, starts[0], source.next(starts[0])) == ["f2", "f3", "f4"]
     assert source.next(starts[0]).rows is None
-    history.expire(1), history.expire(2)
+    history.expire(1)
+    history.expire(2)
     assert read(history, starts[1]) == ["f3", "f4"]
 
 
@@ -467,7 +472,8 @@ def test_a_state_is_read_from_a_tag_when_its_snapshot_has_expired() -> None:
     table_of(history).create_tag("kept", snapshot_id=2)
     source = stream(history.on(), scan__mode="from-snapshot-full", scan__tag_name="kept")
     start = source.first()
-    history.expire(1), history.expire(2)
+    history.expire(1)
+    history.expire(2)
     end = source.next(start)
     assert names(source, start, end) == ["f1", "f2"]
     assert names(source, end, source.next(end)) == ["f3"]

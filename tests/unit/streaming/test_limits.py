@@ -47,7 +47,8 @@ def test_units_are_taken_until_a_limit_is_reached(limits: ReadLimits, taken: int
 def test_a_batch_is_full_of_several_snapshots() -> None:
     admission = Admission(ReadLimits(max_files=3))
     assert admission.take(some((1, 1, 1), (1, 1, 1)), 0) == 2
-    assert not admission.is_full
+    was_full = admission.is_full
+    assert not was_full
     assert admission.take(some((1, 1, 1), (1, 1, 1)), 0) == 1
     assert admission.is_full
     assert admission.take(some((1, 1, 1)), 0) == 0
@@ -64,7 +65,8 @@ def test_it_goes_on_in_the_middle_of_a_snapshot() -> None:
 def test_rows_are_waited_for_unless_more_would_not_be_taken() -> None:
     waits = Admission(ReadLimits(min_rows=10, max_delay_ms=1))
     waits.take(some((1, 1, 9)), 0)
-    assert not waits.has_enough and waits.takes_all
+    had_enough = waits.has_enough
+    assert not had_enough and waits.takes_all
     waits.take(some((1, 1, 1)), 0)
     assert waits.has_enough
     full = Admission(ReadLimits(max_files=1, min_rows=10, max_delay_ms=1))

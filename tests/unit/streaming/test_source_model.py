@@ -87,7 +87,7 @@ class Model:
         bucket, total = (self.count % 2, 2) if self.keyed else (0, -1)
         return File(f"f{self.count}", bucket=bucket, total_buckets=total, low=low, high=high, nulls={"k": 0, "v": 0})
 
-    def stream(self, **options: str) -> StreamSource:
+    def stream(self, **options: Any) -> StreamSource:
         CACHE.clear()
         if self.overwrites:
             options["streaming_read_overwrite" if self.keyed else "streaming_read_append_overwrite"] = "true"

@@ -25,14 +25,14 @@ def schema(schema_id: int = 0, **columns: str) -> dict[str, Any]:
 
 def read(table: MetadataTable, name: str, **options: Any) -> list[dict[str, Any]]:
     found = paimon_spark.load_table(f"memory://{table.root}${name}", **{"time-zone": "UTC", **options})
-    return found.scan().to_arrow().to_pylist()
+    return list(found.scan().to_arrow().to_pylist())
 
 
-KEYED = {"primary_keys": ("p", "k"), "partition_keys": ("p",), "options": {"bucket": "2"}}
+KEYED: dict[str, Any] = {"primary_keys": ("p", "k"), "partition_keys": ("p",), "options": {"bucket": "2"}}
 
 
 def test_keys_and_statistics_are_text_as_in_java() -> None:
-    columns = {
+    columns: dict[str, Any] = {
         "p": "STRING", "k": "INT NOT NULL", "z": "DOUBLE", "a": "DECIMAL(12, 3)", "d": "DATE", "ts": "TIMESTAMP(6)",
         "l": "TIMESTAMP(3) WITH LOCAL TIME ZONE", "b": "BYTES", "o": "BOOLEAN", "tm": "TIME(3)", "x": "ARRAY<INT>",
     }  # fmt: skip
@@ -46,7 +46,7 @@ def test_keys_and_statistics_are_text_as_in_java() -> None:
         "p": "x", "k": 9, "z": float("nan"), "d": date(1969, 12, 31), "ts": datetime(2024, 1, 1, 0, 0, 1, 120),
         "l": datetime(2024, 1, 1, 0, 0, 0, 5000, tzinfo=UTC), "b": b"", "o": True, "tm": 86399999,
     }  # fmt: skip
-    counts = {"nulls": {"k": 0, "x": 2}, "deletes": 3}
+    counts: dict[str, Any] = {"nulls": {"k": 0, "x": 2}, "deletes": 3}
     b.commit(File("data-1-0.orc", {"p": "x"}, 1, 2, level=5, low=low, high=high, source=FileSource.APPEND, **counts))
     [row] = read(b.table, "files")
     assert row["min_value_stats"] == (

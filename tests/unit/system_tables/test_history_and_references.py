@@ -23,7 +23,7 @@ IN_UTC = {"time-zone": "UTC"}
 def read(table: MetadataTable, name: str, branch: str = "main", **options: Any) -> list[dict[str, Any]]:
     suffix = "" if branch == "main" else f"$branch_{branch}"
     found = paimon_spark.load_table(f"memory://{table.root}{suffix}${name}", **{**IN_UTC, **options})
-    return found.scan().to_arrow().to_pylist()
+    return list(found.scan().to_arrow().to_pylist())
 
 
 def test_snapshots_in_the_readers_zone() -> None:

@@ -24,6 +24,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files import table_schema as schema_file
 from paimon_spark.format.metadata_files.snapshot import Tag
+from paimon_spark.maintenance.change import change_branch
 from paimon_spark.metadata.branches import Fork, fork_of, fork_path, list_branch_names, list_branches, read_fork
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_branch, open_table
 from paimon_spark.metadata.schemas import list_schema_ids
@@ -41,7 +42,7 @@ from tests.harness.tables import a_schema
 class Case:
     """A table in memory and what tests do to it."""
 
-    def __init__(self, name: str, **options: str) -> None:
+    def __init__(self, name: str, **options: Any) -> None:
         inner, root = open_store(f"memory:///{name}/wh/db.db/t")
         self.store = FaultStore(inner)
         self.main = make_table(self.store, root, **options)
@@ -366,7 +367,7 @@ def test_a_missing_schema_is_refused(case: Case) -> None:
 def test_a_snapshot_that_expires_meanwhile_takes_the_branch_back(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     case.commit()
     case.commit()
-    real = verbs.change_branch
+    real = change_branch
 
     def beside_expiry(handle: TableHandle, kind: str, plan: Any, **more: Any) -> Any:
         done = real(handle, kind, plan, **more)
@@ -386,7 +387,7 @@ def test_a_tag_keeps_what_expires_meanwhile(case: Case, monkeypatch: pytest.Monk
     case.commit()
     case.commit()
     case.tag("v1", 1)
-    real = verbs.change_branch
+    real = change_branch
 
     def beside_expiry(*arguments: Any, **more: Any) -> Any:
         done = real(*arguments, **more)

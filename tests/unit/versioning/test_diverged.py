@@ -11,6 +11,7 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchDivergedError, InvalidInputError, PaimonError
+from paimon_spark.maintenance.change import change_table
 from paimon_spark.sql.procedures import call
 from paimon_spark.versioning import merge
 from paimon_spark.versioning.merge import merge_branch
@@ -38,7 +39,7 @@ def test_a_main_that_moved_is_not_replaced_by_accident(table: Table, more: dict[
     for way in ("if_main_moved='replace'", "if_main_moved='rebase'", "create a branch from main's head"):
         assert way in message
     assert ("which deletes them" in message) == (more.get("backup") is False)
-    assert isinstance(raised.value, PaimonError) and raised.value.kind == "branch-diverged"
+    assert raised.value.kind == "branch-diverged"
     assert raised.value.context["snapshot_ids"] == (2,)
     assert files(table) == before
 
@@ -101,7 +102,7 @@ def test_a_fast_forward_replaces_whatever_main_has(table: Table) -> None:
 
 
 def test_a_commit_made_while_the_merge_waits_for_the_lock_counts(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, planned = merge.change_table, threading.Event()
+    real, planned = change_table, threading.Event()
 
     def commit_first(*args: Any, **more: Any) -> Any:
         if not planned.is_set():

@@ -86,13 +86,13 @@ class Foreign(RuleBasedStateMachine):
         )
         create_branch(handle, self.name("b"), **given)
 
-    @precondition(lambda self: list_branch_names(self.main))
+    @precondition(lambda self: bool(list_branch_names(self.main)))
     @rule(which=pick)
     def rename(self, which: int) -> None:
         names = list_branch_names(self.main)
         rename_branch(self.main, names[which % len(names)], self.name("r"))
 
-    @precondition(lambda self: list_branch_names(self.main))
+    @precondition(lambda self: bool(list_branch_names(self.main)))
     @rule(which=pick)
     def delete(self, which: int) -> None:
         names = list_branch_names(self.main)
@@ -214,5 +214,5 @@ Foreign.TestCase.settings = settings(
 
 
 @pytest.mark.timeout(600)
-class TestForeign(Foreign.TestCase):  # type: ignore[name-defined, misc]
+class TestForeign(Foreign.TestCase):  # type: ignore[valid-type, misc]
     """The machine above."""

@@ -15,11 +15,13 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.engine.commit import attempts
+from paimon_spark.engine.commit.verify import verify_committed
 from paimon_spark.engine.write.request import new_job
 from paimon_spark.errors import CommitConflictError, PaimonError
 from paimon_spark.jobs.batch_write import place_of, plan_write
 from paimon_spark.maintenance import change as intents
 from paimon_spark.metadata.journal.change import IfSnapshots, MoveLate
+from paimon_spark.metadata.journal.execution import run_step
 from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 from tests.unit.versioning.publishing import SCHEMA, ids, in_order, new_table, put, rows
 
@@ -48,7 +50,7 @@ def test_nothing_is_lost_whenever_it_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_main: int, on_fix: int
 ) -> None:
     """Before each step that readers of main see; the head is the published one, or what was committed on top of it."""
-    real = intents.run_step
+    real = run_step
     for times in (1, 2):
         for at in range(100):
             table = new_table(tmp_path / f"{times}-{at}")
@@ -100,7 +102,7 @@ def test_without_a_backup_it_goes_too(tmp_path: Path, monkeypatch: pytest.Monkey
     put(table, k1="a")
     table.create_branch("fix", snapshot_id=1)
     put(table.branch("fix"), k3="fix")
-    foreign, real = Foreign(paimon_spark.load_table(table.location), monkeypatch), intents.run_step
+    foreign, real = Foreign(paimon_spark.load_table(table.location), monkeypatch), run_step
 
     def run(*given: object) -> None:
         monkeypatch.setattr(intents, "run_step", real)
@@ -120,7 +122,7 @@ def test_a_commit_moved_by_an_operation_that_died_is_on_a_branch(
     put(table, k1="a")
     table.create_branch("fix", snapshot_id=1)
     put(table.branch("fix"), k3="fix")
-    foreign, real, count = Foreign(paimon_spark.load_table(table.location), monkeypatch), intents.run_step, [0]
+    foreign, real, count = Foreign(paimon_spark.load_table(table.location), monkeypatch), run_step, [0]
 
     def run(*given: object) -> None:
         count[0] += 1
@@ -157,7 +159,7 @@ def test_commits_to_the_former_and_the_new_main_are_all_on_a_branch(
 
     `expired`: only the head of the branch is left, so that main has a gap before it.
     """
-    real = intents.run_step
+    real = run_step
     for at in range(100):
         table = new_table(tmp_path / str(at))
         put(table, k1="a")
@@ -220,8 +222,8 @@ def test_a_commit_verified_after_a_merge_that_left_a_gap_is_kept_or_fails(
     for n in range(4):
         put(table.branch("fix"), **{f"k{20 + n}": "fix"})
     expire(table.branch("fix"))
-    verified, given = attempts.verify_committed, list[tuple[Any, ...]]()
-    slow, real = Foreign(paimon_spark.load_table(table.location), monkeypatch), intents.run_step
+    verified, given = verify_committed, list[tuple[Any, ...]]()
+    slow, real = Foreign(paimon_spark.load_table(table.location), monkeypatch), run_step
 
     def published(*arguments: Any) -> bool:
         given.append(arguments)

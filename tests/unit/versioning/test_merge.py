@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pyarrow as pa
@@ -17,6 +18,7 @@ from paimon_spark.maintenance import change
 from paimon_spark.metadata.branches import read_fork
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import MoveLate, Step
+from paimon_spark.metadata.journal.execution import run_step
 from paimon_spark.metadata.tags import guard_name
 from paimon_spark.versioning.tags import create_tag, replace_tag
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows, tags
@@ -267,12 +269,13 @@ def test_refusals(table: Table) -> None:
     put(table, k2="more")
     put(table.branch("fix"), k3="fix")
     state = (ids(table), tags(table), [b.name for b in table.branches()])
-    for name, more, words in [
+    refused: list[tuple[str, dict[str, Any], str]] = [
         ("main", {}, "main itself"),
         ("empty", {}, "empty"),
         ("fix", {"snapshot": 1}, "not newer than 1, where the branch left main"),
         ("fix", {"snapshot": "main.2"}, "is a version of table db.t"),
-    ]:
+    ]
+    for name, more, words in refused:
         with pytest.raises(InvalidInputError, match=words):
             table.merge_branch(name, **more)
     with pytest.raises(BranchNotFoundError, match="no branch 'fixx'"):
@@ -315,7 +318,7 @@ def test_what_another_engine_commits_meanwhile_goes_to_the_backup(
     fix = table.branch("fix")
     fix.alter(add={"n": "INT"})
     put(fix, k5="right")
-    real = change.run_step
+    real = run_step
 
     def landed(handle: TableHandle, step: Step) -> None:
         if isinstance(step, MoveLate):

@@ -60,7 +60,7 @@ def check_one_of_both(table: Table) -> bool:
     """Main has the old rows and definition, or the new ones; whether the new."""
     opened = paimon_spark.load_table(table.handle.layout.root)
     found = opened.scan().to_arrow()
-    is_new = found.column_names == ["k", "v", "n"]
+    is_new: bool = found.column_names == ["k", "v", "n"]
     assert is_new or found.column_names == ["k", "v", "other"]
     read = dict(zip(found["k"].to_pylist(), found["v"].to_pylist(), strict=True))
     assert read == (NEW if is_new else OLD)
@@ -125,9 +125,10 @@ def finish(table: Table, verb: str) -> None:
 def test_readers_beside_see_the_old_or_the_new(tmp_path: Path, verb: str) -> None:
     for n in range(8 if is_nightly() else 3):
         table = a_table(tmp_path / str(n))
-        stop, errors, seen = threading.Event(), [], []
+        stop, errors = threading.Event(), list[Exception]()
+        seen: tuple[list[bool], list[bool]] = ([], [])  # of each reader
 
-        def read(table: Table = table, stop: threading.Event = stop, errors: list = errors, seen: list = seen) -> None:  # type: ignore[type-arg]
+        def read(seen: list[bool], table: Table = table, stop: Any = stop, errors: list[Exception] = errors) -> None:
             opened = table
             while not stop.is_set():
                 try:
@@ -138,7 +139,7 @@ def test_readers_beside_see_the_old_or_the_new(tmp_path: Path, verb: str) -> Non
                     errors.append(e)
                     return
 
-        readers = [threading.Thread(target=read) for _ in range(2)]
+        readers = [threading.Thread(target=read, args=(own,)) for own in seen]
         for reader in readers:
             reader.start()
         VERBS[verb](table)
@@ -146,7 +147,7 @@ def test_readers_beside_see_the_old_or_the_new(tmp_path: Path, verb: str) -> Non
         for reader in readers:
             reader.join()
         assert not errors, errors
-        assert seen == sorted(seen) or len(readers) > 1
+        assert all(own == sorted(own) for own in seen), "a reader never sees the old rows after the new ones"
         in_order(paimon_spark.load_table(table.handle.layout.root))
 
 
@@ -154,7 +155,8 @@ def test_readers_beside_see_the_old_or_the_new(tmp_path: Path, verb: str) -> Non
 def test_commits_beside_are_kept_or_refused(tmp_path: Path, verb: str) -> None:
     for n in range(6 if is_nightly() else 3):
         table = a_table(tmp_path / str(n))
-        start, done = threading.Barrier(3), {"main": [], "fix": []}
+        start = threading.Barrier(3)
+        done: dict[str, list[int]] = {"main": [], "fix": []}
         errors: list[Exception] = []
 
         def write(

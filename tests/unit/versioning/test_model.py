@@ -76,7 +76,7 @@ class Branches(RuleBasedStateMachine):
         self.counter += 1
         return f"{prefix}{self.counter}"
 
-    def do(self, what: str, act: Callable[[], Any], after: Callable[[Any], None]) -> None:
+    def do(self, what: str, act: Callable[[], Any], after: Callable[[Any], object]) -> None:
         """Do a step to the table and then to the model; killed in the middle, both or neither has happened.
 
         Where level 0 is hidden, a write killed before its compaction is seen with the next one: such are not killed.
@@ -435,7 +435,7 @@ class Branches(RuleBasedStateMachine):
 
     @rule(at=st.integers(1, 25), after=st.booleans(), mutating=st.booleans())
     def kill_next(self, at: int, after: bool, mutating: bool) -> None:
-        verbs = {"verbs": MUTATING} if mutating else {}
+        verbs: dict[str, Any] = {"verbs": MUTATING} if mutating else {}
         self.fault = Fault(at, after=after, forever=True, retryable=False, **verbs)
 
     @invariant()
@@ -470,5 +470,5 @@ Branches.TestCase.settings = settings(
 
 
 @pytest.mark.timeout(1800)
-class TestBranches(Branches.TestCase):  # type: ignore[name-defined, misc]
+class TestBranches(Branches.TestCase):  # type: ignore[valid-type, misc]
     """The machine above."""

@@ -15,6 +15,7 @@ from paimon_spark.maintenance import change as intents
 from paimon_spark.metadata.branches import read_fork
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Put, SetAside, Step
+from paimon_spark.metadata.journal.execution import run_step
 from paimon_spark.metadata.tags import guard_name
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import FileInfo
@@ -69,7 +70,7 @@ def test_main_means_the_branch(table: Table) -> None:
 def test_what_another_engine_commits_to_the_former_main_meanwhile_is_kept(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root, run = Path(table.handle.layout.root), intents.run_step
+    root, run = Path(table.handle.layout.root), run_step
     head = table.snapshots()[-1]
     landed = []
 
@@ -91,7 +92,7 @@ def test_who_takes_a_commit_to_the_former_main_back_while_it_is_moved(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Snapshot 4 is taken back after it was listed; 5, which was made on it, is not kept without it."""
-    root, run = Path(table.handle.layout.root), intents.run_step
+    root, run = Path(table.handle.layout.root), run_step
     head = table.snapshots()[-1]
 
     def beside(handle: TableHandle, step: Step) -> None:
@@ -121,7 +122,7 @@ class TakingBack(LocalStore):
 def test_who_opens_the_new_main_before_the_former_is_gone_writes_to_it(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, steps = intents.run_step, list[Step]()
+    run, steps = run_step, list[Step]()
 
     def beside(handle: TableHandle, step: Step) -> None:
         run(handle, step)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -47,7 +47,7 @@ def a_table(path: Path, keyed: bool = True, **options: str) -> Table:
     return catalog.table("db.t")
 
 
-def write(t: Table, *keys: int, value: int = 0, mode: str = "append") -> None:
+def write(t: Table, *keys: int, value: int = 0, mode: Literal["append", "overwrite"] = "append") -> None:
     t.write(pa.table({"k": list(keys), "v": [value] * len(keys)}, schema=KEYED), mode=mode)
 
 
@@ -101,7 +101,7 @@ class TestState:
             {"merge_engine": "aggregation", "fields__v__aggregate_function": "sum"},
         ],
     )
-    def test_compactions_between_do_not_matter(self, tmp_path: Path, options: dict[str, str]) -> None:
+    def test_compactions_between_do_not_matter(self, tmp_path: Path, options: dict[str, Any]) -> None:
         t = a_table(tmp_path, **options)
         seen = {}
         for i in range(5):

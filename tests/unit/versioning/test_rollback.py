@@ -269,7 +269,7 @@ class TestCrashes:
             recover(history.on())
             assert history.head() in ((new,) if seen == new else (old, new))
             if history.head() == new:
-                assert history.ids()[-1] == new.id  # type: ignore[union-attr]
+                assert history.ids()[-1] == new.id
                 assert "v5" not in history.tags()
             else:
                 assert "v5" in history.tags()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from paimon_spark.errors import (
     TagAlreadyExistsError,
 )
 from paimon_spark.format.metadata_files.manifest import files_of
-from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
@@ -105,7 +106,7 @@ class TestCreate:
         assert [s.id for s in t.snapshots()] == before
 
     @pytest.mark.parametrize("options", [{"write_only": "true"}, {"deletion_vectors__enabled": "true"}])
-    def test_of_other_tables_with_keys(self, tmp_path: Path, options: dict[str, str]) -> None:
+    def test_of_other_tables_with_keys(self, tmp_path: Path, options: dict[str, Any]) -> None:
         t = a_table(tmp_path, **options)
         for i in range(3):
             write(t, 1, value=str(i))
@@ -244,10 +245,14 @@ class TestPeriodic:
 
     def test_one_an_interval(self) -> None:
         history = History(savepoint__create_time="02:30", sink__process_time_zone="UTC")
+
+        def compacted(snapshot: Snapshot) -> Callable[[TableHandle], CompactResult]:
+            return lambda _: CompactResult(snapshot)
+
         made = []
         for at in ("01-01T02:00", "01-01T03:00", "01-01T20:00", "01-02T02:00", "01-02T02:45", "01-05T09:00"):
             snapshot = history.commit(at_ms=ms(f"2024-{at}:00"))
-            saved = run_periodic_savepoint(history.on(), snapshot, compact=lambda _, s=snapshot: CompactResult(s))
+            saved = run_periodic_savepoint(history.on(), snapshot, compact=compacted(snapshot))
             made.append(None if saved is None else saved.id)
         assert made == [None, 2, None, None, 5, 6]
         assert history.tags() == ["savepoint-2", "savepoint-5", "savepoint-6"]

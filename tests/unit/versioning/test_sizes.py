@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -64,7 +65,7 @@ def delete(table: Table, size: RefSize) -> None:
 def test_sizes_are_what_deleting_frees(tmp_path: Path, seed: int, keyed: bool) -> None:
     catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
     catalog.create_database("d")
-    given = {"primary_keys": ["id"], "options": {"bucket": "1"}} if keyed else {}
+    given: dict[str, Any] = {"primary_keys": ["id"], "options": {"bucket": "1"}} if keyed else {}
     table = catalog.create_table("d.t", "id BIGINT, s STRING", **given)
     a_history(table, Random(seed))
     sizes = table.sizes()
@@ -80,7 +81,7 @@ def test_sizes_are_what_deleting_frees(tmp_path: Path, seed: int, keyed: bool) -
         delete(paimon_spark.load_table(str(copied)), size)
         after = data_files(copied)
         gone = {path: n for path, n in before.items() if path not in after}
-        assert (size.files, size.bytes is not None) == (len(gone), True), size
+        assert size.bytes is not None and size.files == len(gone), size
         of_data = sum(n for path, n in gone.items() if "bucket-" in path)
         assert of_data <= size.bytes <= sum(gone.values()), size
         shutil.rmtree(copied.parents[1])

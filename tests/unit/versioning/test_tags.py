@@ -25,7 +25,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.metadata.branches import list_tag_infos, read_fork
 from paimon_spark.metadata.snapshots import get_snapshot
-from paimon_spark.metadata.tags import find_tag, get_tag
+from paimon_spark.metadata.tags import TagInfo, find_tag, get_tag
 from paimon_spark.versioning.branches import create_branch
 from paimon_spark.versioning.tags import (
     create_tag,
@@ -240,6 +240,7 @@ class TestReplace:
         only_first = history.manifests_of(first) - history.manifests_of(second)
         assert only_first <= history.manifests()
         moved = replace_tag(history.on(), "v1")
+        assert isinstance(moved, TagInfo)
         assert (moved.snapshot, moved.create_time, moved.time_retained_s) == (second, None, None)
         assert not only_first & history.manifests()
         assert history.manifests_of(second) <= history.manifests()
@@ -248,8 +249,9 @@ class TestReplace:
         history = History(tag__default_time_retained="1 h")
         history.commits(2)
         history.put_tag("v1", 1)
-        assert replace_tag(history.on(), "v1").time_retained_s is None
-        assert replace_tag(history.on(), "v1", time_retained="2 h").time_retained_s == 7200
+        moved, kept = replace_tag(history.on(), "v1"), replace_tag(history.on(), "v1", time_retained="2 h")
+        assert isinstance(moved, TagInfo) and moved.time_retained_s is None
+        assert isinstance(kept, TagInfo) and kept.time_retained_s == 7200
 
     def test_a_tag_that_is_not_there_cannot_move(self, history: History) -> None:
         history.commits(2)
@@ -400,7 +402,7 @@ class TestNeighbours:
 def test_a_table_at_a_version_is_not_changed(tmp_path: Path) -> None:
     catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
     catalog.create_database("db")
-    t = catalog.create_table("db.t", pa.schema([("k", pa.int64())])) or catalog.table("db.t")
+    t = catalog.create_table("db.t", pa.schema([("k", pa.int64())]))
     t.write(pa.table({"k": [1]}))
     with pytest.raises(InvalidInputError, match="was opened at version '1'"):
         t.at(1).create_tag("v1")

@@ -16,6 +16,7 @@ from paimon_spark.errors import BranchDivergedError, InvalidInputError, PaimonEr
 from paimon_spark.maintenance import change as intents
 from paimon_spark.maintenance.change import recover
 from paimon_spark.metadata.journal.change import MoveLate, Put
+from paimon_spark.metadata.journal.execution import run_step
 from paimon_spark.storage.local import LocalStore
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows, tags
@@ -105,7 +106,7 @@ def test_when_main_has_moved_it_is_refused_or_keeps_the_later_commits(table: Tab
     with pytest.raises(BranchDivergedError, match=r"main has moved since \(snapshots \d+\)\. Pass if_main_moved='repl"):
         table.undo()
     with pytest.raises(InvalidInputError, match="expected 'refuse' or 'replace'"):
-        table.undo(if_main_moved="rebase")
+        table.undo(if_main_moved="rebase")  # type: ignore[arg-type]
     assert files(table) == before
     done = table.undo(if_main_moved="replace")
     assert rows(table) == FORMER
@@ -248,7 +249,7 @@ def test_an_undo_names_the_commits_that_another_engine_makes_meanwhile(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table.rollback_to(1, backup=True)
-    foreign, real = Foreign(opened(table), monkeypatch), intents.run_step
+    foreign, real = Foreign(opened(table), monkeypatch), run_step
 
     def run(*step: Any) -> None:
         if not foreign.done and isinstance(step[1], Put) and step[1].path == "MAIN-BRANCH":
@@ -269,7 +270,7 @@ def test_a_rollback_with_a_backup_keeps_what_another_engine_commits_meanwhile(
     table: Table, monkeypatch: pytest.MonkeyPatch, is_later: bool
 ) -> None:
     """It sees the former head, and publishes its commit before the steps of the rollback are over, or after them."""
-    foreign, real = Foreign(opened(table), monkeypatch), intents.run_step
+    foreign, real = Foreign(opened(table), monkeypatch), run_step
     published = Path(table.handle.layout.snapshot_path(4))
     held: list[bytes] = []
 

@@ -328,7 +328,7 @@ def test_a_newer_schema_is_no_conflict_and_is_the_snapshots(root: str) -> None:
 def test_columns_of_rows_belong_to_the_row_ids_of_one_file(root: str) -> None:
     table = table_of(root, row_tracking__enabled="true", data_evolution__enabled="true")
     committer(table).commit([message(table, a_file("a"), a_file("b"))])
-    some = {"write_cols": ("v",), "max_sequence_number": 0}
+    some: dict[str, Any] = {"write_cols": ("v",), "max_sequence_number": 0}
     committer(table).commit([message(table, a_file("c", first_row_id=10, **some))], planned_on=on(table, 1))
     assert files(table)["c"].max_sequence_number == 2
     for first, rows in ((0, 5), (5, 10), (0, 20)):

@@ -6,6 +6,7 @@ import logging
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,7 @@ from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.write_request import WriteMode
+from tests.harness.keywords import keywords
 
 SEEN: list[CommitEvent] = []
 ROWS = pa.table({"k": pa.array([1, 2], pa.int64()), "v": pa.array(["a", "b"])})
@@ -65,7 +67,7 @@ def keyed(tmp_path: Path) -> paimon_spark.Table:
     )
 
 
-LISTENING = {"commit.listeners": "listeners_of_test:Listener"}
+LISTENING: dict[str, Any] = {"commit.listeners": "listeners_of_test:Listener"}
 
 
 def test_a_listener_of_a_write_is_told_of_its_snapshot(tmp_path: Path) -> None:
@@ -103,7 +105,7 @@ def test_several_listeners_are_told_in_order_and_a_failing_one_changes_nothing(
     table = keyed(tmp_path)
     names = "listeners_of_test:Failing, listeners_of_test:Unmade, listeners_of_test:Deaf, no_such_module:X"
     with caplog.at_level(logging.ERROR):
-        table.write(ROWS, **{"commit.listeners": f"{names}, listeners_of_test:Listener"})
+        table.write(ROWS, **keywords({"commit.listeners": f"{names}, listeners_of_test:Listener"}))
     assert [e.snapshot_id for e in SEEN] == [1]
     assert [s.id for s in table.snapshots()] == [1]
     text = caplog.text
@@ -116,9 +118,9 @@ def test_several_listeners_are_told_in_order_and_a_failing_one_changes_nothing(
 def test_a_name_of_another_form_is_an_error_before_anything_is_written(tmp_path: Path, text: str) -> None:
     table = keyed(tmp_path)
     with pytest.raises(InvalidOptionError, match="expected module:Class"):
-        table.write(ROWS, **{"commit.listeners": text})
+        table.write(ROWS, **keywords({"commit.listeners": text}))
     with pytest.raises(InvalidOptionError, match="expected module:Class"):
-        catalog(tmp_path, **{"commit.listeners": text})
+        catalog(tmp_path, **keywords({"commit.listeners": text}))
     assert not table.snapshots()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.engine.commit import attempts
+from paimon_spark.engine.commit.publish import write_hints
 from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError, FileMissingError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
@@ -32,7 +33,7 @@ def table(tmp_path: Path) -> TableHandle:
 
 def landing(table: TableHandle, monkeypatch: pytest.MonkeyPatch, meanwhile: Meanwhile) -> None:
     """Commit; `meanwhile` happens right after the snapshot has landed."""
-    real = attempts.write_hints
+    real = write_hints
 
     def hints(handle: TableHandle, snapshot_id: int, first: bool) -> None:
         real(handle, snapshot_id, first)
@@ -225,7 +226,7 @@ def test_what_others_built_on_it_is_taken_back_first(table: TableHandle, monkeyp
         snapshot_file(handle, 2).unlink()
         snapshot_file(handle, 4).write_bytes(snapshot_file(handle, 3).read_bytes().replace(b'"id": 3', b'"id": 4'))
 
-    calm, real = Calm(), attempts.write_hints
+    calm, real = Calm(), write_hints
 
     def sleep(seconds: float) -> None:
         calm.sleep(seconds)

@@ -31,6 +31,7 @@ from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.compaction import SortStrategy
 from tests.harness.fault_store import FaultStore, killed_at_each_change
+from tests.harness.keywords import keywords
 from tests.harness.table_files import files_on_disk, missing_files
 
 COLUMNS = "id BIGINT, a INT, b INT, c INT, d INT, e INT, p STRING"
@@ -120,7 +121,9 @@ def test_partitions_have_levels_of_their_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["vectors", "tracked"])
 def test_deleted_rows_and_row_ids_stay_what_they_are(tmp_path: Path, kind: str) -> None:
-    options = {"deletion-vectors.enabled": "true"} if kind == "vectors" else {"row-tracking.enabled": "true"}
+    options: dict[str, Any] = (
+        {"deletion-vectors.enabled": "true"} if kind == "vectors" else {"row-tracking.enabled": "true"}
+    )
     table = a_table(tmp_path, **options)
     table.write(some_rows(3000, 0))
     table.compact(full=True)
@@ -155,7 +158,7 @@ def test_savepoints_sort_too(tmp_path: Path) -> None:
     ],
 )
 def test_the_order_is_that_of_the_options(
-    tmp_path: Path, columns: str, options: dict[str, str], order: SortOrder
+    tmp_path: Path, columns: str, options: dict[str, Any], order: SortOrder
 ) -> None:
     assert clustering_order(a_table(tmp_path, columns, **options).handle) == order
 
@@ -168,14 +171,16 @@ def test_what_cannot_be_clustered_says_so(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="partition column"):
         a_table(tmp_path / "part", "p", ["p"]).compact()
     with pytest.raises(UnsupportedFeatureError, match="a number of buckets"):
-        a_table(tmp_path / "b", **{"bucket": "2", "bucket-key": "id", "bucket-append-ordered": "false"}).compact()
+        a_table(
+            tmp_path / "b", **keywords({"bucket": "2", "bucket-key": "id", "bucket-append-ordered": "false"})
+        ).compact()
     with pytest.raises(InvalidOptionError, match=r"clustering\.strategy = 'curve'"):
-        a_table(tmp_path / "s", **{"clustering.strategy": "curve"}).compact()
+        a_table(tmp_path / "s", **keywords({"clustering.strategy": "curve"})).compact()
 
 
 def with_levels(path: Path) -> Any:
     """A table with a sorted level, files of level 0, and deletion vectors in both."""
-    table = a_table(path, **{"deletion-vectors.enabled": "true"})
+    table = a_table(path, **keywords({"deletion-vectors.enabled": "true"}))
     table.write(some_rows(500, 0))
     table.compact(full=True)
     for seed in range(1, 5):

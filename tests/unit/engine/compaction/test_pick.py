@@ -138,43 +138,43 @@ def test_what_lies_above_a_small_last_run_is_merged_with_it() -> None:
 
 
 def test_runs_join_while_they_are_not_much_larger() -> None:
-    big = {AMP: 10_000}
+    big: dict[str, Any] = {AMP: 10_000}
     assert pick((0, 10), (0, 10), (0, 10), (4, 1000), (5, 1000), **big) == (3, 3)
     assert pick((0, 100), (0, 101), (2, 203), (4, 1000), (5, 9999), **big) == (3, 3)
     assert pick((0, 100), (0, 101), (2, 204), (4, 1000), (5, 9999), **big) == (2, 1)
     assert pick((0, 100), (0, 100), (0, 100), (0, 100), (5, 400), **big) == (5, 5)
-    more = {**big, "compaction__size_ratio": 50}
+    more: dict[str, Any] = {**big, "compaction__size_ratio": 50}
     assert pick((0, 100), (0, 150), (2, 370), (4, 9000), (5, 9999), **more) == (3, 3)
 
 
 def test_a_larger_first_neighbour_is_no_reason_until_runs_are_many() -> None:
-    big = {AMP: 10_000}
+    big: dict[str, Any] = {AMP: 10_000}
     assert pick((0, 1), (2, 50), (3, 100), (4, 500), (5, 1000), **big) is None
     # One run too many: the newest two are taken whatever their sizes.
     assert pick((0, 1), (0, 9), (2, 50), (3, 100), (4, 500), (5, 1000), **big) == (2, 1)
 
 
 def test_level_1_is_taken_along_however_large() -> None:
-    big = {AMP: 10_000}
+    big: dict[str, Any] = {AMP: 10_000}
     assert pick((0, 1), (0, 1), (1, 50), (4, 500), (5, 1000), **big) == (3, 3)
     assert pick((0, 1), (1, 50), (3, 100), (4, 500), (5, 1000), **big) is None
 
 
 def test_nothing_goes_to_level_0() -> None:
-    options = {AMP: 10_000, "num_sorted_run__compaction_trigger": 3}
+    options: dict[str, Any] = {AMP: 10_000, "num_sorted_run__compaction_trigger": 3}
     assert pick((0, 1), (0, 1), (1, 900), (2, 5000), **options) == (3, 1)
     assert pick((0, 1), (0, 1), (0, 900), **options) == (3, 5)
 
 
 def test_a_single_file_at_its_level_stays() -> None:
-    options = {"num_sorted_run__compaction_trigger": 1, AMP: 0}
+    options: dict[str, Any] = {"num_sorted_run__compaction_trigger": 1, AMP: 0}
     assert pick((5, 10), **options) is None
     assert pick((0, 10), **options) is None
     assert pick((0, 10), (0, 10), **options) == (2, 5)
 
 
 def test_level_0_is_forced_up() -> None:
-    force = {"compaction__force_up_level_0": "true"}
+    force: dict[str, Any] = {"compaction__force_up_level_0": "true"}
     assert pick((0, 1), (0, 1), (3, 50), (5, 1000), **force) == (2, 2)
     assert pick((0, 30), (0, 30), (3, 50), (5, 1000), **force) == (3, 4)
     assert pick((0, 1), (5, 1000), **force) == (1, 4)
@@ -183,7 +183,7 @@ def test_level_0_is_forced_up() -> None:
 
 
 def test_ratios_are_higher_off_peak() -> None:
-    options = {AMP: 10_000, "compaction__offpeak_ratio": 100,
+    options: dict[str, Any] = {AMP: 10_000, "compaction__offpeak_ratio": 100,
                "compaction__offpeak__start__hour": 22, "compaction__offpeak__end__hour": 6}  # fmt: skip
     runs = (0, 10), (0, 10), (2, 40), (4, 9000), (5, 9999)
     assert pick(*runs, **options) == (2, 1)

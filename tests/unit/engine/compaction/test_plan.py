@@ -22,6 +22,7 @@ from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.options.write_request import WriteMode
+from tests.harness.keywords import keywords
 
 COLUMNS = pa.schema([("id", pa.int64()), ("p", pa.int32()), ("v", pa.int32())])
 FEW = {"num-sorted-run.compaction-trigger": "2", "num-sorted-run.stop-trigger": "3"}
@@ -76,7 +77,7 @@ def test_the_default_is_eight_runs(new: Callable[..., paimon_spark.Table]) -> No
 def test_only_buckets_that_were_written_are_looked_at(new: Callable[..., paimon_spark.Table]) -> None:
     table = new(**FEW)
     for v in range(4):
-        table.write(rows(1, p=1, v=v), **{"write-only": True})
+        table.write(rows(1, p=1, v=v), **keywords({"write-only": True}))
     table.write(rows(1, p=2))
     assert list(runs(table).values()) == [[0, 0, 0, 0], [0]]
     table.write(rows(2, p=1))
@@ -159,8 +160,8 @@ def test_early_options_that_are_not_due_change_nothing(new: Callable[..., paimon
 @pytest.mark.parametrize("commits", ["1", "3"])
 def test_each_batch_write_may_merge_all_that_it_wrote(new: Callable[..., paimon_spark.Table], commits: str) -> None:
     """The number counts for streams only, as in Paimon's Spark writers."""
-    table = new(**{"full-compaction.delta-commits": commits, "changelog-producer": "full-compaction"})
-    table.write(rows(1, 2, p=2), **{"full-compaction.delta-commits": 0})
+    table = new(**keywords({"full-compaction.delta-commits": commits, "changelog-producer": "full-compaction"}))
+    table.write(rows(1, 2, p=2), **keywords({"full-compaction.delta-commits": 0}))
     assert list(runs(table).values()) == [[0]]
     for v, changed in enumerate([1, 2, 2]):
         result = table.write(rows(1, p=1, v=v))

@@ -216,7 +216,7 @@ def test_a_writer_that_began_before_fails(tmp_path: Path) -> None:
 def test_a_failure_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(tmp_path)
     before = {f.path for f in files_on_disk(table.handle)}
-    real = compaction.run_rescale_task
+    real = run_rescale_task
 
     def fails(handle: TableHandle, head: Snapshot, task: RescaleTask, commit_user: str, job: str) -> Any:
         done = real(handle, head, task, commit_user, job)

@@ -13,6 +13,7 @@ import pytest
 import paimon_spark
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.compaction import plan, run
+from paimon_spark.engine.compaction.keyed import compact_bucket
 from paimon_spark.engine.compaction.plan import buckets_of, plan_compaction
 from paimon_spark.engine.compaction.run import compact_branch, run_here
 from paimon_spark.engine.compaction.task import BucketTask, CompactResult
@@ -103,7 +104,7 @@ def made(tmp_path: Path) -> Made:
     return table
 
 
-def beside(others: Callable[[], None], times: int = 1) -> tuple[Runner, list[int]]:
+def beside(others: Callable[[], object], times: int = 1) -> tuple[Runner, list[int]]:
     """A runner during which others do something, so often; and the numbers of tasks it was given."""
     given: list[int] = []
 
@@ -201,7 +202,7 @@ def test_rows_overwritten_beside_a_compaction_do_not_come_back(made: Made) -> No
 
 
 def test_a_compaction_gives_way_to_one_that_was_faster(made: Made) -> None:
-    runner, given = beside(lambda: made.compact(partitions=[{"p": 0}]) and None)
+    runner, given = beside(lambda: made.compact(partitions=[{"p": 0}]))
     before = made.data_files()
     result = made.compact(runner)
     # What was made of the other partition is used again, what was made of this one goes.
@@ -318,7 +319,7 @@ def test_columns_added_beside_a_compaction_are_kept(made: Made) -> None:
 
 def test_a_task_that_fails_leaves_no_file(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     before, head = made.data_files(), made.head()
-    real = run.compact_bucket
+    real = compact_bucket
     calls: list[int] = []
 
     def sometimes(*arguments: Any) -> CommitMessage:

@@ -122,7 +122,7 @@ def test_rows_that_wait_are_settled_in_the_history_that_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[Table], None]
 ) -> None:
     table = a_table(tmp_path, {"bucket": "-2"}, ("k",))
-    wait, done = postponed._messages, []
+    wait, done = postponed._messages, list[bool]()
 
     def slowly(*arguments: Any) -> Any:
         messages = wait(*arguments)

@@ -61,7 +61,7 @@ def run(function: str, type: Any, values: list[Any], kinds: str = "", older: str
     return out
 
 
-SYMMETRIC = [
+SYMMETRIC: list[tuple[str, Any, st.SearchStrategy[Any]]] = [
     ("sum", "INT", st.integers(-100, 100)),
     ("sum", "BIGINT", st.sampled_from([2**62, -(2**62), 2**63 - 1, 1, -5])),
     ("sum", "TINYINT", st.integers(-128, 127)),
@@ -164,7 +164,9 @@ def test_nested_rows_are_updated_step_by_step(steps: list[tuple[list[int] | None
     table: dict[int, dict[str, Any]] | None = None
     values = []
     for number, (keys, is_retract) in enumerate(steps):
-        rows = None if keys is None else [{"k": k, "v": str(number), "s": None} for k in keys]
+        rows: list[dict[str, Any]] | None = None
+        if keys is not None:
+            rows = [{"k": k, "v": str(number), "s": None} for k in keys]
         values.append(rows)
         if is_retract:
             for row in rows or () if table is not None else ():

@@ -23,7 +23,7 @@ def evolved(read: DataField, old: DataField, values: list[Any]) -> list[Any]:
     (out,) = evolution.columns(arrays, len(values))
     out.validate(full=True)
     assert out.type == arrow_type(read.type)
-    return out.to_pylist()
+    return list(out.to_pylist())
 
 
 def test_columns_are_matched_by_id_not_by_name() -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import fastavro
 import pytest
@@ -23,13 +24,15 @@ from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.metadata.manifests import CACHE
 from tests.harness.fault_store import FaultStore
+from tests.harness.keywords import keywords
 from tests.harness.planned import QUERY, appended, by_day, file, keyed, names, unit_names, units
 from tests.harness.table_builder import File, TableBuilder
 
 
 def test_rows_that_wait_for_buckets_follow_the_buckets_of_their_partition() -> None:
     t = by_day(bucket="-2")
-    x, waiting = {"p": "x"}, {"bucket": -2, "total_buckets": -2, "sequence": (-1, -1)}
+    x = {"p": "x"}
+    waiting: dict[str, Any] = {"bucket": -2, "total_buckets": -2, "sequence": (-1, -1)}
     t.commit(file("late", partition=x, created_ms=9, **waiting), file("early", partition=x, created_ms=5, **waiting))
     t.commit(
         file("real", partition=x, bucket=1), file("over", partition=x, bucket=1, sequence=(10, 19)),
@@ -43,7 +46,7 @@ def test_rows_that_wait_for_buckets_follow_the_buckets_of_their_partition() -> N
     assert together is not None
     assert together(splits[0]) == together(splits[1])
     assert together(splits[2]) not in (together(splits[0]), None)
-    t = by_day(bucket="-2", **{"changelog-producer": "lookup"})
+    t = by_day(bucket="-2", **keywords({"changelog-producer": "lookup"}))
     log = file("log", partition=x)
     t.commit(file("waits", partition=x, **waiting), file("real", partition=x, level=5), changelog=[log])
     assert unit_names(units(t, Content.STATE)) == [["real"]]

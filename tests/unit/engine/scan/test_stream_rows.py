@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -78,8 +78,8 @@ def step(t: Table, rng: random.Random, number: int) -> None:
             t.compact(full=rng.random() < 0.5)
 
 
-def read(splits: Iterable[DataSplit], request: Any) -> list[Row]:
-    out: list[Row] = []
+def read(splits: Iterable[DataSplit], request: Any) -> list[Any]:
+    out: list[Any] = []
     for split in splits:
         for batch in read_split(request, split):
             batch.validate(full=True)
@@ -206,7 +206,8 @@ def test_changes_of_older_schemas_come_in_the_columns_of_the_reader(tmp_path: Pa
     t = a_table(tmp_path, bucket="1")
     t.write(rows((1, 0, "a")))
     t = t.alter(rename={"v": "w"}, add={"x": "INT"})
-    for k, w, x, mode in ((2, "b", 5, "append"), (3, "c", 6, "overwrite")):
+    modes: tuple[Literal["append", "overwrite"], ...] = ("append", "overwrite")
+    for k, w, x, mode in zip((2, 3), "bc", (5, 6), modes, strict=True):
         columns = {"k": [k], "p": pa.array([0], pa.int32()), "w": [w], "x": pa.array([x], pa.int32())}
         t.write(pa.table(columns), mode=mode)
     first, second, third = t.snapshots()

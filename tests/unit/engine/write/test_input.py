@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
 from typing import Any
@@ -278,7 +279,7 @@ def keyed(**options: str) -> TableHandle:
     return a_table({"id": "INT NOT NULL", "op": "STRING"}, primary_keys=("id",), options=given_options)
 
 
-def kind_rows(ops: list[str | None]) -> pa.RecordBatch:
+def kind_rows(ops: Sequence[str | None]) -> pa.RecordBatch:
     return pa.record_batch([pa.array(range(len(ops)), pa.int32()), pa.array(ops, pa.string())], ["id", "op"])
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.engine.write import key_places
 from paimon_spark.engine.write.key_places import NOWHERE, KeyPlaces
+from paimon_spark.format.bucket_hash import hashes as row_hashes
 from tests.harness.search import examples
 
 TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
@@ -37,7 +38,7 @@ def test_every_key_has_one_number_and_keeps_its_place(data: st.DataObject, names
     model: dict[tuple[Any, ...], tuple[int, int]] = {}
     with pytest.MonkeyPatch.context() as patch:
         if colliding:
-            hashes = key_places.row_hashes
+            hashes = row_hashes
             patch.setattr(key_places, "row_hashes", lambda columns: (hashes(columns) % 2).astype(np.int32))
             patch.setattr(key_places, "_SMALL", 3)
         for turn in range(data.draw(st.integers(1, 4))):

@@ -74,7 +74,7 @@ def test_no_room_on_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int, data: bytes, at: int) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(row_pool.os, "pwrite", full)
+    monkeypatch.setattr(os, "pwrite", full)
     pool = RowPool()
     pool.add(pa.record_batch({"n": [1]}), [0], [0])
     with pytest.raises(StorageError, match=r"No space left.*TMPDIR"):

@@ -31,7 +31,7 @@ from tests.harness.search import examples
 SCHEMA = pa.schema(
     [pa.field("p", pa.int32(), nullable=False), pa.field("k", pa.int64(), nullable=False), ("v", pa.string())]
 )
-WAITS = {"postpone.batch-write-fixed-bucket": "false"}
+WAITS: dict[str, Any] = {"postpone.batch-write-fixed-bucket": "false"}
 Row = tuple[int, int, str | None]
 
 

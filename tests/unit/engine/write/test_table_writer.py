@@ -27,7 +27,7 @@ COLUMNS = {"id": "BIGINT", "p": "STRING", "q": "INT", "v": "STRING"}
 
 
 def batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-    columns = list(zip(*rows, strict=True)) if rows else [[], [], [], []]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 4
     types = [pa.int64(), pa.string(), pa.int32(), pa.string()]
     return pa.record_batch([pa.array(c, t) for c, t in zip(columns, types, strict=True)], names=list(COLUMNS))
 

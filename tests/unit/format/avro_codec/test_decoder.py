@@ -17,7 +17,7 @@ from paimon_spark.format.avro_codec import container as avro
 from paimon_spark.format.avro_codec import decoder
 from tests.harness.avro_files import avro_file
 
-SCHEMA = {
+SCHEMA: dict[str, Any] = {
     "type": "record",
     "name": "r",
     "fields": [
@@ -291,7 +291,7 @@ def test_shapes_the_lanes_do_not_know_are_left_to_records() -> None:
             {"name": "x", "type": ["null", {"type": "fixed", "name": "f", "size": 2}]},
         ],
     }
-    rows = [{"m": {"a": 1, "b": None}, "e": "B", "x": b"ab"}, {"m": {}, "e": "A", "x": None}]
+    rows: list[dict[str, Any]] = [{"m": {"a": 1, "b": None}, "e": "B", "x": b"ab"}, {"m": {}, "e": "A", "x": None}]
     opened = avro.open_container(avro_file(schema, rows), "f")
     decoded = decoder.decode([opened], in_parallel=True).combine_chunks()
     decoded.validate(full=True)

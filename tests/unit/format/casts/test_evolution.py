@@ -27,8 +27,8 @@ def cast(source: str, target: str, values: list[Any]) -> list[Any]:
     # A slice must convert as its rows do in the whole.
     assert caster(have, want)(array.slice(1)).to_pylist()[-len(values) + 1 :] == out.to_pylist()[1:] or len(values) < 2
     if pa.types.is_timestamp(out.type):
-        return out.cast(pa.int64()).to_pylist()
-    return out.to_pylist()
+        return list(out.cast(pa.int64()).to_pylist())
+    return list(out.to_pylist())
 
 
 NAN = float("nan")

@@ -32,7 +32,7 @@ def held_at_first_rows(path: Path, open_files: int) -> int:
     before = pa.total_allocated_bytes()
     rows = read_rows(FileRead(LocalStore(), str(path), FIELDS, 4096, 64, open_files=open_files))
     next(iter(rows))
-    return pa.total_allocated_bytes() - before
+    return int(pa.total_allocated_bytes() - before)
 
 
 def test_the_more_files_are_open_the_less_each_holds(large_row_group: Path, monkeypatch: pytest.MonkeyPatch) -> None:

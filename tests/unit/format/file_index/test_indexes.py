@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -41,12 +41,14 @@ VALUES: dict[str, list[Any]] = {
     "DECIMAL(18, 4)": [Decimal("-1.5"), Decimal(0), Decimal("99999999999999.9999"), None],
 }
 
+Builder = BloomFilterBuilder | BitmapBuilder | RangeBitmapBuilder
+
 
 def built(kind: IndexKind, t: DataType, values: Sequence[Any], **settings: int) -> FileIndexes:
     """The index of one column `c`."""
     keys_type = key_type(t)
     assert keys_type is not None
-    forms = {
+    forms: dict[IndexKind, Callable[[], Builder]] = {
         IndexKind.BLOOM_FILTER: lambda: BloomFilterBuilder(keys_type, 100, 0.01),
         IndexKind.BITMAP: lambda: BitmapBuilder(keys_type, **settings),
         IndexKind.RANGE_BITMAP: lambda: RangeBitmapBuilder(keys_type, **settings),
@@ -236,11 +238,12 @@ def test_damaged_bytes_are_refused(kind: IndexKind) -> None:
 def _bytes_of(kind: IndexKind) -> bytes:
     t = key_type(INT)
     assert t is not None
-    builder = {
+    forms: dict[IndexKind, Callable[[], Builder]] = {
         IndexKind.BLOOM_FILTER: lambda: BloomFilterBuilder(t, 10),
         IndexKind.BITMAP: lambda: BitmapBuilder(t),
         IndexKind.RANGE_BITMAP: lambda: RangeBitmapBuilder(t),
-    }[kind]()
+    }
+    builder = forms[kind]()
     builder.add(pa.array([3, 3, 4, 4, 5, None, None, 3, 6], pa.int32()))
     return builder.finish()
 
@@ -252,11 +255,12 @@ def test_changed_bytes_are_refused_or_read(kind: IndexKind, is_text: bool, data:
     settings = {"version": version} if kind is IndexKind.BITMAP else {}
     key = key_type(t)
     assert key is not None
-    builder: Any = {
+    forms: dict[IndexKind, Callable[[], Builder]] = {
         IndexKind.BLOOM_FILTER: lambda: BloomFilterBuilder(key, 10),
         IndexKind.BITMAP: lambda: BitmapBuilder(key, **settings),
         IndexKind.RANGE_BITMAP: lambda: RangeBitmapBuilder(key),
-    }[kind]()
+    }
+    builder = forms[kind]()
     builder.add(keys_of(pa.array(values, arrow_type(t)), key))
     changed = bytearray(builder.finish())
     for _ in range(data.draw(st.integers(1, 3))):

@@ -86,7 +86,7 @@ def test_comments_and_nullability_come_along() -> None:
     assert (b.type.nullable, b.description) == (True, "as pypaimon has it")
 
 
-_TYPES = st.deferred(
+_TYPES: st.SearchStrategy[pa.DataType] = st.deferred(
     lambda: (
         st.sampled_from(
             [
@@ -117,5 +117,5 @@ _TYPES = st.deferred(
 def test_canonical_arrow_types_come_back_from_the_columns_made_of_them(found: list[tuple[pa.DataType, bool]]) -> None:
     schema = pa.schema([pa.field(f"c{i}", t, n) for i, (t, n) in enumerate(found)])
     columns = row_type(schema)
-    assert isinstance(columns, RowType) and all(isinstance(f, DataField) for f in columns)
+    assert type(columns) is RowType and all(isinstance(f, DataField) for f in columns)
     assert arrow_schema(columns).equals(schema)

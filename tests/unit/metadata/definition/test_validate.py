@@ -26,7 +26,7 @@ def check(primary_keys: str = "", partition: str = "", **options: Any) -> None:
 
 
 def check_raw(primary_keys: str = "", partition: str = "", options: dict[str, str] | None = None) -> None:
-    check_new(new_schema(row_type(COLUMNS), primary_keys, partition, options), "table db.t")  # type: ignore[arg-type]
+    check_new(new_schema(row_type(COLUMNS), primary_keys, partition, options), "table db.t")
 
 
 ACCEPTED: list[tuple[str, str, dict[str, str]]] = [

@@ -67,7 +67,7 @@ def _put(catalog: Catalog, sql: str, *views: str) -> str:
     return replaced(parsed, references(_session(catalog, *views), parsed), {})
 
 
-def _scans(catalog: Catalog, sql: str, args: Any = None) -> list[Scan]:
+def _scans(catalog: Catalog, sql: str, args: Any = None) -> list[Any]:
     """Each read of a query."""
     parsed, session = parse_query(sql), _session(catalog, args=args)
     return [read_of(parsed, r, None) for r in references(session, parsed)]
@@ -268,6 +268,7 @@ def test_names_in_double_quotes_are_names_where_the_session_says_so(catalog: Cat
     session = _session(catalog, **{"spark.sql.ansi.doubleQuotedIdentifiers": "true"})
     parsed = parse_query('SELECT "a" FROM db.t WHERE b = "c"')
     scan = read_of(parsed, references(session, parsed)[0], None)
+    assert isinstance(scan, Scan)
     assert (scan.options.columns, scan.options.where, scan.filters) == (None, None, ())
 
 
@@ -293,7 +294,9 @@ def test_a_version_is_read_as_options_name_it(
 ) -> None:
     session = _session(catalog, args=args, **{"spark.sql.session.timeZone": "Asia/Tokyo"})
     parsed = parse_query(f"SELECT a FROM db.v {clause}")
-    options = read_of(parsed, references(session, parsed)[0], None).options
+    scan = read_of(parsed, references(session, parsed)[0], None)
+    assert isinstance(scan, Scan)
+    options = scan.options
     assert (options.version, options.time_zone) == (version, "Asia/Tokyo")
 
 
