@@ -4,8 +4,8 @@ Tables with a primary key are compared by key, from the fork to the branch's hea
 that the branch changed are written to main; a key that both changed to different rows is a conflict. Of append tables
 the rows of files that the branch added are written to main, and files that it removed are removed.
 
-Where the rows are checked first, or main of several tables changes together, the commit is made on a branch of main's
-head, which then becomes main unless main has moved.
+Where the rows are checked first, the commit is made on a branch of main's head, and then on main too, as it is, by an
+ordinary commit that demands this head. Where main of several tables changes together, these branches become main.
 
 The commit says in a property which snapshot of the branch it holds, so that the next rebase begins there. Java's
 `Snapshot.Operation` has no rebase, so that the operation is WRITE.
@@ -19,25 +19,34 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
+from paimon_spark.engine.commit.committer import Committer
+from paimon_spark.engine.commit.requests import Adopt
 from paimon_spark.errors import (
     BranchDivergedError,
     BranchNotFoundError,
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    CommitRetriesExhaustedError,
     InvalidInputError,
     PaimonError,
     UnsupportedFeatureError,
 )
+from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import at_head
+from paimon_spark.jobs.compaction import compact_batch
 from paimon_spark.jobs.opened_table import OpenedTable, on_branch
 from paimon_spark.jobs.rebase_files import rebase_files
 from paimon_spark.jobs.rebase_keys import CHOICES, FAIL, rebase_keys
 from paimon_spark.jobs.rebase_sides import Sides, check_alike, find_sides
+from paimon_spark.maintenance.change import change_branch
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import fork_of, list_branch_names, same_snapshot
 from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.retry import now_ms
-from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.versioning.branches import create_branch, delete_branch
-from paimon_spark.versioning.merge import MergeResult, merge_branch
+from paimon_spark.metadata.snapshots import get_snapshots, latest_snapshot
+from paimon_spark.versioning.branches import check_branch_exists, create_branch, delete_branch
+from paimon_spark.versioning.merge import MergeResult, main_moved, merge_branch
 from paimon_spark.versioning.names import is_rebase_name, rebase_name
 from paimon_spark.versioning.publish import read_publication
 
@@ -137,8 +146,33 @@ def _make_checked(table: OpenedTable, sides: Sides, on_conflict: str, check: Che
         raise no_checked_dry_run()
     with _staged(table, sides, on_conflict) as staged:
         _, properties = check(staged.branch, staged.head)
-        _merge(table, staged.branch, only_on=staged.base, properties=properties)
-        return staged.result
+        made: list[int] = []
+        # Under the lock, so that nobody deletes the branch before main needs its files. Commits go on meanwhile.
+        change_branch(at_head(table), "rebase", lambda main: made.extend(_adopt(main, staged, properties)))
+    after_commit(at_head(table), made, wrote_rows=bool(made))
+    return replace(staged.result, published_snapshot_id=made[-1] if made else staged.base)
+
+
+def _adopt(main: TableHandle, staged: StagedRebase, properties: Mapping[str, str]) -> Iterator[int]:
+    """Commit the snapshots of a rebase to main, with more properties; yield their ids.
+
+    Raises _MainMovedError: main's head is another one than the rebase was made on; nothing was committed.
+    """
+    check_branch_exists(main, staged.branch)
+    before, *snapshots = get_snapshots(open_branch(main, staged.branch), range(staged.base, staged.head + 1))
+    first: Snapshot | None = None
+    for snapshot in snapshots:
+        committer = Committer(main, snapshot.commit_user, may_repeat=False)
+        try:
+            committer.make(Adopt(snapshot=snapshot, only_on=before, properties=properties))
+        except (CommitConflictError, CommitRetriesExhaustedError) as e:
+            if first is None:
+                raise _MainMovedError(main_moved(main, staged.branch, staged.base)) from e
+            # Only compactions follow the commit of the rows.
+            yield from compact_batch(main, first.commit_user, first)
+            return
+        yield snapshot.id
+        first, before = first or snapshot, snapshot
 
 
 @contextmanager
@@ -155,8 +189,12 @@ def _staged(table: OpenedTable, sides: Sides, on_conflict: str) -> Iterator[Stag
         head = latest_snapshot(on.main)
         assert head is not None
         yield StagedRebase(branch, base.id, head.id, replace(result, published_snapshot_id=head.id))
-    finally:
+    except CommitOutcomeUnknownError:
+        raise  # main may need its files
+    except BaseException:
         _delete(main, branch)
+        raise
+    _delete(main, branch)
 
 
 def _delete_left_behind(main: TableHandle) -> None:

@@ -28,6 +28,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, DeleteTree, MoveLate, Put, Step, TableChange
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.metadata.tags import guard_name
 from paimon_spark.text import counted, named, safe
 from paimon_spark.versioning.branch_state import (
@@ -133,7 +134,6 @@ def merge_branch(
     dry_run: bool = False,
     takes_back: bool = False,
     properties: Mapping[str, str] | None = None,
-    only_on: int | None = None,
     clock_ms: Callable[[], int] = now_ms,
     wait_ms: int = 60_000,
 ) -> MergeResult:
@@ -145,8 +145,7 @@ def merge_branch(
     What main has after the fork is kept as a branch `main-backup-<time>`, unless `backup` is False. The branch stays,
     forked from main at its published snapshot. Nothing happens when main already has every commit of the branch, unless
     `takes_back` (a fast-forward): then main goes back to the branch, and also gets its tags up to the fork, where their
-    names are free. `properties` are added to main's new head; it stays the same commit. `only_on`: refused as with
-    `refuse`, unless main's head is this snapshot; compactions count, too.
+    names are free. `properties` are added to main's new head; it stays the same commit.
 
     Source: Java `utils/FileSystemBranchManager.fastForward`, which keeps no backup.
     """
@@ -161,8 +160,6 @@ def merge_branch(
         )
         if publication.changes_nothing:
             return None
-        if only_on is not None:
-            check_head(publication, only_on)
         if not takes_back and if_main_moved == REFUSE:
             check_not_moved(publication)
         publication = with_head_properties(publication, properties or {})
@@ -208,13 +205,19 @@ def check_not_moved(plan: Publication) -> None:
 def check_head(plan: Publication, head: int) -> None:
     """Check that main's head is the snapshot `head`. Raises BranchDivergedError."""
     if plan.main.head != head:
-        raise BranchDivergedError(
-            f"nothing was published: main of table {plan.handle.name} moved from snapshot {head} to {plan.main.head} "
-            "meanwhile; try again, or stop its writers for a moment",
-            table=plan.handle.name,
-            branch=plan.source.name,
-            snapshot_ids=(plan.main.head,),
-        )
+        raise main_moved(plan.handle, plan.source.name, head)
+
+
+def main_moved(main: TableHandle, branch: str, head: int) -> BranchDivergedError:
+    """The error when main has commits after `head`, on which a publication of the branch was prepared."""
+    now = latest_snapshot_id(main) or 0
+    return BranchDivergedError(
+        f"nothing was published: main of table {main.name} moved from snapshot {head} to {now} "
+        "meanwhile; try again, or stop its writers for a moment",
+        table=main.name,
+        branch=branch,
+        snapshot_ids=(now,),
+    )
 
 
 def merge_change(plan: Publication, staging_id: str, label: str | None = None) -> TableChange:

@@ -206,3 +206,15 @@ class SetStatistics(SnapshotRequest):
 
     kind = CommitKind.ANALYZE
     file_name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Adopt(SnapshotRequest):
+    """A snapshot that another branch has directly after `only_on`, with all its files.
+
+    Attributes:
+        snapshot: the snapshot; it gets the time of this commit, and `properties` beside its own.
+    """
+
+    kind = CommitKind.OVERWRITE
+    snapshot: Snapshot

@@ -36,8 +36,8 @@ from paimon_spark.engine.commit.entries import (
 )
 from paimon_spark.engine.commit.index_files import write_index
 from paimon_spark.engine.commit.manifest_merge import Merged
-from paimon_spark.engine.commit.requests import CompactManifests, Restore, SetStatistics, SnapshotRequest
-from paimon_spark.errors import StorageError, UnsupportedFeatureError
+from paimon_spark.engine.commit.requests import Adopt, CompactManifests, Restore, SetStatistics, SnapshotRequest
+from paimon_spark.errors import CommitConflictError, StorageError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import Bool
 from paimon_spark.format.metadata_files.data_file import FileSource
@@ -109,9 +109,11 @@ class SnapshotWriter:
         `changes` are those of the request on top of `head`, `schema_id` is the newest schema of the branch.
 
         Raises:
-            CommitConflictError: index changes do not fit those of the head.
+            CommitConflictError: index changes do not fit those of the head, or an adopted snapshot is of an older schema.
             StorageError: a file cannot be read or written.
         """
+        if isinstance(self._request, Adopt):
+            return self._adopted(self._request, schema_id, time_ms)
         before = [] if head is None else data_manifests(self._handle, head)
         match self._request:
             case Restore() as restore if head is not None:
@@ -169,6 +171,22 @@ class SnapshotWriter:
             operation=request.operation,
         )
         return Prepared(snapshot, merged, base, delta, changelog)
+
+    def _adopted(self, request: Adopt, schema_id: int, time_ms: int) -> Prepared:
+        """The snapshot of another branch; its manifests are there already."""
+        found = request.snapshot
+        if found.schema_id != schema_id:
+            raise CommitConflictError(
+                f"{self._handle.describe()} was altered to schema {schema_id} since snapshot {found.id} of schema "
+                f"{found.schema_id} was made for it",
+                **self._handle.context,
+            )
+        properties = {**(found.properties or {}), **request.properties}
+        base = Listed(found.base_manifest_list, found.base_manifest_list_size or 0, (), 0)
+        delta = Listed(
+            found.delta_manifest_list, found.delta_manifest_list_size or 0, (), found.delta_record_count or 0
+        )
+        return Prepared(replace(found, time_ms=time_ms, properties=properties or None), None, base, delta, None)
 
     def _restored(self, request: Restore, changes: Changes, head: Snapshot, time_ms: int) -> Prepared:
         """The snapshot after `head` that has the state of an earlier one.
