@@ -28,8 +28,8 @@ from paimon_spark.errors import (
 from paimon_spark.maintenance.removal import Removal, Removed, delete, find_removal
 from paimon_spark.maintenance.roots import all_roots, without
 from paimon_spark.metadata.handle import TableHandle, open_table
-from paimon_spark.metadata.journal.change import Root, TableChange, encode, find_change, roots_put
-from paimon_spark.metadata.journal.decision import Decision, decide, decision_path, find_decision, warehouse_root
+from paimon_spark.metadata.journal.change import Root, TableChange, encode, find_change, is_to_run, roots_put
+from paimon_spark.metadata.journal.decision import Decision, decide, decision_path, warehouse_root
 from paimon_spark.metadata.journal.execution import run_step
 from paimon_spark.metadata.journal.lock import (
     LOCK_FILE,
@@ -49,11 +49,7 @@ from paimon_spark.metadata.served import refuse_on_server
 
 _LOG = logging.getLogger(__name__)
 
-_BY_FILES: Final = (REPLACING - {"delete-branch", "undo-create-branch"}) | {
-    "repair",
-    "publish-pipeline",
-    "undo-release",
-}
+_BY_FILES: Final = (REPLACING - {"delete-branch", "undo-create-branch"}) | {"repair"}
 """Kinds of operations that write snapshots or schemas themselves, which servers of catalogs do not let happen."""
 _LONGEST_WAIT_S: Final = 1.0
 _MOST_FAILURES: Final = 3
@@ -137,13 +133,15 @@ def change_tables(
         parts: at least one table, each once.
         decision_id: new, and unique.
         record: what to keep with the decision; called last before it, when all journals are written. It raises what
-            must stop the change.
+            must stop the change: such as commits since the plans, where no table may lose one. Commits that come later
+            end a change with `ended_by_commits` themselves (`engine.commit.verify`).
         dry_run: only return what would be deleted.
         wait_ms: longest wait for the lock of one table.
         waiting: clock and sleep of that.
 
     Raises:
-        OperationInProgressError: a table is locked, or another process ended this change as it took too long.
+        OperationInProgressError: a table is locked. With `ended` in its context, another process ended this change, by
+            a commit, or as it took too long.
         Others as `change_table`.
     """
     if dry_run:
@@ -177,9 +175,10 @@ def change_tables(
             for lock in locks.values():
                 lock.abandon()
             raise OperationInProgressError(
-                f"the {kind} of {len(parts)} tables took too long, and another process that needed one of them ended "
-                "it; nothing was changed, try again",
+                f"the {kind} of {len(parts)} tables was ended by another process, which needed one of them, before it "
+                "was decided; nothing was changed, try again",
                 operation=kind,
+                ended=True,
             )
         return _run_all(kind, locks, changes)
 
@@ -389,18 +388,9 @@ def _until_free(handle: TableHandle, owner: Owner, waiting: Waiting, wait_ms: in
 
 def _finish_other(held: HeldLock, lock: LockFile) -> str | None:
     change = find_change(held.handle, lock.owner)
-    if change is None or not _is_to_run(held.handle, change):
+    if change is None or not is_to_run(held.handle, change, ends=True):
         held.release()
         return None
     _LOG.warning("finishing the %s of table %s, left by %s", change.label, held.handle.name, lock.owner.describe())
     _run(held, change, Removal(), ())
     return change.label
-
-
-def _is_to_run(handle: TableHandle, change: TableChange) -> bool:
-    """Whether the change of a dead process runs: one of several tables only if that was decided."""
-    if change.decision is None:
-        return True
-    path = decision_path(warehouse_root(handle), change.decision)
-    found = find_decision(handle.store, path)
-    return (found or decide(handle.store, path, Decision(runs=False))).runs

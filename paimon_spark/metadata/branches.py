@@ -20,7 +20,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.metadata.handle import TableHandle, branch_names, visible_branch_names
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_ref_name
 from paimon_spark.metadata.schemas import visible_schema_ids
-from paimon_spark.metadata.small_files import checked_number, checked_text, find_decoded
+from paimon_spark.metadata.small_files import checked_number, checked_text, find_bytes, find_decoded
 from paimon_spark.metadata.snapshots import earliest_snapshot, find_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import TagInfo, guarded_branch, list_tags, savepoint_id_of
 from paimon_spark.storage.store import Store
@@ -98,6 +98,8 @@ def _first(on_branch: TableHandle) -> tuple[str | None, int | None]:
 
 BACKUP_PREFIX: Final = "main-backup-"
 """Prefix of the branches that keep what main lost (`versioning.publish`)."""
+UNDO_FILE: Final = "UNDO"
+"""The file of a backup branch that holds its `UndoNote`."""
 REBASE_PREFIX: Final = "main-rebase-"
 """Prefix of the branches on which rebases are made before main gets them (`jobs.rebase`)."""
 _VERSION: Final = 1
@@ -365,3 +367,30 @@ def _branches_by_tag(handle: TableHandle) -> dict[tuple[str, int], list[str]]:
             continue
         found[fork.tag, fork.snapshot_id].append(name)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class UndoNote:
+    """The file `UNDO` of a backup branch: which operation it was made by, so that this can be undone.
+
+    Attributes:
+        operation: such as `merge into main of branch 'fix'`.
+        head: `snapshot_identity` of main's head after it.
+        kept: that of main's head before it, which is the branch's.
+    """
+
+    operation: str
+    head: tuple[int, str, str]
+    kept: tuple[int, str, str]
+
+
+def read_undo_note(handle: TableHandle, directory: str) -> UndoNote | None:
+    """The note of a backup branch; None when it has none that this release can read."""
+    data = find_bytes(handle.store, f"{handle.on_branch_directory(directory).layout.branch_root}/{UNDO_FILE}")
+    try:
+        raw = {} if data is None else json.loads(data)
+        (head, *head_lists), (kept, *kept_lists) = raw["head"], raw["kept"]
+        (base, delta), (kept_base, kept_delta) = head_lists, kept_lists
+        return UndoNote(str(raw["operation"]), (int(head), base, delta), (int(kept), kept_base, kept_delta))
+    except (ValueError, KeyError, TypeError):
+        return None

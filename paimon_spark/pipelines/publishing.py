@@ -16,12 +16,14 @@ from typing import Final
 from paimon_spark.errors import (
     BranchDivergedError,
     InvalidInputError,
+    OperationInProgressError,
     TagAlreadyExistsError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot, encode_tag
 from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.maintenance.change import PlannedTable, change_tables, preview, reopened
 from paimon_spark.maintenance.removal import Removed
+from paimon_spark.metadata.branches import UndoNote, read_undo_note
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, TableChange
 from paimon_spark.metadata.retry import now_ms
@@ -37,7 +39,7 @@ from paimon_spark.pipelines.records import (
     to_complete,
 )
 from paimon_spark.versioning.backups import Backup, both
-from paimon_spark.versioning.branch_state import Ref, UndoNote, read_undo_note, tag_path, undo_path
+from paimon_spark.versioning.branch_state import Ref, tag_path, undo_path
 from paimon_spark.versioning.checks import CheckResult, passed_property
 from paimon_spark.versioning.merge import REFUSE, check_head, check_if_main_moved, check_not_moved, merge_change
 from paimon_spark.versioning.publish import Publication, read_publication, with_head_properties, with_sink_logs
@@ -51,10 +53,16 @@ _ATTEMPTS: Final = 5
 
 @dataclass(slots=True)
 class _Planned:
-    """What the plans of a change found, by table."""
+    """What the plans of a change found, by table.
+
+    Attributes:
+        heads: main's head after the change.
+        before: main, and its head when the change was planned; of tables whose main gets another history.
+        backups: names of the backup branches.
+    """
 
     heads: dict[str, int] = field(default_factory=dict)
-    before: dict[str, int | None] = field(default_factory=dict)
+    before: dict[str, tuple[TableHandle, int | None]] = field(default_factory=dict)
     backups: dict[str, str] = field(default_factory=dict)
 
 
@@ -111,7 +119,7 @@ def publish(
             check_head(publication, only_on[table])
         if publication.changes_nothing:
             planned.heads[table] = publication.main.head
-            planned.before[table] = publication.main.head
+            planned.before.pop(table, None)
             head = publication.main.snapshots[publication.main.head].snapshot
             tag = _tag(publication, number, head, clock_ms())
             path = tag_path(publication.main.directory, release_tag(number))
@@ -120,7 +128,9 @@ def publish(
             check_not_moved(publication)
         passed = passed_property([result for result in checks if table in result.tables])
         publication = with_head_properties(publication, passed)
-        return _switch(publication, number, planned, table, f"release {number} of branch {name!r}", clock_ms())
+        label = f"release {number} of branch {name!r}"
+        change = _switch(publication, number, planned, table, label, clock_ms())
+        return replace(change, ended_by_commits=if_main_moved == REFUSE)
 
     def record() -> ReleaseRecord:
         passed = tuple(result.name for result in checks)
@@ -165,7 +175,6 @@ def undo_release(
         main = reopened(handles[table])
         if table not in undone.backups:
             planned.heads[table] = undone.tables[table]
-            planned.before[table] = latest_snapshot_id(main)
             return _moved_tag(main, undone, number)
         backup = find_backup(main, undone.backups[table])
         note = read_undo_note(main, backup.name)
@@ -183,7 +192,8 @@ def undo_release(
         used[table] = backup, note
         label = f"undo of release {undone.id}"
         change = _switch(publication, number, planned, table, label, clock_ms())
-        return replace(change, steps=(*change.steps, Delete(undo_path(backup.name))))
+        steps = (*change.steps, Delete(undo_path(backup.name)))
+        return replace(change, steps=steps, ended_by_commits=if_main_moved == REFUSE)
 
     def record() -> ReleaseRecord:
         return ReleaseRecord(
@@ -223,32 +233,37 @@ def _change(
 ) -> Removed:
     """Run a change of all tables, and complete it.
 
-    `may_move`: commits that others make to main meanwhile go to the backup; else everything is planned again.
+    `may_move`: commits that others make to main meanwhile go to the backup; else everything is planned again, as it is
+    after each of them.
     """
     parts = [PlannedTable(handle, partial(plan, table)) for table, handle in handles.items()]
 
     def decided() -> dict[str, object]:
         if not may_move:
-            for table, handle in handles.items():
-                if latest_snapshot_id(handle) != planned.before[table]:
+            for table, (main, head) in planned.before.items():
+                if latest_snapshot_id(main) != head:
                     raise _MainMovedError(table)
         return to_complete({path: release_json(record()) for path, record in files.items()}, warehouse)
 
-    for attempt in range(_ATTEMPTS):
+    table: str | None = None
+    for _ in range(_ATTEMPTS):
         change_id = uuid.uuid4().hex
         try:
             removed = change_tables(kind, parts, change_id, decided, wait_ms=wait_ms)
+        except OperationInProgressError as e:
+            if may_move or not e.context.get("ended"):
+                raise
+            table = None
         except _MainMovedError as e:
-            if attempt + 1 < _ATTEMPTS:
-                continue
-            raise BranchDivergedError(
-                f"nothing was published: main of {e.table} got new commits in each of {_ATTEMPTS} attempts; stop its "
-                "writers for a moment, or pass if_main_moved='replace'",
-                table=e.table,
-            ) from None
-        complete(warehouse, change_id)
-        return reduce(both, removed, Removed())
-    raise AssertionError("the last attempt returns or raises")
+            table = e.table
+        else:
+            complete(warehouse, change_id)
+            return reduce(both, removed, Removed())
+    raise BranchDivergedError(
+        f"nothing was published: main of {table or 'a table'} got new commits in each of {_ATTEMPTS} attempts; stop "
+        "its writers for a moment, or pass if_main_moved='replace'",
+        table=table,
+    )
 
 
 class _MainMovedError(Exception):
@@ -264,7 +279,7 @@ def _switch(
 ) -> TableChange:
     """The change that makes the publication main, with the tag of the release."""
     planned.heads[table] = publication.source.head
-    planned.before[table] = publication.main.head or None
+    planned.before[table] = publication.handle, publication.main.head or None
     if publication.backup is not None and publication.backup.snapshots:
         planned.backups[table] = publication.backup.directory
     tagged = _tag(publication, number, publication.head.snapshot, time_ms)

@@ -1,21 +1,23 @@
 """Publish a pipeline branch on top of main of its tables.
 
 Tables whose main has moved are rebased each on a branch of main's head; these branches, and those of the other tables,
-become main together.
+become main together. Where others commit to a table before that is decided, only that table is rebased again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from paimon_spark.errors import BranchDivergedError
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.rebase import no_checked_dry_run, rebase, staged_rebase
+from paimon_spark.jobs.rebase import StagedRebase, no_checked_dry_run, rebase, staged_rebase
 from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.maintenance.change import reopened
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.pipelines.publishing import publish
 from paimon_spark.pipelines.records import ReleaseRecord
 from paimon_spark.versioning.checks import CheckResult
@@ -55,19 +57,25 @@ def publish_rebased(
     if dry_run:
         return _preview(tables, snapshots, name, on_conflict, check)
     handles = {table: main.handle for table, main in tables.items()}
-    for tries_left in reversed(range(_TRIES)):
-        with ExitStack() as stack:
-            staged = {
-                table: stack.enter_context(
-                    staged_rebase(main, name, snapshot=snapshots[table], on_conflict=on_conflict)
-                )
-                for table, main in tables.items()
-            }
+    checked: tuple[Mapping[str, tuple[str, int]], list[CheckResult]] | None = None
+    with ExitStack() as stack:
+        staged: dict[str, _Staged] = {}
+        for tries_left in reversed(range(_TRIES)):
+            for table, main in tables.items():
+                if table in staged and staged[table].is_on_head_of(main):
+                    continue
+                if table in staged:
+                    staged[table].stack.close()
+                own = stack.enter_context(ExitStack())
+                rebased = staged_rebase(main, name, snapshot=snapshots[table], on_conflict=on_conflict)
+                staged[table] = _Staged(own, own.enter_context(rebased))
+            made = {table: found.made for table, found in staged.items()}
             versions = {
-                table: (name, snapshots[table]) if made is None else (made.branch, made.head)
-                for table, made in staged.items()
+                table: (name, snapshots[table]) if found is None else (found.branch, found.head)
+                for table, found in made.items()
             }
-            checks = [] if check is None else check(versions)
+            if checked is None or checked[0] != versions:
+                checked = versions, [] if check is None else check(versions)
             try:
                 return publish(
                     warehouse,
@@ -75,13 +83,24 @@ def publish_rebased(
                     handles,
                     snapshots={table: snapshot for table, (_, snapshot) in versions.items()},
                     name=name,
-                    checks=checks,
-                    only_on={table: made.base for table, made in staged.items() if made is not None},
+                    checks=checked[1],
+                    only_on={table: found.base for table, found in made.items() if found is not None},
                 )
             except BranchDivergedError:
                 if not tries_left:
                     raise
     raise AssertionError("the last attempt returns or raises")
+
+
+class _Staged(NamedTuple):
+    """The rebase of one table, and what deletes its branch; `made` is None where main has not moved."""
+
+    stack: ExitStack
+    made: StagedRebase | None
+
+    def is_on_head_of(self, main: OpenedTable) -> bool:
+        """Whether it need not be made again."""
+        return self.made is not None and latest_snapshot_id(reopened(main.handle)) == self.made.base
 
 
 def _preview(

@@ -13,9 +13,11 @@ from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import (
     BACKUP_PREFIX,
     Fork,
+    UndoNote,
     is_main,
     list_branch_names,
     read_fork,
+    read_undo_note,
     recorded_forks,
     snapshot_identity,
 )
@@ -23,7 +25,6 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import TableChange
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.versioning.branch_state import UndoNote, read_undo_note
 from paimon_spark.versioning.branches import plan_delete
 
 

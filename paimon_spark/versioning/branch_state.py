@@ -20,12 +20,12 @@ from typing import TypeVar
 
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode, encode
 from paimon_spark.maintenance.consumers import CONSUMER_PREFIX
-from paimon_spark.metadata.branches import snapshot_identity
+from paimon_spark.metadata.branches import UNDO_FILE, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, PutNew, Step
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SCHEMA_PREFIX, Layout
 from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, list_schema_ids
-from paimon_spark.metadata.small_files import find_bytes, read_existing
+from paimon_spark.metadata.small_files import read_existing
 from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_ids
 from paimon_spark.metadata.tags import tag_names
 from paimon_spark.storage.store import Store
@@ -173,24 +173,9 @@ def fork_path(directory: str) -> str:
     return relative(layout_of(directory).fork_file)
 
 
-@dataclass(frozen=True, slots=True)
-class UndoNote:
-    """The file `UNDO` of a backup branch: which operation it was made by, so that this can be undone.
-
-    Attributes:
-        operation: such as `merge into main of branch 'fix'`.
-        head: `snapshot_identity` of main's head after it.
-        kept: that of main's head before it, which is the branch's.
-    """
-
-    operation: str
-    head: tuple[int, str, str]
-    kept: tuple[int, str, str]
-
-
 def undo_path(directory: str) -> str:
     """The file `UNDO` of a backup branch, relative to the table's directory."""
-    return f"{directory_path(directory)}/UNDO"
+    return f"{directory_path(directory)}/{UNDO_FILE}"
 
 
 def undo_put(backup: BranchState, operation: str, head: Snapshot) -> Put:
@@ -198,18 +183,6 @@ def undo_put(backup: BranchState, operation: str, head: Snapshot) -> Put:
     kept = snapshot_identity(backup.snapshots[backup.head].snapshot)
     raw = {"version": 1, "operation": operation, "head": list(snapshot_identity(head)), "kept": list(kept)}
     return Put(undo_path(backup.directory), json.dumps(raw, ensure_ascii=False))
-
-
-def read_undo_note(handle: TableHandle, directory: str) -> UndoNote | None:
-    """The note of a backup branch; None when it has none that this release can read."""
-    data = find_bytes(handle.store, f"{handle.layout.root}/{undo_path(directory)}")
-    try:
-        raw = {} if data is None else json.loads(data)
-        (head, *head_lists), (kept, *kept_lists) = raw["head"], raw["kept"]
-        (base, delta), (kept_base, kept_delta) = head_lists, kept_lists
-        return UndoNote(str(raw["operation"]), (int(head), base, delta), (int(kept), kept_base, kept_delta))
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def late_commits(handle: TableHandle, backup: str, planned: Collection[int]) -> tuple[int, ...]:

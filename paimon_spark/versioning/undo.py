@@ -18,7 +18,7 @@ from paimon_spark.errors import BranchDivergedError, InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.maintenance.change import change_branch, change_table
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.branches import snapshot_identity
+from paimon_spark.metadata.branches import UndoNote, read_undo_note, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.journal.change import Delete, TableChange
 from paimon_spark.metadata.layout import MAIN
@@ -26,7 +26,7 @@ from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.text import safe
 from paimon_spark.versioning.backups import Backup, is_needed, list_backups
-from paimon_spark.versioning.branch_state import BranchState, UndoNote, read_undo_note, undo_path
+from paimon_spark.versioning.branch_state import BranchState, undo_path
 from paimon_spark.versioning.branches import plan_delete
 from paimon_spark.versioning.merge import KIND, REFUSE, check_if_main_moved, merge_change, merge_result
 from paimon_spark.versioning.publish import Publication, lost_text, read_publication, with_sink_logs

@@ -109,7 +109,7 @@ class SnapshotWriter:
         `changes` are those of the request on top of `head`, `schema_id` is the newest schema of the branch.
 
         Raises:
-            CommitConflictError: index changes do not fit those of the head, or an adopted snapshot is of an older schema.
+            CommitConflictError: index changes do not fit those of the head, or the schema is newer than an adopted one.
             StorageError: a file cannot be read or written.
         """
         if isinstance(self._request, Adopt):

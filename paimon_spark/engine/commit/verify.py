@@ -8,13 +8,20 @@ that read would be lost silently, so the committer checks afterwards, in this or
    the plan changes the branch without it, the commit is taken back;
 2. the branch: MAIN-BRANCH, the snapshot itself, and the one that it was made on.
 
-An operation journalled after 1 has read the snapshot; one that ended before 1 shows in 2.
+An operation journalled after 1 has read the snapshot; one that ended before 1 shows in 2. It may have moved the
+snapshot to a backup branch as that of an engine that does not verify; there it is taken back too.
+
+A publication of several tables writes the journals of all, reads their heads again, and is then decided. No commit
+waits for that: one that the publication was not planned with decides that it does not run (`ended_by_commits`), and the
+publication is planned again; or, when main may lose commits to the backup branch, goes there. Once it is decided, 1
+holds.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from paimon_spark.engine.commit.publish import is_unreachable
@@ -25,7 +32,7 @@ from paimon_spark.errors import (
     CorruptFileError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.branches import same_snapshot
+from paimon_spark.metadata.branches import BACKUP_PREFIX, read_undo_note, same_snapshot
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.journal.change import (
     CreateOnServer,
@@ -41,6 +48,7 @@ from paimon_spark.metadata.journal.change import (
     Step,
     TableChange,
     find_change,
+    is_to_run,
     relative_path,
     written_texts,
 )
@@ -62,9 +70,13 @@ REPLACING: Final = frozenset(
         "delete-branch",
         "undo-create-branch",
         "rename-branch",
+        "publish-pipeline",
+        "undo-release",
     )
 )
 """Kinds of operations that give a branch another history."""
+_DECIDED: Final = frozenset(("publish-pipeline", "undo-release"))
+"""Those that read the heads again after their journals are written, before they are decided."""
 _LONGEST_MS: Final = 60_000
 """How long to wait for the journal of an operation."""
 _FIRST_WAIT_S: Final = 0.01
@@ -104,11 +116,12 @@ def verify_committed(handle: TableHandle, made: Snapshot, base: Snapshot | None,
 def _look(handle: TableHandle, made: Snapshot, base: Snapshot | None, clock: Clock) -> bool:
     """As `verify_committed`. Safe to repeat."""
     plan = _announced(handle, made, clock)
-    if plan is not None:
-        if _includes(plan, made):
-            return False
-        return _take_back(handle, made, clock, is_replaced=_replaces(plan, handle, made))
-    return _is_in_place(handle, made, base) or _take_back(handle, made, clock, is_replaced=False)
+    if plan is None:
+        return _is_in_place(handle, made, base) or _take_back(handle, made, clock, is_replaced=False)
+    is_planned = _includes(plan, made)
+    if not is_to_run(handle, plan, ends=plan.ended_by_commits and not is_planned) and _is_in_place(handle, made, base):
+        return True
+    return not is_planned and _take_back(handle, made, clock, is_replaced=_replaces(plan, handle, made))
 
 
 def _announced(handle: TableHandle, made: Snapshot, clock: Clock) -> TableChange | None:
@@ -123,6 +136,10 @@ def _announced(handle: TableHandle, made: Snapshot, clock: Clock) -> TableChange
             return None
         if change is not None:
             return change if _touches(change, handle, made) else None
+        if lock.kind in _DECIDED:
+            return None
+        if lock.owner.is_of_this_thread():  # it goes on after this commit, perhaps with a plan made before it
+            return TableChange(lock.kind, lock.kind, ())
     raise _unknown(handle, made, "another process is changing the branch's history, and wrote no journal")
 
 
@@ -210,7 +227,7 @@ def _is_in_place(handle: TableHandle, made: Snapshot, base: Snapshot | None) -> 
 
 
 def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: bool) -> bool:
-    """Remove the snapshot again; False when it is kept on another branch, where it was moved meanwhile.
+    """Remove the snapshot again; False when another branch keeps it, as the operation was planned.
 
     When it `is_replaced`, the running operation writes another file there, which must not be deleted.
     """
@@ -219,8 +236,10 @@ def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: b
             break
         # Snapshots that others made on it are removed first: by them, or with the branch.
         if not is_replaced and find_snapshot(handle, made.id + 1) is None:
-            handle.store.delete(handle.layout.snapshot_path(made.id))
+            _remove(handle, made)
             break
+        if is_replaced and _is_changed_by_this_thread(handle):
+            raise _unknown(handle, made, "this thread is changing the branch's history")
     else:
         raise _unknown(
             handle,
@@ -231,11 +250,13 @@ def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: b
         )
     if not is_replaced:
         _mend_hints(handle, made)
-    if _is_elsewhere(handle, made):
+    if _is_kept(handle, made):
         return False
     # Check again once the operation has ended: a commit reported as failed is written again.
     _until_over(handle, clock)
-    if _is_elsewhere(handle, made):
+    if _is_kept(handle, made):
+        return False
+    if _take_back_late(handle, made, clock):
         return False
     raise CommitConflictError(
         f"{handle.describe()} was given another history (a merge, a roll-back, another main) while snapshot {made.id} "
@@ -246,11 +267,47 @@ def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: b
     )
 
 
+def _take_back_late(handle: TableHandle, made: Snapshot, clock: Clock) -> bool:
+    """Remove the snapshot from the backup branch that it was moved to; whether it is kept after all."""
+    late = [branch for branch in _branches_with(handle, made) if _is_late(branch, made)]
+    for branch in late:
+        for _ in _waiting(clock):
+            if not _is_ours(branch, made):
+                break
+            if find_snapshot(branch, made.id + 1) is None:
+                _remove(branch, made)
+                _mend_hints(branch, made)
+                break
+        else:
+            raise _unknown(handle, made, f"others have committed after it on {branch.describe()}")
+    if late:
+        _until_over(handle, clock)  # an operation begun since may have read it there
+    return bool(late) and bool(_branches_with(handle, made))
+
+
+def _is_late(branch: TableHandle, made: Snapshot) -> bool:
+    """Whether a branch is a backup that was planned without the snapshot, which was moved there all the same."""
+    name = branch.layout.directory_branch
+    if not name.startswith(BACKUP_PREFIX):
+        return False
+    note = read_undo_note(branch, name)
+    return note is None or made.id > note.kept[0]
+
+
+def _remove(branch: TableHandle, made: Snapshot) -> None:
+    branch.store.delete(branch.layout.snapshot_path(made.id))
+
+
 def _until_over(handle: TableHandle, clock: Clock) -> None:
     for _ in _waiting(clock):
         lock = _find_lock(handle)
-        if lock is None or lock.kind not in REPLACING:
+        if lock is None or lock.kind not in REPLACING or lock.owner.is_of_this_thread():
             return
+
+
+def _is_changed_by_this_thread(handle: TableHandle) -> bool:
+    lock = _find_lock(handle)
+    return lock is not None and lock.owner.is_of_this_thread()
 
 
 def _is_ours(handle: TableHandle, made: Snapshot) -> bool:
@@ -258,17 +315,21 @@ def _is_ours(handle: TableHandle, made: Snapshot) -> bool:
     return found is not None and same_snapshot(found, made)
 
 
-def _is_elsewhere(handle: TableHandle, made: Snapshot) -> bool:
-    """Whether any branch has the snapshot, in a snapshot or tag file."""
-    store, root = handle.store, handle.layout.root
-    own = Layout(root)
-    for name in (MAIN, *branch_names(store, own)):
-        branch = TableHandle(store, Layout(root).with_branch(name), handle.name, handle.schema, handle.options)
-        tags = [tag.snapshot for tag in list_tags(branch)]
-        found = find_snapshot(branch, made.id)
-        if any(same_snapshot(s, made) for s in (*tags, *([] if found is None else [found]))):
-            return True
-    return False
+def _is_kept(handle: TableHandle, made: Snapshot) -> bool:
+    """Whether any branch has the snapshot, in a snapshot or tag file, other than as one that was moved there late."""
+    found = _branches_with(handle, made)
+    return any(not _is_late(branch, made) or not _is_ours(branch, made) for branch in found)
+
+
+def _branches_with(handle: TableHandle, made: Snapshot) -> list[TableHandle]:
+    """The branches that have the snapshot in a snapshot or tag file."""
+    names = (MAIN, *branch_names(handle.store, Layout(handle.layout.root)))
+    branches = [replace(handle, layout=Layout(handle.layout.root).with_branch(name)) for name in names]
+    return [
+        branch
+        for branch in branches
+        if _is_ours(branch, made) or any(same_snapshot(tag.snapshot, made) for tag in list_tags(branch))
+    ]
 
 
 def _mend_hints(handle: TableHandle, made: Snapshot) -> None:

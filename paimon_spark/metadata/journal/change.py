@@ -21,6 +21,7 @@ from paimon_spark.errors import CorruptFileError, FormatError
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.decision import Decision, decide, decision_path, find_decision, warehouse_root
 from paimon_spark.metadata.journal.lock import Owner, journal_path
 from paimon_spark.metadata.layout import MAIN, is_file_name
 from paimon_spark.metadata.small_files import find_decoded
@@ -181,6 +182,8 @@ class TableChange:
         released: roots that do not exist any more after the steps. Files that no other root needs are then deleted.
         decision: id of the decision that the steps wait for, of a change of several tables (`decision.py`); None: they
             run once the journal is written.
+        ended_by_commits: until that decision, a commit that the change was not planned with decides that it does not
+            run, so that the commit stays. Otherwise such a commit is moved where the steps say.
     """
 
     kind: str
@@ -188,6 +191,7 @@ class TableChange:
     steps: tuple[Step, ...]
     released: tuple[Root, ...] = ()
     decision: str | None = None
+    ended_by_commits: bool = False
 
 
 def encode(change: TableChange) -> bytes:
@@ -195,7 +199,9 @@ def encode(change: TableChange) -> bytes:
     for path in _paths(change.steps):
         if not _is_ref_path(path):
             raise ValueError(f"a step of {change.label} may not touch {path!r}")
-    decided = {} if change.decision is None else {"decision": change.decision}
+    decided = (
+        {} if change.decision is None else {"decision": change.decision, "endedByCommits": change.ended_by_commits}
+    )
     raw = {
         "version": VERSION if change.decision is None else VERSION_WITH_DECISION,
         **decided,
@@ -229,7 +235,8 @@ def decode(data: bytes, path: str) -> TableChange:
         decision = raw["decision"] if raw["version"] == VERSION_WITH_DECISION else None
         if decision is not None and not is_file_name(_text(decision)):
             raise FormatError(f"{decision!r} is not the id of a decision")
-        return TableChange(_text(raw["kind"]), _text(raw["label"]), steps, released, decision)
+        ended_by_commits = raw.get("endedByCommits") is True
+        return TableChange(_text(raw["kind"]), _text(raw["label"]), steps, released, decision, ended_by_commits)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, FormatError) as e:
         raise CorruptFileError(
             f"{path} is not a readable plan of a change: {e}. Nothing was done; if no process works on the table, "
@@ -243,6 +250,20 @@ def find_change(handle: TableHandle, owner: Owner) -> TableChange | None:
     return find_decoded(
         handle.store, journal_path(handle, owner), lambda data, path: decode(data, handle.store.url(path))
     )
+
+
+def is_to_run(handle: TableHandle, change: TableChange, *, ends: bool) -> bool:
+    """Whether a change in a journal runs: one of several tables only if that was decided.
+
+    `ends`: decide that it does not, where nobody has decided yet.
+    """
+    if change.decision is None:
+        return True
+    path = decision_path(warehouse_root(handle), change.decision)
+    found = find_decision(handle.store, path)
+    if found is None and ends:
+        found = decide(handle.store, path, Decision(runs=False))
+    return found is not None and found.runs
 
 
 def put_all(files: Sequence[tuple[str, bytes]]) -> tuple[Put, ...]:

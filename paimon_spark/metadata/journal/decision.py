@@ -5,6 +5,10 @@ process reads the decision: if the change is to run, it runs the steps of that t
 there is no decision yet, it decides that the change does not run. As the file is created exclusively, all tables get
 the same decision, and a table without a journal cannot miss the change: the decision to run is made last.
 
+A commit to one of the tables may also decide so, where the change demands the heads that it was planned with: no commit
+is lost, and none waits. The change reads the heads again after it wrote the journals. Commits before that show there;
+later ones find the journal.
+
 Files are `<warehouse>/paimon.db/_pipelines/changes/<id>`, where no other engine looks.
 
 Source: own, two-phase commit with presumed abort.

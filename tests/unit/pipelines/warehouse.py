@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fsspec.implementations.memory import MemoryFileSystem
@@ -10,6 +11,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.snapshots import latest_snapshot_id, list_snapshot_ids
+from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 from tests.harness.commits import APPEND, a_file, committer, files, make_table, message
 from tests.harness.fault_store import FaultStore
@@ -25,9 +27,9 @@ class SmallWarehouse:
     root: str
 
     @staticmethod
-    def new() -> SmallWarehouse:
+    def new(wrap: Callable[[Store], FaultStore] = FaultStore) -> SmallWarehouse:
         inner, root = open_store(f"memory:///{uuid.uuid4().hex}/wh")
-        found = SmallWarehouse(FaultStore(inner), root)
+        found = SmallWarehouse(wrap(inner), root)
         for name in TABLES:
             make_table(found.store, found.path(name), APPEND)
         return found
