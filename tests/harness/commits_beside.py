@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from threading import Event, Thread
 from typing import NamedTuple
 
 from paimon_spark.errors import PaimonError
@@ -146,3 +147,58 @@ def commits_around(act: Act) -> Commits:
         told.include(commits)
     assert alone.calls > 10
     return told
+
+
+def commits_across(act: Act, step: int) -> tuple[set[bool], Commits]:
+    """As `commits_beside`; each writer makes its snapshot there, and goes on once the operation has ended."""
+    made = act.before()
+    saved = made.saved()
+    ends, told = set[bool](), Commits()
+    for n in moments(made, act, step):
+        made.restore(saved)
+        table = act.tables[n % len(act.tables)]
+        writer = _PausedWriter(made, table)
+
+        def begin(number: int, _: Call, n: int = n, writer: _PausedWriter = writer) -> None:
+            if number == n:
+                writer.begin()
+
+        with store_of(made).meanwhile(begin), suppress(PaimonError):
+            act.run(made)
+        writer.end()
+        assert len(writer.commits.all) == 1, f"nobody commits at call {n}"
+        ends.add(check(made, writer.commits, act))
+        told.include(writer.commits)
+    return ends, told
+
+
+class _PausedWriter:
+    """A writer in a thread of its own, which stops between its snapshot and the look at its branch after it."""
+
+    def __init__(self, made: SmallWarehouse, table: str) -> None:
+        self.name, self.commits = f"{table}-paused", Commits()
+        self._handle = open_to_change(ActingStore(made.store.inner), made.path(table), name=table)
+        self._is_paused, self._goes_on = Event(), Event()
+        self._thread = Thread(target=self._commit)
+
+    def begin(self) -> None:
+        self._thread.start()
+        assert self._is_paused.wait(60)
+
+    def end(self) -> None:
+        self._goes_on.set()
+        self._thread.join()
+
+    def _commit(self) -> None:
+        store = self._handle.store
+        assert isinstance(store, ActingStore)
+        try:
+            with store.meanwhile(self._pause):
+                self.commits.attempt(self.name, partial(Writers.add, self._handle, self.name))
+        finally:
+            self._is_paused.set()
+
+    def _pause(self, _: int, call: Call) -> None:
+        if call.path.endswith("/intent/intent"):
+            self._is_paused.set()
+            assert self._goes_on.wait(60)

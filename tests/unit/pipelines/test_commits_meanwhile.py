@@ -8,7 +8,7 @@ from paimon_spark.pipelines.branching import create_pipeline_branch
 from paimon_spark.pipelines.publishing import publish, undo_release
 from paimon_spark.pipelines.records import list_release_records
 from tests.harness.acting_store import ActingStore
-from tests.harness.commits_beside import Act, commits_around, commits_beside
+from tests.harness.commits_beside import Act, commits_across, commits_around, commits_beside
 from tests.unit.pipelines.warehouse import TABLES, SmallWarehouse
 
 
@@ -84,3 +84,12 @@ def test_no_commit_beside_a_publication_is_lost(name: str, step: int) -> None:
 )
 def test_no_commit_during_which_all_is_published_is_lost(name: str) -> None:
     assert commits_around(ACTS[name]).made
+
+
+@pytest.mark.parametrize(
+    ("name", "step"), [("refuse", 29), *(pytest.param(n, 1, marks=pytest.mark.slow) for n in ACTS)]
+)
+def test_no_commit_that_outlasts_a_publication_is_lost(name: str, step: int) -> None:
+    ends, told = commits_across(ACTS[name], step)
+    assert ends == ({True, False} if ACTS[name].keeps else {True})
+    assert told.made and told.refused

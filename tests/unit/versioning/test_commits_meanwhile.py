@@ -14,7 +14,7 @@ from paimon_spark.versioning.replace_main import replace_main
 from paimon_spark.versioning.rollback import rollback_to
 from paimon_spark.versioning.undo import undo
 from tests.harness.acting_store import ActingStore
-from tests.harness.commits_beside import Act, commits_around, commits_beside
+from tests.harness.commits_beside import Act, commits_across, commits_around, commits_beside
 from tests.unit.pipelines.warehouse import SmallWarehouse
 
 TABLE: Final = "db.a"
@@ -82,3 +82,10 @@ def test_no_commit_beside_the_operation_is_lost(name: str, step: int) -> None:
 @pytest.mark.parametrize("name", ACTS)
 def test_no_commit_during_which_the_operation_runs_is_lost(name: str) -> None:
     assert commits_around(ACTS[name]).made
+
+
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ACTS)
+def test_no_commit_that_outlasts_the_operation_is_lost(name: str, step: int) -> None:
+    _, told = commits_across(ACTS[name], step)
+    assert told.made and told.refused
