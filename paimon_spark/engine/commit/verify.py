@@ -77,6 +77,8 @@ REPLACING: Final = frozenset(
 """Kinds of operations that give a branch another history."""
 _DECIDED: Final = frozenset(("publish-pipeline", "undo-release"))
 """Those that read the heads again after their journals are written, before they are decided."""
+_NEVER_OF_MAIN: Final = frozenset(("delete-branch", "undo-create-branch"))
+"""Those that are refused for main."""
 _LONGEST_MS: Final = 60_000
 """How long to wait for the journal of an operation."""
 _FIRST_WAIT_S: Final = 0.01
@@ -136,7 +138,7 @@ def _announced(handle: TableHandle, made: Snapshot, clock: Clock) -> TableChange
             return None
         if change is not None:
             return change if _touches(change, handle, made) else None
-        if lock.kind in _DECIDED:
+        if lock.kind in _DECIDED or (handle.branch == MAIN and lock.kind in _NEVER_OF_MAIN):
             return None
         if lock.owner.is_of_this_thread():  # it goes on after this commit, perhaps with a plan made before it
             return TableChange(lock.kind, lock.kind, ())
