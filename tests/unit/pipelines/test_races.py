@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +12,8 @@ import pytest
 
 import paimon_spark
 from paimon_spark import Catalog
-from paimon_spark.errors import BranchDivergedError, CommitConflictError, CommitRetriesExhaustedError, PaimonError
+from paimon_spark.errors import BranchDivergedError, PaimonError
+from paimon_spark.storage.local import LocalStore
 
 TABLES = ("shop.a", "shop.b", "shop.c")
 
@@ -33,52 +36,93 @@ def ids(catalog: Catalog, table: str, branch: str = "main") -> set[int]:
     return set(catalog.table(table).branch(branch).scan().to_arrow()["id"].to_pylist())
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("if_main_moved", ["refuse", "replace", "rebase"])
-def test_no_commit_of_a_writer_is_lost(catalog: Catalog, if_main_moved: str) -> None:
-    """Writers go on while branches are published: what they committed is on main, or on a backup branch."""
-    written: dict[str, set[int]] = {name: {0} for name in TABLES}
-    stop = threading.Event()
-    # A rebase is made again whenever others committed meanwhile, of any table.
-    pause = 2 if if_main_moved == "rebase" else 0
+MOMENTS: tuple[Callable[[str, bytes], bool], ...] = (
+    lambda path, data: path.endswith("/intent/intent") and b'"publish-pipeline"' in data,
+    lambda path, data: "/intent/plan-" in path and b'"decision"' in data,
+    lambda path, _: "/_pipelines/changes/" in path,
+    lambda path, _: path.endswith("/MAIN-BRANCH"),
+)
+"""Which file a publication is about to write: the first lock, the first journal, the decision, or the first switch."""
 
-    def write(table: str) -> None:
-        number = 1000
-        while not stop.is_set():
-            number += 1
-            try:
-                put(catalog, table, number)
-            except (CommitConflictError, CommitRetriesExhaustedError):
-                continue  # refused: its rows are nowhere
-            written[table].add(number)
-            stop.wait(pause)
 
-    threads = [threading.Thread(target=write, args=(name,)) for name in TABLES]
-    pipeline = catalog.pipeline(*TABLES, downstream=False)
-    published = 0
-    for thread in threads:
-        thread.start()
-    try:
-        for n in range(3):
-            branch = pipeline.branch(f"fix{n}")
-            for name in TABLES:
-                put(catalog, name, -n - 1, f"fix{n}")
-            try:
-                branch.publish(if_main_moved=if_main_moved)  # type: ignore[arg-type]
-                published += 1
-            except BranchDivergedError:
-                assert if_main_moved == "refuse"
-    finally:
-        stop.set()
-        for thread in threads:
+class Writers:
+    """A writer of each table, in a thread of its own, who writes once at each moment.
+
+    Attributes:
+        made: the numbers that each wrote, of commits that are made as far as it was told.
+        acts: how often each wrote or was refused.
+        moment: the one that they wait for.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.made: dict[str, set[int]] = {name: {0} for name in TABLES}
+        self.acts = dict.fromkeys(TABLES, 0)
+        self.moment: int | None = None
+        self.publisher = threading.get_ident()
+        self.threads: list[threading.Thread] = []
+
+    def before(self, path: str, data: bytes) -> None:
+        """Write, if this is the moment. Once the publication is decided, it goes on meanwhile."""
+        if self.moment is None or threading.get_ident() != self.publisher or not MOMENTS[self.moment](path, data):
+            return
+        self.threads = [threading.Thread(target=self._write, args=(name, 1000 + self.moment)) for name in TABLES]
+        for thread in self.threads:
+            thread.start()
+        if self.moment < 3:
+            self.join()
+        self.moment = None
+
+    def join(self) -> None:
+        for thread in self.threads:
             thread.join()
-    assert published == (len(catalog.releases()) if if_main_moved == "refuse" else 3)
-    if if_main_moved == "rebase":
-        assert all(ids(catalog, name) == written[name] | {-1, -2, -3} for name in TABLES)
+
+    def _write(self, table: str, number: int) -> None:
+        self.acts[table] += 1
+        with suppress(PaimonError):  # its rows are nowhere, or it does not know
+            put(self.catalog, table, number)
+            self.made[table].add(number)
+
+
+@pytest.mark.parametrize("if_main_moved", ["refuse", "replace", "rebase"])
+def test_no_commit_of_a_writer_is_lost(catalog: Catalog, if_main_moved: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writers go on while branches are published: what they committed is on main, or on a backup branch."""
+    writers = Writers(catalog)
+    for verb in ("write", "create_exclusive"):
+        real = getattr(LocalStore, verb)
+
+        def acting(
+            store: LocalStore, path: str, data: bytes, real: Callable[[LocalStore, str, bytes], None] = real
+        ) -> None:
+            writers.before(path, data)
+            real(store, path, data)
+
+        monkeypatch.setattr(LocalStore, verb, acting)
+    pipeline = catalog.pipeline(*TABLES, downstream=False)
+    published = []
+    for n in range(len(MOMENTS)):
+        branch = pipeline.branch(f"fix{n}")
+        for name in TABLES:
+            put(catalog, name, -n - 1, f"fix{n}")
+        writers.moment = n
+        try:
+            branch.publish(if_main_moved=if_main_moved)  # type: ignore[arg-type]
+            published.append(n)
+        except BranchDivergedError:
+            assert if_main_moved == "refuse"
+        writers.join()
+        assert writers.moment is None, "all have written"
+    assert published == ([3] if if_main_moved == "refuse" else [0, 1, 2, 3])
+    assert len(catalog.releases()) == len(published)
+    assert writers.acts == dict.fromkeys(TABLES, len(MOMENTS))
     for name in TABLES:
-        branches = ["main", *(b.name for b in catalog.table(name).branches())]
-        kept = set.union(*(ids(catalog, name, branch) for branch in branches))
-        assert written[name] <= kept
+        made, on_main = writers.made[name], ids(catalog, name)
+        if if_main_moved == "replace":
+            branches = [b.name for b in catalog.table(name).branches()]
+            on_main = on_main.union(*(ids(catalog, name, branch) for branch in branches))
+        assert {0, 1000, 1001, 1002} <= made <= on_main, "writers need not wait for a publication that is not decided"
+        assert {-n - 1 for n in published} <= on_main
+        assert if_main_moved != "rebase" or on_main == made | {-1, -2, -3, -4}
 
 
 def test_of_two_publications_each_is_whole(catalog: Catalog) -> None:
