@@ -216,6 +216,9 @@ class PipelineBranch(ShownAsText):
         `catalog.release(id)` reads all of them at the versions that belong together. What main had is kept as a backup
         branch of each table, so `undo()` of the release can go back.
 
+        Writers of main can go on. A commit made before the decision stays on main with `refuse` and `rebase`, and the
+        tables are prepared again; later ones fail with a conflict until their table is switched.
+
         Args:
             if_main_moved: when main of a table has commits after the branch point other than compactions: `refuse`,
                 `replace` them by the branch, and keep them in the backup branch, or `rebase` the changes of the branch

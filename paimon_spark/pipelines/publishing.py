@@ -3,6 +3,10 @@
 Each table keeps a backup branch of its former main, also where main loses nothing, so that a release can be undone. On
 main each table gets the tag `release-<n>` at its new head: it keeps the versions that belong together readable while
 main goes on.
+
+With `refuse`, main loses no commit: the heads are read again between the journals and the decision, and a writer that
+finds the journals before the decision ends the publication (`engine.commit.verify`); it is then planned again. Commits
+of other engines after the decision go to the backup.
 """
 
 from __future__ import annotations
