@@ -145,8 +145,10 @@ def _pieces(session: SparkSession, tasks: Sequence[BucketTask]) -> DataFrame:
             chosen.append(number)
             size += file.file_size
         rows.append((n, chosen))
-    # Repartitioned round-robin from one partition, each piece gets its own.
-    return session.createDataFrame(rows, "task INT, files ARRAY<INT>").coalesce(1).repartition(len(rows))
+    numbered = session.createDataFrame(
+        [(number, *row) for number, row in enumerate(rows)], "number INT, task INT, files ARRAY<INT>"
+    )
+    return numbered.repartitionById(len(rows), "number").select("task", "files")
 
 
 def _pieces_in(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, list[int]]]:

@@ -62,8 +62,7 @@ def run_each(work: Callable[[T], R], items: Sequence[T], sweep: Callable[[], int
 
 def _run(session: SparkSession, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     rows = [(number, bytearray(pickle.dumps(item))) for number, item in enumerate(items)]
-    # Repartitioned round-robin from one partition, each item gets its own.
-    frame = session.createDataFrame(rows, "number INT, item BINARY").coalesce(1).repartition(len(items))
+    frame = session.createDataFrame(rows, "number INT, item BINARY").repartitionById(len(items), "number")
     found = frame.mapInArrow(_Tasks(work), "number INT, result BINARY").collect()
     by_number = {row.number: row.result for row in found}
     return [pickle.loads(bytes(by_number[n])) for n in range(len(items))]  # noqa: S301 - made by our own tasks
