@@ -100,7 +100,11 @@ def run_of(messages: Sequence[WriterCommitMessage | None]) -> TaskIdentity | Non
 
 
 def sweep_until_quiet(sweep: Callable[[], int]) -> None:
-    """Call `sweep`, which removes files of a job whose tasks are being stopped, until it finds no new ones."""
+    """Call `sweep`, which removes files of a job whose tasks are being stopped, until it finds no new ones.
+
+    For processes that cannot ask Spark which tasks run, such as the Python workers in which Spark calls `abort`: these
+    have no SparkContext, and the driver gives them no address of its JVM. Elsewhere see `swept_after_failure`.
+    """
     sweep()
     for _ in range(_SWEEPS):
         time.sleep(TASKS_END_S)

@@ -32,7 +32,7 @@ from paimon_spark.format.arrays.exchange import from_bytes, to_bytes
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.spark.batch_write import sweep_until_quiet
+from paimon_spark.spark.running_tasks import swept_after_failure
 from paimon_spark.spark.session import our_errors
 
 _PIECE_BYTES: Final = 128 << 20
@@ -103,13 +103,9 @@ def run_sort(
     session = SparkSession.getActiveSession()
     assert session is not None
     work = _Work(handle, snapshot, tasks, commit_user, order, new_job(), ranges_in_file(handle))
-    try:
-        with our_errors():
-            files = _run(session, work)
+    with swept_after_failure(session, work.sweep), our_errors():
+        files = _run(session, work)
         return [sorted_message(handle, task, files[n], work.job) for n, task in enumerate(tasks)]
-    except BaseException:
-        sweep_until_quiet(work.sweep)
-        raise
 
 
 def _run(session: SparkSession, work: _Work) -> list[list[DataFileMeta]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from paimon_spark.format.arrays.arrow_numpy import array_of
-from paimon_spark.spark.batch_write import sweep_until_quiet
+from paimon_spark.spark.running_tasks import swept_after_failure
 from paimon_spark.spark.session import our_errors
 
 T = TypeVar("T")
@@ -50,14 +51,10 @@ def run_each(work: Callable[[T], R], items: Sequence[T], sweep: Callable[[], int
     """
     session = SparkSession.getActiveSession()
     assert session is not None
-    try:
-        with our_errors():
-            for start in range(0, len(items), _ROUND):
-                yield from _run(session, work, items[start : start + _ROUND])
-    except BaseException:
-        if sweep is not None:
-            sweep_until_quiet(sweep)
-        raise
+    for start in range(0, len(items), _ROUND):
+        with nullcontext() if sweep is None else swept_after_failure(session, sweep), our_errors():
+            results = _run(session, work, items[start : start + _ROUND])
+        yield from results
 
 
 def _run(session: SparkSession, work: Callable[[T], R], items: Sequence[T]) -> list[R]:

@@ -13,7 +13,6 @@ from paimon_spark.engine.compaction import sorting
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.jobs import compaction
-from paimon_spark.spark import batch_write
 from tests.harness.marks import slow_except
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
@@ -64,10 +63,7 @@ def test_tasks_run_in_spark_and_are_committed_once(spark: SparkSession, kind: st
     assert table.compact(full=True).snapshot_ids == ()
 
 
-def test_files_of_all_tasks_go_when_one_fails(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(batch_write, "TASKS_END_S", 0.2)
+def test_files_of_all_tasks_go_when_one_fails(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = made(spark, path, "vectors")
     table.delete("id % 10 = 3")
@@ -113,8 +109,7 @@ def test_rows_are_sorted_in_spark(
         assert read == sorted(read)
 
 
-def test_a_failed_sort_leaves_no_file(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_write, "TASKS_END_S", 0.2)
+def test_a_failed_sort_leaves_no_file(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = made(spark, path, "partitions")
     victim = next(p for p in sorted(path.rglob("data-*")) if p.is_file())
@@ -161,8 +156,7 @@ def test_the_procedure_sorts(spark: SparkSession, tmp_path: Path) -> None:
         paimon_spark.detach(spark, "sorts")
 
 
-def test_rescaling_runs_in_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_write, "TASKS_END_S", 0.2)
+def test_rescaling_runs_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = made(spark, path, "keys")
     before = found(spark, path)
