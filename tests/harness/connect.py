@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.harness.server_start import first_line
 
 # What a JVM of a test is started with besides: it lives too briefly for the second compiler to pay.
 LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -18,11 +19,11 @@ _SERVER = """
 import sys
 from pyspark.sql import SparkSession
 
-home, port = sys.argv[1:]
+home = sys.argv[1]
 spark = (
     SparkSession.builder.master("local[2]")
     .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
-    .config("spark.connect.grpc.binding.port", port)
+    .config("spark.connect.grpc.binding.port", "0")
     .config("spark.sql.artifact.isolation.enabled", "true")
     .config("spark.sql.artifact.isolation.alwaysApplyClassloader", "true")
     .config("spark.ui.enabled", "false")
@@ -35,7 +36,8 @@ spark = (
     .config("spark.log.level", "ERROR")
     .getOrCreate()
 )
-print("ready", flush=True)
+service = spark.sparkContext._jvm.org.apache.spark.sql.connect.service.SparkConnectService
+print(service.localPort(), flush=True)
 sys.stdin.read()
 spark.stop()
 """.replace("JVM", LIGHT_JVM)
@@ -87,31 +89,23 @@ class ConnectServer:
         assert "connect ok" in done.stdout, told
 
 
-def free_port() -> int:
-    """A port of this machine that nothing listens on now."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 @contextmanager
 def connect_server(home: Path) -> Iterator[ConnectServer]:
     """Run a server as long as the block does; what it writes for itself goes into the directory `home`."""
-    port = str(free_port())
     log = home / "server.log"
     with log.open("wb") as stderr:
         server = subprocess.Popen(
-            [sys.executable, "-c", _SERVER, str(home), port],
+            [sys.executable, "-c", _SERVER, str(home)],
             env={**_plain_environment(), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
             cwd="/",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
+            text=True,
         )
     assert server.stdin is not None and server.stdout is not None
     try:
-        assert b"ready" in server.stdout.readline(), log.read_text(errors="replace")[-6000:]
-        yield ConnectServer(f"sc://127.0.0.1:{port}", log)
+        yield ConnectServer(f"sc://127.0.0.1:{int(first_line(server, log))}", log)
     finally:
         server.stdin.close()  # it ends then
         try:

@@ -10,25 +10,19 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 from urllib.error import URLError
 from urllib.request import urlopen
 from xml.sax.saxutils import escape
 
-from tests.harness.connect import free_port
+from tests.harness.server_start import ServerError, first_line, log_end, reserved_port, wait_for_answer
 from tests.interop import peers
 
 _JAVA = Path(__file__).resolve().parent / "java"
-_START_S = 120
-
-
-class ServerError(RuntimeError):
-    """A server did not start, or died; the message ends with what it printed."""
 
 
 @dataclass
@@ -63,11 +57,8 @@ def hdfs(name_nodes: int = 1) -> Iterator[Hdfs]:
         class_path = os.pathsep.join([classes, peers.hdfs_jars()])
         subprocess.run(["javac", "-cp", class_path, "-d", classes, str(_JAVA / "MiniHdfs.java")], check=True)
         command = ["java", "-Xmx512m", "-cp", class_path, "MiniHdfs", f"{folder}/data", str(name_nodes)]
-        with open(f"{folder}/log", "w+") as log, _started(command, log) as process:
-            assert process.stdout is not None
-            words = process.stdout.readline().split()
-            if not words or words[0] != "ready":
-                raise ServerError(f"HDFS did not start:\n{_tail(log)}")
+        with _started(command, Path(folder, "log")) as process:
+            words = _ready(process, Path(folder, "log"))
             found = zip(words[1::2], words[2::2], strict=True)
             yield Hdfs(process, [NameNode(f"127.0.0.1:{rpc}", web) for rpc, web in found])
 
@@ -75,12 +66,11 @@ def hdfs(name_nodes: int = 1) -> Iterator[Hdfs]:
 @contextmanager
 def s3() -> Iterator[dict[str, str]]:
     """versitygw over a folder, which has the bucket `bucket`; gives the options that reach it."""
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="s3-") as folder:
+    with reserved_port() as port, tempfile.TemporaryDirectory(prefix="s3-") as folder:
         Path(folder, "data", "bucket").mkdir(parents=True)
         command = [str(peers.program("versitygw")), "--port", f"127.0.0.1:{port}", "posix", f"{folder}/data"]
         keys = {"ROOT_ACCESS_KEY": "test", "ROOT_SECRET_KEY": "test-secret"}
-        with _server("versitygw", command, f"http://127.0.0.1:{port}", folder, keys):
+        with _server(command, f"http://127.0.0.1:{port}", folder, keys):
             yield {
                 "s3.endpoint": f"http://127.0.0.1:{port}",
                 "s3.access-key": "test",
@@ -93,14 +83,13 @@ def s3() -> Iterator[dict[str, str]]:
 @contextmanager
 def gcs() -> Iterator[dict[str, str]]:
     """fake-gcs-server in memory, which has the bucket `bucket`; gives the options that reach it."""
-    port = free_port()
-    address = f"http://127.0.0.1:{port}"
-    with tempfile.TemporaryDirectory(prefix="gcs-") as folder:
+    with reserved_port() as port, tempfile.TemporaryDirectory(prefix="gcs-") as folder:
+        address = f"http://127.0.0.1:{port}"
         Path(folder, "data", "bucket").mkdir(parents=True)
         options = {"-scheme": "http", "-host": "127.0.0.1", "-port": str(port), "-backend": "memory"}
         options |= {"-public-host": f"127.0.0.1:{port}", "-external-url": address, "-data": f"{folder}/data"}
         command = [str(peers.program("fake-gcs-server")), *(word for pair in options.items() for word in pair)]
-        with _server("fake-gcs-server", command, f"{address}/storage/v1/b", folder):
+        with _server(command, f"{address}/storage/v1/b", folder):
             yield {"fs.endpoint_url": address, "fs.token": "anon", "fs.project": "test"}
 
 
@@ -112,12 +101,11 @@ _AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1S
 @contextmanager
 def azure() -> Iterator[dict[str, str]]:
     """Azurite, which has no container yet; gives the options that reach it."""
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="azure-") as folder:
+    with reserved_port() as port, tempfile.TemporaryDirectory(prefix="azure-") as folder:
         command = [str(peers.azurite()), "--blobHost", "127.0.0.1", "--blobPort", str(port)]
         command += ["--silent", "--skipApiVersionCheck", "--inMemoryPersistence"]
         address = f"http://127.0.0.1:{port}/{_AZURE_ACCOUNT}"
-        with _server("azurite", command, address, folder):
+        with _server(command, address, folder):
             settings = {"DefaultEndpointsProtocol": "http", "AccountName": _AZURE_ACCOUNT, "AccountKey": _AZURE_KEY}
             text = ";".join(f"{name}={value}" for name, value in {**settings, "BlobEndpoint": address}.items())
             yield {"fs.connection_string": text, "fs.account_name": _AZURE_ACCOUNT}
@@ -147,8 +135,7 @@ rootLogger.appenderRef.out.ref = out
 @contextmanager
 def hive() -> Iterator[str]:
     """A Hive metastore with its names in memory, of the release that PySpark brings; gives its address."""
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="hive-") as folder:
+    with reserved_port() as port, tempfile.TemporaryDirectory(prefix="hive-") as folder:
         settings = {**_METASTORE, "hive.metastore.warehouse.dir": f"{folder}/warehouse"}
         write_configuration(Path(folder, "hive-site.xml"), settings)
         Path(folder, "hive-log4j2.properties").write_text(_HIVE_LOG)
@@ -156,12 +143,8 @@ def hive() -> Iterator[str]:
         class_path = os.pathsep.join([folder, peers.jars_folder()])
         subprocess.run(["javac", "-cp", class_path, "-d", folder, str(_JAVA / "Metastore.java")], check=True)
         command += ["-cp", class_path, "Metastore", "-p", str(port)]
-        with open(f"{folder}/log", "w+") as log, _started(command, log) as process:
-            deadline = time.monotonic() + _START_S
-            while not _listens(port):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise ServerError(f"the Hive metastore did not start:\n{_tail(log)}")
-                time.sleep(0.2)
+        with _started(command, Path(folder, "log")) as process:
+            wait_for_answer(process, Path(folder, "log"), lambda: _listens(port))
             yield f"thrift://127.0.0.1:{port}"
 
 
@@ -172,11 +155,8 @@ def rest() -> Iterator[dict[str, str]]:
         class_path = os.pathsep.join([folder, peers.rest_jars()])
         subprocess.run(["javac", "-cp", class_path, "-d", folder, str(_JAVA / "RestCatalog.java")], check=True)
         command = ["java", "-Xmx512m", "-cp", class_path, "RestCatalog", f"{folder}/data", "lake", "secret"]
-        with open(f"{folder}/log", "w+") as log, _started(command, log) as process:
-            assert process.stdout is not None
-            words = process.stdout.readline().split()
-            if not words or words[0] != "ready":
-                raise ServerError(f"the REST catalog did not start:\n{_tail(log)}")
+        with _started(command, Path(folder, "log")) as process:
+            words = _ready(process, Path(folder, "log"))
             yield {
                 "metastore": "rest",
                 "uri": words[1],
@@ -195,10 +175,9 @@ def write_configuration(path: Path, settings: Mapping[str, str]) -> None:
 @contextmanager
 def postgresql() -> Iterator[str]:
     """PostgreSQL with the user and database `paimon`; gives its JDBC address."""
-    port = free_port()
     # PostgreSQL does not run as root.
     alone = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    with tempfile.TemporaryDirectory(prefix="postgresql-") as folder:
+    with reserved_port() as port, tempfile.TemporaryDirectory(prefix="postgresql-") as folder:
         if alone:
             shutil.chown(folder, "postgres")
 
@@ -219,32 +198,30 @@ def postgresql() -> Iterator[str]:
 
 @contextmanager
 def _server(
-    name: str, command: Sequence[str], address: str, folder: str, environment: Mapping[str, str] | None = None
+    command: Sequence[str], address: str, folder: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[None]:
     """A server that answers at a URL, whatever it answers."""
-    with open(f"{folder}/log", "w+") as log, _started(command, log, environment) as process:
-        deadline = time.monotonic() + _START_S
-        while not _answers(address):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise ServerError(f"{name} did not start:\n{_tail(log)}")
-            time.sleep(0.1)
+    log = Path(folder, "log")
+    with _started(command, log, environment) as process:
+        wait_for_answer(process, log, lambda: _answers(address))
         yield
 
 
 @contextmanager
 def _started(
-    command: Sequence[str], log: IO[str], environment: Mapping[str, str] | None = None
+    command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[str]]:
     if shutil.which(command[0]) is None:
         raise peers.PeerMissingError(f"{command[0]} is missing")
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE if command[0] == "java" else log,
-        stderr=log,
-        text=True,
-        env={**os.environ, **(environment or {})},
-    )
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE if command[0] == "java" else file,
+            stderr=file,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        )
     try:
         yield process
     finally:
@@ -267,6 +244,9 @@ def _answers(address: str) -> bool:
     return True
 
 
-def _tail(log: IO[str]) -> str:
-    log.seek(0)
-    return "".join(log.readlines()[-30:])
+def _ready(process: subprocess.Popen[str], log: Path) -> list[str]:
+    """The words that a server of ours prints when it is ready. Raises ServerError."""
+    words = first_line(process, log).split()
+    if words[:1] != ["ready"]:
+        raise ServerError(f"{process.args!r} printed {words}:\n{log_end(log)}")
+    return words
