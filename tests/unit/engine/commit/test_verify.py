@@ -13,6 +13,7 @@ from paimon_spark.engine.commit.publish import write_hints
 from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError, FileMissingError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.decision import Decision, decide, decision_path, find_decision, warehouse_root
 from paimon_spark.metadata.journal.lock import LockFile, Owner
 from paimon_spark.metadata.snapshots import list_snapshot_ids
 from paimon_spark.storage.local import LocalStore
@@ -25,7 +26,7 @@ Meanwhile = Callable[[TableHandle, Snapshot], None]
 @pytest.fixture
 def table(tmp_path: Path) -> TableHandle:
     """Snapshots 1 and 2."""
-    made = make_table(LocalStore(), f"{tmp_path}/t")
+    made = make_table(LocalStore(), f"{tmp_path}/db.db/t")
     for name in "ab":
         committer(made, "before").commit([message(made, a_file(name))])
     return made
@@ -130,6 +131,67 @@ def test_it_waits_for_the_plan(table: TableHandle, monkeypatch: pytest.MonkeyPat
     with pytest.raises(CommitOutcomeUnknownError, match="wrote no journal"):
         committer(table).commit([message(table, a_file("newer"))])
     assert list_snapshot_ids(table) == [1, 2, 3, 4], "nothing of it was touched"
+
+
+@pytest.mark.parametrize("kind", ["publish-pipeline", "undo-release", "delete-branch", "undo-create-branch"])
+def test_it_does_not_wait_for_plans_that_come_to_nothing_without_it(table: TableHandle, kind: str) -> None:
+    """Publications of several tables look at main again after they are journalled; main is never deleted."""
+    calm = Calm()
+    announce(table, kind, None)
+    committer(table, sleep=calm.sleep, clock_ms=calm.clock_ms).commit([message(table, a_file("new"))])
+    assert set(files(table)) == {"a", "b", "new"}
+    assert not calm.waits
+
+
+@pytest.mark.parametrize("ended_by_commits", [True, False])
+def test_until_a_plan_is_decided_the_commit_counts(
+    table: TableHandle, monkeypatch: pytest.MonkeyPatch, ended_by_commits: bool
+) -> None:
+    decision = decision_path(warehouse_root(table), "d1")
+
+    def meanwhile(handle: TableHandle, made: Snapshot) -> None:
+        announce(handle, "publish-pipeline", [["put-new", "snapshot/snapshot-3", "x", "branch/branch-b/snapshot/s"]])
+        journal = Path(table.layout.root) / "intent" / "plan-abc"
+        more = {"version": 2, "decision": "d1", "endedByCommits": ended_by_commits}
+        journal.write_text(json.dumps({**json.loads(journal.read_text()), **more}))
+
+    landing(table, monkeypatch, meanwhile)
+    assert set(files(table)) == {"a", "b", "new"}
+    found = find_decision(table.store, decision)
+    assert found == (Decision(runs=False) if ended_by_commits else None)
+
+
+def test_from_a_decision_on_the_plan_holds(table: TableHandle, monkeypatch: pytest.MonkeyPatch) -> None:
+    def meanwhile(handle: TableHandle, made: Snapshot) -> None:
+        announce(handle, "publish-pipeline", [["move-late", "snapshot", "branch/branch-b/snapshot", "", "{}"]])
+        journal = Path(table.layout.root) / "intent" / "plan-abc"
+        journal.write_text(json.dumps({**json.loads(journal.read_text()), "version": 2, "decision": "d1"}))
+        decide(table.store, decision_path(warehouse_root(table), "d1"), Decision(runs=True))
+
+    refused(table, monkeypatch, meanwhile)
+
+
+@pytest.mark.parametrize("kept", [3, 2, None])
+def test_moved_to_a_backup_it_counts_only_if_that_was_planned(
+    table: TableHandle, monkeypatch: pytest.MonkeyPatch, kept: int | None
+) -> None:
+    """`kept` is the head of the backup as it was planned; None where none was."""
+    backup = table.on_branch_directory("main-backup-20240101T000000")
+
+    def meanwhile(handle: TableHandle, _: Snapshot) -> None:
+        place = Path(backup.layout.snapshot_dir)
+        place.mkdir(parents=True)
+        snapshot_file(handle, 3).rename(place / "snapshot-3")
+        if kept is not None:
+            note = {"version": 1, "operation": "a merge", "head": [1, "a", "b"], "kept": [kept, "a", "b"]}
+            (place.parent / "UNDO").write_text(json.dumps(note))
+
+    if kept == 3:
+        landing(table, monkeypatch, meanwhile)
+        assert list_snapshot_ids(backup) == [3]
+    else:
+        refused(table, monkeypatch, meanwhile)
+        assert list_snapshot_ids(backup) == []
 
 
 def other(handle: TableHandle, snapshot_id: int) -> None:
