@@ -111,9 +111,9 @@ def passing(branch: str, snapshot: int | str | None) -> tuple[int | str | None, 
     return snapshot, {"checked": "yes"}
 
 
-@pytest.mark.parametrize("checks", [False, True], ids=["", "checked"])
+@pytest.mark.parametrize("step", [200, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("checks", [pytest.param(False, marks=pytest.mark.slow), True], ids=["", "checked"])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("step", [53, pytest.param(1, marks=pytest.mark.slow)])
 def test_writers_never_wait_for_a_rebase_of_one_table_nor_fail(kind: str, checks: bool, step: int) -> None:
     tables = Tables(kind)
 
@@ -130,7 +130,7 @@ def test_writers_never_wait_for_a_rebase_of_one_table_nor_fail(kind: str, checks
 
 
 @pytest.mark.parametrize(
-    ("checks", "step"), [(True, 400), *(pytest.param(c, 1, marks=pytest.mark.slow) for c in (False, True))]
+    ("checks", "step"), [(True, 600), *(pytest.param(c, 1, marks=pytest.mark.slow) for c in (False, True))]
 )
 def test_main_of_several_tables_keeps_all_commits_beside_their_rebase(checks: bool, step: int) -> None:
     tables = Tables("append", "keys", "append")
