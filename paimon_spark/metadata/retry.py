@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from paimon_spark.options.commit import CommitOptions
 
@@ -16,6 +17,11 @@ from paimon_spark.options.commit import CommitOptions
 def now_ms() -> int:
     """Epoch milliseconds of this machine."""
     return time.time_ns() // 1_000_000
+
+
+def local_now() -> datetime:
+    """The local wall clock of this machine, in which times of tags are stored."""
+    return datetime.fromtimestamp(now_ms() / 1000)  # noqa: DTZ006 - tags store it without a zone
 
 
 @dataclass(frozen=True, slots=True)

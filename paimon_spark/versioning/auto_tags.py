@@ -20,6 +20,7 @@ from paimon_spark.maintenance.change import change_branch
 from paimon_spark.metadata.handle import TableHandle, branch_names
 from paimon_spark.metadata.journal.change import Step, TableChange
 from paimon_spark.metadata.layout import TAG_PREFIX
+from paimon_spark.metadata.retry import local_now
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import (
     TagPeriods,
@@ -75,7 +76,7 @@ def run_automatic_tags(
     snapshot: Snapshot,
     *,
     wait_ms: int = 60_000,
-    clock: Callable[[], datetime] = datetime.now,
+    clock: Callable[[], datetime] = local_now,
 ) -> AutoTags:
     """Create the tags that are due once `snapshot` is the head, and delete those beyond `tag.num-retained-max`.
 

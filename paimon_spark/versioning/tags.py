@@ -23,6 +23,7 @@ from paimon_spark.metadata.handle import TableHandle, branch_names, current, ope
 from paimon_spark.metadata.journal.change import Step, TableChange
 from paimon_spark.metadata.layout import TAG_PREFIX
 from paimon_spark.metadata.resolve import resolve
+from paimon_spark.metadata.retry import local_now
 from paimon_spark.metadata.tags import (
     TagInfo,
     auto_tag_time,
@@ -65,7 +66,7 @@ def create_tag(
     version: str | int | None = None,
     time_retained: str | timedelta | None = None,
     ignore_if_exists: bool = False,
-    clock: Callable[[], datetime] = datetime.now,
+    clock: Callable[[], datetime] = local_now,
 ) -> TagInfo:
     """Tag the head, a snapshot of the branch, or a version of any branch.
 
@@ -110,7 +111,7 @@ def replace_tag(
     version: str | int | None = None,
     time_retained: str | timedelta | None = None,
     dry_run: bool = False,
-    clock: Callable[[], datetime] = datetime.now,
+    clock: Callable[[], datetime] = local_now,
 ) -> TagInfo | Removed:
     """Move a tag to the head, a snapshot or a version, and delete files that only the old one needed.
 
@@ -347,7 +348,7 @@ def expire_tags(
     older_than_ms: int | None = None,
     dry_run: bool = False,
     wait_ms: int = 60_000,
-    clock: Callable[[], datetime] = datetime.now,
+    clock: Callable[[], datetime] = local_now,
 ) -> Removed:
     """Delete expired tags, and with `older_than_ms` (epoch milliseconds) all tags created before it.
 
@@ -367,7 +368,7 @@ def expire_tags(
     return change_branch(handle, "expire-tags", plan, wait_ms=wait_ms)
 
 
-def expired_tags(handle: TableHandle, clock: Callable[[], datetime] = datetime.now) -> list[Tag]:
+def expired_tags(handle: TableHandle, clock: Callable[[], datetime] = local_now) -> list[Tag]:
     """The tags that `expire_tags` would delete now. Raises CorruptFileError."""
     return _expired(handle, clock(), None)
 

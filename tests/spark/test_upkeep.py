@@ -13,6 +13,7 @@ import paimon_spark
 from paimon_spark import progress
 from paimon_spark.maintenance import listing, reachable, removal
 from paimon_spark.spark import tasks
+from tests.harness.clock import age_files
 from tests.harness.table_files import files_on_disk, missing_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
@@ -59,8 +60,8 @@ def test_orphans_are_found_and_deleted(by_executors: list[int], tmp_path: Path) 
     before = {f.path for f in files_on_disk(table.handle)}
     for path in planted:
         path.write_bytes(b"PAR1")
-    now = time.time_ns() // 1_000_000 + 1
-    time.sleep(0.01)
+    age_files(root)
+    now = time.time_ns() // 1_000_000
     here = table.remove_orphan_files(now, dry_run=True, use_spark=False)
     assert by_executors == []
     spread = table.remove_orphan_files(now, dry_run=True)

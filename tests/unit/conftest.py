@@ -10,6 +10,8 @@ from datetime import datetime
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from tests.harness.clock import StandingClock
+
 
 @pytest.fixture
 def noon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,6 +19,12 @@ def noon(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, real = time.time_ns(), time.time_ns
     at = int(datetime.now().replace(hour=12, minute=0).timestamp()) * 10**9  # noqa: DTZ005 - days are of the machine
     monkeypatch.setattr(time, "time_ns", lambda: at + real() - begun)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> StandingClock:
+    """The clock of this process, which stands still until the test lets time pass."""
+    return StandingClock(monkeypatch)
 
 
 @pytest.fixture(scope="session")

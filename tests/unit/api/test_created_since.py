@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.engine.scan.query import Reason
 from paimon_spark.errors import InvalidOptionError
+from tests.harness.clock import StandingClock
 
 FILES, COMMITS = "scan.file-creation-time-millis", "scan.creation-time-millis"
 
@@ -36,22 +36,22 @@ class History:
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> History:
+def history(tmp_path: Path, clock: StandingClock) -> History:
     catalog = paimon_spark.load_catalog(str(tmp_path))
     catalog.create_database("db")
     table = catalog.create_table("db.t", pa.schema([("id", pa.int64())]))
     begun = []
     for i in range(3):
-        begun.append(moment())
+        begun.append(moment(clock))
         table.write(pa.table({"id": [i]}))
-    return History(paimon_spark.load_table(table.location), (*begun, moment()))
+    return History(paimon_spark.load_table(table.location), (*begun, moment(clock)))
 
 
-def moment() -> int:
+def moment(clock: StandingClock) -> int:
     """A moment of its own millisecond."""
-    time.sleep(0.003)
-    now = time.time_ns() // 1_000_000
-    time.sleep(0.003)
+    clock.advance(1)
+    now = clock.now_ms
+    clock.advance(1)
     return now
 
 

@@ -40,6 +40,7 @@ from paimon_spark.metadata.definition.schema_changes import (
 )
 from paimon_spark.options.catalog import parse_catalog_options
 from paimon_spark.types import BIGINT, INT
+from tests.harness.clock import StandingClock
 from tests.harness.rest_server import RestServer, rest_server
 from tests.harness.views import check_views
 
@@ -267,7 +268,7 @@ class TestServers:
 
 class TestTokens:
     @pytest.mark.ci
-    def test_of_a_table_are_asked_for_again_before_they_end(self, server: RestServer) -> None:
+    def test_of_a_table_are_asked_for_again_before_they_end(self, server: RestServer, clock: StandingClock) -> None:
         server.config["data-token.enabled"] = "true"
         server.token_life_ms = 2_000
         catalog = paimon_spark.load_catalog(**server.options())
@@ -275,11 +276,11 @@ class TestTokens:
         table = catalog.create_table("db.t", "a INT")
         table.write(ROWS)
         assert len(server.tokens) == 1
-        threading.Event().wait(1.2)
+        clock.advance(1_200)
         table.write(ROWS)
         assert len(server.tokens) == 2
         server.token_life_ms = 7_200_000
-        threading.Event().wait(1.2)
+        clock.advance(1_200)
         assert rows(catalog, "db.t") == [1, 1, 2, 2]
         store: Any = open_catalog(catalog.warehouse, catalog.options).place("db", "t").store
         assert store._files.options["fs.number"] == str(len(server.tokens) - 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -32,6 +31,7 @@ from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.file_index import parse_file_index_options
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import BIGINT
+from tests.harness.clock import age_files
 from tests.harness.commits import a_file, committer, make_table, message
 from tests.harness.fault_store import FaultStore, killed_at_each_change
 from tests.harness.table_files import files_on_disk, missing_files, reachable_files
@@ -238,7 +238,7 @@ def test_a_write_with_indexes_killed_at_any_change_of_the_store(tmp_path: Path, 
     for copied in killed_at_each_change(table, tmp_path, write, after=after, step=1, between=(4, 30)):
         assert sorted(copied.scan().to_arrow().column("id").to_pylist()) in (every, [*every, *range(300, 400)])
         assert missing_files(copied.handle) == []
-        time.sleep(0.01)
+        age_files(Path(copied.location.removeprefix("file://")))
         copied.remove_orphan_files(older_than=datetime.now(UTC))
         assert {f.path for f in files_on_disk(copied.handle)} == reachable_files(copied.handle)
         assert all(f.index_file for f in files(copied))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.jobs.stream_read import open_stream
 from paimon_spark.streaming.offset import decode, encode
 from paimon_spark.streaming.source import StreamSource
+from tests.harness.clock import StandingClock
 
 
 def make(path: Path, name: str = "t", keys: tuple[str, ...] = (), **options: str) -> Table:
@@ -106,13 +106,13 @@ def test_a_stream_of_an_empty_table_reads_what_comes(tmp_path: Path, options: di
     assert stream.all() == [[3]]
 
 
-def test_a_time_divides_what_was_written_before_and_after(tmp_path: Path) -> None:
+def test_a_time_divides_what_was_written_before_and_after(tmp_path: Path, clock: StandingClock) -> None:
     table = make(tmp_path)
     write(table, 1)
     write(table, 2)
-    time.sleep(0.01)
-    moment = str(time.time_ns() // 1_000_000)
-    time.sleep(0.01)
+    clock.advance(1)
+    moment = str(clock.now_ms)
+    clock.advance(1)
     write(table, 3)
     for key in ("scan__timestamp_millis", "scan__creation_time_millis", "scan__file_creation_time_millis"):
         assert Stream(table, **{key: moment}).all() == [[3]]

@@ -28,6 +28,7 @@ from paimon_spark.sql.execute import parse
 from paimon_spark.sql.names import CallContext
 from paimon_spark.sql.procedures import Call, call, find_procedure
 from paimon_spark.sql.statement import Query
+from tests.harness.clock import StandingClock, age_files
 from tests.harness.keywords import keywords
 
 JAVA = """
@@ -173,10 +174,10 @@ def test_a_tag_is_made_of_the_first_snapshot_since_a_moment(table: Table, run: R
     assert run("create_tag_from_timestamp", "c", 0)[0][:2] == ("c", 2), "expired snapshots are found by their tags"
 
 
-def test_tags_expire_and_are_named(run: Run) -> None:
+def test_tags_expire_and_are_named(run: Run, clock: StandingClock) -> None:
     run("create_tag", "short", time_retained="1 ms")
     run("create_tag", "long")
-    time.sleep(0.01)
+    clock.advance(2)
     assert run("expire_tags") == [("short",)]
     assert run("expire_tags") == [("No expired tags.",)]
     assert run("expire_tags", older_than="9999-01-01 00:00:00") == [("long",)]
@@ -317,7 +318,7 @@ def test_partitions_expire_are_named_and_can_be_marked_done(catalog: Catalog) ->
         call(catalog, "mark_partition_done", ["db.p", "dt=2999-01-01,hr=2"])
 
 
-def test_files_are_compacted(catalog: Catalog) -> None:
+def test_files_are_compacted(catalog: Catalog, clock: StandingClock) -> None:
     table = catalog.create_table(
         "db.k",
         "k INT, dt STRING",
@@ -341,7 +342,7 @@ def test_files_are_compacted(catalog: Catalog) -> None:
     assert call(catalog, "compact", ["db.k"], {"where": "dt > 'a'", "order_strategy": "NONE"}).rows == ((True,),)
     assert files() == {"{a}": 1, "{b}": 1}
     table.write(pa.table({"k": [1, 1], "dt": ["a", "b"]}))
-    time.sleep(0.01)
+    clock.advance(2)
     call(catalog, "compact", ["db.k"], {"partition_idle_time": "1 ms", "options": "num-levels=5"})
     assert files() == {"{a}": 1, "{b}": 1}
     assert call(catalog, "compact_manifest", ["db.k"], {"dry_run": True}).rows == ((True,),)
@@ -395,9 +396,8 @@ def test_orphans_go_from_a_table_or_a_database(catalog: Catalog, table: Table, r
     orphan = Path(table.location.removeprefix("file://")) / "bucket-0" / "data-x.parquet"
     orphan.write_bytes(b"12345")
     assert run("remove_orphan_files") == [(0, 0)]
+    age_files(orphan.parent)
     soon = {"older_than": str(int(time.time() * 1000) - 1), "parallelism": 5}
-    time.sleep(0.01)
-    soon["older_than"] = str(int(time.time() * 1000) - 1)
     assert run("remove_orphan_files", dry_run=True, **soon) == [(1, 5)]
     assert call(catalog, "remove_orphan_files", ["db.*"], {**soon, "mode": "LOCAL"}).rows == ((1, 5),)
     assert not orphan.exists()

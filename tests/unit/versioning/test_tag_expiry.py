@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from paimon_spark.errors import InvalidInputError, OperationInProgressError
 from paimon_spark.maintenance.change import change_table
 from paimon_spark.versioning.branches import create_branch
 from paimon_spark.versioning.tags import expire_tags
+from tests.harness.clock import StandingClock
 from tests.harness.history import History
 from tests.harness.table_files import missing_files
 
@@ -77,7 +77,7 @@ def test_guards_and_savepoints_stay_whatever_their_age(history: History) -> None
     assert history.tags() == ["branch-guard-fix", "savepoint-2"]
 
 
-def test_exactly_the_files_that_nothing_else_needs_go(tmp_path: Path) -> None:
+def test_exactly_the_files_that_nothing_else_needs_go(tmp_path: Path, clock: StandingClock) -> None:
     catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
     catalog.create_database("db")
     catalog.create_table("db.t", pa.schema([("k", pa.int64())]), options={"tag.time-expire-enabled": "false"})
@@ -87,7 +87,7 @@ def test_exactly_the_files_that_nothing_else_needs_go(tmp_path: Path) -> None:
         t.create_tag(f"v{i}", time_retained="1 ms" if i < 2 else "1 d")
     t.create_branch("fix", tag="v1")
     t.expire_snapshots(retain_max=1, retain_min=1)
-    time.sleep(0.01)
+    clock.advance(2)
     dry = t.expire_tags(dry_run=True)
     gone = t.expire_tags()
     assert (gone.tags, gone.paths, gone.data_files) == (("v0", "v1"), dry.paths, 1)
@@ -96,14 +96,14 @@ def test_exactly_the_files_that_nothing_else_needs_go(tmp_path: Path) -> None:
     assert [x.name for x in t.tags()] == ["branch-guard-fix", "v2"]
 
 
-def test_tags_expire_after_a_commit(tmp_path: Path) -> None:
+def test_tags_expire_after_a_commit(tmp_path: Path, clock: StandingClock) -> None:
     catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
     catalog.create_database("db")
     catalog.create_table("db.t", pa.schema([("k", pa.int64())]))
     t = catalog.table("db.t")
     t.write(pa.table({"k": [1]}))
     t.create_tag("v1", time_retained="1 ms")
-    time.sleep(0.01)
+    clock.advance(2)
     t.write(pa.table({"k": [2]}))
     assert t.tags() == []
 

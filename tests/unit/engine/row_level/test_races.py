@@ -29,6 +29,7 @@ from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.write_request import ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS, WriteMode
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.spark.row_level_write import row_level_writer
+from tests.harness.clock import age_files
 
 Rows: TypeAlias = "Counter[tuple[int, str]]"
 Effect: TypeAlias = Callable[[Rows, dict[int, Rows]], Rows]
@@ -221,5 +222,5 @@ def test_every_snapshot_is_what_its_commit_makes_of_the_one_before(kind: str, tm
             assert now.items() <= ids.items()
     assert len(known) > STEPS
     assert not list(tmp_path.rglob(".*.tmp"))
-    time.sleep(0.05)
+    age_files(tmp_path)
     assert not table.remove_orphan_files(datetime.now(UTC), dry_run=True).paths
