@@ -29,6 +29,7 @@ from paimon_spark.maintenance.change import change_table, recover, unfinished
 from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal import lock
 from paimon_spark.metadata.journal.change import Delete, DeleteFiles, DeleteTree, Put, RenameTree, Step, TableChange
 from paimon_spark.metadata.journal.lock import HeldLock, Owner, Waiting, running
 from paimon_spark.metadata.manifests import CACHE
@@ -38,6 +39,7 @@ from paimon_spark.storage.store import AtomicCreate, Store
 from tests.harness.commits import KEYED, a_file, committer, compaction, files, make_table, message
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.table_files import missing_files
+from tests.harness.until import until
 
 
 def a_table(tmp_path: Path, store: Store | None = None, snapshots: int = 4) -> TableHandle:
@@ -261,8 +263,12 @@ def test_who_comes_second_waits_and_then_gives_up_by_name(tmp_path: Path) -> Non
         change_table(table, "x", lambda: None, wait_ms=50)
     with pytest.raises(OperationInProgressError):
         recover(table, wait_ms=0)
-    threading.Timer(0.1, end.set).start()
-    change_table(table, "x", lambda: None, wait_ms=60_000)
+
+    def wait(_: float) -> None:
+        end.set()
+        thread.join()
+
+    change_table(table, "x", lambda: None, wait_ms=60_000, waiting=Waiting(sleep=wait))
     thread.join()
     check_in_order(table, False)
 
@@ -323,18 +329,14 @@ def test_a_killed_process_is_known_to_be_dead_and_its_work_finished(tmp_path: Pa
     home = str(Path(__file__).parents[3])
     with subprocess.Popen([sys.executable, "-c", CHILD, table.layout.root, str(here), home], cwd=home) as child:
         try:
-            until = time.monotonic() + 120
-            while not here.exists():
-                assert child.poll() is None and time.monotonic() < until
-                time.sleep(0.02)
+            until(lambda: here.exists() or child.poll() is not None)
+            assert child.poll() is None
             with pytest.raises(OperationInProgressError, match=f"process {child.pid} on"):
                 recover(table, wait_ms=0)
         finally:
             child.kill()
         # Not waited for yet: a zombie is dead, too.
-        until = time.monotonic() + 60
-        while Owner("x", "h", Owner.new().machine, child.pid, None).is_alive() and time.monotonic() < until:
-            time.sleep(0.02)
+        until(lambda: not Owner("x", "h", Owner.new().machine, child.pid, None).is_alive())
         assert recover(table, wait_ms=10_000) == "expiry of snapshots"
     check_in_order(table, True)
 
@@ -389,17 +391,19 @@ def test_of_many_that_take_over_one_does(tmp_path: Path) -> None:
 
 def test_who_was_taken_for_dead_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HeldLock, "_beat", lambda _: None)  # as if the machine had slept
+    slept = [0.0]
+    monkeypatch.setattr(lock, "clocks", lambda: (time.monotonic() + slept[0], time.time() + slept[0]))
     table = a_table(tmp_path)
     planned = expiry(table)
 
     def plan() -> TableChange | None:
         change = planned()
-        time.sleep(0.3)
+        slept[0] = 90.0
         (tmp_path / "t" / "intent" / "intent").unlink()
         return change
 
     with pytest.raises(OperationInProgressError, match="taken over"):
-        change_table(table, "expire", plan, waiting=Waiting(lease_ms=100))
+        change_table(table, "expire", plan)
     assert list_snapshot_ids(table) == [1, 2, 3, 4]
 
 

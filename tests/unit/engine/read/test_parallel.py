@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import queue
 import threading
-import time
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from paimon_spark.engine.read import split_reader
 from paimon_spark.engine.read.split_reader import AHEAD, read_splits
 from paimon_spark.engine.tasks.split import DataSplit, SplitMode
+from tests.harness.until import until
 
 
 def split(i: int) -> DataSplit:
@@ -25,10 +28,14 @@ def numbers(batches: Iterator[pa.RecordBatch]) -> list[int]:
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_rows_come_in_the_order_of_the_splits(threads: int) -> None:
+    read_first = [threading.Event() for _ in range(8)]
+
     def read(s: DataSplit) -> Iterator[pa.RecordBatch]:
-        time.sleep(0.01 * (s.snapshot_id % 3))
+        if threads > 1 and s.snapshot_id % 2 == 0:  # rows of the next split are there before those of this one
+            assert read_first[s.snapshot_id + 1].wait(60)
         for j in range(s.snapshot_id):
             yield batch(s.snapshot_id * 100 + j)
+            read_first[s.snapshot_id].set()
 
     splits = [split(i) for i in range(8)]
     assert numbers(read_splits(read, splits, threads)) == [i * 100 + j for i in range(8) for j in range(i)]
@@ -44,8 +51,17 @@ def test_two_splits_are_read_at_the_same_time() -> None:
     assert numbers(read_splits(read, [split(0), split(1)], 2)) == [0, 1]
 
 
-def test_readers_run_only_a_few_batches_ahead() -> None:
+def test_readers_run_only_a_few_batches_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     made = [0, 0]
+    waiting = set()
+
+    def put(output: queue.Queue[Any], item: Any, stop: threading.Event) -> bool:
+        if output.full():
+            waiting.add(id(output))
+        return put_as_ever(output, item, stop)
+
+    put_as_ever = split_reader._put
+    monkeypatch.setattr(split_reader, "_put", put)
 
     def read(s: DataSplit) -> Iterator[pa.RecordBatch]:
         for _ in range(100):
@@ -54,7 +70,7 @@ def test_readers_run_only_a_few_batches_ahead() -> None:
 
     batches = read_splits(read, [split(0), split(1)], 2)
     next(batches)
-    time.sleep(0.2)
+    until(lambda: len(waiting) == 2, lambda: made)
     assert max(made) <= AHEAD + 2
     assert len(numbers(batches)) == 199
 
