@@ -36,7 +36,8 @@ spark = (
     .config("spark.log.level", "ERROR")
     .getOrCreate()
 )
-service = spark.sparkContext._jvm.org.apache.spark.sql.connect.service.SparkConnectService
+services = spark.sparkContext._jvm.org.apache.spark.sql.connect.service
+service = getattr(getattr(services, "SparkConnectService$"), "MODULE$")  # a Scala object
 print(service.localPort(), flush=True)
 sys.stdin.read()
 spark.stop()

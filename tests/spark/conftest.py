@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.harness.connect import LIGHT_JVM
 from tests.harness.doors import door as door  # the fixture
 from tests.harness.doors import run_through_both
+from tests.harness.session_state import SharedSession
 
 _HERE = Path(__file__).resolve().parent
 
@@ -39,6 +41,25 @@ def _light_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         options = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {LIGHT_JVM}"
         patch.setenv("JDK_JAVA_OPTIONS", options.strip())
         yield
+
+
+@pytest.fixture(scope="session")
+def _shared_session(spark: SparkSession) -> SharedSession:
+    return SharedSession(spark)
+
+
+@pytest.fixture(autouse=True)
+def _session_is_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Give the shared session back as it was, and fail the test that leaves a streaming query running."""
+    if "spark" not in request.fixturenames:
+        yield
+        return
+    shared: SharedSession = request.getfixturevalue("_shared_session")
+    before = shared.state()
+    yield
+    left = shared.stop_queries()
+    shared.restore(before)
+    assert not left, f"the test left streaming queries running: {', '.join(left)}"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
