@@ -20,6 +20,7 @@ from paimon_spark.metadata.manifests import CACHE
 from tests.chaos.streams import BUSY
 from tests.harness.mini_engine import Step, Tasks
 from tests.harness.pipelines import Pipeline
+from tests.harness.until import until
 
 _ACTS: Final = ("compact", "compact", "expire", "sync")
 # What the server of processes loads once for all.
@@ -103,10 +104,12 @@ def said(pipeline: Pipeline) -> str:
 
 def _wait(pipeline: Pipeline, query: Any, steps: int) -> None:
     """Wait until the process has done so many steps."""
-    end = time.monotonic() + 60
-    while query.exitcode is None and _count(pipeline, f"query-{query.pid}") < steps:
-        assert time.monotonic() < end, f"the query hangs: {query.pid}"
-        time.sleep(0.005)
+    name = f"query-{query.pid}"
+    until(
+        lambda: query.exitcode is not None or _count(pipeline, name) >= steps,
+        lambda: f"{_count(pipeline, name)} steps of {name}",
+        poll_s=0.005,
+    )
 
 
 def _count(pipeline: Pipeline, name: str) -> int:

@@ -36,6 +36,7 @@ from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.options.stream_read import parse_stream_options
 from paimon_spark.streaming.source import StreamSource
 from tests.harness.mini_engine import Checkpoint, MiniEngine, Step, Tasks
+from tests.harness.until import until
 
 # What the server of processes loads once for all.
 WARM = (after_commit, compaction, writing, parquet, parse_stream_options, pa.array([1]))
@@ -250,10 +251,12 @@ class Others:
 
 def _wait(stream: Stream, query: Any, life: int, steps: int) -> None:
     """Wait until the query has done so many steps."""
-    path, end = stream.logs / f"query-{life}.log", time.monotonic() + 60
-    while query.exitcode is None and (not path.exists() or path.read_text().count("\n") < steps):
-        assert time.monotonic() < end, f"the query hangs: {path}"
-        time.sleep(0.005)
+    path = stream.logs / f"query-{life}.log"
+
+    def done() -> int:
+        return path.read_text().count("\n") if path.exists() else 0
+
+    until(lambda: query.exitcode is not None or done() >= steps, lambda: f"{done()} steps in {path}", poll_s=0.005)
 
 
 def said(stream: Stream, word: str) -> list[str]:

@@ -23,6 +23,7 @@ from paimon_spark.metadata.manifests import CACHE
 from tests.chaos.attached_job import KINDS, ROWS
 from tests.chaos.test_stream_jobs import session_of
 from tests.harness.table_files import files_on_disk, missing_files, reachable_files
+from tests.harness.until import until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(3600)]
 
@@ -45,10 +46,15 @@ def killed(home: Path, life: int) -> None:
             start_new_session=True,
         )
     try:
-        end = time.monotonic() + 300
-        while not (_logged(log, "begin", len(known)) >= set(KINDS) and _logged(log, "end", len(known))):
-            assert job.poll() is None and time.monotonic() < end, output.read_text(errors="replace")[-20_000:]
-            time.sleep(0.02)
+        until(
+            lambda: (
+                job.poll() is not None
+                or (_logged(log, "begin", len(known)) >= set(KINDS) and _logged(log, "end", len(known)))
+            ),
+            lambda: output.read_text(errors="replace")[-20_000:],
+            seconds=300,
+        )
+        assert job.poll() is None, output.read_text(errors="replace")[-20_000:]
         time.sleep(chance.uniform(0, 4))
         assert job.poll() is None, output.read_text(errors="replace")[-20_000:]
     finally:

@@ -17,6 +17,7 @@ import pytest
 from tests.chaos.lineage_checks import check, check_unified
 from tests.chaos.test_stream_jobs import session_of
 from tests.harness.pipelines import Pipeline
+from tests.harness.until import until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.streaming, pytest.mark.timeout(3600)]
 
@@ -44,16 +45,20 @@ class Jobs:
 
     def run_for(self, batches: int, within_s: float = 300) -> None:
         """Let all jobs together begin so many batches more, while rows come."""
-        begun, end, label = _begun(self._pipeline), time.monotonic() + within_s, 0
+        begun, label = _begun(self._pipeline), 0
         goal = begun + batches - 1
         while begun < goal:
             label += 1
             for root in self._pipeline.roots:
                 self._pipeline.write(root, f"{self._process.pid}.{label}")
-            while _begun(self._pipeline) == begun:  # however slow the machine, jobs are not left far behind
-                assert self._process.poll() is None, self.output()
-                assert time.monotonic() < end, f"no batch: {self.output()}"
-                time.sleep(0.2)
+            # However slow the machine, jobs are not left far behind.
+            until(
+                lambda: self._process.poll() is not None or _begun(self._pipeline) != begun,  # noqa: B023
+                self.output,
+                seconds=within_s,
+                poll_s=0.2,
+            )
+            assert self._process.poll() is None, self.output()
             begun = _begun(self._pipeline)
 
     def finish(self) -> None:

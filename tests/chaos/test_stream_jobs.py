@@ -21,6 +21,7 @@ from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.streaming.batches import read_sink_log, sink_log_path
 from tests.chaos.stream_checks import check, kill_places
 from tests.chaos.streams import PATIENCE, RENAMED, Others, Stream, kept, make
+from tests.harness.until import until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.streaming, pytest.mark.timeout(7200)]
 
@@ -78,19 +79,20 @@ class Job:
 
     def started(self, stream: Stream, within_s: float = 600) -> None:
         """Wait until it has begun a batch more of a query."""
-        before, end = _begun(stream), time.monotonic() + within_s
-        while _begun(stream) == before:
-            assert self.exitcode is None, self.output()
-            assert time.monotonic() < end, f"no batch: {self.output()}"
-            time.sleep(0.05)
+        before = _begun(stream)
+        until(lambda: self.exitcode is not None or _begun(stream) != before, self.output, seconds=within_s, poll_s=0.05)
+        assert self.exitcode is None, self.output()
 
     def changed(self, path: Path, within_s: float = 600) -> None:
         """Wait until a file is written that is there already, or is not."""
-        before, end = _made(path), time.monotonic() + within_s
-        while _made(path) == before:
-            assert self.exitcode is None, self.output()
-            assert time.monotonic() < end, f"{path} stays as it is: {self.output()}"
-            time.sleep(0.001)
+        before = _made(path)
+        until(
+            lambda: self.exitcode is not None or _made(path) != before,
+            lambda: f"{path} stays as it is: {self.output()}",
+            seconds=within_s,
+            poll_s=0.001,
+        )
+        assert self.exitcode is None, self.output()
 
     def finished(self, within_s: float = 1800) -> None:
         """Wait until it has come to its end."""

@@ -6,10 +6,11 @@ import os
 import pty
 import select
 import sys
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from tests.harness.until import until
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERRUPT = "\x03"
@@ -46,17 +47,21 @@ class Terminal:
         os.close(self._descriptor)
 
     def _read_until(self, text: str | None, timeout_s: float) -> str:
-        shown, until = bytearray(), time.monotonic() + timeout_s
-        while time.monotonic() < until:
-            if not select.select([self._descriptor], [], [], 0.2)[0]:
-                continue
-            try:
-                data = os.read(self._descriptor, 1 << 16)
-            except OSError:  # Linux: the program has ended
-                data = b""
-            shown += data
-            if not data or (text is not None and text in _decoded(shown)):
-                break
+        shown = bytearray()
+
+        def is_there() -> bool:
+            while select.select([self._descriptor], [], [], 0)[0]:
+                try:
+                    data = os.read(self._descriptor, 1 << 16)
+                except OSError:  # Linux: the program has ended
+                    data = b""
+                shown.extend(data)
+                if not data or (text is not None and text in _decoded(shown)):
+                    return True
+            return False
+
+        with suppress(AssertionError):  # callers look at what is shown
+            until(is_there, seconds=timeout_s)
         return _decoded(shown)
 
 

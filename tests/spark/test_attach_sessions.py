@@ -35,6 +35,7 @@ from paimon_spark.spark_catalog.proxies import Proxy
 from tests.harness.marks import slow_except
 from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 from tests.harness.three_reads import setting
+from tests.harness.until import until
 
 pytestmark = pytest.mark.spark
 
@@ -517,14 +518,14 @@ def test_an_interrupted_query_leaves_the_session_usable(
     for statement in statements if by == "interruptAll" else ("read", "append"):
         thread = InheritableThread(target=partial(run, statement), session=spark)
         thread.start()
-        end = time.monotonic() + 60
-        while not tracker.getActiveStageIds() and time.monotonic() < end:
-            time.sleep(0.05)
-        time.sleep(0.3)
-        while thread.is_alive():  # the stages may be those of a statement before
-            assert time.monotonic() < end
-            interrupt[by]()
+        until(lambda: tracker.getActiveStageIds() or not thread.is_alive())  # noqa: B023 - called at once
+
+        def has_ended(thread: threading.Thread = thread) -> bool:
+            interrupt[by]()  # again and again: the stages may be those of a statement before
             thread.join(0.5)
+            return not thread.is_alive()
+
+        until(has_ended)
         assert ids_of(session.table(f"{name}.db.t")) == [1]
     assert raised == (list(statements) if by == "interruptAll" else ["read", "append"])
     assert not session.catalog.tableExists(f"{name}.db.made")
@@ -651,12 +652,9 @@ def test_many_queries_and_twenty_sessions_leave_nothing(spark: SparkSession, tmp
         session.table("k").where("id = 1").collect()
         del session
     spark.sql("SELECT 1").collect()  # the active session again
+    # Threads of Spark's pools keep the session that was active when they began, until they have been idle for 60 s.
+    until(lambda: usage(spark).parsers <= before.parsers + 4, lambda: (before, usage(spark)), seconds=180, poll_s=5)
     last = usage(spark)
-    end = time.monotonic() + 180
-    while last.parsers > before.parsers + 4 and time.monotonic() < end:
-        # Threads of Spark's pools keep the session that was active when they began, until they have been idle for 60 s.
-        time.sleep(5)
-        last = usage(spark)
     print(before, after, last, sep="\n")
     for found in (after, last):
         assert found.threads <= before.threads + 20, (before, found)
@@ -692,10 +690,6 @@ def test_threads_of_the_jvm_that_have_ended_leave_none_in_python(spark: SparkSes
                 thread.join()
 
     in_threads(*(partial(start_threads, number) for number in range(callers)))
-    end = time.monotonic() + 30
-    while len(task.names) < count * callers and time.monotonic() < end:
-        time.sleep(0.05)
+    until(lambda: len(task.names) >= count * callers, lambda: len(task.names))
     assert sorted(task.names) == sorted(f"caller {n} {i}" for n in range(callers) for i in range(count))
-    while threading.active_count() > before + 40 and time.monotonic() < end:
-        time.sleep(0.1)
-    assert threading.active_count() <= before + 40
+    until(lambda: threading.active_count() <= before + 40, threading.active_count)

@@ -19,6 +19,7 @@ import pyspark
 import pytest
 
 from tests.harness.golden import golden_path
+from tests.harness.until import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.cluster, pytest.mark.newest]
 
@@ -91,14 +92,12 @@ def start(role: str, *arguments: str, home: Path) -> subprocess.Popen[bytes]:
 
 def wait_for(home: Path, pattern: str, count: int = 1) -> str:
     """The first match in the logs, once there are `count` of them."""
-    end = time.monotonic() + DEADLINE_S
-    while time.monotonic() < end:
-        text = "".join(p.read_text(errors="replace") for p in sorted(home.glob("*.log")))
-        found = re.findall(pattern, text)
-        if len(found) >= count:
-            return str(found[0])
-        time.sleep(0.2)
-    raise AssertionError(f"no {pattern!r} in the logs: {text[-3000:]}")
+
+    def text() -> str:
+        return "".join(p.read_text(errors="replace") for p in sorted(home.glob("*.log")))
+
+    until(lambda: len(re.findall(pattern, text())) >= count, lambda: (pattern, text()[-3000:]), seconds=DEADLINE_S)
+    return str(re.findall(pattern, text())[0])
 
 
 @pytest.fixture

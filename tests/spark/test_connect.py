@@ -370,7 +370,7 @@ def run(spark, home):
     assert query.awaitTermination(180)
     with open(home + "/query", "w") as out:
         out.write(str(query.id))
-    for _ in range(200):
+    for _ in range(1800):
         if lineage.jobs()["etl"].ended_ms is not None:
             return
         time.sleep(0.1)

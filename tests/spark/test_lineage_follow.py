@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +16,7 @@ import paimon_spark
 from paimon_spark.api.lineage_question import warehouse_of
 from paimon_spark.lineage.checkpoints import open_checkpoint
 from tests.harness.keywords import keywords
+from tests.harness.until import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.streaming, pytest.mark.newest, pytest.mark.timeout(600)]
 
@@ -58,13 +57,6 @@ class World:
         return [tuple({o.table[-1]: o.snapshot_id for o in end.values()}[n] for n in "ab") for end in ends]  # type: ignore[misc]
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 240
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-
-
 @pytest.mark.slow
 def test_a_query_reads_the_pairs_of_snapshots_that_another_one_read(spark: SparkSession, tmp_path: Path) -> None:
     world = World(spark, tmp_path)
@@ -83,20 +75,20 @@ def test_a_query_reads_the_pairs_of_snapshots_that_another_one_read(spark: Spark
         return world.start("etl 2", "y", **keywords({"lineage.follow": "etl 1", "lineage.job": "etl 2"}))
 
     first = world.start("etl 1", "x")
-    wait_for(lambda: bool(world.catalog.table("db.x").snapshots()))
+    until(lambda: bool(world.catalog.table("db.x").snapshots()))
     producer = threading.Thread(target=produce)
     producer.start()
     queries = [first]
     try:
         queries.append(second())
-        wait_for(lambda: (tmp_path / "etl 2" / "commits" / "1").exists())
+        until(lambda: (tmp_path / "etl 2" / "commits" / "1").exists())
         queries[-1].stop()  # it goes on where it was
         queries.append(second())
-        wait_for(lambda: (tmp_path / "etl 2" / "commits" / "4").exists())
+        until(lambda: (tmp_path / "etl 2" / "commits" / "4").exists())
         stop.set()
         producer.join()
         last = (len(world.catalog.table("db.a").snapshots()), len(world.catalog.table("db.b").snapshots()))
-        wait_for(lambda: world.pairs("etl 1")[-1] == last and world.pairs("etl 2")[-1] == last)
+        until(lambda: world.pairs("etl 1")[-1] == last and world.pairs("etl 2")[-1] == last)
     finally:
         stop.set()
         for query in queries:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import paimon_spark
 from paimon_spark.errors import LineageError
+from tests.harness.until import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.streaming, pytest.mark.newest, pytest.mark.timeout(600)]
 
@@ -39,10 +39,7 @@ def test_the_end_of_a_query_is_noticed_and_another_takes_over(spark: SparkSessio
         return (writer.trigger(availableNow=True) if once else writer).start(str(tmp_path / "wh" / "db.db" / "b"))
 
     def has_ended(job: str, wanted: bool) -> None:
-        deadline = time.monotonic() + 120
-        while (lineage.jobs()[job].ended_ms is not None) is not wanted:
-            assert time.monotonic() < deadline, (job, wanted)
-            time.sleep(0.2)
+        until(lambda: (lineage.jobs()[job].ended_ms is not None) is wanted, lambda: lineage.jobs()[job], poll_s=0.2)
 
     put(1)
     query = start("old")

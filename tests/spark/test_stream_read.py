@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -79,13 +77,6 @@ def failure(query: StreamingQuery) -> str:
     assert error is not None
     assert str(error)[:200] in str(raised.value)
     return str(raised.value)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 240
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(

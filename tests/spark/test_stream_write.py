@@ -18,6 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import paimon_spark
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from tests.harness.clock import age_files
+from tests.harness.until import until
 
 pytestmark = pytest.mark.spark
 
@@ -74,9 +76,10 @@ def forget_commit(checkpoint: Path, batch: int) -> None:
         path.unlink()
 
 
-def now() -> int:
-    time.sleep(0.01)
-    return int(time.time() * 1000)
+def orphans(path: Path) -> int:
+    """How many orphan files a table has, however new they are."""
+    age_files(path)
+    return paimon_spark.load_table(str(path)).remove_orphan_files(int(time.time() * 1000), dry_run=True).files
 
 
 def read(spark: SparkSession, path: Path | str, **options: str) -> list[tuple[Any, ...]]:
@@ -129,7 +132,7 @@ def test_batches_come_once_over_restarts_and_replays(
     run(feed.stream(), path, checkpoint, **KINDS[kind])
     assert read(spark, path) == sorted(expected + rows((200, 40)))
     assert [s.commit_identifier for s in snapshots(path) if s.commit_kind is CommitKind.APPEND] == [0, 1, 2, 3]
-    assert paimon_spark.load_table(str(path)).remove_orphan_files(now(), dry_run=True).files == 0
+    assert orphans(path) == 0
 
 
 @pytest.mark.parametrize(
@@ -205,26 +208,33 @@ def test_a_failed_task_leaves_no_files_and_its_batch_comes_later(
     keyed = {"primary-key": "id", "bucket": "2"}
     run(feed.stream(), path, checkpoint, **keyed)
     before = files(path)
-    others = len(data_files(path)) + 2
     for i in range(2):
         feed.add(1000 + 100 * i)
+    told = tmp_path / "the driver has the message of the other task"
 
     def fail_late(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield batch
             if 1139 in batch.column(0).to_pylist():
-                while len(list(path.rglob("data-*"))) < others:
-                    time.sleep(0.1)
-                time.sleep(2)  # the driver has heard of the other task's files
+                until(told.exists, seconds=180)
                 raise RuntimeError("the source broke")
 
-    stream = feed.stream(2)
-    with pytest.raises(StreamingQueryException, match="the source broke"):
-        run(stream.mapInArrow(fail_late, stream.schema), path, checkpoint, **keyed)
+    stream, tracker = feed.stream(2), spark.sparkContext.statusTracker()
+    writer = stream.mapInArrow(fail_late, stream.schema).writeStream.format("paimon").options(**keyed)
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start(str(path))
+    try:
+        until(lambda: [s for s in map(tracker.getStageInfo, tracker.getActiveStageIds()) if s and s.numCompletedTasks])
+        assert len(data_files(path)) > len([f for f in before if "bucket-" in f])
+        told.touch()
+        with pytest.raises(StreamingQueryException, match="the source broke"):
+            query.awaitTermination(180)
+    finally:
+        told.touch()
+        query.stop()
     assert files(path) == before
     run(stream, path, checkpoint, **keyed)
     assert read(spark, path) == rows((0, 60), (1000, 40), (1100, 40))
-    assert paimon_spark.load_table(str(path)).remove_orphan_files(now(), dry_run=True).files == 0
+    assert orphans(path) == 0
 
 
 @pytest.mark.newest
