@@ -11,6 +11,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.harness.clock import StandingClock
+from tests.harness.left_threads import no_thread_left
 
 
 @pytest.fixture
@@ -56,7 +57,14 @@ def _no_session_is_left() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _recorders_end_with_their_test() -> Iterator[None]:
+def _threads_end_with_their_test() -> Iterator[None]:
+    """Fail the test that leaves a thread running, which could change what later tests see."""
+    with no_thread_left():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _recorders_end_with_their_test(_threads_end_with_their_test: None) -> Iterator[None]:
     """Rows of lineage are written by a thread, seconds after they came: by then another test has patched what it uses.
 
     What a test left unwritten is dropped, and a write that is under way is waited for.

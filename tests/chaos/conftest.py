@@ -1,0 +1,16 @@
+"""What one test leaves behind, no other finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.left_threads import no_thread_left
+
+
+@pytest.fixture(autouse=True)
+def _threads_end_with_their_test() -> Iterator[None]:
+    """Fail the test that leaves a thread running, which could change what later tests see."""
+    with no_thread_left():
+        yield
