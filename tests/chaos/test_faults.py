@@ -6,7 +6,7 @@ import contextlib
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import fsspec
@@ -307,7 +307,7 @@ def test_any_call_of_a_creation_may_fail(kind: str) -> None:
     for n in selected_points(range(1, counting.count() + 1), 1):
         store, root = FaultStore(inner), f"/{uuid.uuid4().hex}/t"
         with store.failing(FAULTS[kind](n)):
-            made = succeeds(lambda store=store, root=root: create(store, root))
+            made = succeeds(partial(create, store, root))
         if made:
             assert open_table(inner, root).schema.primary_keys == ("k",)
         with contextlib.suppress(TableAlreadyExistsError):
@@ -327,7 +327,7 @@ def test_any_call_of_an_alteration_may_fail(kind: str) -> None:
         table = place.table()
         CACHE.clear()
         with place.store.failing(FAULTS[kind](n)):
-            altered = succeeds(lambda table=table: alter(table))
+            altered = succeeds(partial(alter, table))
         names = place.table(place.inner).row_type.names
         assert names == ("p", "k", "v", "w") or (not altered and names == ("p", "k", "v"))
         if "w" not in names:
@@ -349,7 +349,7 @@ def test_any_call_of_a_replacement_may_fail(kind: str) -> None:
         table = place.table()
         CACHE.clear()
         with place.store.failing(FAULTS[kind](n)):
-            replaced = succeeds(lambda table=table: replace(table))
+            replaced = succeeds(partial(replace, table))
         CACHE.clear()
         there = place.table(place.inner)
         is_new = there.row_type.names == ("p", "w")

@@ -145,7 +145,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         Path(file).write_text(json.dumps(found))
 
 
-class StaticScheduling(EachScheduling):
+class StaticScheduling(EachScheduling):  # type: ignore[misc]  # xdist has no types
     """Lets each process run all that it collects, and counts the tests of all for the progress and the exit code."""
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:

@@ -42,7 +42,12 @@ def is_running(process_id: int) -> bool:
 
 
 def test_each_item_has_a_task_of_its_own(spark: SparkSession) -> None:
-    tasks = list(run_each(lambda _: TaskContext.get().partitionId(), range(7)))
+    def partition(_: int) -> int:
+        context = TaskContext.get()
+        assert context is not None
+        return context.partitionId()
+
+    tasks = list(run_each(partition, range(7)))
     assert sorted(tasks) == list(range(7))
 
 
@@ -77,5 +82,5 @@ def test_a_thread_whose_tasks_spark_interrupts_waits_by_the_clock(
         with pytest.raises(CorruptFileError):
             list(run_each(partial(fail_beside_another, tmp_path / "none"), [2, 3], partial(next, removed)))
     finally:
-        spark.sparkContext.setLocalProperty("spark.job.interruptOnCancel", None)
+        spark.sparkContext.setLocalProperty("spark.job.interruptOnCancel", None)  # type: ignore[arg-type]  # unsets it
     assert waits == [batch_write.TASKS_END_S] * 2

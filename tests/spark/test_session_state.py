@@ -27,7 +27,9 @@ def test_a_session_is_given_back_as_it_was(spark: SparkSession, tmp_path: Path) 
     spark.conf.set("tests.new", "1")
     spark.conf.unset("tests.removed")
     changed = shared.state()
-    assert (changed.current, changed.views, changed.catalogs) == (("lake", "db"), {"a.view"}, {"lake"})
+    assert changed.current == ("lake", "db")
+    assert changed.views == {"a.view"}
+    assert changed.catalogs == {"lake"}
 
     shared.restore(before)
     assert shared.state() == before

@@ -295,7 +295,7 @@ def test_a_tree_is_deleted_though_another_process_adds_to_it(
     assert os.listdir(tmp_path) == []
 
 
-class _VagueFileSystem(AbstractFileSystem):
+class _VagueFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
     """Makes directories as the clients of SFTP and FTP do: it looks, then makes, and does not say why that failed."""
 
     def __init__(self, others: list[str], failure: Exception) -> None:
