@@ -403,9 +403,8 @@ class TableRefs(OpenedTable):
         and may be merged again. Consumers of main stay as they are.
 
         With `rebase`, main keeps its history, and what the branch changed since the fork or its last rebase is one
-        commit on top of it: rows by key in tables with a primary key, added and removed files in append tables. Writers
-        of main can go on: their commits stay, and the rebase is made on top of them.
-        When main has every commit of the branch, nothing changes and the result says `already_merged`.
+        commit on top of it: rows by key in tables with a primary key, added and removed files in append tables. Commits
+        of others meanwhile stay. When main has every commit of the branch, nothing changes (`already_merged`).
 
         Args:
             name: the branch.

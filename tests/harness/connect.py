@@ -36,9 +36,10 @@ spark = (
     .config("spark.log.level", "ERROR")
     .getOrCreate()
 )
-services = spark.sparkContext._jvm.org.apache.spark.sql.connect.service
-service = getattr(getattr(services, "SparkConnectService$"), "MODULE$")  # a Scala object
-print(service.localPort(), flush=True)
+java = spark.sparkContext._jvm.java.lang
+loader = java.Thread.currentThread().getContextClassLoader()
+service = java.Class.forName("org.apache.spark.sql.connect.service.SparkConnectService$", True, loader)
+print(service.getField("MODULE$").get(None).localPort(), flush=True)
 sys.stdin.read()
 spark.stop()
 """.replace("JVM", LIGHT_JVM)

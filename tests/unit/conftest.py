@@ -11,7 +11,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.harness.clock import StandingClock
-from tests.harness.left_threads import no_thread_left
+from tests.harness.left_threads import end_recorders, no_thread_left
 
 
 @pytest.fixture
@@ -70,17 +70,4 @@ def _recorders_end_with_their_test(_threads_end_with_their_test: None) -> Iterat
     What a test left unwritten is dropped, and a write that is under way is waited for.
     """
     yield
-    module = sys.modules.get("paimon_spark.lineage.recorder")
-    if module is None:
-        return
-    for recorder in list(module._all):
-        state = recorder._state
-        with state.flushing:
-            recorder._after_fork()
-        with state.lock:
-            thread = state.thread
-            state.lock.notify_all()
-        if thread is not None:
-            thread.join(60)
-            assert not thread.is_alive(), "a thread that writes rows of lineage does not end"
-    module._registry.recorders = {}
+    end_recorders()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.harness.search import SEARCH_FACTOR, examples, is_nightly
+from tests.harness.search import NIGHTLY, PROFILE, QUICK, QUICK_EXAMPLES, SEARCH_FACTOR, examples, is_nightly
 
 usual = pytest.mark.skipif(is_nightly(), reason="the nightly search is random")
 
@@ -55,7 +55,7 @@ def test_the_order_of_tests_is_that_of_their_files(request: pytest.FixtureReques
 
 
 def test_the_nightly_search_tries_more() -> None:
-    assert examples(10) == (10 * SEARCH_FACTOR if is_nightly() else 10)
+    assert examples(10) == {NIGHTLY: 10 * SEARCH_FACTOR, QUICK: QUICK_EXAMPLES}.get(PROFILE, 10)
     nightly, default = settings.get_profile("nightly"), settings.get_profile("default")
     assert nightly.max_examples >= SEARCH_FACTOR * default.max_examples
     assert not nightly.derandomize and nightly.database is not None
