@@ -166,7 +166,7 @@ def _repeat(act: Callable[[], object], is_over: Callable[[], bool]) -> None:
         try:
             act()
             return
-        except Exception as e:  # noqa: PERF203 - repeated only after a failure
+        except Exception as e:
             if not _comes_of_others(e):
                 raise
             if is_over():

@@ -7,8 +7,8 @@ unless it is told to replace them; a fast-forward replaces them.
 Readers see main before or after, never a mix: the new main is first written to a directory below `branch/` whose name
 starts with `.merge-`; then MAIN-BRANCH, which every open of the table reads, names that directory; then main's own
 directory is replaced, in an order that is safe for engines that do not know MAIN-BRANCH; then MAIN-BRANCH is restored
-and the directory is deleted. Our own commits to main after the plan fail (`engine.commit.verify`), so `refuse` holds for
-those before it. Commits of other engines to the replaced history are moved to the backup branch.
+and the directory is deleted. Our own commits to main after the plan fail (`engine.commit.verify`), so `refuse` holds
+for those before it. Commits of other engines to the replaced history are moved to the backup branch.
 
 Source: PIP-14, Merge Branch To Main; Java `utils/FileSystemBranchManager.fastForward`.
 """
