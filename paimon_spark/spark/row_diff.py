@@ -56,8 +56,9 @@ def _dealt(spark: SparkSession, planned: RowComparison) -> DataFrame:
     tasks = [*_tasks(planned.old, is_new=False), *_tasks(planned.new, is_new=True)]
     at_least = max(1, min(_MOST_PARTS, -(-planned.size_bytes // _PART_BYTES)))
     parts = planned.comparison.parts_of(sum(s.row_count for s in (*planned.old, *planned.new)), at_least)
-    rows = [(is_new, bytearray(pickle.dumps(splits))) for is_new, splits in tasks]
-    frame = spark.createDataFrame(rows, "is_new BOOLEAN, splits BINARY").coalesce(1).repartition(max(1, len(rows)))
+    rows = [(number, is_new, bytearray(pickle.dumps(splits))) for number, (is_new, splits) in enumerate(tasks)]
+    frame = spark.createDataFrame(rows, "number INT, is_new BOOLEAN, splits BINARY")
+    frame = frame.repartitionById(max(1, len(rows)), "number").select("is_new", "splits")
     return frame.mapInArrow(_Deal(planned.comparison, parts), "part INT, is_new BOOLEAN, rows BINARY")
 
 
