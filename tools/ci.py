@@ -119,7 +119,7 @@ def all_steps(chosen: Sequence[shares.Share]) -> list[Step]:
         make("interop", interop, cores=CORES, after=("peers",)),
         make("stores", stores, cores=0, after=("peers",)),  # its races wait for servers most of the time
         make("oldest", oldest, after=("oldest-setup",)),
-        *(Step(s.name, [*share, "run", s.name], after=("peers", f"{s.name}-setup")) for s in chosen),
+        *(Step(s.name, [*share, "run", s.name], cores=CORES, after=("peers", f"{s.name}-setup")) for s in chosen),
     ]
 
 
@@ -128,7 +128,7 @@ def main() -> int:
     LOGS.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    chosen = shares.choose(2, commit.strip(), shares.last_run())
+    chosen = shares.choose(1, commit.strip(), shares.last_run())
     steps = all_steps(chosen)
     passed = Runner(steps).run()
     print(f"\n{'step':30} {'seconds':>8} {'of CPU':>8}")
