@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from xml.etree import ElementTree as ET
 
 from tests.harness.shards import ROOT
 from tools import shares
@@ -61,7 +62,8 @@ class Step:
 
     def ended(self, status: int, used: resource.struct_rusage) -> None:
         """Note how it ended, and show it."""
-        self.code = os.waitstatus_to_exitcode(status)
+        assert self.process is not None
+        self.code = self.process.returncode = os.waitstatus_to_exitcode(status)
         self.seconds, self.cpu_seconds = time.monotonic() - self.began, used.ru_utime + used.ru_stime
         lines = self.log.read_text(errors="replace").splitlines()
         shown = lines[-(_FAILED_LINES if self.code else _END_LINES) :]
@@ -123,6 +125,18 @@ def all_steps(chosen: Sequence[shares.Share]) -> list[Step]:
     ]
 
 
+def write_junit(steps: Sequence[Step], file: Path) -> None:
+    """Write how each step ended and how long it took, as JUnit XML."""
+    suite = ET.Element("testsuite", name="ci", tests=str(len(steps)), failures=str(sum(s.code != 0 for s in steps)))
+    for step in steps:
+        case = ET.SubElement(suite, "testcase", classname="ci", name=step.name, time=f"{step.seconds:.1f}")
+        if step.code:
+            failure = ET.SubElement(case, "failure", message=f"exit code {step.code}")
+            failure.text = f"see {step.log.relative_to(ROOT)}"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    ET.ElementTree(suite).write(file, encoding="utf-8", xml_declaration=True)
+
+
 def main() -> int:
     """Run all steps; 0 when all passed."""
     LOGS.mkdir(parents=True, exist_ok=True)
@@ -134,6 +148,7 @@ def main() -> int:
     print(f"\n{'step':30} {'seconds':>8} {'of CPU':>8}")
     for step in steps:
         print(f"{step.name:30} {step.seconds:8.0f} {step.cpu_seconds:8.0f}  {'FAILED' if step.code else 'passed'}")
+    write_junit(steps, ROOT / "build" / "junit" / "ci.xml")
     print(f"{'all':30} {time.monotonic() - began:8.0f} {sum(step.cpu_seconds for step in steps):8.0f}")
     return 0 if passed else 1
 
