@@ -99,15 +99,16 @@ def run_of(messages: Sequence[WriterCommitMessage | None]) -> TaskIdentity | Non
     return next((run for m in messages if (run := getattr(m, "run", None)) is not None), None)
 
 
-def sweep_until_quiet(sweep: Callable[[], int]) -> None:
+def sweep_until_quiet(sweep: Callable[[], int], pause_s: float | None = None) -> None:
     """Call `sweep`, which removes files of a job whose tasks are being stopped, until it finds no new ones.
 
-    For processes that cannot ask Spark which tasks run, such as the Python workers in which Spark calls `abort`: these
-    have no SparkContext, and the driver gives them no address of its JVM. Elsewhere see `swept_after_failure`.
+    The pause between two calls, `pause_s`, is by default as long as tasks can go on: for processes that cannot ask Spark
+    which tasks run, such as the Python workers in which Spark calls `abort`. These have no SparkContext, and the driver
+    gives them no address of its JVM. Elsewhere see `swept_after_failure`.
     """
     sweep()
     for _ in range(_SWEEPS):
-        time.sleep(TASKS_END_S)
+        time.sleep(TASKS_END_S if pause_s is None else pause_s)
         if not sweep():
             return
 

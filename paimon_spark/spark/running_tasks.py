@@ -19,6 +19,8 @@ from paimon_spark.spark.session import is_classic
 _LONGEST_WAIT_S: Final = 60.0
 """For a `spark.python.task.killTimeout` above the default of two seconds, too."""
 _POLL_S: Final = 0.05
+_KILLED_S: Final = 0.5
+"""More than the Python worker of a task goes on after the task has ended: Spark does not wait until it is killed."""
 _INTERRUPTS: Final = "spark.job.interruptOnCancel"
 _NO_ANSWER: Final = (Py4JError, PySparkException, OSError)
 """Errors where the JVM does not answer, as when its end is what made the jobs fail."""
@@ -44,7 +46,7 @@ def swept_after_failure(session: SparkSession, sweep: Callable[[], int]) -> Iter
         yield
     except Exception:
         if is_tracked and _tasks_end(session.sparkContext, tag):
-            sweep()
+            sweep_until_quiet(sweep, _KILLED_S)
         else:
             sweep_until_quiet(sweep)
         if is_tracked:
