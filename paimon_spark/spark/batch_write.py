@@ -102,9 +102,9 @@ def run_of(messages: Sequence[WriterCommitMessage | None]) -> TaskIdentity | Non
 def sweep_until_quiet(sweep: Callable[[], int], pause_s: float | None = None) -> None:
     """Call `sweep`, which removes files of a job whose tasks are being stopped, until it finds no new ones.
 
-    The pause between two calls, `pause_s`, is by default as long as tasks can go on: for processes that cannot ask Spark
-    which tasks run, such as the Python workers in which Spark calls `abort`. These have no SparkContext, and the driver
-    gives them no address of its JVM. Elsewhere see `swept_after_failure`.
+    The pause between two calls, `pause_s`, is by default as long as tasks can go on: for processes that cannot ask
+    Spark which tasks run, such as the Python workers in which Spark calls `abort`. These have no SparkContext, and the
+    driver gives them no address of its JVM. Elsewhere see `swept_after_failure`.
     """
     sweep()
     for _ in range(_SWEEPS):
