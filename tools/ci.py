@@ -7,7 +7,6 @@ is over: more of it when the step failed. All steps run, and the table at the en
 from __future__ import annotations
 
 import os
-import resource
 import shlex
 import subprocess
 import sys
@@ -43,7 +42,6 @@ class Step:
     process: subprocess.Popen[bytes] | None = None
     began: float = 0.0
     seconds: float = 0.0
-    cpu_seconds: float = 0.0
     code: int | None = None
 
     @property
@@ -60,11 +58,11 @@ class Step:
                 self.words, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
 
-    def ended(self, status: int, used: resource.struct_rusage) -> None:
+    def ended(self, status: int) -> None:
         """Note how it ended, and show it."""
         assert self.process is not None
         self.code = self.process.returncode = os.waitstatus_to_exitcode(status)
-        self.seconds, self.cpu_seconds = time.monotonic() - self.began, used.ru_utime + used.ru_stime
+        self.seconds = time.monotonic() - self.began
         lines = self.log.read_text(errors="replace").splitlines()
         shown = lines[-(_FAILED_LINES if self.code else _END_LINES) :]
         print(f"\n== {self.name}: {shlex.join(self.words)}", *shown, sep="\n")
@@ -92,9 +90,9 @@ class Runner:
                     assert step.process is not None
                     self.running[step.process.pid] = step
                     free -= step.cores
-            pid, status, used = os.wait4(-1, 0)
+            pid, status = os.wait()
             if pid in self.running:
-                self.running.pop(pid).ended(status, used)
+                self.running.pop(pid).ended(status)
         return all(step.code == 0 for step in self.steps)
 
 
@@ -145,11 +143,11 @@ def main() -> int:
     chosen = shares.choose(1, commit.strip(), shares.last_run())
     steps = all_steps(chosen)
     passed = Runner(steps).run()
-    print(f"\n{'step':30} {'seconds':>8} {'of CPU':>8}")
+    print(f"\n{'step':30} {'seconds':>8}")
     for step in steps:
-        print(f"{step.name:30} {step.seconds:8.0f} {step.cpu_seconds:8.0f}  {'FAILED' if step.code else 'passed'}")
+        print(f"{step.name:30} {step.seconds:8.0f}  {'FAILED' if step.code else 'passed'}")
     write_junit(steps, ROOT / "build" / "junit" / "ci.xml")
-    print(f"{'all':30} {time.monotonic() - began:8.0f} {sum(step.cpu_seconds for step in steps):8.0f}")
+    print(f"{'all':30} {time.monotonic() - began:8.0f}")
     return 0 if passed else 1
 
 
