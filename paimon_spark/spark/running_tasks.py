@@ -1,4 +1,4 @@
-"""The tasks of failed Spark jobs, and the removal of their files once none of these tasks runs."""
+"""Tasks of failed Spark jobs, and the removal of their files once none of the tasks runs."""
 
 from __future__ import annotations
 
