@@ -7,38 +7,23 @@ The shares of all `i` are together all points, each in one share.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 import pytest
+
+from tests.harness.shards import Part
 
 T = TypeVar("T")
 
 
-class Share(NamedTuple):
-    """Every `of`-th point, from the one with the index `number` on."""
-
-    number: int
-    of: int
-
-
-def parse_share(text: str) -> Share:
-    """The share of a text such as `3/30`. Raises ValueError."""
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    share = Share(int(found[1]), int(found[2])) if found else Share(0, 0)
-    if not share.number < share.of:
-        raise ValueError(f"PAIMON_SPARK_SHARE is {text!r}; expected i/n with 0 <= i < n, such as 0/30")
-    return share
-
-
 FULL: Final = os.environ.get("PAIMON_SPARK_CHAOS") == "full"
-SHARE: Final = parse_share(os.environ["PAIMON_SPARK_SHARE"]) if os.environ.get("PAIMON_SPARK_SHARE") else None
-ALL: Final = Share(0, 1)
+SHARE: Final = Part.parse(os.environ["PAIMON_SPARK_SHARE"]) if os.environ.get("PAIMON_SPARK_SHARE") else None
+ALL: Final = Part(0, 1)
 
 
 def selected_points(
-    points: Sequence[T], step: int, turn: int = 0, share: Share | None = SHARE or (ALL if FULL else None)
+    points: Sequence[T], step: int, turn: int = 0, share: Part | None = SHARE or (ALL if FULL else None)
 ) -> list[T]:
     """The points of a test case that this run tries, in their order; never none.
 
@@ -54,7 +39,7 @@ def selected_points(
     if share is None:
         few = [point for i, point in enumerate(points) if i % step == turn % step]
         return few or [points[turn % len(points)]]
-    found = [point for i, point in enumerate(points, turn) if i % share.of == share.number]
+    found = [point for i, point in enumerate(points, turn) if i % share.count == share.index]
     if not found:
-        pytest.skip(f"share {share.number}/{share.of} has none of the {len(points)} fault points")
+        pytest.skip(f"share {share.index}/{share.count} has none of the {len(points)} fault points")
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import json
+import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,11 +45,11 @@ class Part:
     @classmethod
     def parse(cls, text: str) -> Part:
         """The part in a text such as `2/5`. Raises ValueError."""
-        index, _, count = text.partition("/")
-        found = cls(int(index), int(count))
-        if not 0 <= found.index < found.count:
-            raise ValueError(f"{text!r} is not a part: expected I/N with 0 <= I < N")
-        return found
+        found = re.fullmatch(r"(\d+)/(\d+)", text)
+        part = cls(int(found[1]), int(found[2])) if found else cls(0, 0)
+        if not part.index < part.count:
+            raise ValueError(f"{text!r} is not a part: expected i/n with 0 <= i < n, such as 2/5")
+        return part
 
 
 def divide(weights: Mapping[str, float], part: Part) -> set[str]:

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.fault_points import ALL, Share, parse_share, selected_points
+from tests.harness.fault_points import ALL, selected_points
+from tests.harness.shards import Part
 
 
 @given(st.integers(1, 200), st.integers(1, 40), st.integers(0, 1000))
 def test_the_shares_are_together_all_points_each_in_one_share(points: int, shares: int, turn: int) -> None:
     every = range(points)
-    found = [_selected(every, turn, Share(i, shares)) for i in range(shares)]
+    found = [_selected(every, turn, Part(i, shares)) for i in range(shares)]
     assert sorted(chain(*found)) == list(every)
     assert all(share == sorted(share) for share in found)
     assert max(map(len, found)) - min(map(len, found)) <= 1
@@ -31,7 +32,7 @@ def test_without_a_share_every_test_case_has_a_point(points: int, step: int, tur
 
 def test_a_test_case_without_a_point_in_the_share_is_skipped() -> None:
     with pytest.raises(pytest.skip.Exception, match="share 3/4 has none of the 2 fault points"):
-        selected_points("ab", 1, 0, Share(3, 4))
+        selected_points("ab", 1, 0, Part(3, 4))
 
 
 def test_a_test_case_without_fault_points_fails() -> None:
@@ -39,18 +40,7 @@ def test_a_test_case_without_fault_points_fails() -> None:
         selected_points([], 1)
 
 
-def test_shares_as_text() -> None:
-    assert parse_share("0/1") == Share(0, 1)
-    assert parse_share("29/30") == Share(29, 30)
-
-
-@pytest.mark.parametrize("text", ["", "1", "1/1", "0/0", "30/30", "-1/3", "1/3/5", "a/b"])
-def test_other_texts_are_no_share(text: str) -> None:
-    with pytest.raises(ValueError, match="expected i/n with 0 <= i < n"):
-        parse_share(text)
-
-
-def _selected(points: range, turn: int, share: Share) -> list[int]:
+def _selected(points: range, turn: int, share: Part) -> list[int]:
     try:
         return selected_points(points, 1, turn, share)
     except pytest.skip.Exception:
