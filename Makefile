@@ -83,7 +83,7 @@ layers: setup  ## the layering of the packages
 
 check: lint type layers  ## lint, type and layers
 
-test: setup  ## quick tests: Spark on the newest PySpark, then units and golden tables (5 minutes); the second half runs though the first fails
+test: setup  ## quick tests: Spark on the newest PySpark, then units and golden tables, also where the first half fails
 	@failed=0; for half in test-spark test-unit; do $(MAKE) --no-print-directory $$half || failed=1; done; exit $$failed
 
 test-all: export TIER = all
