@@ -48,6 +48,19 @@ def _shared_session(spark: SparkSession) -> SharedSession:
     return SharedSession(spark)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _session_is_as_before_the_module(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Give the shared session back as it was before the fixtures of a module."""
+    tests = [t for t in request.session.items if t.getparent(pytest.Module) is request.node]
+    if not any("spark" in test.fixturenames for test in tests if isinstance(test, pytest.Function)):
+        yield
+        return
+    shared: SharedSession = request.getfixturevalue("_shared_session")
+    before = shared.state()
+    yield
+    shared.restore(before)
+
+
 @pytest.fixture(autouse=True)
 def _session_is_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
     """Give the shared session back as it was, and fail the test that leaves a streaming query running."""
