@@ -65,10 +65,10 @@ class Share:
 
 
 GROUPS: Final = (
-    Group("slow-spark", 3, "test-spark TIER=slow"),
+    Group("slow-spark", 6, "test-spark TIER=slow"),
     Group("slow-units", 1, "test-unit TIER=slow"),
     Group("slow-chaos", 1, "test-chaos TIER=slow"),
-    Group("oldest-pyspark", 2, "test-oldest TIER=all", ".venv-spark41/.ready"),
+    Group("oldest-pyspark", 6, "test-oldest TIER=all", ".venv-spark41/.ready"),
     Group("python-3.12", 2, "test-python PYTHON=3.12", ".venv-python3.12/.ready"),
     Group("python-3.13", 2, "test-python PYTHON=3.13", ".venv-python3.13/.ready"),
     Group("connector", 1, "test-interop TIER=slow MARK=connector PEERS=connector", "tests/interop/setup.sh connector"),
@@ -77,7 +77,7 @@ GROUPS: Final = (
     Group("webhdfs", 1, "test-stores TIER=slow MARK=webhdfs STORES=hdfs"),
     Group("versitygw", 1, "test-stores TIER=slow MARK=versitygw STORES=s3", "tests/interop/setup.sh s3"),
     Group("gcs", 1, "test-stores TIER=slow MARK=gcs STORES=gcs", "tests/interop/setup.sh gcs"),
-    Group("faults", 23, "test-chaos TIER=ci MARK=faults", divides="PAIMON_SPARK_SHARE"),
+    Group("faults", 16, "test-chaos TIER=ci MARK=faults", divides="PAIMON_SPARK_SHARE"),
 )
 SHARES: Final = tuple(Share(group, Part(i, group.count)) for group in GROUPS for i in range(group.count))
 CI: Final = (

@@ -236,17 +236,18 @@ def killed_at_each_change(
     folder: Path,
     act: Callable[[Table, FaultStore], object],
     *,
-    after: bool,
     step: int,
     between: tuple[int, int],
 ) -> Iterator[Table]:
-    """Copies of a table on which `act` was killed at one change of its store after the other.
+    """Copies of a table on which `act` was killed right after one change of its store after the other.
+
+    These are all the states that a kill can leave: one before a change, or at a read, leaves what the change before
+    did.
 
     Args:
         table: on local disk; it stays as it is.
         folder: where the copies are made, each in a warehouse of its own, and removed again.
         act: does something with a copy through the store, which fails.
-        after: the last change is done.
         step: every how many changes; the last copy is one on which `act` came to its end.
         between: it makes more changes than the first number and fewer than the second.
     """
@@ -255,7 +256,7 @@ def killed_at_each_change(
         shutil.copytree(table.handle.layout.root, place)
         copied = paimon_spark.load_table(str(place))
         store = FaultStore(LocalStore())
-        store.arm(Fault(n, after=after, forever=True, retryable=False, verbs=MUTATING))
+        store.arm(Fault(n, after=True, forever=True, retryable=False, verbs=MUTATING))
         with suppress(PaimonError):
             act(copied, store)
         is_over = not store.failed

@@ -1,18 +1,26 @@
-"""Every example runs alone, as a user would run it."""
+"""Every example runs and shows what it promises."""
 
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 EXAMPLES = [*sorted(FOLDER.glob("*.py")), FOLDER / "declarative_pipeline" / "run.py"]
+
+
+def name_of(script: Path) -> str:
+    """Its path in the folder of the examples."""
+    return str(script.relative_to(FOLDER))
+
 
 # What a reader must see in the output: that the script ran is not enough.
 SHOWN = {
@@ -72,17 +80,44 @@ SHOWN = {
 }
 
 
+ALONE = {"story.py", "declarative_pipeline/run.py"}
+"""Run in a process of their own: the demo, and what starts a pipeline of Spark itself."""
+
+
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda p: str(p.relative_to(FOLDER)))
+@pytest.mark.parametrize("script", [s for s in EXAMPLES if name_of(s) in ALONE], ids=name_of)
 def test_example_runs_alone(script: Path, tmp_path: Path) -> None:
     plain = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     done = subprocess.run(
         [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=480, check=False, env=plain
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    missing = [text for text in SHOWN[str(script.relative_to(FOLDER))] if text not in done.stdout]
-    assert not missing, f"{missing} not in:\n{done.stdout}"
-    assert list(tmp_path.iterdir()) == [], "an example leaves nothing behind in the working folder"
+    check_shown(script, done.stdout, tmp_path)
+
+
+@pytest.mark.parametrize("script", [s for s in EXAMPLES if name_of(s) not in ALONE], ids=name_of)
+def test_example_runs_in_a_session(
+    script: Path,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its `getOrCreate` finds the session of the tests, which goes on when it stops it."""
+    stopped: list[SparkSession] = []
+    monkeypatch.setattr(SparkSession, "stop", lambda session: stopped.append(session))
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(script), run_name="__main__")
+    check_shown(script, capsys.readouterr().out, tmp_path)
+    assert stopped == ([spark] if "SparkSession" in script.read_text(encoding="utf-8") else [])
+
+
+def check_shown(script: Path, printed: str, folder: Path) -> None:
+    """See that an example printed what it must, and left nothing in the working folder."""
+    missing = [text for text in SHOWN[name_of(script)] if text not in printed]
+    assert not missing, f"{missing} not in:\n{printed}"
+    assert list(folder.iterdir()) == []
 
 
 def test_the_demo_runs_the_story() -> None:

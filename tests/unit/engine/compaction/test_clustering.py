@@ -236,18 +236,15 @@ def test_other_clustering_columns_meanwhile_are_a_conflict(tmp_path: Path, monke
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
-def test_killed_at_any_change_of_the_store_rows_stay_and_it_can_be_done_again(
-    tmp_path: Path, after: bool, step: int
-) -> None:
+def test_killed_at_any_change_of_the_store_rows_stay_and_it_can_be_done_again(tmp_path: Path, step: int) -> None:
     table = with_levels(tmp_path / "made")
     before = rows_of(table)
 
     def cluster(copied: Any, store: FaultStore) -> None:
         cluster_branch(replace(copied.handle, store=store), False, None, None)
 
-    for copied in killed_at_each_change(table, tmp_path, cluster, after=after, step=step, between=(5, 200)):
+    for copied in killed_at_each_change(table, tmp_path, cluster, step=step, between=(5, 200)):
         assert rows_of(copied) == before
         copied.compact(full=True)
         assert rows_of(copied) == before and levels(copied).keys() == {5}

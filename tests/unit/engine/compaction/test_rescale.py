@@ -231,11 +231,10 @@ def test_a_failure_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("kind", ["keys", "vectors"])
 @pytest.mark.parametrize("step", [29, pytest.param(3, marks=pytest.mark.slow)])
 def test_killed_at_any_change_of_the_store_rows_stay_and_it_can_be_done_again(
-    tmp_path: Path, kind: str, after: bool, step: int
+    tmp_path: Path, kind: str, step: int
 ) -> None:
     table = made(tmp_path / "made", **KINDS[kind])
     before = content(table)
@@ -243,7 +242,7 @@ def test_killed_at_any_change_of_the_store_rows_stay_and_it_can_be_done_again(
     def rescale(copied: Any, store: FaultStore) -> None:
         rescale_branch(replace(copied.handle, store=store), 6, compaction.rescale_anywhere)
 
-    for copied in killed_at_each_change(table, tmp_path, rescale, after=after, step=step, between=(21, 500)):
+    for copied in killed_at_each_change(table, tmp_path, rescale, step=step, between=(21, 500)):
         assert content(copied) == before
         assert {f["total_buckets"] for f in files(copied)} in ({4}, {6})
         copied.rescale(6)
