@@ -114,7 +114,6 @@ def kills(
         made.store.arm(None)
         yield made, is_over
         if is_over:
-            assert n > 20, "the act changes the store more often"
             break
 
 
@@ -137,9 +136,11 @@ ACTS = {
     "publish": (branched, release, has_release, True),
     "undo": (published, undo, has_release, False),
 }
+CHANGES = {"branch": 31, "delete": 33, "publish": 99, "undo": 141}
+"""How many changes of the store each act makes."""
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=[pytest.mark.ci, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=[pytest.mark.ci, pytest.mark.timeout(900)])])
 @pytest.mark.parametrize("name", ACTS)
 def test_killed_after_any_change_of_the_store(name: str, step: int) -> None:
     before, act, state, done = ACTS[name]
@@ -158,7 +159,7 @@ def test_killed_after_any_change_of_the_store(name: str, step: int) -> None:
             assert state(made) == {done}
             check_whole(made)
         count += 1
-    assert count > 20 / step
+    assert count * step > 0.9 * CHANGES[name], "the act changes the store more often"
 
 
 @pytest.mark.ci
@@ -166,7 +167,7 @@ def test_killed_after_any_change_of_the_store(name: str, step: int) -> None:
 def test_next_change_of_one_table_finishes_its_part(name: str) -> None:
     """Without looking at the records: after the first table every other one goes the same way."""
     before, act, state, _ = ACTS[name]
-    for made, _ in kills(before, act, 1 if is_nightly() else 5):
+    for made, _ in kills(before, act, 1 if is_nightly() else 3):
         for table in reversed(TABLES):
             recover(made.on(table))
         assert len(state(made)) == 1

@@ -19,7 +19,6 @@ from paimon_spark.metadata.journal.change import MoveLate, Put
 from paimon_spark.metadata.journal.execution import run_step
 from paimon_spark.storage.local import LocalStore
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
-from tests.harness.search import is_nightly
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows, tags
 from tests.unit.versioning.test_late_commits import Foreign
 from tests.unit.versioning.test_merge_crashes import a_table, check_one_of_both, through
@@ -157,7 +156,7 @@ def test_killed_at_any_change_of_the_store_it_is_done_or_not(tmp_path: Path, ver
     made = a_table(tmp_path / "made")
     getattr(made, verb)("fix")
     seen = finished = False
-    for n in range(1, 200, 1 if is_nightly() else 2):
+    for n in range(1, 200):
         place = tmp_path / str(n) / "wh" / "db.db" / "t"
         shutil.copytree(made.handle.layout.root, place)
         table = paimon_spark.load_table(str(place))

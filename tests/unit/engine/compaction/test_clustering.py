@@ -236,7 +236,7 @@ def test_other_clustering_columns_meanwhile_are_a_conflict(tmp_path: Path, monke
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_killed_at_any_change_of_the_store_rows_stay_and_it_can_be_done_again(tmp_path: Path, step: int) -> None:
     table = with_levels(tmp_path / "made")
     before = rows_of(table)

@@ -232,7 +232,7 @@ def test_a_failure_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.ci
 @pytest.mark.parametrize("kind", ["keys", "vectors"])
-@pytest.mark.parametrize("step", [29, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [14, pytest.param(1, marks=pytest.mark.slow)])
 def test_killed_at_any_change_of_the_store_rows_stay_and_it_can_be_done_again(
     tmp_path: Path, kind: str, step: int
 ) -> None:
