@@ -6,7 +6,15 @@ Messages say what was asked, what was found and what to do. Errors cross process
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
+
+_PASSWORD: Final = re.compile(r"(://[^/@\s:'\"]*):[^/@\s'\"]+@")
+
+
+def without_passwords(text: str) -> str:
+    """The text with the passwords in its URLs hidden: `jdbc:postgresql://user:*****@host/db`."""
+    return _PASSWORD.sub(r"\1:*****@", text) if "@" in text else text
 
 
 class PaimonError(Exception):
@@ -20,9 +28,10 @@ class PaimonError(Exception):
     kind = "paimon-error"
 
     def __init__(self, message: str, **context: Any) -> None:
+        message = without_passwords(message)
         super().__init__(message)
         self.message = message
-        self.context = context
+        self.context = {k: without_passwords(v) if isinstance(v, str) else v for k, v in context.items()}
 
     def __str__(self) -> str:
         return self.message

@@ -45,6 +45,9 @@ class SparkJobs(Protocol):
     def has_session(self) -> bool:
         """Whether this process or thread has an active session."""
 
+    def time_zone(self) -> str | None:
+        """The time zone of the active session; None where there is none."""
+
     def row_type(self, schema: StructType) -> RowType:
         """The columns of a Spark schema; field ids only count. Raises UnsupportedFeatureError."""
 
@@ -162,6 +165,12 @@ def active_spark_jobs() -> SparkJobs | None:
         return None
     jobs = spark_jobs()
     return jobs if jobs.has_session() else None
+
+
+def session_time_zone() -> str | None:
+    """The time zone of the active session (`spark.sql.session.timeZone`); None where this process has none."""
+    jobs = active_spark_jobs()
+    return None if jobs is None else jobs.time_zone()
 
 
 def can_spread() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.api.table import Table, load
@@ -12,13 +12,13 @@ from paimon_spark.api.views import CatalogViews
 from paimon_spark.catalogs.file_system import FileSystemCatalog
 from paimon_spark.catalogs.open import default_warehouse, open_catalog
 from paimon_spark.display import ShownList
-from paimon_spark.errors import InvalidInputError, InvalidOptionError, TableAlreadyExistsError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, TableAlreadyExistsError, without_passwords
 from paimon_spark.jobs.alter import SchemaLike, columns_of
-from paimon_spark.jobs.opened_table import OptionValue, as_text
+from paimon_spark.jobs.opened_table import LackedBranch, OptionValue, as_text
 from paimon_spark.metadata.branches import is_branch
 from paimon_spark.metadata.layout import Layout
-from paimon_spark.options.descriptor import unknown_option
-from paimon_spark.options.known import is_storage_option
+from paimon_spark.options.descriptor import boolean, unknown_option
+from paimon_spark.options.known import ShownOptions, is_storage_option
 from paimon_spark.options.lineage import (
     OF_CATALOG,
     OF_ONE_USE,
@@ -69,8 +69,11 @@ class Catalog(CatalogViews):
     warehouse: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", ShownOptions(self.options))
+
     def __str__(self) -> str:
-        return f"catalog of {safe(self.warehouse)}"
+        return f"catalog of {safe(without_passwords(self.warehouse))}"
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -78,7 +81,7 @@ class Catalog(CatalogViews):
     def _repr_html_(self) -> str:
         from paimon_spark.api.notebook import catalog_html
 
-        return catalog_html(self.warehouse, self.options, self.list_databases)
+        return catalog_html(without_passwords(self.warehouse), self.options, self.list_databases)
 
     def list_databases(self) -> list[str]:
         """Names of the databases, sorted.
@@ -170,6 +173,7 @@ class Catalog(CatalogViews):
             TableNotFoundError, DatabaseNotFoundError: there is none, unless `ignore_if_not_exists`.
             UnsupportedFeatureError: it has files outside its directory, which would stay.
         """
+        self._refuse_whole(name, "dropped")
         self._tables.drop_table(name, ignore_if_not_exists)
 
     def rename_table(self, old: str, new: str, *, ignore_if_not_exists: bool = False) -> None:
@@ -182,13 +186,15 @@ class Catalog(CatalogViews):
                 database of `new`.
             TableAlreadyExistsError: there is something at the place of `new`.
         """
+        self._refuse_whole(old, "renamed")
         self._tables.rename_table(old, new, ignore_if_not_exists)
 
     def table(self, name: str, **options: OptionValue) -> Table:
         """The table called `db.t`, or `db.t$branch_<name>`; `$<system table>`, such as `$files`, may follow.
 
         A catalog with the option `branch` opens that branch of a table that has it, unless the name or an option says
-        which branch or version.
+        which branch or version. A table that lacks it is opened on main, and is only read, unless option
+        `branch.create` is true: then the first change creates the branch from the head of main.
 
         Raises:
             TableNotFoundError, DatabaseNotFoundError, BranchNotFoundError: it does not exist.
@@ -198,17 +204,40 @@ class Catalog(CatalogViews):
         if not is_name(bare):
             raise InvalidOptionError(f"{name!r} is not the name of a table; expected database.table", name=name)
         given = as_text(options)
-        return load(
-            name, {**self._tables.options, **self._branch_of(name, given), **given, "warehouse": self.warehouse}
+        branch = self._branch_of(name, given)
+        is_lacked = branch is not None and not has_branch(self, *split_name(bare), branch.name)
+        of_catalog = {} if branch is None or is_lacked else {SESSION_BRANCH: branch.name}
+        found = load(name, {**self._tables.options, **of_catalog, **given, "warehouse": self.warehouse})
+        return replace(found, lacked=branch) if is_lacked else found
+
+    def _branch_of(self, name: str, given: Mapping[str, str]) -> LackedBranch | None:
+        """The catalog's branch, unless a name or options of a use say which branch or version is meant."""
+        branch = self.options.get(SESSION_BRANCH, MAIN)
+        if branch == MAIN or split_suffix(name)[1] is not None or chooses_state(given):
+            return None
+        text = self.options.get(CREATE_BRANCH, "false")
+        try:
+            creates = boolean(text)
+        except ValueError as e:
+            raise InvalidOptionError(f"{CREATE_BRANCH} = {text!r}: {e}", option=CREATE_BRANCH) from e
+        return LackedBranch(branch, f"option {SESSION_BRANCH} of the catalog", creates)
+
+    def on_main(self) -> Catalog:
+        """The same catalog without the option `branch`."""
+        return replace(
+            self, options={k: v for k, v in self.options.items() if k not in (SESSION_BRANCH, CREATE_BRANCH)}
         )
 
-    def _branch_of(self, name: str, given: Mapping[str, str]) -> dict[str, str]:
-        """The option for the catalog's branch, where it has one that applies to this table."""
-        branch = self.options.get(SESSION_BRANCH, MAIN)
-        bare, own, _ = split_suffix(name)
-        if branch == MAIN or own is not None or chooses_state(given) or not has_branch(self, *split_name(bare), branch):
-            return {}
-        return {SESSION_BRANCH: branch}
+    def _refuse_whole(self, name: str, verb: str) -> None:
+        """Refuse to drop or rename a whole table where the catalog works on a branch. Raises InvalidInputError."""
+        branch = self._branch_of(name, {})
+        if branch is not None:
+            raise InvalidInputError(
+                f"{name} would be {verb} with all its branches, and {branch.set_by} is {branch.name!r}; use a catalog "
+                "without it",
+                table=name,
+                branch=branch.name,
+            )
 
     def sql(
         self,

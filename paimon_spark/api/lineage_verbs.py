@@ -36,6 +36,7 @@ from paimon_spark.lineage.unified_version import start_snapshots, unified_versio
 from paimon_spark.lineage.warehouse import DATABASE
 from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.lineage import DATA_LINEAGE, JOB, TABLE_LINEAGE
+from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.spark_port import spark_jobs
 
 if TYPE_CHECKING:
@@ -385,7 +386,7 @@ class Lineage:
             StorageError: what was sent cannot be written down. Whatever the client raises; call again then.
         """
         check_installed()
-        since_ms = None if since is None else moment_ms(since, "since")
+        since_ms = None if since is None else moment_ms(since, "since", self.catalog.options.get(TIME_ZONE.key))
         question = Question.of(self.catalog, others)
         graph, warehouse = question.load(), self._index.warehouse
         found = changes(graph, warehouse, question.history.columns, namespace, since_ms)

@@ -21,10 +21,11 @@ from paimon_spark.lineage.unrecorded_writes import NOTHING, Unrecorded
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.version import Moment, moment_ms
+from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.pipelines.branching import create_pipeline_branch
 from paimon_spark.pipelines.scope import Scope, part_of, scope_of
 from paimon_spark.pipelines.starts import Start, before_snapshot, from_heads, from_tag, from_time, narrowed, opened
-from paimon_spark.text import counted, named, safe
+from paimon_spark.text import counted, moment, named, safe
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
@@ -84,7 +85,8 @@ class Pipeline(ShownAsText):
                 if a tag keeps them. Tables that jobs of the pipeline write are taken at snapshots that stem from the
                 same snapshots, where lineage knows such.
             tag: a tag that every table has.
-            timestamp: each branch starts from the newest snapshot at or before it; a datetime, text, or epoch seconds.
+            timestamp: each branch starts from the newest snapshot at or before it; a datetime, text, or epoch
+                milliseconds.
             dry_run: only return what each table would start from, and why.
 
         Raises:
@@ -143,7 +145,9 @@ class Pipeline(ShownAsText):
         if tag is not None:
             return from_tag(handles, tag), f"tag {tag}", ""
         if timestamp is not None:
-            return from_time(handles, moment_ms(timestamp, "timestamp"), str(timestamp)), f"timestamp {timestamp}", ""
+            time_ms = moment_ms(timestamp, "timestamp", self.catalog.options.get(TIME_ZONE.key))
+            shown = moment(time_ms)
+            return from_time(handles, time_ms, shown), f"timestamp {shown}", ""
         if before is None:
             return from_heads(handles), "the heads", ""
         pair: object = before

@@ -32,7 +32,7 @@ from paimon_spark.pipelines.statements import RecordedStatement, recorded_statem
 from paimon_spark.spark_port import spark_sql
 from paimon_spark.text import named, safe
 from paimon_spark.versioning.checks import refuse_failed
-from paimon_spark.versioning.merge import REBASE
+from paimon_spark.versioning.merge import REBASE, check_ways
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -237,6 +237,7 @@ class PipelineBranch(ShownAsText):
             InvalidInputError: a branch has no snapshot.
             OperationInProgressError: another process is changing tags or branches of a table.
         """
+        check_ways(if_main_moved, on_conflict)
         warehouse = warehouse_of(self.catalog)
         record = get_branch_record(warehouse, self.name)
         mains = {table: self.catalog.table(table, branch=MAIN) for table in record.tables}

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from paimon_spark.api.lineage_question import warehouse_of
 from paimon_spark.display import ShownAsText, grid, moment, section
 from paimon_spark.errors import InvalidInputError, VersionNotFoundError
+from paimon_spark.metadata.branches import list_branch_names
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.metadata.tags import find_tag
+from paimon_spark.metadata.tags import find_tag, release_tag
 from paimon_spark.pipelines.publishing import undo_release
 from paimon_spark.pipelines.records import (
     ReleaseRecord,
     get_release_record,
     in_force,
     list_release_records,
-    release_tag,
 )
 from paimon_spark.text import named, safe
 
@@ -61,27 +61,43 @@ class Release(ShownAsText):
         return dict(self.record.backups)
 
     def table(self, name: str) -> Table:
-        """A table at the version of this release. The versions of all its tables belong together.
+        """A table at the version of this release, on main or on the backup branch that has it since.
+
+        The versions of all its tables belong together.
 
         Raises:
             InvalidInputError: the release has no such table.
-            VersionNotFoundError: the version of one of its tables is gone: the release was undone, or its tag expired.
+            VersionNotFoundError: the version of one of its tables is gone: its tag was deleted, or the backup expired.
         """
         if name not in self.record.tables:
             raise InvalidInputError(
                 f"release {self.id} has no table {name!r}; it has {', '.join(self.record.tables)}", table=name
             )
-        tag = release_tag(self.id)
-        opened = {table: self.catalog.table(table, branch=MAIN) for table in self.record.tables}
-        gone = [table for table, its in opened.items() if find_tag(its.handle, tag) is None]
+        found = {table: self._version(table, snapshot_id) for table, snapshot_id in self.record.tables.items()}
+        gone = [table for table, its in found.items() if its is None]
         if gone:
-            why = "the release was undone" if self.record.undone_by else "its tag expired or was deleted"
             raise VersionNotFoundError(
-                f"release {self.id} can no longer be read: main of {named(gone, 'table')} has no tag {tag!r}; {why}",
+                f"release {self.id} can no longer be read: no branch of {named(gone, 'table')} has its tag "
+                f"{release_tag(self.id)!r}, which was deleted, or went with the backup branch when that expired",
                 release=self.id,
                 tables=gone,
             )
-        return opened[name].at(f"tag-name.{tag}")
+        version = found[name]
+        assert version is not None
+        return version
+
+    def _version(self, table: str, snapshot_id: int) -> Table | None:
+        """A table at the version of this release; None where no branch has it any more."""
+        main = self.catalog.table(table, branch=MAIN)
+        # The tag of a table that neither the release nor its undo changed is that of the undo.
+        names = [release_tag(i) for i in (self.id, self.record.undone_by) if i is not None]
+        for branch in (MAIN, *list_branch_names(main.handle)):
+            opened = main if branch == MAIN else main.branch(branch)
+            for name in names:
+                tag = find_tag(opened.handle, name)
+                if tag is not None and tag.snapshot.id == snapshot_id:
+                    return opened.at(f"tag-name.{name}")
+        return None
 
     def undo(self, *, if_main_moved: Literal["refuse", "replace"] = "refuse", dry_run: bool = False) -> Release:
         """Give main of each table its history from before this release back: of all of them, or of none.
@@ -127,7 +143,8 @@ class Release(ShownAsText):
         yield safe(f"{number}: {what}, {moment(record.time_ms)}{undone}")
         for table, snapshot in record.tables.items():
             kept = f", former main kept as branch {record.backups[table]}" if table in record.backups else ""
-            yield safe(f"  {table}  snapshot {snapshot}{kept}")
+            lost = f", main lost {record.lost[table]}" if table in record.lost else ""
+            yield safe(f"  {table}  snapshot {snapshot}{lost}{kept}")
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values that JSON can hold."""
@@ -139,6 +156,7 @@ class Release(ShownAsText):
             "tables": dict(record.tables),
             "backups": dict(record.backups),
             "checks": list(record.checks),
+            "lost": dict(record.lost),
             "undoes": record.undoes,
             "undone_by": record.undone_by,
         }

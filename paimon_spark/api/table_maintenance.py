@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, overload
 
 from paimon_spark.display import ShownList
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.jobs.branch_access import at_head, older_than_ms, reopen_at_head
+from paimon_spark.jobs.branch_access import at_head, head_to_read, older_than_ms, reopen_at_head, reopen_to_read
 from paimon_spark.jobs.opened_table import OpenedTable, on_branch
 
 if TYPE_CHECKING:
@@ -158,7 +159,8 @@ class TableMaintenance(OpenedTable):
         limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
         handle = reopen_at_head(self)
         expired = expire_snapshots(handle, limits, dry_run=dry_run)
-        return both(expired, expire_backups(handle, dry_run=dry_run))
+        found = both(expired, expire_backups(handle, dry_run=dry_run))
+        return replace(found, older_than_ms=limits.older_than_ms)
 
     def expire_changelogs(
         self,
@@ -191,7 +193,8 @@ class TableMaintenance(OpenedTable):
         from paimon_spark.maintenance.expiry import expire_changelogs
 
         limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
-        return expire_changelogs(reopen_at_head(self), limits, delete_all=delete_all, dry_run=dry_run)
+        found = expire_changelogs(reopen_at_head(self), limits, delete_all=delete_all, dry_run=dry_run)
+        return replace(found, older_than_ms=limits.older_than_ms)
 
     def drop_partitions(self, partitions: Asked, *, dry_run: bool = False) -> DroppedPartitions:
         """Remove the rows of whole partitions, by one commit. Their files stay while older snapshots need them.
@@ -253,7 +256,7 @@ class TableMaintenance(OpenedTable):
         """
         from paimon_spark.maintenance.consumers import list_consumers
 
-        handle = reopen_at_head(self)
+        handle = reopen_to_read(self)
         return ShownList(list_consumers(handle), f"Consumers of {handle.describe()}")
 
     def reset_consumer(self, name: str, *, next_snapshot: int | None = None) -> Consumer | None:
@@ -303,7 +306,8 @@ class TableMaintenance(OpenedTable):
         from paimon_spark.maintenance.orphan_files import remove_orphan_files
 
         before = older_than_ms(self, older_than)
-        return remove_orphan_files(at_head(self), before, dry_run=dry_run, here=not use_spark)
+        found = remove_orphan_files(at_head(self), before, dry_run=dry_run, here=not use_spark)
+        return replace(found, older_than_ms=before)
 
     def purge(self, *, dry_run: bool = False) -> Removed:
         """Delete everything but the definition: rows, history, changelogs, tags, consumers and branches.
@@ -356,7 +360,7 @@ class TableMaintenance(OpenedTable):
             raise InvalidInputError("another table is compared by its rows only; pass rows=True")
         from paimon_spark.versioning.compare import compare
 
-        return compare(reopen_at_head(self), str(old), None if new is None else str(new))
+        return compare(reopen_to_read(self), str(old), None if new is None else str(new))
 
     def status(self, *, doctor: bool = False, sizes: bool = False) -> TableStatus:
         """Status of the branch: head, live snapshots, refs, consumers, and what is due.
@@ -372,7 +376,7 @@ class TableMaintenance(OpenedTable):
         """
         from paimon_spark.versioning.status import read_status
 
-        return read_status(reopen_at_head(self), with_findings=doctor, with_sizes=sizes)
+        return read_status(reopen_to_read(self), with_findings=doctor, with_sizes=sizes)
 
     def history(self, limit: int | None = None, *, branch: str | None = None) -> History:
         """The commits of all branches as a graph, newest first, with their tags and other refs.
@@ -393,20 +397,24 @@ class TableMaintenance(OpenedTable):
 
         if branch is not None:
             on_branch(self, branch)
-        return read_log(reopen_at_head(self), limit, branch=branch, job_property=JOB)
+        return read_log(reopen_to_read(self), limit, branch=branch, job_property=JOB)
 
-    def doctor(self, *, repair: bool = False) -> list[Finding]:
+    def doctor(self, *, repair: bool = False, quick: bool = False) -> list[Finding]:
         """Find problems of the table's refs: what other engines left or broke, and what nothing protects from them.
 
-        Reads metadata only: the refs, the manifest lists that they name, and one listing of each directory.
+        Reads metadata only: the refs, all manifests that they name, and one listing of each directory. Every file that
+        a snapshot, tag or changelog of a branch needs must be there, and have the size that the metadata states. Where
+        a Spark session is active, its executors do it for large tables.
 
         Args:
             repair: repair what can be repaired without loss; the findings say what was.
+            quick: do not look at data, changelog and index files, nor at the manifests of old snapshots.
 
         Raises:
             OperationInProgressError: with `repair`, another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.doctor import run_doctor
 
-        handle = at_head(self)
-        return ShownList(run_doctor(handle, repair=repair), f"Doctor on table {handle.name}")
+        handle = at_head(self) if repair else head_to_read(self)
+        note = "; data files were not looked at" if quick else ""
+        return ShownList(run_doctor(handle, repair=repair, quick=quick), f"Doctor on table {handle.name}{note}")

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, overload
 
 from paimon_spark.api.checks import checked, checks_of_rebase
-from paimon_spark.jobs.branch_access import at_head, older_than_ms, reopen_at_head
+from paimon_spark.jobs.branch_access import at_head, head_to_read, older_than_ms, reopen_at_head, reopen_to_read
 from paimon_spark.jobs.opened_table import OpenedTable
 
 if TYPE_CHECKING:
@@ -170,7 +170,8 @@ class TableRefs(OpenedTable):
         """
         from paimon_spark.versioning.tags import expire_tags
 
-        return expire_tags(reopen_at_head(self), older_than_ms=older_than_ms(self, older_than), dry_run=dry_run)
+        before_ms = older_than_ms(self, older_than)
+        return expire_tags(reopen_at_head(self), older_than_ms=before_ms, dry_run=dry_run)
 
     def previous_tag(self, name: str) -> TagInfo | None:
         """The tag of the last snapshot committed before that of tag `name`; None for the earliest.
@@ -180,7 +181,7 @@ class TableRefs(OpenedTable):
         """
         from paimon_spark.versioning.tags import previous_tag
 
-        return previous_tag(reopen_at_head(self), name)
+        return previous_tag(reopen_to_read(self), name)
 
     def next_tag(self, name: str) -> TagInfo | None:
         """The tag of the first snapshot committed after that of tag `name`; None for the latest.
@@ -190,7 +191,7 @@ class TableRefs(OpenedTable):
         """
         from paimon_spark.versioning.tags import next_tag
 
-        return next_tag(reopen_at_head(self), name)
+        return next_tag(reopen_to_read(self), name)
 
     def create_automatic_tags(self) -> AutoTags:
         """Create the tags that are due by option `tag.automatic-creation`, as after a write.
@@ -330,7 +331,7 @@ class TableRefs(OpenedTable):
         from paimon_spark.versioning.branches import create_branch
 
         return create_branch(
-            at_head(self),
+            head_to_read(self) if self.lacked is not None and self.lacked.name == name else at_head(self),
             name,
             tag=tag,
             snapshot_id=snapshot_id,
@@ -397,21 +398,20 @@ class TableRefs(OpenedTable):
     ) -> MergeResult:
         """Publish a branch as main: its snapshots, tags and schemas after the fork become main's.
 
-        Refused when main has commits after the fork other than compactions, unless `if_main_moved` says otherwise. With
-        `replace` they are kept as a branch, which the result names, unless `backup` is False. Readers see main before
-        or after the merge; concurrent commits to main fail with a conflict, or are kept. The branch stays, independent,
-        and may be merged again. Consumers of main stay as they are.
-
-        With `rebase`, main keeps its history, and what the branch changed since the fork or its last rebase is one
-        commit on top of it: rows by key in tables with a primary key, added and removed files in append tables. Commits
-        of others meanwhile stay. When main has every commit of the branch, nothing changes (`already_merged`).
+        Refused when main has schemas, tags, or commits other than compactions after the fork, unless `if_main_moved`
+        says otherwise. With `replace` they are kept as a branch, which the result names, unless `backup` is False.
+        Readers see main before or after the merge; concurrent commits to main fail, or are kept. The branch stays, and
+        may be merged again. With `rebase`, main keeps its history, and what the branch changed since the fork or its
+        last rebase is one commit on top: rows by key in tables with a primary key, added and removed files in append
+        tables. When main has every commit of the branch, nothing changes (`already_merged`).
 
         Args:
             name: the branch.
             snapshot: a snapshot id, tag or version of the branch: publish up to that.
             if_main_moved: `refuse`, `replace` main's commits by the branch, or `rebase` its changes on top of them.
             on_conflict: of keys that a rebase finds changed on both sides: `fail`, keep main's row (`ours`), take the
-                branch's (`theirs`), or the `newest` by sequence field, without one that of the later head.
+                branch's (`theirs`), or the `newest` by sequence field, else by head. Of append tables, for rows that
+                main got since the fork, too, as by a replay: `fail`, leave them out (`ours`), add them (`theirs`).
             checks: as of `Table.check`, run before the merge on exactly the rows that are published. Names of those
                 that passed are in the property `paimon-spark.checks` of the snapshot.
             backup: keep what main loses as a backup branch. Without it, files that nothing else needs are deleted.
@@ -426,9 +426,9 @@ class TableRefs(OpenedTable):
             OperationInProgressError: another process is changing tags or branches.
             UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
         """
-        from paimon_spark.versioning.merge import REBASE, WAYS, check_if_main_moved, merge_branch
+        from paimon_spark.versioning.merge import REBASE, check_ways, merge_branch
 
-        check_if_main_moved(if_main_moved, WAYS)
+        check_ways(if_main_moved, on_conflict)
         if if_main_moved == REBASE:
             from paimon_spark.jobs.rebase import rebase
 

@@ -358,6 +358,8 @@ def check_new_name(name: str, what: str) -> None:
 
 
 def _refuse_outside_files(place: TablePlace) -> None:
+    if not place.store.list(f"{place.root}/manifest"):  # no commit was ever made, so there are no files
+        return
     schema = latest_schema(place.store, Layout(place.root))
     for key in _OUTSIDE:
         if schema is not None and schema.options.get(key, "").strip():

@@ -151,9 +151,11 @@ def _first_line(text: str) -> str:
 def reported(error: BaseException) -> BaseException:
     """The error to report: an interrupt that caused this one, or the error of this package that Spark wraps."""
     cause: BaseException | None = error
-    while cause is not None:
+    seen: list[BaseException] = []  # causes may be a circle
+    while cause is not None and not any(cause is known for known in seen):
         if isinstance(cause, KeyboardInterrupt):  # the jobs that it cancels fail
             return cause
+        seen.append(cause)
         cause = cause.__cause__ or cause.__context__
     if not _is_of_spark(error):
         return error

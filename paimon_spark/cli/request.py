@@ -65,6 +65,10 @@ class CommandRequest(Request):
     def table_name(self, text: str) -> str:
         return text
 
+    @property
+    def time_zone(self) -> str | None:
+        return dict(self["option"] or ()).get("time-zone")
+
     def table(self, text: str | None = None) -> Table:
         """The table that the command is about, on the branch given, or another one.
 
@@ -90,7 +94,10 @@ class CommandRequest(Request):
         try:
             return load(text, options)
         except TableNotFoundError as e:
-            raise self._with_nearest(bare, e) from e
+            better = self._with_nearest(bare, e)
+            if better is e:
+                raise
+            raise better from e
 
     def _with_nearest(self, name: str, error: TableNotFoundError) -> NotFoundError:
         """The error with the nearest names."""

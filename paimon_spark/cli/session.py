@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -24,6 +25,8 @@ _QUIET_SETTINGS: Final = {
     "spark.log.level": "FATAL",  # what fails is reported once, by the error of the statement
 }
 _STDERR: Final = 2
+_LAUNCHES: Final = "launch_gateway"
+"""The function of PySpark that starts the JVM."""
 
 
 def spark_session(*, verbose: bool = False) -> SparkSession:
@@ -46,13 +49,33 @@ def spark_session(*, verbose: bool = False) -> SparkSession:
     for key, value in () if is_submitted else (_LOCAL_SETTINGS | (_QUIET_SETTINGS if is_quiet else {})).items():
         builder = builder.config(key, value)
     with _JvmMessages().held() if is_quiet else nullcontext():
-        session = builder.getOrCreate()
+        try:
+            session = builder.getOrCreate()
+        except BaseException as e:
+            _end_jvm(e)
+            raise
         configure_session(session)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _interrupting(session))
     if not verbose:
         _silence_loggers()
     return session
+
+
+def _end_jvm(error: BaseException) -> None:
+    """End the JVM that PySpark was starting when an error, such as Ctrl-C, broke it off.
+
+    It ends by itself only once it has told Python its port, in a file whose folder PySpark has removed.
+    """
+    from pyspark import SparkContext
+
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_name == _LAUNCHES)
+    processes = [frame.f_locals.get("proc") for frame in frames]
+    processes.append(getattr(SparkContext._gateway, "proc", None))  # noqa: SLF001 - PySpark keeps it private
+    for process in processes:
+        if process is not None and process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 def _interrupting(session: SparkSession) -> Callable[[int, object], NoReturn]:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.jobs.branch_access import alter_exclusively, refuse_system_table
+from paimon_spark.jobs.branch_access import alter_exclusively, on_session_branch, refuse_system_table
 from paimon_spark.jobs.opened_table import OpenedTable, as_text
 from paimon_spark.maintenance.change import reopened
 from paimon_spark.metadata.definition import ddl, from_arrow
@@ -53,7 +53,7 @@ def altered(handle: TableHandle, changes: Callable[[RowType], Sequence[SchemaCha
 def alter(table: OpenedTable, asked: Alteration) -> TableHandle:
     """As `Table.alter`; the changed branch."""
     refuse_system_table(table)
-    return altered(table.handle, asked.changes)
+    return altered(on_session_branch(table).handle, asked.changes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,13 +21,13 @@ from paimon_spark.engine.write.char_keys import padded_keys
 from paimon_spark.engine.write.request import WriteRequest, new_job, remove_job_files
 from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.jobs.branch_access import refuse_version
-from paimon_spark.jobs.commit import WriteResult, commit_batch
+from paimon_spark.jobs.branch_access import to_change
+from paimon_spark.jobs.commit import WriteResult, commit_batch, removing_on_failure
 from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import Place, find_place, refuse_location_options, required_path
 from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.jobs.task_write import TaskWrite, existing_keys
-from paimon_spark.jobs.write_target import check_appends, open_target, undo_creation
+from paimon_spark.jobs.write_target import Target, check_appends, open_target, undo_creation, with_changes
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.location import MAIN
@@ -45,6 +45,7 @@ from paimon_spark.types import RowType
 if TYPE_CHECKING:
     from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.jobs.opened_table import OpenedTable
+    from paimon_spark.metadata.definition.schema_changes import SchemaChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class WriteJob:
         base: head of the branch when the write was planned.
         replaced: columns and values of the partition replaced by an overwrite.
         created: this write created the table.
+        changes: of the schema, which the commit makes first; as of `write_target.Target`.
     """
 
     handle: TableHandle
@@ -70,6 +72,7 @@ class WriteJob:
     base: Snapshot | None
     replaced: Mapping[str, Any] = field(default_factory=dict)
     created: bool = False
+    changes: tuple[SchemaChange, ...] = ()
 
     @property
     def task(self) -> TaskWrite:
@@ -95,7 +98,9 @@ class WriteJob:
         return self.task.write(batches, number, shares_buckets)
 
     def commit(self, messages: Sequence[CommitMessage], run: TaskIdentity | None = None) -> WriteResult:
-        """As `commit_batch`."""
+        """As `commit_batch` and `write_target.with_changes`."""
+        if self.changes:
+            return self.with_changes(messages).commit(messages, run)
         made = commit_batch(
             self.handle,
             self.commit_user,
@@ -106,6 +111,14 @@ class WriteJob:
             write_id=self.options.write_id,
         )
         return of_write(self.handle, self.mode, made)
+
+    def with_changes(self, messages: Sequence[CommitMessage]) -> WriteJob:
+        """The write after the changes of the schema that it needs; without them the files of `messages` are removed."""
+        committer = Committer(self.handle, self.commit_user)
+        handle = removing_on_failure(
+            committer, messages, lambda: with_changes(Target(self.handle, self.created, self.changes))
+        )
+        return replace(self, handle=handle, changes=())
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
         """Remove the files of `messages`, and the table when this write created it. Driver.
@@ -133,7 +146,7 @@ class WriteJob:
                 planned_on=PlannedOn.of(self.base, must_remain=has_keys),
                 watermark=self.options.watermark,
                 provenance=lineage.properties,
-                operation="WRITE",
+                operation=self.options.operation or "WRITE",
             )
         return committer.overwrite(
             messages,
@@ -142,7 +155,7 @@ class WriteJob:
             planned_on=None if self._replaces_all else PlannedOn.of(self.base),
             watermark=self.options.watermark,
             provenance=lineage.properties,
-            operation="WRITE",
+            operation="OVERWRITE",
         )
 
     @property
@@ -195,6 +208,7 @@ def plan_write(
             latest_snapshot(handle),
             partition_values(handle, options),
             target.created,
+            target.changes,
         )
     except PaimonError:
         if target.created:
@@ -223,7 +237,7 @@ _SPARK: Final = "pyspark.sql."
 def write_data(table: OpenedTable, data: Any, mode: str, options: Mapping[str, str]) -> WriteResult:
     """Write `data` to the branch of `table`; as `Table.write`, from option text."""
     chosen = write_mode(mode)
-    refuse_version(table)
+    table = to_change(table)
     given = options_of(table, options)
     if type(data).__module__.startswith(_SPARK) and type(data).__name__ == "DataFrame":
         return spark_jobs().write(table, data, chosen, given)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from paimon_spark.engine.commit.verify import REPLACING
-from paimon_spark.errors import InvalidInputError, OperationInProgressError, PaimonError
+from paimon_spark.errors import BranchNotFoundError, InvalidInputError, OperationInProgressError, PaimonError
+from paimon_spark.jobs.opened_table import LackedBranch, OpenedTable, on_branch
 from paimon_spark.maintenance.change import change_table, recover
+from paimon_spark.metadata.branches import list_branch_names
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.metadata.version import Moment, moment_ms
+from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.options.location import CREATE_BRANCH
 from paimon_spark.storage.store import Store
 from paimon_spark.versioning.branch_state import STAGING_PREFIX
+from paimon_spark.versioning.branches import create_branch
 
-if TYPE_CHECKING:
-    from paimon_spark.jobs.opened_table import OpenedTable
-
+T = TypeVar("T", bound=OpenedTable)
 _LOG = logging.getLogger(__name__)
 
 
@@ -73,18 +77,65 @@ def alter_exclusively(handle: TableHandle, act: Callable[[], None]) -> None:
             act()
 
 
+def to_change(table: T) -> T:
+    """The table on the branch that a change of it goes to, which is created first where the session asks for that.
+
+    Raises as `refuse_version` and `create_branch`; BranchNotFoundError: the table lacks the branch of the session.
+    """
+    refuse_version(table)
+    return on_session_branch(table)
+
+
+def on_session_branch(table: T) -> T:
+    """As `to_change`, for tables opened at any version."""
+    lacked = table.lacked
+    if lacked is None:
+        return table
+    if not lacked.creates:
+        raise lacks_branch(table.handle, lacked)
+    is_empty = latest_snapshot_id(table.handle) is None
+    create_branch(table.handle, lacked.name, empty=is_empty, ignore_if_exists=True)
+    return on_branch(table, lacked.name)
+
+
+def lacks_branch(handle: TableHandle, lacked: LackedBranch) -> BranchNotFoundError:
+    """The error of a change of a table that lacks the branch of the session."""
+    names = list_branch_names(handle)
+    near = did_you_mean(lacked.name, names) or f"; its branches are {', '.join([MAIN, *names])}."
+    return BranchNotFoundError(
+        f"table {handle.name} is not changed: it has no branch {lacked.name!r}, which {lacked.set_by} names{near} To "
+        f"change main, write `{handle.name}$branch_main` or unset {lacked.set_by}; to create the branch from main's "
+        f"head, set {CREATE_BRANCH} = true beside it",
+        table=handle.name,
+        branch=lacked.name,
+    )
+
+
 def at_head(table: OpenedTable) -> TableHandle:
-    """The branch that a table is opened on. Raises as `refuse_version`."""
+    """The branch that a table is opened on, to change it. Raises as `to_change`."""
+    return to_change(table).handle
+
+
+def head_to_read(table: OpenedTable) -> TableHandle:
+    """The branch that a table is opened on, to read it. Raises as `refuse_version`."""
     refuse_version(table)
     return table.handle
 
 
 def reopen_at_head(table: OpenedTable, options: Mapping[str, str] | None = None) -> TableHandle:
-    """The branch that a table is opened on, as it is defined now, with more table options.
+    """The branch that a table is opened on, as it is defined now, with more table options, to change it.
 
-    Raises as `refuse_version` and `open_table`.
+    Raises as `to_change` and `open_table`.
     """
-    handle = at_head(table)
+    return _reopened(at_head(table), options)
+
+
+def reopen_to_read(table: OpenedTable, options: Mapping[str, str] | None = None) -> TableHandle:
+    """As `reopen_at_head`, to read the branch. Raises as `refuse_version` and `open_table`."""
+    return _reopened(head_to_read(table), options)
+
+
+def _reopened(handle: TableHandle, options: Mapping[str, str] | None) -> TableHandle:
     overrides = {**handle.overrides, **(options or {})}
     return open_table(handle.store, handle.layout.root, handle.branch, handle.name, overrides)
 

@@ -244,7 +244,7 @@ class _Compaction:
             if not self._holds_batch(current, head):
                 return []
             places = set(written) if again is None else set(again) & _waiting(current, head, written)
-            return plan_after_write(current, head, places) if places else []
+            return plan_after_write(current, head, places, self._batch_id) if places else []
 
         if not hides_level0(self.handle):
             return self._if_many(written, plan)
@@ -258,6 +258,10 @@ class _Compaction:
                 branch=self.handle.branch,
                 snapshot_id=self.snapshot_id,
             ) from e
+
+    @property
+    def _batch_id(self) -> int | None:
+        return None if self.batch is None else self.batch.commit_identifier
 
     def _holds_batch(self, current: TableHandle, head: Snapshot) -> bool:
         if self.batch is None:
@@ -276,7 +280,7 @@ class _Compaction:
         """Compact the buckets that have many sorted runs. Raises nothing."""
         try:
             head = latest_snapshot(self.handle)
-            if head is None or not buckets_to_compact(self.handle, head, written.keys()):
+            if head is None or not buckets_to_compact(self.handle, head, written.keys(), self._batch_id):
                 return ()
             return self._compacted(plan)
         except Exception as e:  # noqa: BLE001 - the rows are in and seen; nothing may make their write look failed

@@ -36,6 +36,19 @@ from paimon_spark.storage.urls import open_store
 OptionValue: TypeAlias = str | float | bool
 
 
+class LackedBranch(NamedTuple):
+    """The branch that a session or catalog works on, for a table that lacks it: reads go to main, changes do not.
+
+    Attributes:
+        set_by: the setting or option that names it, for messages.
+        creates: whether the first change creates it from the head of main, by `branch.create`.
+    """
+
+    name: str
+    set_by: str
+    creates: bool
+
+
 @dataclass(frozen=True, slots=True)
 class OpenedTable:
     """A branch of a table as it was opened, at a version when one was named. Picklable.
@@ -45,12 +58,14 @@ class OpenedTable:
         read_options: what every scan starts from.
         option_text: the same as the user gave it.
         system: name of a system table, such as `files`; empty for the table itself.
+        lacked: the branch that is meant, where the table lacks it and was opened on main instead; else None.
     """
 
     handle: TableHandle
     read_options: ScanOptions = field(default_factory=ScanOptions)
     option_text: Mapping[str, str] = field(default_factory=dict, repr=False)
     system: str = field(default="", repr=False)
+    lacked: LackedBranch | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -82,7 +97,11 @@ def on_branch(table: T, name: str) -> T:
     text = without_keys(table.option_text, (BRANCH.key, *BRANCH.fallbacks, *VERSION_KEYS, *INCREMENTAL_KEYS))
     options = replace(table.read_options.at(None), branch=name)
     return replace(
-        table, handle=open_branch(table.handle, name), read_options=options, option_text={**text, BRANCH.key: name}
+        table,
+        handle=open_branch(table.handle, name),
+        read_options=options,
+        option_text={**text, BRANCH.key: name},
+        lacked=None,
     )
 
 

@@ -15,6 +15,7 @@ from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.write_request import OVERWRITE_PARTITION, BatchWriteOptions, parse_partition
 from paimon_spark.predicate.ast import Column, NullSafeEqual, Predicate, names_of
 from paimon_spark.predicate.literals import partition_equal, zone_of
+from paimon_spark.spark_port import session_time_zone
 
 Asked = Mapping[str, object] | str | Sequence[Mapping[str, object] | str]
 """One partition or several: values by column, or text such as `dt=2024-01-01,hr=5;dt=2024-01-02`."""
@@ -80,6 +81,7 @@ def _specs(handle: TableHandle, asked: Asked) -> tuple[Mapping[str, object], ...
         if isinstance(one, str):
             specs += _parsed(handle, one)
         elif isinstance(one, Mapping):
+            _refuse_name_of_null(handle, one)
             specs.append(one)
         else:
             raise _malformed(handle, one)
@@ -89,6 +91,21 @@ def _specs(handle: TableHandle, asked: Asked) -> tuple[Mapping[str, object], ...
             table=handle.name,
         )
     return tuple(specs)
+
+
+def _refuse_name_of_null(handle: TableHandle, spec: Mapping[str, object]) -> None:
+    """Refuse the text by which paths name the null partition where a value is asked for, as it may be one.
+
+    Raises InvalidInputError.
+    """
+    for name, value in spec.items():
+        if value == handle.options.partition_default_name:
+            raise InvalidInputError(
+                f"{name} = {value!r} may be a text or the null partition of {handle.describe()}; name the null "
+                f"partition by None (in SQL by NULL) or '{name}={value}', and delete rows with the text by a condition",
+                column=name,
+                table=handle.name,
+            )
 
 
 def _parsed(handle: TableHandle, text: str) -> list[Mapping[str, object]]:
@@ -146,7 +163,7 @@ def _typed_value(handle: TableHandle, key: str, value: Any, time_zone: str | Non
     data_type = handle.schema.row_type.field(key).type
     text = f"{value!r} is not a value of partition column {key!r} of {handle.describe()}, which is {data_type}"
     try:
-        match partition_equal(Column((key,), data_type), value, zone_of(time_zone)):
+        match partition_equal(Column((key,), data_type), value, zone_of(time_zone or session_time_zone())):
             case NullSafeEqual(_, found) if found is not None:
                 return found
     except PredicateSyntaxError as e:

@@ -27,7 +27,6 @@ from paimon_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     CommitRetriesExhaustedError,
-    InvalidInputError,
     PaimonError,
     UnsupportedFeatureError,
 )
@@ -37,7 +36,7 @@ from paimon_spark.jobs.branch_access import at_head
 from paimon_spark.jobs.compaction import compact_batch
 from paimon_spark.jobs.opened_table import OpenedTable, on_branch
 from paimon_spark.jobs.rebase_files import rebase_files
-from paimon_spark.jobs.rebase_keys import CHOICES, FAIL, rebase_keys
+from paimon_spark.jobs.rebase_keys import rebase_keys
 from paimon_spark.jobs.rebase_sides import Sides, check_alike, find_sides
 from paimon_spark.maintenance.change import change_branch
 from paimon_spark.maintenance.removal import Removed
@@ -45,8 +44,9 @@ from paimon_spark.metadata.branches import fork_of, list_branch_names, same_snap
 from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import get_snapshots, latest_snapshot
+from paimon_spark.options.descriptor import check_choice
 from paimon_spark.versioning.branches import check_branch_exists, create_branch, delete_branch
-from paimon_spark.versioning.merge import MergeResult, main_moved, merge_branch
+from paimon_spark.versioning.merge import CONFLICTS, FAIL, MergeResult, main_moved, merge_branch
 from paimon_spark.versioning.names import is_rebase_name, rebase_name
 from paimon_spark.versioning.publish import read_publication
 
@@ -216,11 +216,10 @@ def _delete(main: TableHandle, branch: str) -> None:
 
 def _find_sides(table: OpenedTable, name: str, snapshot: int | str | None, on_conflict: str) -> Sides | None:
     """The versions to compare; None where main has not moved."""
-    if on_conflict not in CHOICES:
-        raise InvalidInputError(f"on_conflict={on_conflict!r}: expected {', '.join(CHOICES)}", argument="on_conflict")
+    check_choice("on_conflict", on_conflict, CONFLICTS)
     handle = at_head(table)
     publication = read_publication(handle, name, "the rebase", snapshot=snapshot, backup=False, now_ms=0)
-    if publication.changes_nothing or not publication.commits_of_main:
+    if publication.changes_nothing or not publication.main_has_moved:
         return None
     return find_sides(handle, name, publication.source.head)
 
@@ -234,4 +233,4 @@ def _make(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: bool) 
     check_alike(sides)
     if sides.main.schema.primary_keys:
         return rebase_keys(table, sides, on_conflict, dry_run=dry_run)
-    return rebase_files(table, sides, dry_run=dry_run)
+    return rebase_files(table, sides, on_conflict, dry_run=dry_run)

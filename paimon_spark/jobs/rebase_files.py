@@ -1,37 +1,44 @@
 """Rebase of append tables: write rows of added files, remove removed files.
 
 Files are not shared: other engines expire main without looking at branches, and would delete what the branch needs.
+Rows that the branch added and that are equal to rows that main got meanwhile are conflicts: a branch of an earlier
+snapshot, on which the same rows were written again, would double them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.changes import Changes, data_changes
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.commit.entries import live_at, numbers, of_kind, together
 from paimon_spark.engine.commit.requests import Append, ChangeRows
+from paimon_spark.engine.row_diff.compare import ADDED, CHANGE, Differences
 from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.errors import BranchDivergedError
 from paimon_spark.format.metadata_files.manifest import FileKind
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.commit import commit_batch
 from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.rebase_sides import Sides, plan_rows, unsupported
 from paimon_spark.jobs.row_diff import RowComparison, compare_versions
 from paimon_spark.maintenance.removal import Removed
+from paimon_spark.metadata.resolve import Resolved
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.vector_files import vector_files
 from paimon_spark.text import counted
 from paimon_spark.versioning.append_branch import missing_files
-from paimon_spark.versioning.merge import MergeResult
+from paimon_spark.versioning.merge import FAIL, NEWEST, OURS, MergeResult
 
 
-def rebase_files(table: OpenedTable, sides: Sides, *, dry_run: bool) -> MergeResult:
+def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: bool) -> MergeResult:
     """Write the rows of files that the branch added to main, and remove files that it removed, by one commit.
 
     Raises as `Table.merge_branch`.
@@ -57,22 +64,95 @@ def rebase_files(table: OpenedTable, sides: Sides, *, dry_run: bool) -> MergeRes
             table=main.name,
             branch=sides.branch,
         )
-    rows = int(numbers(added, "row_count").sum()) + int(numbers(gone, "row_count").sum())
+    on_top = _OnTop.of(sides, head, added, gone)
+    given = int(numbers(added, "row_count").sum())
+    repeated = given - on_top.count_new() if given and on_top.may_repeat else 0
+    if repeated and on_conflict in (FAIL, NEWEST):
+        raise _repeats(sides, given, repeated)
+    leaves_out = bool(repeated) and on_conflict == OURS
+    result = MergeResult(
+        sides.branch,
+        sides.fork.id,
+        head.id,
+        rebased_rows=given + int(numbers(gone, "row_count").sum()) - (repeated if leaves_out else 0),
+        kept_conflicts=repeated if leaves_out else 0,
+        repeated_rows=0 if leaves_out else repeated,
+        removed=Removed(dry_run=dry_run),
+    )
     if dry_run:
-        return MergeResult(sides.branch, sides.fork.id, head.id, rebased_rows=rows, removed=Removed(dry_run=True))
-    compared = compare_versions(*versions)
-    job = plan_rows(table, compared.comparison.schema)
-    messages = job.write(_rows(compared, set(added.column("file_name").to_pylist())))
+        return result
+    job = plan_rows(table, on_top.compared.comparison.schema)
+    messages = job.write(on_top.new_rows() if leaves_out else on_top.rows())
     made = commit_batch(job.handle, job.commit_user, messages, _Publish(sides, gone), lineage=sides.lineage(job.handle))
-    return MergeResult(sides.branch, sides.fork.id, made.snapshot_id or head.id, rebased_rows=rows)
+    return replace(result, published_snapshot_id=made.snapshot_id or head.id)
 
 
-def _rows(compared: RowComparison, names: set[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of the branch's files of these names."""
-    with compared.scans[1].refusing_expired():
-        for split in compared.new:
-            if split.files[0].file_name in names:
-                yield from compared.comparison.new.read(split)
+def _repeats(sides: Sides, given: int, repeated: int) -> BranchDivergedError:
+    """The error of a branch that adds rows that main got, too."""
+    return BranchDivergedError(
+        f"{sides.what} was not rebased: main has got {repeated:,} of the {counted(given, 'row')} that the branch added "
+        "since they parted, as when the branch began before them and they were written again; main would have them "
+        "twice. Pass if_main_moved='replace', so that main becomes the branch, on_conflict='ours', which leaves these "
+        "rows out, or 'theirs', which adds them",
+        table=sides.main.name,
+        branch=sides.branch,
+        rows=repeated,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _OnTop:
+    """The rows that the branch added, beside those that main got.
+
+    Attributes:
+        compared: head of main, and the branch.
+        groups: of each group of splits that may have equal rows: those that only main's files of before have, those
+            that main got since, and those that the branch added.
+    """
+
+    compared: RowComparison
+    groups: list[tuple[list[DataSplit], list[DataSplit], list[DataSplit]]]
+
+    @classmethod
+    def of(cls, sides: Sides, head: Snapshot, added: pa.Table, gone: pa.Table) -> _OnTop:
+        """`added` and `gone`: manifest entries of the files that the branch added and removed."""
+        compared = compare_versions(Resolved(sides.main, head, "head of main"), sides.theirs)
+        names, removed = (set(entries.column("file_name").to_pylist()) for entries in (added, gone))
+        groups = []
+        for of_main, of_branch in compared.groups:
+            new = [s for s in of_branch if s.files[0].file_name in names]
+            before = [s for s in of_branch if s.files[0].file_name not in names]
+            groups.append((before, [s for s in of_main if s.files[0].file_name not in removed], new))
+        return cls(compared, groups)
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether a group has files of both."""
+        return any(of_main and new for _, of_main, new in self.groups)
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """All rows that the branch added."""
+        with self.compared.scans[1].refusing_expired():
+            for _, _, new in self.groups:
+                for split in new:
+                    yield from self.compared.comparison.new.read(split)
+
+    def new_rows(self) -> Iterator[pa.RecordBatch]:
+        """Those that main lacks."""
+        for part in self._run():
+            rows = part.rows.filter(pc.equal(part.rows.column(CHANGE), ADDED)).drop_columns([CHANGE])
+            yield from rows.to_batches()
+
+    def count_new(self) -> int:
+        """How many rows main lacks."""
+        return sum(part.added for part in self._run())
+
+    def _run(self) -> Iterator[Differences]:
+        scans = self.compared.scans
+        with scans[0].refusing_expired(), scans[1].refusing_expired():
+            for before, of_main, new in self.groups:
+                if new:
+                    yield from self.compared.comparison.run_on_top(before, of_main, new)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,10 +45,8 @@ from paimon_spark.metadata.snapshots import get_snapshots, latest_snapshot
 from paimon_spark.options.core import MergeEngine
 from paimon_spark.text import counted
 from paimon_spark.types import VALUE_KIND, RowKind
-from paimon_spark.versioning.merge import MergeResult
+from paimon_spark.versioning.merge import FAIL, NEWEST, THEIRS, MergeResult
 
-FAIL, OURS, THEIRS, NEWEST = "fail", "ours", "theirs", "newest"
-CHOICES: Final = (FAIL, OURS, THEIRS, NEWEST)
 _TRIES: Final = 10
 _PATIENCE_S: Final = 60.0
 """How long commits to main that change other keys may come first."""

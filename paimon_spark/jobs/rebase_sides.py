@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 
@@ -22,9 +21,7 @@ from paimon_spark.metadata.snapshots import find_snapshot, list_snapshots
 from paimon_spark.metadata.version import VersionKind, VersionSpec
 from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 from paimon_spark.versioning.branches import check_branch_exists
-
-PROPERTY: Final = "paimon-spark.rebase"
-"""Property of the commit: a JSON object with `branch` and `snapshot`, the identity of the newest snapshot it holds."""
+from paimon_spark.versioning.merge import REBASE_PROPERTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ class Sides:
         """Of the commit."""
         assert self.theirs.snapshot is not None
         held = list(snapshot_identity(self.theirs.snapshot))
-        return {PROPERTY: json.dumps({"branch": self.branch, "snapshot": held})}
+        return {REBASE_PROPERTY: json.dumps({"branch": self.branch, "snapshot": held})}
 
     def lineage(self, handle: TableHandle) -> CommitLineage:
         """Of the commit to `handle`."""
@@ -107,7 +104,7 @@ def _base(main: TableHandle, on_branch: TableHandle, fork: Snapshot) -> Resolved
 def _last_rebase(main: TableHandle, on_branch: TableHandle, fork: Snapshot) -> tuple[Resolved, Resolved] | None:
     """The snapshots of branch and main at the newest rebase of this branch that both still have."""
     for snapshot in reversed([s for s in list_snapshots(main) if s.id > fork.id]):
-        text = (snapshot.properties or {}).get(PROPERTY)
+        text = (snapshot.properties or {}).get(REBASE_PROPERTY)
         held = {} if text is None else json.loads(text)
         if held.get("branch") != on_branch.branch:
             continue

@@ -39,7 +39,7 @@ from paimon_spark.errors import FileMissingError, InvalidInputError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.arrays.arrow_types import no_rows as no_rows_of
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.jobs.branch_access import refuse_system_table, reopen_at_head
+from paimon_spark.jobs.branch_access import refuse_system_table, reopen_to_read
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.scan import Scan, scan_at
 from paimon_spark.jobs.table_scan import scan_of
@@ -267,7 +267,7 @@ def row_diff(table: OpenedTable, old: str | int, new: str | int | OpenedTable | 
 
 def plan_row_diff(table: OpenedTable, old: str | int, new: str | int | OpenedTable | None) -> RowComparison:
     """Plan what `row_diff` compares. Raises as `Table.diff`."""
-    handle = reopen_at_head(table, UNIT_SPLITS)
+    handle = reopen_to_read(table, UNIT_SPLITS)
     before = resolve(handle, text_version(str(old)))
     if not isinstance(new, OpenedTable):
         return compare_versions(before, resolve(handle, None if new is None else text_version(str(new))))
@@ -309,7 +309,7 @@ def _comparison(old: Scan, new: Scan, labels: tuple[str, str], *, same_table: bo
     changes, fields = _columns(
         old.handle.with_schema(old.schema), new.handle.with_schema(new.schema), same_table=same_table
     )
-    return _planned(old, new, labels, changes, fields)
+    return _planned(old, new, labels, changes, fields, same_table=same_table)
 
 
 def _columns(
@@ -332,9 +332,18 @@ def _columns(
 
 
 def _planned(
-    old: Scan, new: Scan, labels: tuple[str, str], changes: tuple[ColumnChange, ...], fields: tuple[DataField, ...]
+    old: Scan,
+    new: Scan,
+    labels: tuple[str, str],
+    changes: tuple[ColumnChange, ...],
+    fields: tuple[DataField, ...],
+    *,
+    same_table: bool,
 ) -> RowComparison:
-    """`fields`: the new columns with the ids of the old version."""
+    """`fields`: the new columns with the ids of the old version.
+
+    Rows of a version are null in columns of the table that it lacks; of two tables the columns of both are compared.
+    """
     plans = old.plan(), new.plan()
     before, after = old.schema, new.schema
     columns, own = ([replace(f, type=f.type.with_nullable(True)) for f in each] for each in (fields, after.row_type))
@@ -350,7 +359,7 @@ def _planned(
         Version(plans[0].requests, before.row_type, tuple(columns)),
         Version(plans[1].requests, after.row_type, tuple(own)),
         keys,
-        common,
+        tuple(f.name for f in columns) if same_table else common,
     )
     merged_alike = _merged_alike(old.handle, new.handle) and all(len(plan.requests) == 1 for plan in plans)
     splits = differing(*plans, merged_alike=merged_alike)

@@ -34,7 +34,7 @@ from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.batch_write import WriteJob, place_and_options, plan_write
-from paimon_spark.jobs.branch_access import at_head, refuse_version, reopen_to_change
+from paimon_spark.jobs.branch_access import at_head, reopen_to_change, to_change
 from paimon_spark.jobs.commit import WriteResult, commit_batch
 from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.metadata.handle import TableHandle, open_table
@@ -108,15 +108,16 @@ class RowLevelWrite:
         except BaseException:
             self.rows.abort(messages)
             raise
+        job = self.rows.with_changes([*changed, *messages])
         return _commit(
-            self.handle,
-            self.rows.commit_user,
+            job.handle,
+            job.commit_user,
             [*changed, *messages],
             self.deletes,
             self.operation,
             rows,
             run=run,
-            write_id=self.rows.options.write_id,
+            write_id=job.options.write_id,
         )
 
 
@@ -146,7 +147,7 @@ def plan_path_row_level(options: Mapping[str, str], source: pa.Schema, operation
 
 def delete_rows(table: OpenedTable, where: str) -> WriteResult:
     """As `Table.delete`."""
-    refuse_version(table)
+    table = to_change(table)
     if not isinstance(where, str):
         raise InvalidInputError(
             f"rows of {table.handle.describe()} are deleted by a condition as text, found {where!r}; 'true' means all",

@@ -214,7 +214,7 @@ class Scan:
             CorruptFileError: metadata cannot be read.
         """
         if self._plan is None:
-            self._plan = self._make_plan()
+            self._plan = self._make_plan().allowed(self.handle)
         return self._plan
 
     def tickets(self) -> tuple[NoteTicket, ...]:

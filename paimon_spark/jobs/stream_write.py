@@ -22,7 +22,7 @@ from paimon_spark.jobs.lineage_port import QueryRun
 from paimon_spark.jobs.opened_table import Place, find_place, required_path
 from paimon_spark.jobs.stream_batch import StreamBatch, StreamResult, check_schemas, remove_rows
 from paimon_spark.jobs.task_write import StreamRows, StreamTask, user_of
-from paimon_spark.jobs.write_target import open_existing, open_target
+from paimon_spark.jobs.write_target import open_existing, open_target, with_changes
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.options.write_request import StreamWriteOptions, canonical_stream_write, parse_stream_write_options
@@ -107,7 +107,9 @@ def plan_stream_write(
     With `complete`, each batch replaces all rows. `columns` and errors are those of `open_target`.
     """
     place, asked = _place_and_options(options, complete)
-    return StreamWrite(open_target(place, asked.write, source, columns).handle, asked, complete, uuid4().hex)
+    # Each batch is committed by another process, which plans none of its tasks.
+    handle = with_changes(open_target(place, asked.write, source, columns))
+    return StreamWrite(handle, asked, complete, uuid4().hex)
 
 
 def plan_stream_commit(options: Mapping[str, str], complete: bool) -> StreamWrite:

@@ -1,13 +1,14 @@
 """The table that a write goes to: opened, created or extended.
 
-Nothing is created before everything that can be checked without rows has been checked.
+Nothing is created before everything that can be checked without rows has been checked. Columns that a batch write adds
+are made when it commits, so that a write that fails adds none.
 """
 
 from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -19,24 +20,29 @@ from paimon_spark.engine.commit.publish import check_store
 from paimon_spark.engine.tasks.split import NANOSECONDS
 from paimon_spark.engine.write.input import check_input
 from paimon_spark.errors import (
+    CommitConflictError,
+    CorruptFileError,
     FileAlreadyThereError,
     InvalidInputError,
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
 )
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.branch_access import alter_exclusively, open_to_change
 from paimon_spark.jobs.opened_table import Place
 from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.jobs.task_write import with_columns
+from paimon_spark.maintenance.change import reopened
 from paimon_spark.metadata.definition.alter import alter_table, apply
 from paimon_spark.metadata.definition.create import create_table, new_schema
 from paimon_spark.metadata.definition.merge_schema import merged_schema
+from paimon_spark.metadata.definition.schema_changes import SchemaChange
 from paimon_spark.metadata.definition.validate import validate
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, is_table, open_table, read_main_branch
 from paimon_spark.metadata.layout import MAIN, Layout
-from paimon_spark.metadata.schemas import create_schema, list_schema_ids
+from paimon_spark.metadata.schemas import create_schema, list_schema_ids, read_schema
 from paimon_spark.options.descriptor import is_one_edit_away
 from paimon_spark.options.lineage import OF_ONE_USE, check_job_options, refuse_follow
 from paimon_spark.options.location import DATABASE_SUFFIX
@@ -57,10 +63,12 @@ class Target:
 
     Attributes:
         created: this write made the table.
+        changes: what turns the branch's newest schema into that of the handle; `with_changes` makes them.
     """
 
     handle: TableHandle
     created: bool = False
+    changes: tuple[SchemaChange, ...] = ()
 
 
 def open_target(
@@ -79,7 +87,7 @@ def open_target(
     """
     refuse_follow(options.table_options, "a write")
     try:
-        return Target(open_for_rows(place, options, source))
+        return open_for_rows(place, options, source)
     except TableNotFoundError:
         if columns is None or place.branch != MAIN or read_main_branch(place.store, place.root) is not None:
             raise
@@ -87,17 +95,18 @@ def open_target(
     try:
         return Target(_created(place, options, source, columns()), created=True)
     except TableAlreadyExistsError:  # another writer was faster
-        return Target(open_for_rows(place, options, source))
+        return open_for_rows(place, options, source)
 
 
-def open_for_rows(place: Place, options: BatchWriteOptions, source: pa.Schema) -> TableHandle:
+def open_for_rows(place: Place, options: BatchWriteOptions, source: pa.Schema) -> Target:
     """The existing table at `place`, ready for rows of `source`. Raises as `open_target`."""
     handle = open_existing(place, options)
     source = with_columns(handle, source, partition_values(handle, options))
-    if handle.options.schema_merge.enabled:
-        handle = _merged(handle, place, options, source)
+    changes = _changes(handle, source) if handle.options.schema_merge.enabled else ()
+    if changes:
+        handle = handle.with_schema(apply(handle.schema, changes, table=handle.describe()))
     check_input(handle.schema, source, handle.options.write, handle.describe())
-    return handle
+    return Target(handle, changes=changes)
 
 
 def open_existing(place: Place, options: BatchWriteOptions) -> TableHandle:
@@ -108,21 +117,45 @@ def open_existing(place: Place, options: BatchWriteOptions) -> TableHandle:
     return handle
 
 
-def _merged(handle: TableHandle, place: Place, options: BatchWriteOptions, source: pa.Schema) -> TableHandle:
-    """The table with the columns that `write.merge-schema` adds for rows of `source`."""
+def _changes(handle: TableHandle, source: pa.Schema) -> tuple[SchemaChange, ...]:
+    """The changes that `write.merge-schema` makes for rows of `source`."""
     columns = pa.schema([f for f in source if f.name != VALUE_KIND and not f.name.startswith(NANOSECONDS)])
-    changes = merged_schema(handle.schema, columns, handle.options.schema_merge)
+    return tuple(merged_schema(handle.schema, columns, handle.options.schema_merge))
+
+
+def with_changes(target: Target) -> TableHandle:
+    """The table of `target` after its schema changes, which are made now. Driver; right before rows are committed.
+
+    Raises:
+        CommitConflictError: the schema was changed meanwhile, so that files written for this one cannot be read with
+            what it is now; nothing was changed.
+        Others as `alter_table`.
+    """
+    handle, changes = target.handle, target.changes
     if not changes:
         return handle
-    changed = apply(handle.schema, changes, table=handle.describe())
-    check_input(changed, source, handle.options.write, handle.describe())
+
+    wanted = handle.schema
+
+    def planned(newest: TableSchema) -> Sequence[SchemaChange]:
+        return changes if newest.id == wanted.id - 1 else ()  # else another write may have made the same change
 
     def alter() -> None:
-        fresh = _open(place, options.table_options)
-        alter_table(fresh, lambda newest: merged_schema(newest, columns, handle.options.schema_merge))
+        alter_table(reopened(handle), planned)
 
     alter_exclusively(handle, alter)
-    return _open(place, options.table_options)
+    try:
+        made = read_schema(handle.store, handle.layout, wanted.id)
+        is_other = made.row_type != wanted.row_type
+    except CorruptFileError:  # there is none
+        is_other = True
+    if is_other:
+        raise CommitConflictError(
+            f"the schema of {handle.describe()} was changed while rows with new columns were written to it; nothing "
+            "was committed: write them again",
+            **handle.context,
+        )
+    return handle.with_schema(made)
 
 
 def _open(place: Place, overrides: Mapping[str, str]) -> TableHandle:

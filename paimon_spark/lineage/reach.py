@@ -99,8 +99,13 @@ def impact(
     affected = [
         Affected(n, *p, firsts.get(n), tuple(readers.snapshots(n).tolist()), readers.batches(n))
         for n, p in sorted(paths.items(), key=lambda found: (found[1].depth, found[0]))
+        if n != asked
     ]
-    origin = Affected(asked, 0, (asked.name,), snapshot, (snapshot,), made)
+    # A table that a job corrected from its own rows is downstream of itself.
+    again = readers.snapshots(asked).tolist() if asked in paths else []
+    of_ring = readers.batches(asked) if asked in paths else ()
+    holding = tuple(sorted({snapshot, *again}))
+    origin = Affected(asked, 0, (asked.name,), snapshot, holding, tuple(dict.fromkeys((*made, *of_ring))))
     if refs_of is not None:
         origin, *affected = (_with_refs(a, refs_of(a.node)) for a in (origin, *affected))
     return ImpactOfSnapshot(origin, tuple(affected), jobs, made, _note(graph, asked, snapshot, made))

@@ -29,7 +29,7 @@ from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNA
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.storage.store import FileInfo
-from paimon_spark.text import counted, safe
+from paimon_spark.text import counted, moment, safe
 
 _LOG = logging.getLogger(__name__)
 _DAY_MS: Final = 86_400_000
@@ -85,6 +85,7 @@ class RemovedOrphans(ShownAsFacts):
         paths: absolute in the table's store, or full URLs in another store.
         finished: label of an operation of a dead process that was finished first; None if there was none.
         dry_run: whether nothing was deleted.
+        older_than_ms: the moment that was asked for, in epoch milliseconds; None if none was.
     """
 
     files: int = 0
@@ -92,9 +93,12 @@ class RemovedOrphans(ShownAsFacts):
     paths: tuple[str, ...] = ()
     finished: str | None = None
     dry_run: bool = field(default=False, compare=False)
+    older_than_ms: int | None = field(default=None, compare=False)
 
     def text_lines(self) -> list[str]:
         found = f"{counted(self.files, 'file')}, {amount(self.bytes)}"
+        if self.older_than_ms is not None:
+            found += f", older than {moment(self.older_than_ms)}"
         if not self.dry_run:
             return [f"deleted {found}"]
         more = [f"  and {len(self.paths) - MOST_ROWS:,} more"] if len(self.paths) > MOST_ROWS else []

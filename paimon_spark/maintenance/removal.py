@@ -45,7 +45,7 @@ from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.manifests import find_index_manifests, forget
 from paimon_spark.spark_port import can_spread, spread
 from paimon_spark.storage.urls import external_path
-from paimon_spark.text import counted, named, safe
+from paimon_spark.text import counted, moment, named, safe
 
 _TOGETHER: Final = 1000
 """Files deleted with one call, and index manifests read with one."""
@@ -66,6 +66,7 @@ class Removed(ShownAsFacts):
         paths: absolute paths in the table's store, or full URLs in another store.
         finished: label of an earlier operation that was finished first; None if none was.
         left: why unneeded files were left for `remove_orphan_files`; None if none were.
+        older_than_ms: the moment that was asked for, in epoch milliseconds; None if none was.
         dry_run: whether nothing was deleted.
     """
 
@@ -82,6 +83,7 @@ class Removed(ShownAsFacts):
     finished: str | None = None
     left: str | None = None
     dry_run: bool = field(default=False, compare=False)
+    older_than_ms: int | None = field(default=None, compare=False)
 
     @property
     def summary(self) -> str:
@@ -97,8 +99,10 @@ class Removed(ShownAsFacts):
     @property
     def remarks(self) -> list[str]:
         """What else happened, by line."""
-        finished = [] if self.finished is None else [f"finished an earlier operation: {safe(self.finished)}"]
-        return finished if self.left is None else [*finished, f"left to `orphan remove`: {safe(self.left)}"]
+        out = [] if self.older_than_ms is None else [f"older than {moment(self.older_than_ms)}"]
+        if self.finished is not None:
+            out.append(f"finished an earlier operation: {safe(self.finished)}")
+        return out if self.left is None else [*out, f"left to `orphan remove`: {safe(self.left)}"]
 
     def text_lines(self) -> list[str]:
         return [f"{'would delete' if self.dry_run else 'deleted'} {self.summary}", *self.remarks]

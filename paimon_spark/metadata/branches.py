@@ -377,11 +377,15 @@ class UndoNote:
         operation: such as `merge into main of branch 'fix'`.
         head: `snapshot_identity` of main's head after it.
         kept: that of main's head before it, which is the branch's.
+        tags: main's tags after it; None where an older release did not write them.
+        schema_id: main's newest schema after it; None likewise.
     """
 
     operation: str
     head: tuple[int, str, str]
     kept: tuple[int, str, str]
+    tags: frozenset[str] | None = None
+    schema_id: int | None = None
 
 
 def read_undo_note(handle: TableHandle, directory: str) -> UndoNote | None:
@@ -391,6 +395,13 @@ def read_undo_note(handle: TableHandle, directory: str) -> UndoNote | None:
         raw = {} if data is None else json.loads(data)
         (head, *head_lists), (kept, *kept_lists) = raw["head"], raw["kept"]
         (base, delta), (kept_base, kept_delta) = head_lists, kept_lists
-        return UndoNote(str(raw["operation"]), (int(head), base, delta), (int(kept), kept_base, kept_delta))
+        tags, schema_id = raw.get("tags"), raw.get("schema")
+        return UndoNote(
+            str(raw["operation"]),
+            (int(head), base, delta),
+            (int(kept), kept_base, kept_delta),
+            None if tags is None else frozenset(map(str, tags)),
+            None if schema_id is None else int(schema_id),
+        )
     except (ValueError, KeyError, TypeError):
         return None

@@ -185,6 +185,8 @@ WITHOUT_SIDE_EFFECTS: Final = (
 )  # fmt: skip
 """Options whose side effects do not happen here; a write says so, and goes on."""
 
+_OUTSIDE: Final = ("data-file.external-paths", "global-index.external-path", "metadata.iceberg.storage")
+
 _ENUMERATIONS: Final[tuple[Option[Any], ...]] = (
     MERGE_ENGINE,
     BUCKET_FUNCTION,
@@ -192,6 +194,22 @@ _ENUMERATIONS: Final[tuple[Option[Any], ...]] = (
     SEQUENCE_ORDER,
     MANIFEST_FORMAT,
 )
+
+
+def check_files_inside(schema: TableSchema, table: str) -> None:
+    """Refuse the definition of a new table whose files would lie outside its directory, where DROP leaves them.
+
+    Raises UnsupportedFeatureError.
+    """
+    for key in _OUTSIDE:
+        value = schema.options.get(key, "").strip()
+        if value and value != "disabled":
+            raise UnsupportedFeatureError(
+                f"table {table} cannot be made with {key} = {value!r}: it would have files outside its directory, "
+                "which this package neither writes nor drops; leave the option out, or make the table with Java Paimon",
+                feature=key,
+                table=table,
+            )
 
 
 def check_definition(schema: TableSchema, table: str) -> None:

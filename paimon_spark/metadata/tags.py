@@ -146,6 +146,18 @@ def guarded_branch(tag_name: str) -> str | None:
     return tag_name.removeprefix(GUARD_PREFIX) or None if tag_name.startswith(GUARD_PREFIX) else None
 
 
+def release_tag(release_id: int) -> str:
+    """The tag that each table of a release has on main."""
+    return f"{_RELEASE_PREFIX}{release_id}"
+
+
+def is_release_tag(tag_name: str) -> bool:
+    """Whether a tag is that of a release."""
+    number = tag_name.removeprefix(_RELEASE_PREFIX)
+    return number != tag_name and number.isascii() and number.isdigit()
+
+
+_RELEASE_PREFIX: Final = "release-"
 SAVEPOINT_PREFIX: Final = "savepoint-"
 _SAVEPOINT_NAME: Final = re.compile(rf"{SAVEPOINT_PREFIX}(\d{{1,19}})", re.ASCII)
 

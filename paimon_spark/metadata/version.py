@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, VersionSyntaxError
+from paimon_spark.spark_port import session_time_zone
 
 
 class VersionKind(StrEnum):
@@ -103,7 +104,7 @@ def from_option(key: str, text: str, time_zone: str | None = None) -> VersionSpe
     Args:
         key: in any case.
         text: its value.
-        time_zone: zone of timestamps written without one; None means the machine's.
+        time_zone: zone of timestamps written without one; None as in `epoch_ms`.
 
     Raises:
         InvalidOptionError: an id is not a number.
@@ -137,7 +138,7 @@ def epoch_ms(text: str, time_zone: str | None = None, option: str = "timestamp")
 
     Args:
         text: what the user wrote; digits after the millisecond are cut off.
-        time_zone: zone of a text that names none; None means the machine's.
+        time_zone: zone of a text that names none; None means that of the active Spark session, else the machine's.
         option: what the text was given for, for messages.
 
     Raises:
@@ -167,7 +168,7 @@ def _epoch_ms(match: re.Match[str], time_zone: str | None) -> int:
     hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
     moment = datetime(year, month, day, hour, minute, second)
     millis = int((match["fraction"] or "").ljust(3, "0")[:3])
-    zone = zone_of(match["zone"] or time_zone)
+    zone = zone_of(match["zone"] or (session_time_zone() if time_zone is None else time_zone))
     # Without a zone datetime asks the machine for its own.
     aware = moment.replace(tzinfo=zone) if zone else moment.astimezone()
     return (aware - _EPOCH) // timedelta(milliseconds=1) + millis
@@ -204,7 +205,7 @@ def moment_ms(value: Moment, name: str, time_zone: str | None = None) -> int:
     Args:
         value: the moment.
         name: of the argument, for messages.
-        time_zone: zone of a text that names none; None means the machine's.
+        time_zone: zone of a text that names none; None as in `epoch_ms`.
 
     Raises InvalidInputError: it is no moment.
     """

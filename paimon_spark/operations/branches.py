@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.operations.answer import Answer, change, lines, removal, rows
@@ -13,6 +14,7 @@ from paimon_spark.operations.operation import (
     Effect,
     Operation,
     Request,
+    Rows,
     Style,
     Type,
     UsageError,
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from paimon_spark.versioning.append_branch import Appended
     from paimon_spark.versioning.merge import MergeResult
     from paimon_spark.versioning.replace_main import ReplaceResult
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 def _show_list(a: Request, found: list[Branch]) -> Answer:
@@ -115,6 +119,13 @@ def _merge(a: Request) -> MergeResult | Appended:
 
 def _show_done(a: Request, done: MergeResult | ReplaceResult) -> Answer:
     return change(a, done.text_lines(), done)
+
+
+def _forwarded_rows(a: Request, done: MergeResult) -> Rows:
+    """What Paimon's procedure returns, which has no place for what main lost."""
+    if done.backup_branch is not None:
+        _LOG.warning("%s of %s: %s", a.caller, a.table().name, "; ".join(done.text_lines()))
+    return [(True,)]
 
 
 def _show_forwarded(a: Request, done: MergeResult) -> Answer:
@@ -221,6 +232,7 @@ OPERATIONS = (
         (_BRANCH, _VERSION, *_BACKUP, CHECK),
         Effect.DELETE,
         procedure="fast_forward",
+        rows=_forwarded_rows,
         command="branch fast-forward",
         show=_show_forwarded,
         question=lambda a: f"fast-forward main of {a.table().name} to branch {a['branch']}",

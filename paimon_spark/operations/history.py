@@ -141,7 +141,7 @@ def _bar(added: int, removed: int, most: int) -> str:
 
 def _show_doctor(a: Request, found: list[Finding]) -> Answer:
     out = [line for finding in found for line in finding.text_lines()] or [
-        f"nothing is wrong with {safe(a.table().name)}"
+        f"nothing is wrong with {safe(a.table().name)}" + ("; data files were not looked at" if a["quick"] else "")
     ]
     return lines(out, found, 1 if any(not f.repaired for f in found) else 0)
 
@@ -203,8 +203,17 @@ OPERATIONS = (
     ),
     Operation(
         "find what is wrong with the tags, branches and history of a table; exit code 1 when anything is",
-        lambda a: a.table().doctor(repair=a["repair"]),
-        (Argument("repair", "repair what can be repaired", Type.BOOLEAN, default=False, is_flag=True),),
+        lambda a: a.table().doctor(repair=a["repair"], quick=a["quick"]),
+        (
+            Argument("repair", "repair what can be repaired", Type.BOOLEAN, default=False, is_flag=True),
+            Argument(
+                "quick",
+                "do not look at data, changelog and index files, nor at the manifests of old snapshots",
+                Type.BOOLEAN,
+                default=False,
+                is_flag=True,
+            ),
+        ),
         procedure="doctor",
         result="kind STRING, severity STRING, branch STRING, message STRING, remedy STRING, repaired BOOLEAN",
         rows=lambda a, found: [

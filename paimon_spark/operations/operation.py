@@ -82,6 +82,7 @@ class Argument:
         parse: text of the command line → value; raises ValueError.
         metavar: what help calls the value.
         choices: the only values on the command line.
+        is_moment: whether it is a point in time, which a CALL returns as it was understood, in a column of its name.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Argument:
     parse: Callable[[str], Any] | None = None
     metavar: str = ""
     choices: tuple[str, ...] = ()
+    is_moment: bool = False
 
     @property
     def flag(self) -> str:
@@ -202,10 +204,19 @@ class Request(ABC):
         """A message of the library with the argument names of the caller."""
         return message
 
-    def moment(self, name: str) -> int | str | None:
-        """A point in time: epoch milliseconds when only digits are given, else text."""
+    @property
+    def time_zone(self) -> str | None:
+        """Zone of times that are written without one; None for that of the Spark session, else the machine's."""
+        return None
+
+    def moment(self, name: str) -> int | None:
+        """A point in time, in epoch milliseconds, which may be given as digits. Raises InvalidInputError."""
+        from paimon_spark.metadata.version import moment_ms
+
         text = self[name]
-        return int(text) if text is not None and text.strip().isdecimal() else text
+        if text is None:
+            return None
+        return moment_ms(int(text) if text.strip().isdecimal() else text, name, self.time_zone)
 
     def no_snapshot(self, table: Table, which: str) -> SnapshotNotFoundError:
         """The error for a table without a snapshot such as `committed at or before 5`; it names those there are."""

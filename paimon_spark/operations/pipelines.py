@@ -53,7 +53,9 @@ def _branch(a: Request) -> PipelineBranch:
         if not equals or not table or not version:
             raise UsageError(f"{a.caller} --before takes TABLE=SNAPSHOT, such as shop.sales=2, found {a['before']!r}")
         before = a.table_name(table), version
-    return _pipeline(a).branch(a["branch"], before=before, tag=a["tag"], timestamp=a["timestamp"], dry_run=a.dry_run)
+    return _pipeline(a).branch(
+        a["branch"], before=before, tag=a["tag"], timestamp=a.moment("timestamp"), dry_run=a.dry_run
+    )
 
 
 def _of_name(a: Request) -> PipelineBranch:
@@ -193,7 +195,7 @@ OPERATIONS = (
             metavar="TABLE=SNAPSHOT",
         ),
         Argument("tag", "start from this tag of each table"),
-        Argument("timestamp", "start from the newest snapshots at or before this time"),
+        Argument("timestamp", "start from the newest snapshots at or before this time", is_moment=True),
         command_flag("dry_run", "print where each branch would start, and change nothing"),
         *_SCOPE,
         _TABLES,

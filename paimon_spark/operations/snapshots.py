@@ -205,6 +205,7 @@ _RETAINED: Final = (
         "older_than",
         "expire only older ones: text such as `2024-01-31 12:30:00`, or epoch milliseconds",
         otherwise=_AS_OPTIONS,
+        is_moment=True,
     ),
     Argument("max_deletes", "how many to expire at most", Type.INT),
 )

@@ -205,7 +205,7 @@ OPERATIONS = (
     Operation(
         "delete expired tags",
         lambda a: a.table().expire_tags(a.moment("older_than"), dry_run=a.dry_run),
-        (Argument("older_than", "delete tags created before this time, too"),),
+        (Argument("older_than", "delete tags created before this time, too", is_moment=True),),
         Effect.DELETE,
         procedure="expire_tags",
         result="expired_tags STRING NOT NULL",

@@ -94,7 +94,7 @@ class CompactionOptions:
         "full-compaction.delta-commits",
         integer,
         None,
-        "Full compaction after this number of commits of a stream; if positive, also after each batch write.",
+        "Full compaction after this number of batches of a stream; if positive, also after each batch write.",
     )
     force_up_level0: bool = option(
         "compaction.force-up-level-0", boolean, False, "Every compaction includes all files of level 0."
@@ -110,10 +110,13 @@ class CompactionOptions:
         "Columns that are ignored when rows are compared for changes.",
     )
 
-    @property
-    def full_after_writes(self) -> bool:
-        """Whether a batch write merges all of the buckets it wrote."""
-        return (self.full_after_commits or 0) > 0
+    def is_full_after(self, batch_id: int | None) -> bool:
+        """Whether all of the buckets that a write wrote are merged: after a batch write (None), or a batch of a stream.
+
+        Source: Java `paimon-spark` `abstractInnerTableDataWrite.needFullCompaction`.
+        """
+        every = self.full_after_commits or 0
+        return every > 0 and (batch_id is None or (batch_id + 1) % every == 0)
 
     @property
     def may_be_early(self) -> bool:

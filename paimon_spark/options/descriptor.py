@@ -8,13 +8,13 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from paimon_spark.errors import InvalidOptionError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -228,6 +228,15 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """`; did you mean 'x' or 'y'?`, or nothing when no candidate is near."""
     close = nearest(name, candidates)
     return f"; did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
+
+
+def check_choice(argument: str, value: object, choices: Sequence[str]) -> None:
+    """Check that an argument is one of `choices`. Raises InvalidInputError, which offers the nearest."""
+    if value in choices:
+        return
+    *others, last = map(repr, choices)
+    near = did_you_mean(value, choices) if isinstance(value, str) else ""
+    raise InvalidInputError(f"{argument}={value!r}: expected {', '.join(others)} or {last}{near}", argument=argument)
 
 
 def is_one_edit_away(one: str, other: str, *, counts_digits: bool = False) -> bool:

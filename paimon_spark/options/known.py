@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from paimon_spark.errors import without_passwords
 from paimon_spark.options.catalog import is_catalog_option
 from paimon_spark.options.data_files import per_level, stats_mode
 from paimon_spark.options.descriptor import Option, boolean, duration_ms, fraction, integer, memory_size, one_of, string
@@ -53,7 +54,7 @@ _BOOLEANS: Final = """
     metadata.stats-dense-store metastore.partitioned-table overwrite-upgrade partial-update.ignore-delete
     partial-update.remove-record-on-delete partition.end-input-to-done partition.legacy-name
     partition.timestamp-format.strict pk-clustering-override postpone.batch-write-fixed-bucket
-    postpone.merge-on-read primary-key.nullable query-auth.enabled row-tracking.enabled
+    postpone.merge-on-read primary-key.nullable query-auth.enabled read.allow.fullScan row-tracking.enabled
     row-tracking.partition-group-on-commit scan.fallback-branch.read-fail-fast scan.ignore-corrupt-files
     scan.ignore-lost-files scan.plan-sort-partition sequence.snapshot-ordering
     snapshot.clean-empty-directories snapshot.expire.clean-empty-directories snapshot.ignore-empty-commit
@@ -61,7 +62,7 @@ _BOOLEANS: Final = """
     tag.automatic-completion tag.create-success-file tag.time-expire-enabled variant.inferShreddingSchema
     vector-search.distribute.enabled visibility-callback.enabled write-buffer-for-append
     write-buffer-spillable write-only write.compaction-skip write.merge-schema
-    write.merge-schema.explicit-cast write.merge-schema.type-widening
+    write.hive-style-dynamic-partition.enabled write.merge-schema.explicit-cast write.merge-schema.type-widening
 """.split()  # noqa: SIM905 - a list of names reads better without quotes
 _INTEGERS: Final = """
     bucket changelog.num-retained.max changelog.num-retained.min clustering.history-partition.limit
@@ -175,7 +176,7 @@ _FREE_TEXT: Final = """
     partition.mark-done-action.http.url partition.mark-done-action.mode partition.mark-done.recover-from-state
     partition.time-interval partition.timestamp-formatter partition.timestamp-pattern path pk-bitmap.index.columns
     pk-btree.index.columns pk-full-text.index.columns pk-multivalue.index.columns pk-vector.index.columns
-    precommit-compact primary-key read.allow.fullScan read.changelog read.shuffle-bucket-with-partition
+    precommit-compact primary-key read.changelog read.shuffle-bucket-with-partition
     read.stream.aligned read.stream.aligned.snapshots read.stream.maxBytesPerTrigger read.stream.maxFilesPerTrigger
     read.stream.maxRowsPerTrigger read.stream.maxTriggerDelayMs read.stream.minRowsPerTrigger
     record-level.time-field record-level.time-field-type rowkind.field scalar-index.search-mode scan.bounded
@@ -199,7 +200,7 @@ _FREE_TEXT: Final = """
     unaware-bucket.compaction.parallelism unaware-bucket.no-shuffle upsert-key variant.shredding.inferenceMode
     variant.shreddingSchema vector-field vector-index.search-mode vector-search.lateral-join.parallelism
     vector.file.format write-manifest-cache write-mode write.data-evolution.update-conflict-retry.max-attempts
-    write.data-evolution.update-conflict-retry.wait-ms write.hive-style-dynamic-partition.enabled write.use-v2-write
+    write.data-evolution.update-conflict-retry.wait-ms write.use-v2-write
 """.split()  # noqa: SIM905 - a list of names reads better without quotes
 """Options whose values are text of any kind."""
 
@@ -274,12 +275,21 @@ def is_secret(key: str) -> bool:
 
 def shown_option(key: str, value: str) -> str:
     """The value of an option, hidden if it is a secret."""
-    return HIDDEN if is_secret(key) else value
+    return HIDDEN if is_secret(key) else without_passwords(value)
 
 
 def shown_options(options: Mapping[str, str]) -> dict[str, str]:
     """Options with secrets hidden."""
     return {key: shown_option(key, value) for key, value in options.items()}
+
+
+class ShownOptions(dict[str, str]):
+    """Options that hide their secrets when they are shown."""
+
+    def __repr__(self) -> str:
+        return repr(shown_options(self))
+
+    __str__ = __repr__
 
 
 def shown_changes(options: Mapping[str, tuple[str | None, str | None]]) -> dict[str, tuple[str | None, str | None]]:

@@ -53,8 +53,14 @@ WHERE: Option[str | None] = Option("where", string, None, "SQL condition; only r
 COLUMNS: Option[str | None] = Option(
     "columns", string, None, "Columns to read, separated by commas, in that order; put backquotes around special names."
 )
+FULL_SCAN: Option[bool] = Option(
+    "read.allow.fullScan", boolean, True, "Whether a read may take all files of a partitioned table."
+)
 TIME_ZONE: Option[str | None] = Option(
-    "time-zone", string, None, "Time zone of timestamps that are written without one; the default is the machine's."
+    "time-zone",
+    string,
+    None,
+    "Time zone of times that are written without one; the default is that of the Spark session, else the machine's.",
 )
 ROW_KIND = Option(
     "read.changelog", boolean, False, "Add a first column `rowkind` with the kind of each row: +I, -U, +U or -D."

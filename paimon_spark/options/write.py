@@ -203,6 +203,12 @@ MERGE_SCHEMA = Option("write.merge-schema", boolean, False, "Add columns that th
 TYPE_WIDENING: Final = Option(
     "write.merge-schema.type-widening", boolean, False, "write.merge-schema also widens the types of columns."
 )
+HIVE_PARTITIONS: Final = Option(
+    "write.hive-style-dynamic-partition.enabled",
+    boolean,
+    False,
+    "INSERT … PARTITION (column) takes the columns without a value from the end of the query, as Hive does.",
+)
 EXPLICIT_CAST: Final = Option(
     "write.merge-schema.explicit-cast",
     boolean,
@@ -218,3 +224,8 @@ class SchemaMergeOptions:
     enabled: bool = field_of(MERGE_SCHEMA)
     widens_types: bool = field_of(TYPE_WIDENING)
     explicit_casts: bool = field_of(EXPLICIT_CAST)
+
+    def as_text(self) -> dict[str, str]:
+        """The options of a write that ask for the same."""
+        stated = {MERGE_SCHEMA: self.enabled, TYPE_WIDENING: self.widens_types, EXPLICIT_CAST: self.explicit_casts}
+        return {option.key: str(value).lower() for option, value in stated.items()}

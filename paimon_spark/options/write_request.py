@@ -88,18 +88,22 @@ WRITE_ID: Option[str | None] = Option(
     None,
     "Name of the write, with which its snapshot stores the numbers of its rows; set by Table.write and its kin.",
 )
+OPERATION: Option[str | None] = Option(
+    "write.operation", string, None, "What the snapshot says has made it; set by CREATE TABLE AS SELECT and its kin."
+)
 WATERMARK: Option[int | None] = Option(
     "end-input.watermark", integer, None, "Watermark of the snapshot, in epoch milliseconds."
 )
 OPTIONS: Final = (
     BRANCH, TIME_ZONE, OVERWRITE_MODE, DYNAMIC_OVERWRITE, OVERWRITE_PARTITION, MERGE_SCHEMA, COMMIT_USER, CLUSTER,
-    CLUSTERED, ASSIGNERS, ROW_LEVEL, ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS, WRITE_ID, WATERMARK,
+    CLUSTERED, ASSIGNERS, ROW_LEVEL, ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS, WRITE_ID, OPERATION,
+    WATERMARK,
 )  # fmt: skip
 
 _OWN_KEYS: Final = (
     *LOCATION_KEYS, BRANCH.key, *BRANCH.fallbacks, TIME_ZONE.key, OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key,
     OVERWRITE_PARTITION.key, COMMIT_USER.key, CLUSTER.key, CLUSTERED.key, ASSIGNERS.key, ROW_LEVEL.key,
-    ROW_LEVEL_BASE.key, ROW_LEVEL_COLUMNS.key, WRITE_ID.key, WATERMARK.key,
+    ROW_LEVEL_BASE.key, ROW_LEVEL_COLUMNS.key, WRITE_ID.key, OPERATION.key, WATERMARK.key,
 )  # fmt: skip
 """Keys that only this write has; all others are of the table or of the file system."""
 _READ_KEYS: Final = (*VERSION_KEYS, *INCREMENTAL_KEYS, WHERE.key, COLUMNS.key)
@@ -129,6 +133,7 @@ class BatchWriteOptions:
     clustered: bool = False
     assigners: int | None = None
     write_id: str | None = None
+    operation: str | None = None
     watermark: int | None = None
     table_options: Mapping[str, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -175,6 +180,7 @@ def parse_batch_write_options(options: Mapping[str, str], mode: WriteMode) -> Ba
         clustered=CLUSTERED.get(given),
         assigners=ASSIGNERS.get(given),
         write_id=WRITE_ID.get(given),
+        operation=OPERATION.get(given),
         watermark=WATERMARK.get(given),
         table_options={k: v for k, v in given.items() if k not in _OWN_KEYS and is_table_option(k)},
         storage_options={k: v for k, v in given.items() if is_storage_option(k)},

@@ -32,13 +32,12 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, TableChange
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot_id
-from paimon_spark.metadata.tags import find_tag
+from paimon_spark.metadata.tags import find_tag, is_release_tag, release_tag
 from paimon_spark.pipelines.records import (
     ReleaseRecord,
     complete,
     release_json,
     release_path,
-    release_tag,
     reserve_release,
     to_complete,
 )
@@ -46,7 +45,13 @@ from paimon_spark.versioning.backups import Backup, both
 from paimon_spark.versioning.branch_state import Ref, tag_path, undo_path
 from paimon_spark.versioning.checks import CheckResult, passed_property
 from paimon_spark.versioning.merge import REFUSE, check_head, check_if_main_moved, check_not_moved, merge_change
-from paimon_spark.versioning.publish import Publication, read_publication, with_head_properties, with_sink_logs
+from paimon_spark.versioning.publish import (
+    Publication,
+    lost_text,
+    read_publication,
+    with_head_properties,
+    with_sink_logs,
+)
 from paimon_spark.versioning.tag_steps import local_time, new_tag
 from paimon_spark.versioning.undo import check_not_moved_since, drop_backup, find_backup
 
@@ -63,11 +68,13 @@ class _Planned:
         heads: main's head after the change.
         before: main, and its head when the change was planned; of tables whose main gets another history.
         backups: names of the backup branches.
+        lost: what main loses, as text; of tables that lose something.
     """
 
     heads: dict[str, int] = field(default_factory=dict)
     before: dict[str, tuple[TableHandle, int | None]] = field(default_factory=dict)
     backups: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
 
 
 def publish(
@@ -138,7 +145,8 @@ def publish(
 
     def record() -> ReleaseRecord:
         passed = tuple(result.name for result in checks)
-        return ReleaseRecord(number, dict(planned.heads), dict(planned.backups), name, clock_ms(), passed)
+        lost = dict(planned.lost)
+        return ReleaseRecord(number, dict(planned.heads), dict(planned.backups), name, clock_ms(), passed, lost)
 
     changes = {table: plan(table) for table in handles}  # refusals come before a number is taken
     if dry_run:
@@ -201,7 +209,13 @@ def undo_release(
 
     def record() -> ReleaseRecord:
         return ReleaseRecord(
-            number, dict(planned.heads), dict(planned.backups), undone.branch, clock_ms(), undoes=undone.id
+            number,
+            dict(planned.heads),
+            dict(planned.backups),
+            undone.branch,
+            clock_ms(),
+            lost=dict(planned.lost),
+            undoes=undone.id,
         )
 
     changes = {table: plan(table) for table in handles}  # refusals come before a number is taken
@@ -286,11 +300,17 @@ def _switch(
     planned.before[table] = publication.handle, publication.main.head or None
     if publication.backup is not None and publication.backup.snapshots:
         planned.backups[table] = publication.backup.directory
+    done = publication.new_main
+    tags = [name for name in done.discarded_tags if not is_release_tag(name)]
+    lost = lost_text(done.discarded_snapshots, tags, done.discarded_schemas)
+    planned.lost.pop(table, None)
+    if lost:
+        planned.lost[table] = lost
     tagged = _tag(publication, number, publication.head.snapshot, time_ms)
     state = publication.new_main.state
     state = replace(state, tags={**state.tags, release_tag(number): tagged})
-    done = replace(publication, new_main=replace(publication.new_main, state=state))
-    return merge_change(with_sink_logs(done), uuid.uuid4().hex[:12], label)
+    published = replace(publication, new_main=replace(done, state=state))
+    return merge_change(with_sink_logs(published), uuid.uuid4().hex[:12], label)
 
 
 def _moved_tag(main: TableHandle, undone: ReleaseRecord, number: int) -> TableChange | None:

@@ -70,6 +70,7 @@ class ReleaseRecord:
         branch: the pipeline branch; of an undo that of the undone release.
         time_ms: epoch milliseconds.
         checks: names of the checks that passed.
+        lost: table → what main lost, as text: snapshots, tags and schemas; only of tables that lost something.
         undoes: the release that this one undid.
         undone_by: the release that undid this one.
     """
@@ -80,13 +81,9 @@ class ReleaseRecord:
     branch: str = ""
     time_ms: int = 0
     checks: tuple[str, ...] = ()
+    lost: Mapping[str, str] = field(default_factory=dict)
     undoes: int | None = None
     undone_by: int | None = None
-
-
-def release_tag(release_id: int) -> str:
-    """The tag that each table of a release has on main."""
-    return f"release-{release_id}"
 
 
 def branch_path(warehouse: Warehouse, name: str) -> str:
@@ -121,6 +118,7 @@ def release_json(record: ReleaseRecord) -> dict[str, Any]:
         "branch": record.branch,
         "timeMs": record.time_ms,
         "checks": list(record.checks),
+        "lost": dict(record.lost),
         "undoes": record.undoes,
         "undoneBy": record.undone_by,
     }
@@ -297,6 +295,7 @@ def _decode_release(data: bytes, path: str) -> ReleaseRecord | None:
             str(raw["branch"]),
             int(raw["timeMs"]),
             tuple(map(str, raw["checks"])),
+            {str(k): str(v) for k, v in raw.get("lost", {}).items()},  # which records of releases before 0.3 lack
             raw["undoes"],
             raw["undoneBy"],
         )

@@ -91,7 +91,10 @@ def before_snapshot(
     a compaction, which adds no rows.
     """
     _refuse_compaction(handles, found)
-    firsts = {a.node: a.first for a in (found.origin, *found.tables) if a.first is not None}
+    firsts: dict[Node, int] = {}
+    for affected in (found.origin, *found.tables):
+        if affected.first is not None:
+            firsts[affected.node] = min(affected.first, firsts.get(affected.node, affected.first))
     starts: dict[Node, Start] = {}
     lost: list[str] = []
     for node, handle in handles.items():

@@ -19,6 +19,7 @@ from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.predicate import casts, zones
 from paimon_spark.predicate.ast import Call, Column, Expression, Function, Literal, Value, columns_in, type_text
 from paimon_spark.predicate.casts import UNTYPED, plain_type
+from paimon_spark.predicate.literals import check_digits
 from paimon_spark.types import (
     BIGINT,
     BOOLEAN,
@@ -318,6 +319,8 @@ def _is_number(t: DataType) -> bool:
 
 def _folded(value: Value, target: DataType, zone: tzinfo | None) -> Value:
     """A literal as another type."""
+    if isinstance(value.value, str) and isinstance(target, TimestampType):
+        check_digits(value.value)
     one = array_of((value.value,), arrow_type(value.type))
     try:
         found: Literal = casts.cast(one, value.type, target, zone)[0].as_py()

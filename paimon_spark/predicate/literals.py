@@ -211,6 +211,18 @@ def parse_timestamp(text: str, zone: tzinfo | None, local_zone: bool) -> datetim
     return to_instant(wall, _zone(m["z"]) if m["z"] else zone)
 
 
+def check_digits(text: str) -> None:
+    """Check that a literal has no digits after the microsecond: conditions compare timestamps as Spark has them.
+
+    Raises PredicateSyntaxError.
+    """
+    m = _TIMESTAMP.match(text)
+    if m is not None and (m["f"] or "")[6:].strip("0"):
+        raise PredicateSyntaxError(
+            f"{text!r} has digits after the microsecond, which conditions do not compare; write six digits at most"
+        )
+
+
 def parse_date(text: str) -> date:
     """Spark's date text: `2024-01-02`, `2024-1`, `2024`; a time of day behind it is ignored.
 
@@ -379,6 +391,7 @@ def _date(op: Op, column: Column, value: Literal, zone: tzinfo | None) -> Predic
 
 def _instant(column: Column, dtype: TimestampType, value: Literal, zone: tzinfo | None) -> datetime:
     if isinstance(value, str):
+        check_digits(value)
         return parse_timestamp(value, zone, dtype.local_zone)
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)

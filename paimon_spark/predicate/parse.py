@@ -40,6 +40,7 @@ from paimon_spark.predicate.ast import (
 )
 from paimon_spark.predicate.coercion import literal_of
 from paimon_spark.predicate.terms import COMPARISONS, Node, Terms, is_column, is_negated, unwrapped
+from paimon_spark.spark_port import session_time_zone
 from paimon_spark.types import BOOLEAN, RowType
 
 _OPS: Final = {Function(op.value): op for op in Op}
@@ -69,7 +70,7 @@ def parse_predicate(text: str, row_type: RowType, time_zone: str | None = None) 
     Args:
         text: what would stand after WHERE.
         row_type: the columns the text may name.
-        time_zone: zone of timestamp text without one; None is the machine's.
+        time_zone: zone of timestamp text without one; None is that of the active Spark session, else the machine's.
 
     Raises:
         PredicateSyntaxError: not SQL, or an expression that has no place in a predicate.
@@ -114,14 +115,15 @@ def build_predicate(tree: Node, row_type: RowType, time_zone: str | None = None,
     Args:
         tree: the condition; the names of its columns are those of `row_type`, without the name of a table.
         row_type: the columns the condition may name.
-        time_zone: zone of timestamp text without one; None is the machine's.
+        time_zone: zone of timestamp text without one; None is that of the active Spark session, else the machine's.
         text: the condition as written, for messages; None makes it from the tree.
 
     Raises: as `parse_predicate`.
     """
     shown = tree.sql("spark") if text is None else text
     try:
-        return _Builder(shown, row_type, literals.zone_of(time_zone), text is not None).predicate(tree)
+        zone = literals.zone_of(time_zone or session_time_zone())
+        return _Builder(shown, row_type, zone, text is not None).predicate(tree)
     except RecursionError as e:
         raise PredicateSyntaxError("the condition is nested too deeply", text=shown[:200]) from e
 

@@ -17,9 +17,15 @@ from paimon_spark.spark.tasks import run_each
 
 __all__ = ["arrow_dataframe", "column", "dataframe", "delete", "has_session", "merge", "row_diff",
            "row_diff_counts", "row_type", "run_checks", "run_each",
-           "run_sort", "update", "watch_queries", "write"]  # fmt: skip
+           "run_sort", "time_zone", "update", "watch_queries", "write"]  # fmt: skip
 
 
 def has_session() -> bool:
     """Whether this process or thread has an active session."""
     return SparkSession.getActiveSession() is not None
+
+
+def time_zone() -> str | None:
+    """The time zone of the active session; None where there is none."""
+    session = SparkSession.getActiveSession()
+    return None if session is None else session.conf.get("spark.sql.session.timeZone")

@@ -38,7 +38,7 @@ from paimon_spark.spark.row_level import (
     refuse_nulls,
     refuse_twice,
 )
-from paimon_spark.spark.schema import arrow_schema, fitted, spark_type
+from paimon_spark.spark.schema import aligned, arrow_schema, fitted, spark_type
 from paimon_spark.types import quoted
 
 _IN_TARGET: Final = "__paimon_in_target"
@@ -262,8 +262,11 @@ class Merge:
         wanted = handle.schema.row_type.field(name).type
         given = F.expr(expression)
         schema = rows.select(given.alias(name)).schema
-        made = fitted(given, schema.fields[0].dataType, wanted, name)
-        if made is not given:
+        placed = aligned(given, schema.fields[0].dataType, wanted, name)
+        if placed is not given:
+            schema = rows.select(placed.alias(name)).schema
+        made = fitted(placed, schema.fields[0].dataType, wanted, name)
+        if made is not placed:
             schema = rows.select(made.alias(name)).schema
         column_assignment(arrow_schema(schema).field(0).type, wanted, name, handle.describe())
         if self._type_text(name) == StringType().simpleString():

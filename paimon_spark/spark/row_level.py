@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -42,18 +42,21 @@ from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.row_level import KEEPS, OLD_ROW_ID, is_cut_by_spark
 from paimon_spark.jobs.table_scan import scan_of
+from paimon_spark.metadata.definition.alter import apply
+from paimon_spark.metadata.definition.merge_schema import merged_columns
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, MergeEngine
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.scan import TIME_ZONE
+from paimon_spark.options.write import SchemaMergeOptions
 from paimon_spark.options.write_request import ROW_LEVEL, ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS, WriteMode
 from paimon_spark.spark.dataframe import dataframe
 from paimon_spark.spark.dataframe_write import save_job
 from paimon_spark.spark.dataframe_write import write as write_dataframe
-from paimon_spark.spark.schema import fitted
+from paimon_spark.spark.schema import aligned, fitted, spark_type
 from paimon_spark.spark.session import session_or_new
-from paimon_spark.types import ROW_ID, VALUE_KIND, RowKind, is_finer_than_spark, quoted
+from paimon_spark.types import ROW_ID, VALUE_KIND, RowKind, RowType, is_finer_than_spark, quoted
 
 ACTION: Final = "__paimon_action"
 """Column of changed rows that holds one of the next three."""
@@ -68,19 +71,34 @@ _NEW: Final = "__paimon_new_"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of rows of a table: its branch as it is now, and the head before any row was read, 0 for none."""
+    """One change of rows of a table.
+
+    Attributes:
+        handle: the branch, with the schema that the change commits.
+        stored: the same with the schema that it has now; another one where the change adds or widens columns.
+        base_id: the head before any row was read, 0 for none.
+        options: of the write, so that it makes the same schema.
+    """
 
     table: OpenedTable
     handle: TableHandle
+    stored: TableHandle
     base_id: int
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: OpenedTable) -> Change:
-        """A change of the head of the branch of `table`."""
-        handle = reopen_to_change(at_head(table))
+    def of(cls, table: OpenedTable, columns: RowType | None = None, how: SchemaMergeOptions | None = None) -> Change:
+        """A change of the head of the branch of `table`; with `how`, of its schema too, for rows of `columns`."""
+        stored = reopen_to_change(at_head(table))
         # Spark reads the rows, perhaps for hours, before it asks for a writer; changes meanwhile must be conflicts.
-        base = latest_snapshot(handle)
-        return cls(table, handle, 0 if base is None else base.id)
+        base = latest_snapshot(stored)
+        handle, options = stored, dict[str, str]()
+        if columns is not None and how is not None:
+            changes = merged_columns(stored.schema.row_type, columns, how)
+            if changes:
+                handle = stored.with_schema(apply(stored.schema, changes, table=stored.describe()))
+                options = replace(how, enabled=True).as_text()
+        return cls(table, handle, stored, 0 if base is None else base.id, options)
 
     @property
     def names(self) -> list[str]:
@@ -115,18 +133,34 @@ class Change:
         """The rows of the head, with the place of every row where rows have one; `where` is what `Table.scan` takes."""
         tracks_rows = self.handle.options.row_tracking
         places = [] if self.keyed else [*PLACES, ROW_ID] if tracks_rows else list(PLACES)
-        columns = [*self.names, *places, *self.nanoseconds.values()]
+        columns = [*self.stored.schema.row_type.names, *places, *self.nanoseconds.values()]
         zone = {} if where is None or time_zone is None else {TIME_ZONE.key: time_zone}
         head = {"scan.mode": "latest"}  # whatever start the table's options have
-        rows = dataframe(scan_of(self.table, columns, where, {**head, **zone}), session)
+        rows = self._with_new_columns(dataframe(scan_of(self.table, columns, where, {**head, **zone}), session))
         # The source of a merge may have a `_ROW_ID` too.
         return rows.withColumn(OLD_ROW_ID, F.col(ROW_ID)) if tracks_rows else rows
+
+    def _with_new_columns(self, rows: DataFrame) -> DataFrame:
+        """Rows as they are stored → as the changed schema has them; new columns and fields are null."""
+        if self.handle is self.stored:
+            return rows
+        made = []
+        for f in self.handle.schema.fields:
+            wanted = spark_type(f.type, f.name)
+            if f.name in rows.columns:
+                given = rows.schema[f.name].dataType
+                column = F.col(quoted(f.name))
+                made.append(column if given == wanted else aligned(column, given, f.type, f.name).cast(wanted))
+            else:
+                made.append(F.lit(None).cast(wanted))
+        others = [F.col(quoted(c)) for c in rows.columns if c not in self.names]
+        return rows.select(*(c.alias(n) for c, n in zip(made, self.names, strict=True)), *others)
 
     def run(self, rows: DataFrame, operation: str, changed: Collection[str] = ()) -> WriteResult:
         """Commit `rows`: the table's columns, `carried` ones and ACTION. `changed` are the columns that UPDATE sets."""
         self._refuse_other_branch(rows)
         if self.keyed:
-            return _run_keyed(self.table, self.handle, rows)
+            return _run_keyed(self, rows)
         how = {ROW_LEVEL.key: operation, ROW_LEVEL_BASE.key: str(self.base_id)}
         evolves = self.handle.options.data_evolution
         if evolves:
@@ -146,7 +180,7 @@ class Change:
             placed = marked.drop(ACTION).repartition(F.coalesce(F.col(FILE_PATH), spread))
         if evolves:  # changed rows of one file at a time are in the memory of a task
             placed = placed.sortWithinPartitions(FILE_PATH, ROW_INDEX)
-        return save_job(self.handle, placed, {**options_of(self.table, {}), **how})
+        return save_job(self.handle, placed, {**options_of(self.table, self.options), **how})
 
     def _refuse_other_branch(self, rows: DataFrame) -> None:
         """Refuse to change rows that are read from a fallback branch, or to empty a partition that it also has."""
@@ -301,7 +335,8 @@ def refuse_twice(change: Change, rows: DataFrame) -> None:
         )
 
 
-def _run_keyed(table: OpenedTable, handle: TableHandle, rows: DataFrame) -> WriteResult:
+def _run_keyed(change: Change, rows: DataFrame) -> WriteResult:
+    handle = change.handle
     deleted = F.col(ACTION) == DELETE
     removing = removing_columns(handle)
     if removing and rows.where(deleted & F.coalesce(*map(_text, removing)).isNull()).limit(1).count():
@@ -311,12 +346,13 @@ def _run_keyed(table: OpenedTable, handle: TableHandle, rows: DataFrame) -> Writ
             if cleared in rows.columns:
                 rows = rows.withColumn(cleared, F.when(~deleted, F.col(quoted(cleared))))
     kind = F.lit(None).cast("string")
-    field = handle.options.write.rowkind_field
+    rowkind = handle.options.write.rowkind_field
     for action, meaning in _KINDS.items():
-        value = F.lit(int(meaning)).cast("byte") if field is None else F.lit(meaning.symbol)
-        kind = F.when(F.col(ACTION) == action, value).otherwise(kind.cast("byte") if field is None else kind)
-    changed = rows.withColumn(VALUE_KIND if field is None else field, kind).drop(ACTION)
-    return write_dataframe(table, changed, WriteMode.APPEND, options_of(table, {}), by_kind=True)
+        value = F.lit(int(meaning)).cast("byte") if rowkind is None else F.lit(meaning.symbol)
+        kind = F.when(F.col(ACTION) == action, value).otherwise(kind.cast("byte") if rowkind is None else kind)
+    changed = rows.withColumn(VALUE_KIND if rowkind is None else rowkind, kind).drop(ACTION)
+    options = options_of(change.table, change.options)
+    return write_dataframe(change.table, changed, WriteMode.APPEND, options, by_kind=True)
 
 
 def _text(name: str) -> Column:

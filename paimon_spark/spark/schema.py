@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql import types as spark
 
 from paimon_spark.errors import SchemaMismatchError, UnsupportedFeatureError
@@ -281,6 +282,48 @@ def _fitted(found: spark.DataType, wanted: DataType, name: str, by_place: bool) 
             key = _fitted(found.keyType, wanted.key, name, by_place)
             return spark.MapType(key, _fitted(found.valueType, wanted.value, name, by_place), found.valueContainsNull)
     return found
+
+
+def aligned(column: Column, found: spark.DataType, wanted: DataType, name: str) -> Column:
+    """The column with the fields of its structs by name, in the order of the table's column `name`.
+
+    Fields that it lacks are null. So Spark can combine it with values of the table, which it does by position.
+    """
+    if not _is_out_of_order(found, wanted):
+        return column
+    match found, wanted:
+        case spark.StructType(), RowType():
+            parts = []
+            for w in wanted.fields:
+                own = in_any_case(w.name, found.names)
+                if own is None:
+                    parts.append(F.lit(None).cast(spark_type(w.type, name)).alias(w.name))
+                else:
+                    parts.append(aligned(column.getField(own), found[own].dataType, w.type, name).alias(w.name))
+            return F.when(column.isNotNull(), F.struct(*parts))
+        case spark.ArrayType(), ArrayType():
+            return F.transform(column, lambda x: aligned(x, found.elementType, wanted.element, name))
+        case spark.MapType(), MapType():
+            keys = F.transform_keys(column, lambda k, _: aligned(k, found.keyType, wanted.key, name))
+            return F.transform_values(keys, lambda _, v: aligned(v, found.valueType, wanted.value, name))
+    return column
+
+
+def _is_out_of_order(found: spark.DataType, wanted: DataType) -> bool:
+    """Whether a struct has other fields than wanted, or in another order; one with unknown fields is left alone."""
+    match found, wanted:
+        case spark.StructType(), RowType():
+            known = [in_any_case(f.name, wanted.names) for f in found.fields]
+            if None in known:
+                return False
+            pairs = zip(found.fields, known, strict=True)
+            is_inside = any(_is_out_of_order(f.dataType, wanted.field(n).type) for f, n in pairs if n is not None)
+            return known != list(wanted.names) or is_inside
+        case spark.ArrayType(), ArrayType():
+            return _is_out_of_order(found.elementType, wanted.element)
+        case spark.MapType(), MapType():
+            return _is_out_of_order(found.keyType, wanted.key) or _is_out_of_order(found.valueType, wanted.value)
+    return False
 
 
 def _fitted_field(

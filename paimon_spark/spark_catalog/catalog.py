@@ -37,11 +37,12 @@ from paimon_spark.spark_catalog.proxies import (
     table_exists,
 )
 from paimon_spark.spark_catalog.table import STATE_OPTIONS, TableProxy, TimeTravel
-from paimon_spark.spark_catalog.write import StagedMode, StagedTableProxy
+from paimon_spark.spark_catalog.write import StagedTableProxy
 from paimon_spark.sql.commands.alter_table import alter_table, new_name
 from paimon_spark.sql.commands.create import create_defined
 from paimon_spark.sql.functions import MAX_PT, check_scalar
 from paimon_spark.sql.grammar.alter_table import AlterTable
+from paimon_spark.sql.grammar.create import CreateMode
 from paimon_spark.sql.names import DEFAULT_DATABASE, TableName
 from paimon_spark.sql.session import Session
 
@@ -154,10 +155,18 @@ class CatalogProxy(
             feature="CHANGES",
         )
 
-    def _load(self, ident: Any, travel: TimeTravel | None = None, options: dict[str, str] | None = None) -> Any:
+    def _load(
+        self,
+        ident: Any,
+        travel: TimeTravel | None = None,
+        options: dict[str, str] | None = None,
+        session: Session | None = None,
+    ) -> Any:
+        if "/" in ident.name():  # files, as parquet.`/path`, which Spark reads where the catalog has no such table
+            raise no_such_table(self.gateway, ident)
         name = table_name(ident)
         try:
-            return TableProxy(self.gateway, self._session, name, travel, options or {})
+            return TableProxy(self.gateway, session or self._session, name, travel, options or {})
         except (TableNotFoundError, DatabaseNotFoundError, WarehouseNotFoundError):
             raise no_such_table(self.gateway, ident) from None
 
@@ -166,6 +175,8 @@ class CatalogProxy(
 
     def tableExists(self, ident: Any) -> bool:
         """Whether there is such a table, branch or system table."""
+        if "/" in ident.name():
+            return False
         name = table_name(ident)
         try:
             self.catalog.table(name.text)
@@ -181,7 +192,7 @@ class CatalogProxy(
             create_defined(session, name, definition_of(self.gateway, session, name, definition), False)
         except TableAlreadyExistsError:
             raise table_exists(self.gateway, ident) from None
-        return self._load(ident)
+        return self._load(ident, session=session.without_versions())
 
     def createTableLike(self, ident: Any, info: Any, source: Any) -> Any:
         """Refuse: CREATE TABLE … LIKE is a routed statement, so Spark never asks for it."""
@@ -196,16 +207,16 @@ class CatalogProxy(
     def alterTable(self, ident: Any, changes: Any) -> Any:
         """Change columns, properties and the comment of a table or branch, all or nothing."""
         session = self._session
-        name = session.to_write(table_name(ident))
-        self._must_exist(session, name, ident)
-        parts = (self.catalog_name, name.database, name.last_part)
         try:
+            name = session.to_write(table_name(ident))
+            self._must_exist(session, name, ident)
+            parts = (self.catalog_name, name.database, name.last_part)
             found = schema_changes(self.gateway, changes, lambda: session.table(name).schema.primary_keys)
             with self._attached.refreshing():  # which Spark 4.1 does not do itself
                 alter_table(session, AlterTable("", parts, found))
         except PaimonError as e:
             raise refused_change(self.gateway, e) from None
-        return self._load(ident)
+        return self._load(ident, session=session.without_versions())
 
     def dropTable(self, ident: Any) -> bool:
         """Drop a table with its branches and files; whether there was one."""
@@ -217,10 +228,10 @@ class CatalogProxy(
                 feature="DROP TABLE of a branch",
             )
         name.refuse_suffix("dropped")
-        self._session.on_branch(name).refuse_branch_of_session("dropped")
+        self._session.refuse_whole(name, "dropped")
         if not self._session.has_table(name.database, name.table):
             return False
-        self.catalog.drop_table(name.bare)
+        self.catalog.on_main().drop_table(name.bare)
         return True
 
     def purgeTable(self, ident: Any) -> bool:
@@ -237,11 +248,11 @@ class CatalogProxy(
                 feature="ALTER TABLE of a branch RENAME TO",
             )
         name.refuse_suffix("renamed")
-        session.on_branch(name).refuse_branch_of_session("renamed")
+        session.refuse_whole(name, "renamed")
         self._must_exist(session, name, old)
         to = new_name(session, name, (*new.namespace(), new.name()))  # as it is written, with a catalog too
         try:
-            self.catalog.rename_table(name.bare, to.bare)
+            self.catalog.on_main().rename_table(name.bare, to.bare)
         except TableAlreadyExistsError:
             raise table_exists(self.gateway, new) from None
 
@@ -267,27 +278,30 @@ class CatalogProxy(
 
     def stageCreate(self, ident: Any, *definition: Any) -> Any:
         """The table of CREATE TABLE AS SELECT, created with its rows."""
-        return self._stage(StagedMode.CREATE, ident, definition)
+        return self._stage(CreateMode.CREATE, ident, definition)
 
     def stageReplace(self, ident: Any, *definition: Any) -> Any:
         """The table of REPLACE TABLE, replaced with its rows."""
-        return self._stage(StagedMode.REPLACE, ident, definition)
+        return self._stage(CreateMode.REPLACE, ident, definition)
 
     def stageCreateOrReplace(self, ident: Any, *definition: Any) -> Any:
         """The table of CREATE OR REPLACE TABLE, with its rows."""
-        return self._stage(StagedMode.CREATE_OR_REPLACE, ident, definition)
+        return self._stage(CreateMode.CREATE_OR_REPLACE, ident, definition)
 
-    def _stage(self, mode: StagedMode, ident: Any, definition: Any) -> Any:
+    def _stage(self, mode: CreateMode, ident: Any, definition: Any) -> Any:
         session = self._session
         name = self._new_name(session, ident)
         exists = session.has_table(name.database, name.table)
-        if exists and mode is StagedMode.CREATE:
+        if exists and mode is CreateMode.CREATE:
             raise table_exists(self.gateway, ident)
-        if not exists and mode is StagedMode.REPLACE:
+        if not exists and mode is CreateMode.REPLACE:
             raise no_such_table(self.gateway, ident)
-        session.on_branch(name).refuse_branch_of_session("replaced")
+        # `saveAsTable` in mode overwrite replaces rows; Spark asks for the same as CREATE OR REPLACE TABLE does.
+        overwrites = exists and self.gateway.java_code("Callers").runs("DataFrameWriter", "saveAsTable")
+        if not overwrites:
+            session.refuse_whole(name, "replaced")
         found = definition_of(self.gateway, session, name, definition)
-        return StagedTableProxy(self.gateway, session, name, found, replaces=exists)
+        return StagedTableProxy(self.gateway, session, name, found, mode, replaces=exists, overwrites=overwrites)
 
     def supportedCustomMetrics(self) -> Any:
         """No metrics of its own."""

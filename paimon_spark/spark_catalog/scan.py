@@ -32,6 +32,7 @@ from paimon_spark.spark_catalog.python_scan import PythonScan, python_scan
 from paimon_spark.spark_catalog.readable_files import readable_files
 from paimon_spark.spark_catalog.results import READ, ScanProxy
 from paimon_spark.spark_catalog.statistics import estimated
+from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,7 +127,7 @@ class TableScanProxy(
         keys = () if self._scan.is_system else self._scan.handle.schema.partition_keys
         names = [k for k in keys if k in self._schema.names]
         reference = self.gateway.static(SQL + "connector.expressions.Expressions", "column")
-        return self.gateway.array(SQL + "connector.expressions.NamedReference", [reference(n) for n in names])
+        return self.gateway.array(SQL + "connector.expressions.NamedReference", [reference(quoted(n)) for n in names])
 
     def filter(self, conditions: Any) -> None:
         """Skip partitions by conditions that are known once other parts of the query have run.

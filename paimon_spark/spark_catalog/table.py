@@ -30,7 +30,7 @@ from paimon_spark.spark_catalog.write import MATCHING, WriteBuilderProxy
 from paimon_spark.sql.commands.show import table_properties
 from paimon_spark.sql.names import TableName
 from paimon_spark.sql.session import Session, options_of_run
-from paimon_spark.types import ROW_ID, SEQUENCE_NUMBER, RowType
+from paimon_spark.types import ROW_ID, SEQUENCE_NUMBER, RowType, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
@@ -169,7 +169,7 @@ class TableProxy(
         keys = () if self._scan.is_system else self._scan.handle.schema.partition_keys
         kind = SQL + "connector.expressions.Transform"
         identity = self.gateway.static(SQL + "connector.expressions.Expressions", "identity")
-        return self.gateway.array(kind, [identity(k) for k in keys])
+        return self.gateway.array(kind, [identity(quoted(k)) for k in keys])
 
     def properties(self) -> Any:
         """The options of the table, its primary key and comment, for DESCRIBE and SHOW."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame
@@ -25,6 +24,7 @@ from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.options.write import MERGE_SCHEMA
 from paimon_spark.options.write_request import (
     DYNAMIC_OVERWRITE,
+    OPERATION,
     OVERWRITE_MODE,
     OVERWRITE_PARTITION,
     PartitionOverwriteMode,
@@ -48,7 +48,8 @@ from paimon_spark.sql.commands.create import (
     table_definition,
     undone_without_rows,
 )
-from paimon_spark.sql.commands.insert import insert_rows
+from paimon_spark.sql.commands.insert import ALL_ROWS, insert_rows, overwrite_of_save, without_options_of_saves
+from paimon_spark.sql.grammar.create import CreateMode
 from paimon_spark.sql.grammar.write import Insert
 from paimon_spark.sql.lineage_job import with_lineage_job
 from paimon_spark.sql.names import TableName
@@ -64,7 +65,6 @@ _MERGE_SCHEMA: Final = "mergeschema"
 """Spark's name of the option, in lower case."""
 _PATH: Final = "path"
 _OF_OVERWRITES: Final = frozenset((OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key, OVERWRITE_PARTITION.key))
-_ALL_ROWS: Final = "TRUE"
 MATCHING: Final = "paimon-spark.column-matching"
 """The option in which `java/TableWrites.java` says how columns match, and what is overwritten."""
 _BY_NAME: Final = "name"
@@ -125,13 +125,13 @@ class WriteBuilderProxy(Proxy, implements=(_WRITE + "SupportsOverwriteV2", _WRIT
                 f"{', '.join(keys) or 'none'}; delete the rows first, with DELETE FROM",
                 feature="overwrite by a condition",
             )
-        self._replaced = " AND ".join(f"{quoted(n)} = {_constant(v)}" for n, v in pairs) or _ALL_ROWS
+        self._replaced = " AND ".join(f"{quoted(n)} = {_constant(v)}" for n, v in pairs) or ALL_ROWS
         return self
 
     def truncate(self) -> Any:
         """Replace all rows."""
         self._is_overwrite = True
-        self._replaced = _ALL_ROWS
+        self._replaced = ALL_ROWS
         return self
 
     def overwriteDynamicPartitions(self) -> Any:
@@ -174,7 +174,7 @@ class WriteBuilderProxy(Proxy, implements=(_WRITE + "SupportsOverwriteV2", _WRIT
             options = {**options, OVERWRITE_MODE.key: PartitionOverwriteMode.DYNAMIC.value}
         overwrites = self._is_overwrite or is_dynamic
         # Option partitionOverwriteMode = dynamic asks for less to be replaced.
-        is_of_options = is_dynamic or (self._replaced == _ALL_ROWS and not _OF_OVERWRITES.isdisjoint(options))
+        is_of_options = is_dynamic or (self._replaced == ALL_ROWS and not _OF_OVERWRITES.isdisjoint(options))
         statement = Insert(
             f"{'overwrite' if overwrites else 'append'} DataFrame",
             (self._session.catalog_name, self._name.database, self._name.last_part),
@@ -305,25 +305,31 @@ class RelationProxy(Proxy, implements=(SQL + "sources.InsertableRelation",)):
         self._builder.insert(DataFrame(rows, self._builder.gateway_session.spark))
 
 
-class StagedMode(Enum):
-    """What happens when the table exists."""
-
-    CREATE = "CREATE TABLE"
-    REPLACE = "REPLACE TABLE"
-    CREATE_OR_REPLACE = "CREATE OR REPLACE TABLE"
-
-
 class StagedTableProxy(Proxy, implements=(CATALOG + "StagedTable", CATALOG + "SupportsWrite")):
     """A table that is created or replaced together with its rows, or not at all."""
 
     def __init__(
-        self, gateway: Gateway, session: Session, name: TableName, definition: TableDefinition, *, replaces: bool
+        self,
+        gateway: Gateway,
+        session: Session,
+        name: TableName,
+        definition: TableDefinition,
+        mode: CreateMode,
+        *,
+        replaces: bool,
+        overwrites: bool = False,
     ) -> None:
+        """What the statement `mode` makes.
+
+        With `replaces` the table exists; with `overwrites` its rows are replaced, and it keeps its definition.
+        """
         self.gateway = gateway
         self._session = session
         self._name = name
         self._definition = definition
+        self._mode = mode
         self._replaces = replaces
+        self._overwrites = overwrites
         self._is_done = False
 
     def name(self) -> str:
@@ -365,7 +371,8 @@ class StagedTableProxy(Proxy, implements=(CATALOG + "StagedTable", CATALOG + "Su
     def newWriteBuilder(self, info: Any) -> Any:
         """The write of the query's rows."""
         columns = self._definition.columns
-        return WriteBuilderProxy(self.gateway, self._session, self._name, columns, info, {}, self._make_with)
+        write = self._overwrite_with if self._overwrites else self._make_with
+        return WriteBuilderProxy(self.gateway, self._session, self._name, columns, info, {}, write)
 
     def commitStagedChanges(self) -> None:
         """Create or replace the table, if the rows have not done so already."""
@@ -388,6 +395,19 @@ class StagedTableProxy(Proxy, implements=(CATALOG + "StagedTable", CATALOG + "Su
         assert table_made is not None
         return table_made, lambda: undo_creation(table_made.handle)
 
+    def _overwrite_with(self, rows: DataFrame, options: Mapping[str, str]) -> None:
+        """Replace the rows of the table; with option `overwriteSchema` the table as well."""
+        parts = (self._session.catalog_name, self._name.database, self._name.last_part)
+        statement = overwrite_of_save(self._session, parts, options, self._definition.partition)
+        if statement is None:
+            self._session.refuse_whole(self._name, "replaced")
+            self._make_with(rows, without_options_of_saves(options))
+            return
+        self._is_done = True
+        with our_errors():
+            more = lineage_options(self.gateway, self._session, self._name, statement.options, rows)
+            insert_rows(self._session, statement, rows, more)
+
     def _make_with(self, rows: DataFrame, options: Mapping[str, str]) -> None:
         """Create or replace the table with rows; when they are certainly not committed, undo it."""
         before, properties = self._definition, _properties(options)
@@ -396,7 +416,7 @@ class StagedTableProxy(Proxy, implements=(CATALOG + "StagedTable", CATALOG + "Su
         options = {k: v for k, v in options.items() if k not in properties}
         sources = lineage_options(self.gateway, self._session, self._name, options, rows)
         session = with_lineage_job(self._session, self._name, "CREATE TABLE AS DataFrame", options=options)
-        options = {**_with_session(self._session, self._name, options), **sources}
+        options = {**_with_session(self._session, self._name, options), **sources, OPERATION.key: self._mode.operation}
         with reads_of_run(session), our_errors():
             if self._replaces:
                 rows = rows.localCheckpoint(eager=True)  # they are read before the table is emptied

@@ -119,9 +119,8 @@ def table_function(
     if function is None:
         return plan_row_diff(context.table(str(arguments[0]), name.lower()), *map(str, [*arguments[1:], MAIN][:2]))
     table = context.table_name(str(arguments[0]), name.lower())
-    given: dict[str, Any] = {**context.options(table)}
-    if context.time_zone is not None:
-        given.setdefault(TIME_ZONE.key, context.time_zone)
+    zone = {} if context.time_zone is None else {TIME_ZONE.key: context.time_zone}
+    given: dict[str, Any] = {**zone, **context.options(table)}
     given[function.option] = ",".join(str(a) for a in arguments[1:])
     return context.catalog.table(table.text).scan(**given)
 

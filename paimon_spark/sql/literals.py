@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -21,6 +22,7 @@ Value: TypeAlias = object
 """None, bool, int, float, Decimal, str, or a mapping of such; as evaluated by Spark also date, datetime, bytes."""
 
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NO_LITERAL: Final = object()
 """Stands for the value of an expression that only Spark can evaluate."""
 _CONSTANTS: Final = {"NULL": None, "TRUE": True, "FALSE": False}
@@ -42,14 +44,21 @@ def split_arguments(sql: str) -> list[str]:
 def evaluate(session: Session, texts: Sequence[str]) -> list[Value]:
     """The values of expressions without columns: literals are parsed here, the others evaluated by one Spark query.
 
+    Of a TIMESTAMP it is a datetime in UTC, of a TIMESTAMP_NTZ one without a zone.
+
     Raises SqlSyntaxError: a text is blank. An expression that is wrong or names columns raises Spark's own errors.
     """
     found: list[Value] = [parse_literal(text) for text in texts]
     others = [i for i, value in enumerate(found) if value is NO_LITERAL]
     if others:
-        row = session.run("SELECT " + ", ".join(f"{texts[i]} AS v{i}" for i in others)).collect()[0]
-        for i, value in zip(others, row, strict=True):
-            found[i] = value
+        frame = session.run("SELECT " + ", ".join(f"{texts[i]} AS v{i}" for i in others))
+        instants = {field.name for field in frame.schema if field.dataType.typeName() == "timestamp"}
+        # `collect` gives wall clocks of the machine, where an hour of autumn is there twice.
+        if instants:
+            frame = frame.selectExpr(*(f"unix_micros({n}) AS {n}" if n in instants else n for n in frame.columns))
+        for i, name, value in zip(others, frame.columns, frame.collect()[0], strict=True):
+            is_instant = name in instants and value is not None
+            found[i] = _EPOCH + timedelta(microseconds=value) if is_instant else value
     return found
 
 

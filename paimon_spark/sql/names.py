@@ -18,7 +18,7 @@ from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, InvalidOptionError, TableNotFoundError
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import split_suffix
-from paimon_spark.options.scan import INCREMENTAL_KEYS, VERSION_KEYS, chooses_state
+from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_KEYS, chooses_state
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.types import in_any_case, quoted
 
@@ -286,10 +286,11 @@ class CallContext:
             raise InvalidInputError(
                 f"{caller}: {name} is a system table; name the table or one of its branches", name=text
             )
-        given = {**self.options(name), **(options or {})}
-        if self.session is not None and not chooses_state(given):
-            name = self.session.on_branch(name)
-        return self.catalog.table(name.text, **given)
+        zone = {} if self.time_zone is None else {TIME_ZONE.key: self.time_zone}
+        given = {**zone, **self.options(name), **(options or {})}
+        if self.session is None:
+            return self.catalog.table(name.text, **given)
+        return self.session.table(name if chooses_state(given) else self.session.on_branch(name), given)
 
 
 def _is_of_spark(session: Session, parts: Sequence[str]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -16,6 +16,7 @@ from paimon_spark.operations import PROCEDURES
 from paimon_spark.operations.operation import Argument, Operation, Request, Type
 from paimon_spark.operations.refused import refusal
 from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.show import ShowProcedures
 from paimon_spark.sql.literals import evaluate
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from paimon_spark.sql.session import Session
 
 _DATABASE: Final = "sys"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LISTED: Final = (
     "catalog STRING NOT NULL, namespace ARRAY<STRING> NOT NULL, schema STRING, procedure_name STRING NOT NULL"
 )
@@ -161,7 +163,11 @@ def call(
         raise refusal(f"sys.{name}", forms[0].instead)
     form, values = _bind(name, forms, positional, list(named.items() if isinstance(named, Mapping) else named))
     request = _CallRequest(CallContext.of(where), values, f"sys.{name}")
-    return Returned(form.result, tuple(tuple(row) for row in form.rows(request, form.run(request))))
+    taken = {p.name: request.moment(p.name) for p in form.parameters if p.is_moment and request[p.name] is not None}
+    moments = tuple(_EPOCH + timedelta(milliseconds=ms or 0) for ms in taken.values())
+    rows = form.rows(request, form.run(request))
+    columns = ", ".join([form.result, *(f"{moment} TIMESTAMP" for moment in taken)])
+    return Returned(columns, tuple((*row, *moments) for row in rows))
 
 
 class _CallRequest(Request):
@@ -185,6 +191,10 @@ class _CallRequest(Request):
     @property
     def table_text(self) -> str:
         return str(self["table"])
+
+    @property
+    def time_zone(self) -> str | None:
+        return self._options().get(TIME_ZONE.key) or self.place.time_zone
 
     def reworded(self, message: str) -> str:
         return in_sql(message, is_call=True)

@@ -18,6 +18,8 @@ from pyspark.sql import SparkSession
 
 from paimon_spark.api.catalog import find_directory, has_branch
 from paimon_spark.errors import InvalidOptionError, WarehouseNotFoundError
+from paimon_spark.jobs.branch_access import lacks_branch, on_session_branch
+from paimon_spark.jobs.opened_table import LackedBranch
 from paimon_spark.metadata.handle import is_table
 from paimon_spark.options.descriptor import boolean, unknown_option
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
@@ -75,6 +77,10 @@ _IGNORED: Final = (
     "source.split.target-size-with-column-pruning",
 )  # fmt: skip
 """Prefixes, in lower case, of options that queries ignore: of streams, of Paimon's JAR, of writes."""
+_WAP_BRANCH: Final = "spark.wap.branch"
+"""Iceberg's setting for the branch of a session."""
+_WAP_ID: Final = "spark.wap.id"
+"""Iceberg's setting for the id of commits that are staged."""
 _SCOPED: Final = 4
 """Parts of a setting for certain tables: catalog, database, table, key."""
 
@@ -266,35 +272,73 @@ class Session:
     def on_branch(self, name: TableName) -> TableName:
         """The name of the branch that the session works on, where a name has no branch and its table has that one.
 
-        It is `spark.paimon.branch`, else option `branch` of the catalog.
+        It is `spark.paimon.branch`, else `spark.wap.branch` as of Iceberg, else option `branch` of the catalog.
+
+        Raises InvalidOptionError: the two settings name different branches, or one is blank.
         """
-        branch = self._branch
-        if branch is None or name.branch is not None:
+        branch = None if name.branch is not None else self._branch(name)
+        if branch is None or self._lacks(name, branch):
             return name
-        key = ("branch", name.database, name.table, branch)
-        if not self._once(key, lambda: has_branch(self.catalog, name.database, name.table, branch)):
-            return name
-        return replace(name, branch=branch, is_of_session=True)
+        return replace(name, branch=branch.name, is_of_session=True)
 
     def to_write(self, name: TableName) -> TableName:
         """As `on_branch`, for a write: with `spark.paimon.branch.create` the branch is created from the head first.
 
-        Raises as `Table.create_branch`.
+        Raises as `Table.create_branch`; BranchNotFoundError: the table lacks the branch.
         """
+        if self.conf.get(_WAP_ID):
+            raise InvalidOptionError(
+                f"{_WAP_ID} = {self.conf[_WAP_ID]!r}: commits staged by an id are not supported, so nothing is "
+                f"written; unset it, and name a branch by {SETTING}{SESSION_BRANCH}",
+                option=_WAP_ID,
+            )
         found = self.on_branch(name)
-        if found.branch is not None or self._branch is None or not self._creates_branch:
+        lacked = None if found.branch is not None else self.lacked(name)
+        if lacked is None or not self.has_table(name.database, name.table):
             return found
-        if not self.has_table(name.database, name.table):
-            return found
-        main = self.catalog.table(name.bare, **{BRANCH.key: MAIN})
-        main.create_branch(self._branch, empty=not main.snapshots(), ignore_if_exists=True)
-        return replace(name, branch=self._branch, is_of_session=True)
+        on_session_branch(self.table(name))
+        if self.seen is not None:
+            self.seen.clear()
+        return replace(name, branch=lacked.name, is_of_session=True)
 
-    @property
-    def _branch(self) -> str | None:
-        """The branch that the session works on; None for main."""
-        branch = self.conf.get(SETTING + SESSION_BRANCH, self.catalog.options.get(SESSION_BRANCH, MAIN))
-        return None if branch == MAIN else branch
+    def refuse_whole(self, name: TableName, verb: str) -> None:
+        """Refuse to drop, rename or replace a whole table while the session works on a branch.
+
+        Raises InvalidInputError: of the table; BranchNotFoundError: which the table lacks.
+        """
+        self.on_branch(name).refuse_branch_of_session(verb)
+        lacked = self.lacked(name)
+        if lacked is not None and self.has_table(name.database, name.table):
+            raise lacks_branch(self.table(name).handle, lacked)
+
+    def lacked(self, name: TableName) -> LackedBranch | None:
+        """The branch that the session works on where a table lacks it, and the name names none; else None."""
+        branch = None if name.branch is not None else self._branch(name)
+        return branch if branch is not None and self._lacks(name, branch) else None
+
+    def _lacks(self, name: TableName, branch: LackedBranch) -> bool:
+        if branch.set_by in self._scoped_keys(name):
+            return False  # of certain tables, which must have it
+        key = ("branch", name.database, name.table, branch.name)
+        return not self._once(key, lambda: has_branch(self.catalog, name.database, name.table, branch.name))
+
+    def _branch(self, name: TableName) -> LackedBranch | None:
+        """The branch of a table that the session works on, and what names it; None for main."""
+        special = [key for key, option in self._scoped_keys(name).items() if option.lower() in _BRANCH_KEYS]
+        names = {SETTING + key for key in _BRANCH_KEYS} | {_WAP_BRANCH}
+        general = [key for key in self.conf if key.lower() in names]
+        found = {key: self.conf[key] for key in special[-1:] or general}
+        if not found and SESSION_BRANCH in self.catalog.options:
+            found = {f"option {SESSION_BRANCH} of the catalog": self.catalog.options[SESSION_BRANCH]}
+        for set_by, branch in found.items():
+            if not branch.strip() or len(set(found.values())) > 1:
+                raise InvalidOptionError(
+                    " and ".join(f"{k} = {v!r}" for k, v in found.items())
+                    + (": the name of a branch is blank" if not branch.strip() else ": set one of them"),
+                    option=set_by,
+                )
+            return None if branch == MAIN else LackedBranch(branch, set_by, self._creates_branch)
+        return None
 
     @property
     def _creates_branch(self) -> bool:
@@ -308,9 +352,12 @@ class Session:
         """A table, branch or system table of the catalog. Raises as `Catalog.table`."""
         if options is not None and chooses_state(options):
             name = name.as_named
+        lacked = None if name.branch is not None else self.lacked(name)
         # A table without the branch of the session is read on main, whatever branch is the catalog's.
-        of_session = {BRANCH.key: MAIN} if name.branch is None and self._branch is not None else {}
-        return self.catalog.table(name.text, **{**of_session, **(options or {})})
+        of_session = {} if lacked is None else {BRANCH.key: MAIN}
+        found = self.catalog.table(name.text, **{**of_session, **(options or {})})
+        is_chosen = options is not None and chooses_state(options)
+        return found if lacked is None or is_chosen else replace(found, lacked=lacked)
 
     def table_to_change(self, name: TableName) -> Table:
         """A table or branch at its head, with the table options of `SET spark.paimon.…`.
@@ -352,27 +399,42 @@ class Session:
         """The options of `SET spark.paimon.…` for a table, as set; those for the table override those for all tables.
 
         `spark.paimon.<key>` is for all tables, `spark.paimon.<catalog>.<database>.<table>.<key>` for certain ones, with
-        `*` for any. A branch in the name overrides option `branch`, as in Paimon's `OptionUtils.withBranchFromOptions`.
-        `spark.paimon.branch` is left out: names have it, by `on_branch`.
+        `*` for any. Those that name a branch are left out: names have it, by `on_branch`.
         """
         general: dict[str, str] = {}
-        special: dict[str, str] = {}
         for key, value in self.conf.items():
-            if not key.startswith(SETTING):
-                continue
             bare = key.removeprefix(SETTING)
             parts = bare.split(".", 3)
-            if len(parts) == _SCOPED and parts[0] in ("*", self.catalog_name):
-                if parts[1] in ("*", name.database) and parts[2] in ("*", name.table):
-                    special[parts[3]] = value
-            elif len(parts) == _SCOPED and self.is_other_catalog(parts[0]):
-                continue
-            elif bare not in (SESSION_BRANCH, CREATE_BRANCH):
+            is_scoped = len(parts) == _SCOPED and (
+                parts[0] in ("*", self.catalog_name) or self.is_other_catalog(parts[0])
+            )
+            if key.startswith(SETTING) and not is_scoped:
                 general[bare] = value
+        special = {option: self.conf[key] for key, option in self._scoped_keys(name).items()}
         found = {**general, **special}
-        if name.branch is not None:
-            found = {k: v for k, v in found.items() if k.lower() not in _BRANCH_KEYS}
-        return found
+        return {k: v for k, v in found.items() if k.lower() not in (*_BRANCH_KEYS, CREATE_BRANCH)}
+
+    def without_versions(self) -> Session:
+        """The same session without its settings for the versions that queries read."""
+        versions = {key.lower() for key in (*VERSION_KEYS, *INCREMENTAL_KEYS, "scan.mode")}
+
+        def names_version(key: str) -> bool:
+            bare = key.removeprefix(SETTING).lower()
+            return key.startswith(SETTING) and not versions.isdisjoint((bare, bare.split(".", 3)[-1]))
+
+        return replace(self, conf={k: v for k, v in self.conf.items() if not names_version(k)})
+
+    def _scoped_keys(self, name: TableName) -> dict[str, str]:
+        """The settings for certain tables that apply to a table, with the options that they set."""
+        out = {}
+        for key in self.conf:
+            parts = key.removeprefix(SETTING).split(".", 3)
+            if not key.startswith(SETTING) or len(parts) != _SCOPED:
+                continue
+            wanted = (self.catalog_name, name.database, name.table)
+            if all(part in ("*", own) for part, own in zip(parts, wanted, strict=False)):
+                out[key] = parts[3]
+        return out
 
     def run(self, sql: str, frames: Mapping[str, tuple[str, DataFrame]] | None = None) -> DataFrame:
         """Run a statement by Spark; with `frames`, `{key}` in it stands for a DataFrame, and `{{` for a `{`.

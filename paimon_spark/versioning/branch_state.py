@@ -178,10 +178,17 @@ def undo_path(directory: str) -> str:
     return f"{directory_path(directory)}/{UNDO_FILE}"
 
 
-def undo_put(backup: BranchState, operation: str, head: Snapshot) -> Put:
-    """Write the file `UNDO` of a backup branch; `head` is main's after the operation."""
+def undo_put(backup: BranchState, operation: str, head: Snapshot, main: BranchState) -> Put:
+    """Write the file `UNDO` of a backup branch; `main` is main after the operation, and `head` its head."""
     kept = snapshot_identity(backup.snapshots[backup.head].snapshot)
-    raw = {"version": 1, "operation": operation, "head": list(snapshot_identity(head)), "kept": list(kept)}
+    raw = {
+        "version": 1,
+        "operation": operation,
+        "head": list(snapshot_identity(head)),
+        "kept": list(kept),
+        "tags": sorted(main.tags),
+        "schema": max(main.schemas, default=None),
+    }
     return Put(undo_path(backup.directory), json.dumps(raw, ensure_ascii=False))
 
 

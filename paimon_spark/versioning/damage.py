@@ -17,6 +17,7 @@ from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import CorruptFileError, FileMissingError, InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import decode as decode_schema
+from paimon_spark.maintenance.missing import Damaged, damaged_roots
 from paimon_spark.metadata.branches import (
     Fork,
     ancestry,
@@ -34,7 +35,7 @@ from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.small_files import find_bytes
 from paimon_spark.metadata.snapshots import read_hint
 from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, savepoint_tag
-from paimon_spark.text import safe
+from paimon_spark.text import counted, safe
 from paimon_spark.versioning.names import check_branch_name, check_tag_name, looks_like_savepoint
 from paimon_spark.versioning.tag_steps import find_known_snapshot, guard_put, plan_guards, put_fork
 
@@ -172,6 +173,26 @@ def stale_guards(table: Inspected, branch: TableHandle) -> Iterator[Case]:
             "doctor(repair=True) removes it, with the files that nothing else needs",
             [Delete(relative_path(branch, branch.layout.tag_path(root.name)))],
             [root],
+        )
+
+
+def lost_files(table: Inspected) -> Iterator[Case]:
+    """Refs that lack a file, by branch, as `damaged_roots` finds them."""
+    roots = [root for found in table.roots.values() for root in found]
+    by_branch: dict[str, list[Damaged]] = {}
+    for damaged in damaged_roots(table.main, roots):
+        by_branch.setdefault(damaged.root.branch_directory, []).append(damaged)
+    for branch, found in by_branch.items():
+        files = dict.fromkeys(lost for damaged in found for lost in damaged.files)
+        name = next((b.branch for b in table.branches if b.layout.directory_branch == branch), branch)
+        yield Case.of(
+            "missing-files",
+            Severity.ERROR,
+            name,
+            f"{_some([damaged.root.describe() for damaged in found])} cannot be read whole: "
+            f"{counted(len(files), 'file')} {'is' if len(files) == 1 else 'are'} gone or damaged, "
+            f"{_some(list(map(str, files)), 3)}",
+            "restore the files from a backup, or delete these refs",
         )
 
 
@@ -410,7 +431,8 @@ def other_schemas(table: Inspected, branch: TableHandle) -> Iterator[Case]:
         f"main and branch {name!r} both have snapshot {shared.id}, written with schema {shared.schema_id}, but their "
         f"columns of schema {numbers} differ: one of them misreads it; another engine gave main the branch's snapshots "
         "without its schemas, or this branch keeps a former main",
-        f"check which of them shows the right rows: if the branch, merge_branch({name!r}) gives main its schemas, and "
+        f"check which of them shows the right rows: if the branch, merge_branch({name!r}, "
+        "if_main_moved='replace') gives main its schemas, and "
         f"keeps main's in a backup branch; if main, delete_branch({name!r}) when its schemas are no longer needed",
     )
 

@@ -1,6 +1,6 @@
 """Diagnose snapshots, tags and branches of a table, and repair what is safe to repair.
 
-Checks read refs, the manifest lists that they name, and one listing of each directory. Repairs are one change of the
+Checks read refs, what metadata they name, and one listing of each directory. Repairs are one change of the
 table, found again under its lock.
 
 Source: the dangers of PIP-14 and Paimon's branches: Java `utils/FileSystemBranchManager`, pypaimon
@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from paimon_spark import progress
-from paimon_spark.errors import CorruptFileError
+from paimon_spark.errors import CorruptFileError, StorageError
 from paimon_spark.maintenance.change import change_table, check_there, recover, unfinished
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
@@ -29,6 +29,7 @@ from paimon_spark.versioning.damage import (
     Severity,
     ambiguous_names,
     foreign_tags,
+    lost_files,
     missing_files,
     missing_schemas,
     other_schemas,
@@ -51,17 +52,20 @@ _LOOKS: Final[tuple[_Look, ...]] = (
 )
 
 
-def run_doctor(handle: TableHandle, *, repair: bool = False) -> list[Finding]:
-    """All findings on the table's snapshots, tags and branches, worst first; with `repair`, after repairing them."""
+def run_doctor(handle: TableHandle, *, repair: bool = False, quick: bool = False) -> list[Finding]:
+    """All findings on the table's snapshots, tags and branches, worst first; with `repair`, after repairing them.
+
+    With `quick`, of the files that they need only manifest lists and the manifests of heads and tags are looked at.
+    """
     check_there(handle)
     if not repair:
-        return _sorted([case.finding for case in (*_unfinished(handle), *_cases(handle))])
+        return _sorted([case.finding for case in (*_unfinished(handle), *_cases(handle, quick))])
     before = [replace(case.finding, repaired=True) for case in _unfinished(handle)]
     recover(handle)
     found: list[Case] = []
 
     def plan() -> TableChange | None:
-        found[:] = _cases(handle)
+        found[:] = _cases(handle, quick)
         steps = tuple(step for case in found for step in case.steps)
         released = tuple(root for case in found for root in case.released)
         return TableChange("repair", "repair", steps, released) if steps else None
@@ -91,7 +95,7 @@ def _unfinished(handle: TableHandle) -> Iterator[Case]:
         )
 
 
-def _cases(handle: TableHandle) -> list[Case]:
+def _cases(handle: TableHandle, quick: bool) -> list[Case]:
     found: list[Case] = []
     store, root = handle.store, handle.layout.root
     main_branch = read_main_branch(store, root)
@@ -120,7 +124,10 @@ def _cases(handle: TableHandle) -> list[Case]:
         found.append(Case.of("unreadable", Severity.ERROR, MAIN, message, "restore the file, or remove it"))
         return found
     table = Inspected(main, tuple(branches), roots)
-    found += missing_files(table)
+    try:
+        found += missing_files(table) if quick else lost_files(table)
+    except (CorruptFileError, StorageError) as e:
+        found.append(Case.of("unreadable", Severity.ERROR, MAIN, e.message, "restore the file"))
     for branch in progress.counted(branches, "look for damage", "branches", len(branches)):
         for look in _LOOKS:
             try:

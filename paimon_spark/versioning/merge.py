@@ -16,7 +16,7 @@ Source: PIP-14, Merge Branch To Main; Java `utils/FileSystemBranchManager.fastFo
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from paimon_spark.display import ShownAsFacts
@@ -30,6 +30,7 @@ from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.metadata.tags import guard_name
+from paimon_spark.options.descriptor import check_choice
 from paimon_spark.text import counted, named, safe
 from paimon_spark.versioning.branch_state import (
     STAGING_PREFIX,
@@ -64,6 +65,12 @@ KIND = "merge-branch"
 REFUSE, REPLACE, REBASE = "refuse", "replace", "rebase"
 WAYS = (REFUSE, REPLACE, REBASE)
 """What publishing one table can do when main has moved."""
+REBASE_PROPERTY = "paimon-spark.rebase"
+"""Property of the commit of a rebase: a JSON object with `branch` and `snapshot`, the identity of the newest snapshot
+of the branch that it holds."""
+FAIL, OURS, THEIRS, NEWEST = "fail", "ours", "theirs", "newest"
+CONFLICTS = (FAIL, OURS, THEIRS, NEWEST)
+"""What a rebase can do with keys that both sides changed."""
 _MOST_NAMED = 5
 
 
@@ -84,7 +91,9 @@ class MergeResult(ShownAsFacts):
             already equalled the branch.
         rebased_rows: rows that a rebase wrote or deleted on main; of append tables those of the files added and
             removed. None where main was not rebased upon.
-        kept_conflicts: rows of main that a rebase left as they were, though the branch changed them too.
+        kept_conflicts: rows of main that a rebase left as they were, though the branch changed them, or added equal
+            ones, too.
+        repeated_rows: of `rebased_rows`, those that main of an append table has already, and now has once more.
     """
 
     branch: str
@@ -100,6 +109,7 @@ class MergeResult(ShownAsFacts):
     already_merged: bool = False
     rebased_rows: int | None = None
     kept_conflicts: int = 0
+    repeated_rows: int = 0
 
     @property
     def dry_run(self) -> bool:
@@ -114,7 +124,8 @@ class MergeResult(ShownAsFacts):
         if self.rebased_rows is not None:
             would = "would get" if self.dry_run else "has"
             kept = f"; {counted(self.kept_conflicts, 'conflicting row')} of main stayed" if self.kept_conflicts else ""
-            return [f"main {would} the changes of branch {branch}, {counted(self.rebased_rows, 'row')}{kept}"]
+            twice = f"; {self.repeated_rows:,} of them were on main already" if self.repeated_rows else ""
+            return [f"main {would} the changes of branch {branch}, {counted(self.rebased_rows, 'row')}{twice}{kept}"]
         out = [
             f"main {'would become' if self.dry_run else 'is'} branch {branch} at snapshot {self.published_snapshot_id}"
         ]
@@ -139,8 +150,9 @@ def merge_branch(
 ) -> MergeResult:
     """Make a branch's history main's: its snapshots, tags and schemas after the fork.
 
-    When main has commits after the fork other than compactions, `if_main_moved` decides: `refuse` raises
-    BranchDivergedError, `replace` goes on. It is looked at under the lock, and has no effect on a fast-forward.
+    When main has, after the fork, commits other than compactions, schema changes, or tags of users, `if_main_moved`
+    decides: `refuse` raises BranchDivergedError, `replace` goes on. It is looked at under the lock, and has no effect
+    on a fast-forward.
 
     What main has after the fork is kept as a branch `main-backup-<time>`, unless `backup` is False. The branch stays,
     forked from main at its published snapshot. Nothing happens when main already has every commit of the branch, unless
@@ -173,32 +185,50 @@ def merge_branch(
     return merge_result(publication, removed)
 
 
-def check_if_main_moved(choice: object, choices: Sequence[str] = (REFUSE, REPLACE)) -> None:
-    """Check that the choice is one of `choices`. Raises InvalidInputError."""
-    if choice not in choices:
-        *others, last = map(repr, choices)
+def check_if_main_moved(choice: object) -> None:
+    """Check that the choice is one of `REFUSE` and `REPLACE`. Raises InvalidInputError."""
+    check_choice("if_main_moved", choice, (REFUSE, REPLACE))
+
+
+def check_ways(if_main_moved: object, on_conflict: object) -> None:
+    """Check how a branch is published: both choices, and that the second is only given for a rebase.
+
+    Raises InvalidInputError.
+    """
+    check_choice("if_main_moved", if_main_moved, WAYS)
+    check_choice("on_conflict", on_conflict, CONFLICTS)
+    if on_conflict != FAIL and if_main_moved != REBASE:
         raise InvalidInputError(
-            f"if_main_moved={choice!r}: expected {', '.join(others)} or {last}", argument="if_main_moved"
+            f"on_conflict={on_conflict!r} is for a rebase; pass if_main_moved={REBASE!r}, or leave it out",
+            argument="on_conflict",
         )
 
 
 def check_not_moved(plan: Publication) -> None:
-    """Check that main has no commits of its own but compactions. Raises BranchDivergedError."""
-    found = plan.commits_of_main
-    if not found:
+    """Check that main has, since the fork, only compactions of its own. Raises BranchDivergedError."""
+    if not plan.main_has_moved:
         return
-    shown = ", ".join(map(str, found[:_MOST_NAMED])) + (", …" if len(found) > _MOST_NAMED else "")
+    found = plan.commits_of_main
+    kinds = (("snapshots", found), ("tags", plan.tags_of_main), ("schemas", plan.schemas_of_main))
+    shown = "; ".join(
+        f"{noun} {', '.join(map(str, names[:_MOST_NAMED]))}{', …' if len(names) > _MOST_NAMED else ''}"
+        for noun, names in kinds
+        if names
+    )
+    what = "commits" if found else "tags or schema changes"
     since = f", after snapshot {plan.new_main.fork_id}, where it left main" if plan.new_main.fork_id else ""
     kept = "deletes them" if plan.late is None else "keeps them as a backup branch"
     raise BranchDivergedError(
-        f"branch {plan.source.name!r} of table {plan.handle.name} was not merged: main has commits that it does not "
-        f"have{since} (snapshots {shown}). Pass if_main_moved='replace' to replace them by the branch, which {kept}; "
+        f"branch {plan.source.name!r} of table {plan.handle.name} was not merged: main has {what} that it does not "
+        f"have{since} ({shown}). Pass if_main_moved='replace' to replace them by the branch, which {kept}; "
         "or if_main_moved='rebase' to put the branch's changes on top of them; or create a branch from main's head and "
         "correct the data there",
         table=plan.handle.name,
         branch=plan.source.name,
         fork_snapshot_id=plan.new_main.fork_id or None,
         snapshot_ids=found,
+        tags=plan.tags_of_main,
+        schema_ids=plan.schemas_of_main,
     )
 
 

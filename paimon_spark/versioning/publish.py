@@ -22,7 +22,7 @@ from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.manifests import follows
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.metadata.tags import guard_name
+from paimon_spark.metadata.tags import guard_name, is_release_tag
 from paimon_spark.metadata.version import VersionKind, VersionSpec
 from paimon_spark.text import named, safe
 from paimon_spark.versioning.branch_state import (
@@ -91,6 +91,21 @@ class Publication:
         found = sorted(i for i, s in later.items() if s.commit_kind is not CommitKind.COMPACT)
         first = self.new_main.fork_id + 1
         return tuple(found or ([first] if later and first not in later else []))
+
+    @property
+    def tags_of_main(self) -> tuple[str, ...]:
+        """Tags and savepoints that users gave main after the fork, or gave another snapshot than the branch did."""
+        return tuple(name for name in self.new_main.discarded_tags if not is_release_tag(name))
+
+    @property
+    def schemas_of_main(self) -> tuple[int, ...]:
+        """Ids of the schemas that main got after the fork."""
+        return self.new_main.discarded_schemas
+
+    @property
+    def main_has_moved(self) -> bool:
+        """Whether main has, since the fork, a commit that is no compaction, a schema, or a tag of a user's."""
+        return bool(self.commits_of_main or self.tags_of_main or self.schemas_of_main)
 
     @property
     def changes_nothing(self) -> bool:
@@ -192,7 +207,7 @@ def backup_steps(plan: Publication, operation: str) -> tuple[Step, ...]:
     """Create the backup branch; `operation` is what can be undone by it, as text."""
     if plan.backup is None:
         return ()
-    note = [undo_put(plan.backup, operation, plan.head.snapshot)] if plan.backup.snapshots else []
+    note = [undo_put(plan.backup, operation, plan.head.snapshot, plan.new_main.state)] if plan.backup.snapshots else []
     return (backup_fork(plan, plan.backup.directory), *note, *create_state(plan.backup))
 
 

@@ -260,6 +260,7 @@ def _with_backup(plan: _Plan, state: BranchState, at_ms: int) -> _Plan:
         state.schemas,
     )
     fork = Fork(MAIN, target.id, None, target.time_ms, at_ms, {MAIN: guard})
+    after = replace(state, tags={n: ref for n, ref in state.tags.items() if n not in done.tags})
     former = state.snapshots.get(state.head)
     move = MoveLate(
         relative_path(branch, branch.layout.snapshot_dir),
@@ -269,7 +270,7 @@ def _with_backup(plan: _Plan, state: BranchState, at_ms: int) -> _Plan:
     )
     steps = (
         put_fork(branch.on_branch_directory(name), fork),
-        undo_put(aside, change.label, target),
+        undo_put(aside, change.label, target, after),
         *create_state(aside),
         guard_put(branch, name, target),
         *change.steps,

@@ -364,8 +364,10 @@ def expire_tags(
 
     planned = plan(handle)  # without the lock first, as every commit calls this
     if dry_run or planned is None:
-        return preview(handle, planned)
-    return change_branch(handle, "expire-tags", plan, wait_ms=wait_ms)
+        done = preview(handle, planned)
+    else:
+        done = change_branch(handle, "expire-tags", plan, wait_ms=wait_ms)
+    return replace(done, older_than_ms=older_than_ms)
 
 
 def expired_tags(handle: TableHandle, clock: Callable[[], datetime] = local_now) -> list[Tag]:

@@ -24,11 +24,12 @@ from paimon_spark.metadata.journal.change import Delete, TableChange
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.metadata.tags import guarded_branch, is_release_tag
 from paimon_spark.text import safe
 from paimon_spark.versioning.backups import Backup, is_needed, list_backups
 from paimon_spark.versioning.branch_state import BranchState, undo_path
 from paimon_spark.versioning.branches import plan_delete
-from paimon_spark.versioning.merge import KIND, REFUSE, check_if_main_moved, merge_change, merge_result
+from paimon_spark.versioning.merge import KIND, REBASE_PROPERTY, REFUSE, check_if_main_moved, merge_change, merge_result
 from paimon_spark.versioning.publish import Publication, lost_text, read_publication, with_sink_logs
 
 _LOG = logging.getLogger(__name__)
@@ -178,21 +179,40 @@ def _was_written_to(main: TableHandle, name: str, operation: str) -> InvalidInpu
 
 
 def check_not_moved_since(main: BranchState, backup: Backup, note: UndoNote, table: str) -> None:
-    """Check that main has no commits after the operation, except compactions. Raises BranchDivergedError."""
+    """Check that main has no commits after the operation, except compactions, nor tags of users or schemas.
+
+    Raises BranchDivergedError.
+    """
     head = main.snapshots.get(note.head[0])
     later = [i for i in sorted(main.snapshots) if i > note.head[0]]
     commits = [i for i in later if main.snapshots[i].snapshot.commit_kind is not CommitKind.COMPACT]
     is_other = head is not None and snapshot_identity(head.snapshot) != note.head
     has_gap = head is None and note.head[0] + 1 not in later
-    if not commits and not is_other and not has_gap:
+    new_tags = main.tags.keys() - (main.tags.keys() if note.tags is None else note.tags)
+    tags = sorted(n for n in new_tags if guarded_branch(n) is None and not is_release_tag(n))
+    schemas = [] if note.schema_id is None else sorted(i for i in main.schemas if i > note.schema_id)
+    if not (commits or is_other or has_gap or tags or schemas):
         return
-    found = f"snapshots {', '.join(map(str, commits))}" if commits else "another history"
+    rebased = [i for i in commits if REBASE_PROPERTY in (main.snapshots[i].snapshot.properties or {})]
+    if rebased:
+        raise BranchDivergedError(
+            f"the newest publication on table {table} is a rebase, snapshot {rebased[-1]}, which keeps no backup, so "
+            f"the {note.operation} before it was not undone; rollback_to({rebased[-1] - 1}, backup=True) takes the "
+            "rebase back, with what came later",
+            table=table,
+            branch=backup.name,
+            snapshot_ids=tuple(commits),
+        )
+    kinds = (("snapshots", commits), ("tags", tags), ("schemas", schemas))
+    found = "; ".join(f"{noun} {', '.join(map(str, names))}" for noun, names in kinds if names) or "another history"
     raise BranchDivergedError(
         f"the {note.operation} of table {table} was not undone: main has moved since ({found}). Pass "
-        "if_main_moved='replace' to undo it all the same; the later commits are then kept in a backup branch",
+        "if_main_moved='replace' to undo it all the same; what came later is then kept in a backup branch",
         table=table,
         branch=backup.name,
         snapshot_ids=tuple(commits),
+        tags=tuple(tags),
+        schema_ids=tuple(schemas),
     )
 
 

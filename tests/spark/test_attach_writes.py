@@ -76,6 +76,55 @@ def parts(warehouse: Warehouse) -> DataFrame:
     return rows
 
 
+def test_an_overwrite_replaces_rows_and_keeps_the_definition(warehouse: Warehouse) -> None:
+    name = f"{NAME}.db.kept"
+    warehouse.sql(
+        f"CREATE TABLE {name} (id INT, dt STRING, v STRING COMMENT 'c') PARTITIONED BY (dt) COMMENT 'of rows' "
+        "TBLPROPERTIES ('primary-key' = 'id,dt', 'bucket' = '1', 'snapshot.num-retained.max' = '77')"
+    )
+    warehouse.sql(f"INSERT INTO {name} VALUES (1, 'a', 'x'), (2, 'b', 'y')")
+    schema = warehouse.catalog.table("db.kept").schema
+    rows = warehouse.spark.createDataFrame([(3, "c", "z")], "id INT, dt STRING, v STRING")
+    steps: list[tuple[Callable[[], object], list[tuple[Any, ...]]]] = [
+        (lambda: rows.write.mode("overwrite").saveAsTable(name), [(3, "c", "z")]),
+        (lambda: rows.select("v", "id", "dt").write.mode("overwrite").saveAsTable(name), [(3, "c", "z")]),
+        (lambda: rows.write.mode("overwrite").partitionBy("dt").saveAsTable(name), [(3, "c", "z")]),
+        (lambda: warehouse.sql(f"INSERT INTO {name} VALUES (1, 'a', 'x')").collect(), [(1, "a", "x"), (3, "c", "z")]),
+        (
+            lambda: rows.write.mode("overwrite").option("replaceWhere", "dt = 'c'").saveAsTable(name),
+            [(1, "a", "x"), (3, "c", "z")],
+        ),
+        (
+            lambda: rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").saveAsTable(name),
+            [(1, "a", "x"), (3, "c", "z")],
+        ),
+        (lambda: rows.writeTo(name).overwritePartitions(), [(1, "a", "x"), (3, "c", "z")]),
+        (lambda: rows.writeTo(name).overwrite(F.col("dt") == "c"), [(1, "a", "x"), (3, "c", "z")]),
+        (lambda: warehouse.spark.table(name).write.mode("overwrite").saveAsTable(name), [(1, "a", "x"), (3, "c", "z")]),
+        (lambda: rows.write.mode("overwrite").insertInto(name), [(3, "c", "z")]),
+    ]
+    for number, (act, expected) in enumerate(steps, warehouse.snapshots("kept") + 1):
+        act()
+        assert warehouse.rows("kept") == expected
+        assert warehouse.snapshots("kept") == number, "one commit"
+        assert warehouse.catalog.table("db.kept").schema == schema
+    before = warehouse.rows("kept")
+    for write, text in (
+        (rows.write.option("replaceWhere", "dt = 'zz'"), "dt=c"),
+        (rows.withColumn("more", F.lit(1)).write, "more"),
+        (rows.write.partitionBy("v"), "partitioned by dt"),
+        (rows.write.option("overwriteSchema", "perhaps"), "overwriteSchema"),
+        (rows.write.option("overwriteSchema", "true").option("replaceWhere", "dt = 'c'"), "exclude each other"),
+        (rows.write.option("userMetadata", "x"), "userMetadata"),
+    ):
+        refused(lambda write=write: write.mode("overwrite").saveAsTable(name), text)  # type: ignore[misc]
+    assert warehouse.rows("kept") == before
+    assert warehouse.catalog.table("db.kept").schema == schema
+    rows.drop("v").write.mode("overwrite").partitionBy("dt").option("overwriteSchema", "true").saveAsTable(name)
+    assert warehouse.catalog.table("db.kept").row_type.names == ("id", "dt")
+    assert "overwriteSchema" not in warehouse.catalog.table("db.kept").options.raw
+
+
 def renumbered(rows: DataFrame, number: int) -> DataFrame:
     """The first row, with another id."""
     return rows.where("id = 1").withColumn("id", F.lit(number))
@@ -222,7 +271,7 @@ def test_save_as_table_in_every_mode(warehouse: Warehouse, parts: DataFrame) -> 
     assert warehouse.rows("s", "id", "v") == [(1, "a"), (10, "a"), (2, "b"), (3, "c")]
     warehouse.spark.table(name).where("id < 3").write.mode("overwrite").partitionBy("dt").saveAsTable(name)
     assert warehouse.rows("s", "id") == [(1,), (2,)]
-    assert warehouse.catalog.table("db.s").schema.primary_keys == ()
+    assert warehouse.catalog.table("db.s").schema == schema
     refused(lambda: parts.write.option("primary-keys", "id").saveAsTable(f"{NAME}.db.wrong"), "primary-key")
 
 

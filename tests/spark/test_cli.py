@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +17,7 @@ import pytest
 from paimon_spark.cli.commands import split
 from tests.harness.command_line import CommandLine, orders
 from tests.harness.submitting import submitted
+from tests.harness.until import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,3 +70,40 @@ def test_sql_runs_statements_and_prints_the_rows_of_the_last(
 
 def test_statements_are_split_between_semicolons_that_end_them() -> None:
     assert split("SELECT ';' AS `a;b` -- ;\n; /* ; */ SELECT 2;") == ["SELECT ';' AS `a;b` -- ;", "/* ; */ SELECT 2"]
+
+
+@pytest.mark.parametrize("later_s", [0.0, 1.0])
+def test_ctrl_c_while_spark_starts_leaves_no_jvm(tmp_path: Path, later_s: float) -> None:
+    mark = f"PAIMON_SPARK_TEST={uuid.uuid4()}"
+    environment = {**os.environ, **dict([mark.split("=")])}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "paimon_spark", "sql", "--warehouse", str(tmp_path), "SELECT 1"],
+        env=environment, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    until(lambda: jvms(mark), process.poll)
+    if later_s:
+        until(lambda: not jvms(mark) or seconds_of(jvms(mark)[0]) > later_s)
+    os.killpg(process.pid, signal.SIGINT)
+    _, printed = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert printed.strip() == "error: interrupted"
+    assert jvms(mark) == []
+
+
+def jvms(mark: str) -> list[Path]:
+    """The Java processes with a variable in their environment, below /proc."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark.encode() in (process / "environ").read_bytes() and (process / "comm").read_text() == "java\n":
+                found.append(process)
+    return found
+
+
+def seconds_of(process: Path) -> float:
+    """The processor time that a process has used."""
+    try:
+        user, system = (process / "stat").read_text().rpartition(")")[2].split()[11:13]
+    except OSError:
+        return float("inf")
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")

@@ -48,7 +48,7 @@ def rows(catalog: Catalog, statement: str) -> list[int]:
 def test_statements_go_to_the_branch_of_tables_that_have_it(catalog: Catalog, spark: SparkSession) -> None:
     spark.conf.set(SETTING, "fix")
     catalog.sql("INSERT INTO paimon.shop.raw VALUES (2, 'fix')")
-    catalog.sql("INSERT INTO paimon.shop.other VALUES (3, 'main')")
+    catalog.sql("INSERT INTO paimon.shop.`other$branch_main` VALUES (3, 'main')")
     catalog.sql("INSERT OVERWRITE paimon.shop.daily SELECT id, v FROM paimon.shop.raw WHERE raw.v = 'fix'")
     catalog.sql("UPDATE paimon.shop.daily SET v = 'x' WHERE daily.id = 2")
     catalog.sql("DELETE FROM paimon.shop.raw WHERE id = 1")
@@ -108,7 +108,87 @@ def test_whole_tables_stay(catalog: Catalog, spark: SparkSession) -> None:
     assert ids(catalog, "raw") == [1]
     catalog.sql("CREATE TABLE paimon.shop.made AS SELECT id FROM paimon.shop.raw")
     assert ids(catalog, "made") == [1]
+    with pytest.raises((PaimonError, PySparkException), match=r"shop\.other is not changed: it has no branch 'fix'"):
+        catalog.sql("DROP TABLE paimon.shop.other")
+    catalog.sql("DROP TABLE IF EXISTS paimon.shop.none")
+    spark.conf.unset(SETTING)
     catalog.sql("DROP TABLE paimon.shop.other")
+
+
+CHANGES = (
+    "INSERT INTO paimon.shop.raw VALUES (2, 'x')",
+    "INSERT OVERWRITE paimon.shop.raw VALUES (2, 'x')",
+    "DELETE FROM paimon.shop.raw WHERE id = 1",
+    "UPDATE paimon.shop.raw SET v = 'x'",
+    "MERGE INTO paimon.shop.raw t USING (SELECT 1L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
+    "TRUNCATE TABLE paimon.shop.raw",
+    "ALTER TABLE paimon.shop.raw ADD COLUMNS (note STRING)",
+    "ALTER TABLE paimon.shop.raw SET TBLPROPERTIES ('snapshot.num-retained.max' = '99')",
+    "COMMENT ON TABLE paimon.shop.raw IS 'x'",
+    "ALTER TABLE paimon.shop.raw CREATE TAG t",
+    "ALTER TABLE paimon.shop.raw RENAME TO shop.new",
+    "ANALYZE TABLE paimon.shop.raw COMPUTE STATISTICS",
+    "CREATE OR REPLACE TABLE paimon.shop.raw AS SELECT 7L AS id",
+    "DROP TABLE paimon.shop.raw",
+    "CALL paimon.sys.create_tag('shop.raw', 't')",
+    "CALL paimon.sys.compact('shop.raw')",
+    "CALL paimon.sys.expire_snapshots('shop.raw')",
+    "CALL paimon.sys.merge_branch('shop.raw', 'fix')",
+    "CALL paimon.sys.rollback('shop.raw', '1')",
+)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("key", [SETTING, "spark.wap.branch", "spark.paimon.scan.branch"])
+def test_a_slip_in_the_name_of_the_branch_changes_nothing(catalog: Catalog, spark: SparkSession, key: str) -> None:
+    root = Path(catalog.table("shop.raw").location.removeprefix("file://"))
+    before = {str(p): p.stat().st_mtime_ns for p in root.rglob("*")}
+    spark.conf.set(key, "fxi")
+    try:
+        for statement in CHANGES if key == SETTING else CHANGES[:8]:
+            with pytest.raises((PaimonError, PySparkException)) as raised:
+                catalog.sql(statement)
+            message = str(raised.value).partition("\n")[0]
+            assert f"shop.raw is not changed: it has no branch 'fxi', which {key} names; did you mean 'fix'?" in message
+        assert rows(catalog, "SELECT id FROM paimon.shop.raw") == [1], "it is read on main"
+    finally:
+        spark.conf.unset(key)
+    assert {str(p): p.stat().st_mtime_ns for p in root.rglob("*")} == before
+
+
+def test_a_branch_set_for_one_table_takes_every_change(catalog: Catalog, spark: SparkSession) -> None:
+    key = "spark.paimon.*.shop.raw.branch"
+    spark.conf.set(key, "fix")
+    try:
+        catalog.sql("INSERT INTO paimon.shop.raw VALUES (2, 'x')")
+        catalog.sql("DELETE FROM paimon.shop.raw WHERE id = 1")
+        catalog.sql("ALTER TABLE paimon.shop.raw ADD COLUMNS (note STRING)")
+        catalog.sql("CALL paimon.sys.create_tag('shop.raw', 'of_fix')")
+        catalog.sql("INSERT INTO paimon.shop.other VALUES (3, 'main')")
+        assert rows(catalog, "SELECT id FROM paimon.shop.raw") == [2]
+        spark.conf.set(key, "gone")
+        with pytest.raises((PaimonError, PySparkException), match="has no branch 'gone'"):
+            catalog.sql("SELECT * FROM paimon.shop.raw").collect()
+    finally:
+        spark.conf.unset(key)
+    assert (ids(catalog, "raw"), ids(catalog, "raw", "fix"), ids(catalog, "other")) == ([1], [2], [1, 3])
+    assert "of_fix" in {t.name for t in catalog.table("shop.raw").branch("fix").tags()}
+    assert catalog.table("shop.raw").row_type.names == ("id", "v")
+
+
+def test_settings_that_cannot_be_followed_are_refused(catalog: Catalog, spark: SparkSession) -> None:
+    for settings, message in (
+        ({SETTING: " "}, "the name of a branch is blank"),
+        ({SETTING: "fix", "spark.wap.branch": "other"}, "set one of them"),
+        ({"spark.wap.id": "1"}, "spark.wap.id = '1': commits staged by an id are not supported"),
+    ):
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        with pytest.raises((PaimonError, PySparkException), match=message):
+            catalog.sql("INSERT INTO paimon.shop.raw VALUES (2, 'x')")
+        for key in settings:
+            spark.conf.unset(key)
+    assert ids(catalog, "raw") == ids(catalog, "raw", "fix") == [1]
 
 
 @pytest.mark.quick
@@ -165,7 +245,9 @@ def test_dataframes_and_streams(spark: SparkSession, tmp_path: Path) -> None:
                 spark.read.option("scan.snapshot-id", "5").table("sb.shop.raw").selectExpr(read).collect()
         assert [r.id for r in spark.read.option("scan.snapshot-id", "1").table("sb.shop.raw").collect()] == [1]
         with pytest.raises(PySparkException, match="works on its branch 'fix'"):
-            spark.range(1).toDF("id").write.mode("overwrite").saveAsTable("sb.shop.raw")
+            spark.range(1).toDF("id").writeTo("sb.shop.raw").createOrReplace()
+        spark.range(1).toDF("id").write.mode("overwrite").saveAsTable("sb.shop.raw")
+        assert (ids(plain, "raw"), ids(plain, "raw", "fix")) == ([1], [0])
     finally:
         paimon_spark.detach(spark, "sb")
     on_fix = paimon_spark.load_catalog(str(tmp_path / "wh"), branch="fix")

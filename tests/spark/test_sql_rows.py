@@ -15,6 +15,7 @@ from paimon_spark.errors import (
     ColumnNotFoundError,
     DataError,
     InvalidInputError,
+    PaimonError,
     SchemaMismatchError,
     SqlSyntaxError,
     TableNotFoundError,
@@ -168,6 +169,54 @@ def test_the_schema_grows_where_the_session_or_the_statement_says_so(
         (2, "2", None, None),
         (3, "3", 3, None),
         (4, None, None, True),
+    ]
+
+
+def test_hive_style_partitions_come_last(spark: SparkSession, catalog: Catalog, sql: Any) -> None:
+    catalog.create_table("default.t", "pt STRING, id INT, hh STRING", partition_keys=["pt", "hh"])
+    setting = "spark.paimon.write.hive-style-dynamic-partition.enabled"
+    spark.conf.set(setting, "true")
+    try:
+        sql("INSERT INTO t PARTITION (pt, hh) SELECT 1 AS x, 'p' AS y, 'h' AS z")
+        sql("INSERT INTO t PARTITION (hh, pt) SELECT 2, 'p', 'h'")  # in the order of the table's partitions, as Java
+        sql("INSERT INTO t PARTITION (pt = 'q', hh) SELECT 3, 'h'")
+        sql("INSERT INTO t PARTITION (pt, hh = 'i') SELECT 4, 'p'")
+        sql("INSERT INTO t PARTITION (pt, hh) SELECT 'p' AS pt, 5 AS id, 'h' AS hh")
+        sql("INSERT INTO t VALUES ('p', 6, 'h')")
+        sql("INSERT OVERWRITE t PARTITION (pt, hh) SELECT * FROM VALUES (7, 'p', 'j'), (8, 'p', 'j')")
+    finally:
+        spark.conf.unset(setting)
+    assert rows(catalog, "default.t") == [("p", 7, "j"), ("p", 8, "j")]
+    sql("INSERT INTO t PARTITION (pt, hh) SELECT 'p', 9, 'h'")
+    assert ("p", 9, "h") in rows(catalog, "default.t")
+
+
+@pytest.mark.parametrize("keys", [["a"], []])
+def test_a_statement_that_fails_leaves_the_schema(spark: SparkSession, catalog: Catalog, sql: Any, keys: Any) -> None:
+    options = {"bucket": "1"} if keys else {}
+    catalog.create_table("default.t", "a INT, b STRING, s STRUCT<x: INT>", primary_keys=keys, options=options)
+    sql("INSERT INTO t VALUES (1, '1', named_struct('x', 1)), (2, '2', named_struct('x', 2))")
+    before = catalog.table("default.t").schema
+    set_to = "WITH ('write.merge-schema' = 'true') BY NAME"
+    with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+        sql(f"INSERT INTO t {set_to} SELECT CAST(concat('x', id) AS INT) AS a, id AS c FROM range(3)")
+    spark.conf.set("spark.paimon.write.merge-schema", "true")
+    on = "ON t.a = s.a WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    new = "named_struct('y', a + 1, 'x', a) AS s, a * 10 AS c"
+    try:
+        with pytest.raises(PaimonError, match="matches several rows of the source"):
+            sql(f"MERGE INTO t USING (SELECT a, 'm' AS b, {new} FROM VALUES (1), (1) AS v(a)) s {on}")
+        with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+            sql(f"MERGE INTO t USING (SELECT a, CAST('m' AS INT) AS b, {new} FROM VALUES (1), (3) AS v(a)) s {on}")
+        assert catalog.table("default.t").schema == before
+        assert rows(catalog, "default.t") == [(1, "1", {"x": 1}), (2, "2", {"x": 2})]
+        sql(f"MERGE INTO t USING (SELECT a, 'm' AS b, {new} FROM VALUES (1), (3) AS v(a)) s {on}")
+    finally:
+        spark.conf.unset("spark.paimon.write.merge-schema")
+    assert rows(catalog, "default.t") == [
+        (1, "m", {"x": 1, "y": 2}, 10),
+        (2, "2", {"x": 2, "y": None}, None),
+        (3, "m", {"x": 3, "y": 4}, 30),
     ]
 
 

@@ -14,8 +14,7 @@ REASONS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Internal options of Java's readers": ("batch-scan-mode", "key-value.sequence_number.enabled"),
     "Options of a Spark session with Java's connector, not of a table": (
-        "legacy-timestamp-mapping.enabled", "read.allow.fullScan", "source.split.target-size-with-column-pruning",
-        "write.use-v2-write", "write.hive-style-dynamic-partition.enabled",
+        "legacy-timestamp-mapping.enabled", "source.split.target-size-with-column-pruning", "write.use-v2-write",
     ),
     "Files that cannot be read are always an error": (
         "scan.ignore-corrupt-files", "scan.ignore-lost-files", "scan.fallback-branch.read-fail-fast",

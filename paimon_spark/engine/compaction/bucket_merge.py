@@ -24,7 +24,7 @@ from paimon_spark.engine.compaction.pick import drops_deletes
 from paimon_spark.engine.merge import budget
 from paimon_spark.engine.merge.changelog import IN_LAST_LEVEL, ChangelogRule, changelog_of
 from paimon_spark.engine.merge.functions import create_merge_function
-from paimon_spark.engine.merge.key_value import LEVEL, Groups, Kinds, constant_int32, is_retract
+from paimon_spark.engine.merge.key_value import LEVEL, Groups, Kinds, constant_int32, is_retract, kinds_array
 from paimon_spark.engine.merge.runs import Section, key_ranks
 from paimon_spark.engine.merge.sorted_merge import (
     MergedColumns,
@@ -36,7 +36,7 @@ from paimon_spark.engine.merge.sorted_merge import (
     windows,
 )
 from paimon_spark.engine.merge.spill import SpillFile
-from paimon_spark.engine.read.file_reader import KIND_FIELD, FileRows, fields_of, iter_file, iter_rows, system_columns
+from paimon_spark.engine.read.file_reader import KIND_FIELD, fields_of, iter_file, iter_rows, system_columns
 from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS as _READ_FIELDS
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
 from paimon_spark.engine.write.data_files import RollingWriter
@@ -56,6 +56,7 @@ from paimon_spark.types import (
     SEQUENCE_NUMBER,
     VALUE_KIND,
     DataField,
+    RowKind,
 )
 
 _FILE: Final = "_FILE"
@@ -165,7 +166,7 @@ class BucketMerge:
             if written is None:
                 return
             window, lower = written
-        merged = merge_columns(window, self._plan)
+        merged = self._expired(merge_columns(window, self._plan))
         if output.changelog is not None:
             assert self._rule is not None
             names, arrays = changelog_of(window, merged, self._rule)
@@ -174,6 +175,20 @@ class BucketMerge:
         if output.data is not None:
             for batch in self._kept(merged, lower):
                 output.data.write(self._typed(batch))
+
+    def _expired(self, merged: MergedColumns) -> MergedColumns:
+        """The merged rows with those as deletes that have expired, where deletes are not written.
+
+        The newest version of a key hides the older ones, however old it is. Where deeper levels may have some, the row
+        stays until a compaction reaches them. Java drops rows before it merges, and so brings older ones back.
+        """
+        if self._expiry is None or self._keeps_deletes:
+            return merged
+        kept = self._expiry.kept(merged.arrays[merged.names.index(self._expiry.field.name)])
+        if kept.all():
+            return merged
+        kinds = np.where(kept, arrow_numpy.values(merged.arrays[1]), np.int8(RowKind.DELETE))
+        return merged._replace(arrays=[merged.arrays[0], kinds_array(kinds), *merged.arrays[2:]])
 
     def _written_keys(self, window: Window) -> tuple[Window, Bool] | None:
         """The keys of a window that are written, and which have a lower-level row. Marks those rows."""
@@ -263,7 +278,7 @@ class BucketMerge:
                 open_files=open_files,
             ):
                 checked = system_columns(self._request.store, self._split, file, _READ_FIELDS, rows.extra)
-                rows = self._kept_in_time(rows._replace(extra=checked))
+                rows = rows._replace(extra=checked)
                 arrays = [*rows.extra, *rows.columns]
                 if self._levels_count:
                     arrays.append(constant_int32(file.level, rows.row_count))
@@ -273,13 +288,6 @@ class BucketMerge:
                     arrays.append(constant_int32(number, rows.row_count))
                     arrays.append(arrow_numpy.fixed_array(rows.positions, pa.int64()))
                 yield pa.RecordBatch.from_arrays(arrays, names=names)
-
-    def _kept_in_time(self, rows: FileRows) -> FileRows:
-        """The rows that have not expired."""
-        if self._expiry is None:
-            return rows
-        kept = self._expiry.kept(rows.columns[self._plan.output.index(self._expiry.field.name)])
-        return rows if kept.all() else rows.only(kept)
 
     def _run_rows(self, runs: Sequence[tuple[int, ...]]) -> int:
         """Rows of a run in a window, so that all runs together are within the budget."""
@@ -308,7 +316,7 @@ _SMALLEST_MILLIS = 1_000_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class RecordExpiry:
-    """Record-level expiry: rows whose `field` is before `oldest_s`, seconds since the epoch, are dropped."""
+    """Record-level expiry: rows that have `field` before `oldest_s`, seconds since the epoch, once they are merged."""
 
     field: DataField
     oldest_s: int

@@ -1,7 +1,7 @@
 """The tasks that compact a snapshot, or the buckets of one write. Driver only.
 
 After a write a bucket is compacted at once
-- where level 0 is hidden: when it has files of level 0, and fully if option `full-compaction.delta-commits` is set;
+- where level 0 is hidden: when it has files of level 0, and fully if option `full-compaction.delta-commits` says so;
 - elsewhere: when it has so many sorted runs that Java's writers would wait for a compaction, or from the second run
   on where options ask for early full compactions.
 
@@ -134,24 +134,34 @@ def compacts_after_writes(handle: TableHandle) -> bool:
     return bool(handle.schema.primary_keys) and not handle.options.commit.write_only
 
 
-def plan_after_write(handle: TableHandle, snapshot: Snapshot, written: BucketIds) -> list[BucketTask]:
-    """The tasks after a write to buckets `written`. Reads the manifests that may hold files of their partitions."""
+def plan_after_write(
+    handle: TableHandle, snapshot: Snapshot, written: BucketIds, batch_id: int | None = None
+) -> list[BucketTask]:
+    """The tasks after a write to buckets `written`. Reads the manifests that may hold files of their partitions.
+
+    `batch_id` is that of the batch of a stream, as for `CompactionOptions.is_full_after`.
+    """
     if not written or not compacts_after_writes(handle):
         return []
-    wanted = buckets_to_compact(handle, snapshot, written)
+    wanted = buckets_to_compact(handle, snapshot, written, batch_id)
     if not wanted:
         return []
     entries = _touched(handle, wanted).live(snapshot)
     buckets = buckets_of(entries.filter(_in_buckets(entries, wanted)), wanted)
     new = (b for b in buckets if b.bucket >= 0 and any(f.level == 0 for f in b.files))
-    full = handle.options.compaction.full_after_writes
+    full = handle.options.compaction.is_full_after(batch_id)
     return keyed_tasks(handle, new, vector_files(handle, snapshot), full=full)
 
 
-def buckets_to_compact(handle: TableHandle, snapshot: Snapshot, written: BucketIds) -> set[tuple[bytes, int]]:
-    """The written buckets that may need a compaction, found cheaply enough to ask after each write."""
+def buckets_to_compact(
+    handle: TableHandle, snapshot: Snapshot, written: BucketIds, batch_id: int | None = None
+) -> set[tuple[bytes, int]]:
+    """The written buckets that may need a compaction, found cheaply enough to ask after each write.
+
+    Arguments as of `plan_after_write`.
+    """
     options = handle.options.compaction
-    if hides_level0(handle) or options.force_up_level0 or options.full_after_writes:
+    if hides_level0(handle) or options.force_up_level0 or options.is_full_after(batch_id):
         return set(written)
     least = min(2, options.stop_trigger) if options.may_be_early else options.stop_trigger
     return set(written) if least <= 1 else _with_runs(handle, snapshot, written, least)

@@ -215,12 +215,12 @@ def changelog_of(window: Window, merged: MergedColumns, rule: ChangelogRule) -> 
     kinds = arrow_numpy.values(window.columns[VALUE_KIND])
     kinds_after = arrow_numpy.values(merged.arrays[1])
     had_row, has_row = before != NO_ROW, after != NO_ROW
+    had_row[had_row] = ~is_retract(kinds[before[had_row]])
+    has_row[has_row] = ~is_retract(kinds_after[after[has_row]])
     if rule.first_row:
         chosen = np.flatnonzero(is_new & ~had_row & has_row)
         arrays = [take(array, after[chosen]) for array in merged.arrays]
         return merged.names, arrays
-    had_row[had_row] = ~is_retract(kinds[before[had_row]])
-    has_row[has_row] = ~is_retract(kinds_after[after[has_row]])
     sources = {
         name: concat([window.columns[name], array]) for name, array in zip(merged.names, merged.arrays, strict=True)
     }

@@ -127,8 +127,9 @@ def _column(index: int, convert: Convert | None) -> Source:
 def _pruned(read: DataType, found: DataType) -> DataType | None:
     """`found` without nested fields and timestamp digits that `read` lacks.
 
-    None when a row keeps none of its fields: Java gives null, not a row of nulls, for a row all whose fields are
-    new. Digits go because Arrow's nanoseconds lack the years before 1677 and after 2262, its microseconds do not.
+    A row that keeps none of its fields is read by one that was dropped, which says where it is null; Java gives null
+    for every such row. None where there is no field at all. Digits go because Arrow's nanoseconds lack the years before
+    1677 and after 2262, its microseconds do not.
     """
     match read, found:
         case RowType(), RowType():
@@ -138,6 +139,8 @@ def _pruned(read: DataType, found: DataType) -> DataType | None:
                 kept = None if f is None else _pruned(f.type, old.type)
                 if kept is not None:
                     fields.append(replace(old, type=kept))
+            if not fields and read.fields:
+                fields = list(_smallest(found))
             return replace(found, fields=tuple(fields)) if fields or not read.fields else None
         case ArrayType(), ArrayType():
             element = _pruned(read.element, found.element)
@@ -151,6 +154,17 @@ def _pruned(read: DataType, found: DataType) -> DataType | None:
         case TimestampType(), TimestampType() if read.precision <= _MICROSECONDS < found.precision:
             return replace(found, precision=_MICROSECONDS)
     return found
+
+
+def _smallest(row: RowType) -> tuple[DataField, ...]:
+    """One field of a row that takes little to read; none of a row without fields."""
+    for field in sorted(row.fields, key=lambda f: not isinstance(f.type, AtomicType)):
+        if not isinstance(field.type, RowType):
+            return (field,)
+        inside = _smallest(field.type)
+        if inside:
+            return (replace(field, type=replace(field.type, fields=inside)),)
+    return ()
 
 
 def converter(found: DataType, read: DataType) -> Convert | None:

@@ -11,11 +11,12 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from paimon_spark.engine.read.evolution import evolve
 from paimon_spark.engine.read.split_reader import read_split, read_splits
-from paimon_spark.engine.row_diff.compare import Differences, compare
+from paimon_spark.engine.row_diff.compare import ADDED, CHANGE, Differences, compare
 from paimon_spark.engine.scan.plan import Plan
 from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, ReadRequest, SplitMode
 from paimon_spark.format.arrays.arrow_types import arrow_schema, arrow_type
@@ -67,7 +68,7 @@ class Comparison:
     Attributes:
         old, new: the versions.
         keys: the primary key; empty compares rows as multisets.
-        compared: columns that both versions have.
+        compared: columns in which rows may differ; null in a version that lacks them.
     """
 
     old: Version
@@ -110,6 +111,21 @@ class Comparison:
         for part in range(parts):
             before = list(self._rows(self.old, old, part, parts))
             yield self.compare(before, list(self._rows(self.new, new, part, parts)))
+
+    def run_on_top(
+        self, base: Sequence[DataSplit], old: Sequence[DataSplit], new: Sequence[DataSplit]
+    ) -> Iterator[Differences]:
+        """The differences between the rows that `old` has more than `base`, and those of `new`.
+
+        `base` and `new` are splits of the new version. As `run` otherwise.
+        """
+        parts = self.parts_of(sum(s.row_count for s in (*base, *old, *new)))
+        for part in range(parts):
+            more = list(self._rows(self.old, old, part, parts))
+            if base:
+                rows = self.compare(list(self._rows(self.new, base, part, parts)), more).rows
+                more = rows.filter(pc.equal(rows.column(CHANGE), ADDED)).drop_columns([CHANGE]).to_batches()
+            yield self.compare(more, list(self._rows(self.new, new, part, parts)))
 
     def _rows(self, version: Version, splits: Sequence[DataSplit], part: int, parts: int) -> Iterator[pa.RecordBatch]:
         for batch in read_splits(version.read, splits, os.cpu_count() or 1):

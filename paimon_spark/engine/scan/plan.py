@@ -13,9 +13,11 @@ from paimon_spark.engine.scan.one_branch import BranchPlan, output_of, plan_bran
 from paimon_spark.engine.scan.query import PlanReport, ScanQuery, human_bytes
 from paimon_spark.engine.scan.splits import ManySplits, SplitTotals, totals_of
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
+from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import CACHE
+from paimon_spark.options.scan import FULL_SCAN
 from paimon_spark.predicate.ast import show
 from paimon_spark.types import RowType
 
@@ -47,6 +49,24 @@ class Plan:
     requests: Mapping[str, ReadRequest]
     report: PlanReport
     query: ScanQuery
+
+    def allowed(self, handle: TableHandle) -> Plan:
+        """The plan itself, where option `read.allow.fullScan` of the table's handle allows it.
+
+        Raises:
+            InvalidInputError: it reads all files of a partitioned table.
+        Source: Java `paimon-spark` `PaimonBaseScan.ensureNoFullScan`.
+        """
+        skipped = self.report.files_in_skipped + sum(s.files for s in self.report.skipped)
+        keys = handle.schema.partition_keys
+        if keys and self.splits and not skipped and not FULL_SCAN.get(handle.options.raw):
+            raise InvalidInputError(
+                f"the read takes all files of {handle.describe()}, which option {FULL_SCAN.key} = false forbids: give "
+                f"it a condition on the partition columns, {', '.join(keys)}",
+                table=handle.name,
+                option=FULL_SCAN.key,
+            )
+        return self
 
     @property
     def size_bytes(self) -> int:

@@ -178,7 +178,51 @@ def _maps(
             (source.item_type, value_type, f"{column}.value"),
         )
     )
-    return lambda a: with_entries(_without_hidden(a), kind, keys, values)
+
+    def run(array: pa.Array) -> pa.Array:
+        made = with_entries(_without_hidden(array), kind, keys, values)
+        _refuse_repeated_keys(made, target, column, where)
+        return made
+
+    return run
+
+
+def _refuse_repeated_keys(array: pa.MapArray, target: DataType, column: str, where: str) -> None:
+    """A key twice in one map, which readers keep, or of which they take either value; Spark refuses it, too."""
+    offsets, _ = arrow_numpy.byte_slices(array)
+    sizes = np.diff(offsets)
+    if not len(sizes) or int(sizes.max()) <= 1:
+        return
+    first, last = int(offsets[0]), int(offsets[-1])
+    codes = _codes(array.keys.slice(first, last - first))
+    if codes is None:
+        return
+    maps = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((codes, maps))
+    same = (np.diff(codes[order]) == 0) & (np.diff(maps[order]) == 0)
+    if same.any():
+        key = array.keys[first + int(order[int(same.argmax())])].as_py()
+        raise DataError(
+            f"column {column} of {where} is {target}, and the rows to write have a map with the key {key!r} twice; "
+            "nothing is written. Leave one of its entries out",
+            column=column,
+            value=key,
+        )
+
+
+def _codes(keys: pa.Array) -> np.ndarray | None:
+    """A number for each key, equal for equal keys; None for keys with lists or maps in them, which are not compared."""
+    if pa.types.is_struct(keys.type):
+        parts = [_codes(keys.field(i)) for i in range(keys.type.num_fields)]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        codes: np.ndarray = np.unique(np.stack(known), axis=1, return_inverse=True)[1].reshape(-1)
+        return codes
+    if pa.types.is_nested(keys.type):
+        return None
+    found = keys.dictionary_encode(null_encoding="encode").indices
+    return arrow_numpy.values(found).astype(np.int64)
 
 
 def _variants(source: pa.DataType, target: AtomicType, column: str, where: str) -> Assign:

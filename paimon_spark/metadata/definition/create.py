@@ -14,7 +14,7 @@ from paimon_spark.format.casts.evolution import check_default
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.option_rules import check_storable, warn_of_unknown, warn_without_effect
 from paimon_spark.metadata.definition.validate import check_case, check_keys_exist, validate
-from paimon_spark.metadata.features import check_readable, check_type
+from paimon_spark.metadata.features import check_files_inside, check_readable, check_type
 from paimon_spark.metadata.handle import is_table
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.retry import now_ms
@@ -81,6 +81,7 @@ def check_new(schema: TableSchema, table: str = "the table") -> None:
         check_default(field.name, field.type, field.default_value)
     validate(schema, table)
     check_readable(schema, schema.options, table)
+    check_files_inside(schema, table)
     warn_of_unknown(schema.options, table)
     warn_without_effect(schema.options, table)
 

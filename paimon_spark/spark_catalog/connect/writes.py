@@ -40,7 +40,7 @@ from paimon_spark.sql.commands.create import (
     resolve_new_table,
     table_definition,
 )
-from paimon_spark.sql.commands.insert import insert_rows
+from paimon_spark.sql.commands.insert import insert_rows, overwrite_of_save, without_options_of_saves
 from paimon_spark.sql.grammar.create import CreateMode, CreateTable
 from paimon_spark.sql.grammar.write import Insert
 from paimon_spark.sql.queries.errors import QueryError, in_one_line, without_log
@@ -229,6 +229,14 @@ def _save(found: AttachedTable, writer: Any) -> None:
     chosen = _MODES.get(asked)
     if chosen is None:
         raise InvalidInputError(f"mode {plan.mode!r} is unknown; use {', '.join(_MODES)}", mode=plan.mode)
+    if chosen is CreateMode.CREATE_OR_REPLACE and exists:
+        _check_provider(found, plan.source)
+        with _errors("overwrite DataFrame"):
+            statement = overwrite_of_save(session, _parts(found.to_write()), given, plan.partitioning_cols)
+            if statement is not None:
+                insert_rows(session, statement, frame)
+                return
+        given = without_options_of_saves(given)
     parsed = parse_batch_write_options(given, WriteMode.APPEND)
     properties = {**parsed.table_options, **parsed.unknown_options}
     if plan.num_buckets > 0:

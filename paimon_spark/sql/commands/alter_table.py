@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.jobs.alter import altered
-from paimon_spark.jobs.branch_access import refuse_version
+from paimon_spark.jobs.branch_access import to_change
 from paimon_spark.jobs.maintain import drop_partitions as delete_partitions
 from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
@@ -41,8 +41,7 @@ _FIXED_PROPERTIES: Final = ("provider", "location", "owner", "external")
 @on_table
 def alter_table(session: Session, name: TableName, statement: AlterTable) -> None:
     """Change columns and properties of a table or branch, all or nothing."""
-    table = session.table(session.to_write(name))
-    refuse_version(table)
+    table = to_change(session.table(session.to_write(name)))
     for change in statement.changes:
         if isinstance(change, (SetOption, RemoveOption)) and change.key in _FIXED_PROPERTIES:
             raise InvalidOptionError(
@@ -74,13 +73,14 @@ def comment_on_column(session: Session, statement: CommentOnColumn) -> Result:
 def rename_table(session: Session, name: TableName, statement: RenameTable) -> None:
     """Rename a table, also into another database."""
     name.refuse_branch_of_session("renamed")
+    session.refuse_whole(name, "renamed")
     if name.branch is not None and name.system is None:
         raise UnsupportedFeatureError(
             f"{name} is a branch; use CALL sys.rename_branch('{name.database}.{name.table}', '{name.branch}', '…')",
             feature="ALTER TABLE of a branch RENAME TO",
         )
     name.refuse_suffix("renamed")
-    session.catalog.rename_table(name.bare, new_name(session, name, statement.new).bare)
+    session.catalog.on_main().rename_table(name.bare, new_name(session, name, statement.new).bare)
 
 
 def new_name(session: Session, old: TableName, parts: Name) -> TableName:
@@ -114,11 +114,11 @@ def drop_table(session: Session, statement: DropTable) -> Result:
             feature="DROP TABLE of a branch",
         )
     name.refuse_suffix("dropped")
-    session.on_branch(name).refuse_branch_of_session("dropped")
+    session.refuse_whole(name, "dropped")
     is_ours = session.has_table(name.database, name.table)
     if not is_ours and len(statement.table) == 1 and _is_of_spark(session, name.table):
         return Outcome.RUN_BY_SPARK
-    session.catalog.drop_table(name.bare, ignore_if_not_exists=statement.if_exists)
+    session.catalog.on_main().drop_table(name.bare, ignore_if_not_exists=statement.if_exists)
     return None
 
 
@@ -132,7 +132,7 @@ def _is_of_spark(session: Session, table: str) -> bool:
 @on_table
 def add_partitions(session: Session, name: TableName, statement: AddPartitions) -> None:
     """Check the partitions; nothing is created, as a partition exists once it has rows, as in Java's file catalog."""
-    handle = session.table(name).handle
+    handle = to_change(session.table(name)).handle
     keys = handle.schema.partition_keys
     for spec in statement.specs:
         if sorted(k.lower() for k in spec) != sorted(k.lower() for k in keys):
@@ -146,9 +146,18 @@ def add_partitions(session: Session, name: TableName, statement: AddPartitions) 
 @on_table
 def drop_partitions(session: Session, name: TableName, statement: DropPartitions) -> None:
     """Delete the rows of partitions in one commit."""
-    delete_partitions(
-        session.table(name), statement.specs, time_zone=session.time_zone, must_exist=not statement.if_exists
-    )
+    table = session.table(name)
+    keys = [key.lower() for key in table.schema.partition_keys]
+    for spec in statement.specs:
+        named = {name.lower() for name in spec}
+        # Other names are refused below. Java Paimon drops partitions by their first columns only.
+        if named <= set(keys) and named != set(keys[: len(named)]):
+            raise InvalidInputError(
+                f"partitions of {table.handle.describe()} to drop are named by {', '.join(spec)}, without a column "
+                f"before, so every match would go; begin with the first of {', '.join(keys)}, or delete by a condition",
+                table=table.name,
+            )
+    delete_partitions(table, statement.specs, time_zone=session.time_zone, must_exist=not statement.if_exists)
 
 
 def _resolved_changes(columns: RowType, statement: AlterTable, exact: bool) -> list[SchemaChange]:

@@ -57,6 +57,7 @@ def analyze(session: Session, name: TableName, statement: Analyze) -> None:
     handle = reopen_at_head(table)
     head = latest_snapshot(handle)
     if head is None:
+        _fields(table, statement)  # refuses columns that there are none of, as for tables with rows
         return
     at_head = table.at(f"snapshot.{head.id}")
     fields = _fields(at_head, statement)

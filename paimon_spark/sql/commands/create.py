@@ -25,6 +25,7 @@ from paimon_spark.metadata.definition.option_rules import misspelt_definition
 from paimon_spark.options.descriptor import names
 from paimon_spark.options.lineage import JOB, NO_SOURCES, OF_ONE_USE
 from paimon_spark.options.location import table_defaults, without_table_defaults
+from paimon_spark.options.write_request import OPERATION
 from paimon_spark.spark.schema import row_type
 from paimon_spark.spark.session import without_attached
 from paimon_spark.sql.grammar.create import (
@@ -139,13 +140,14 @@ def create_table(
     columns = statement.columns if rows is None else row_type(rows.schema, all_nullable=True)
     assert columns is not None
     definition = table_definition(columns, statement.partition, statement.properties, statement.comment)
+    options = {OPERATION.key: statement.mode.operation, **(write_options or {})}
     if exists and statement.mode.replaces:
-        session.on_branch(name).refuse_branch_of_session("replaced")
-        _replace(session, name, definition, rows, statement.query, write_options or {})
+        session.refuse_whole(name, "replaced")
+        _replace(session, name, definition, rows, statement.query, options)
         return None
     table = create_defined(session, name, definition, statement.mode is CreateMode.IF_NOT_EXISTS)
     if rows is not None and table is not None:
-        _write(session, table, rows, statement.query, write_options or {}, lambda: undo_creation(table.handle))
+        _write(session, table, rows, statement.query, options, lambda: undo_creation(table.handle))
     return None
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from paimon_spark.errors import InvalidInputError, SchemaMismatchError, SqlSyntaxError, UnsupportedFeatureError
+from paimon_spark.errors import (
+    InvalidInputError,
+    InvalidOptionError,
+    SchemaMismatchError,
+    SqlSyntaxError,
+    UnsupportedFeatureError,
+)
+from paimon_spark.options.descriptor import boolean
 from paimon_spark.options.lineage import NO_SOURCES
 from paimon_spark.options.scan import TIME_ZONE
-from paimon_spark.options.write import MERGE_SCHEMA
+from paimon_spark.options.write import HIVE_PARTITIONS, MERGE_SCHEMA
 from paimon_spark.options.write_request import (
     DYNAMIC_OVERWRITE,
     OVERWRITE_MODE,
@@ -33,6 +40,7 @@ from paimon_spark.sql.commands.target import (
 )
 from paimon_spark.sql.grammar.write import Insert
 from paimon_spark.sql.lineage_job import names_no_table
+from paimon_spark.sql.names import name_of
 from paimon_spark.sql.session import reads_of_run
 from paimon_spark.types import quoted
 
@@ -45,6 +53,10 @@ if TYPE_CHECKING:
     from paimon_spark.types import DataField, DataType
 
 _OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
+_OF_OVERWRITES: Final = frozenset((OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key, OVERWRITE_PARTITION.key))
+_OF_SAVES: Final = ("overwriteschema", "replacewhere")
+ALL_ROWS: Final = "TRUE"
+"""The condition of REPLACE WHERE for all rows."""
 
 
 @on_target
@@ -68,6 +80,61 @@ def insert_rows(
         _write(_insertion(*opened), statement, lambda: rows, lineage_options or {})
 
 
+def overwrite_of_save(
+    session: Session, parts: tuple[str, ...], options: Mapping[str, str], partition: Sequence[str]
+) -> Insert | None:
+    """The INSERT OVERWRITE that `saveAsTable` in mode overwrite is for a table that exists, which keeps its definition.
+
+    Option `replaceWhere` names the rows to replace. None where option `overwriteSchema` is true: then the table is
+    replaced with its definition, as by CREATE OR REPLACE TABLE.
+
+    Args:
+        session: which has the table.
+        parts: its name, with the catalog.
+        options: of the write.
+        partition: columns of `partitionBy`; none where it was left out.
+
+    Raises:
+        InvalidInputError: the table is partitioned by other columns.
+        InvalidOptionError: both options are given, or `overwriteSchema` is neither true nor false.
+    """
+    rest, given = dict(options), dict[str, str]()
+    for key in options:
+        if key.lower() in _OF_SAVES:
+            given[key.lower()] = rest.pop(key)
+    where = given.get("replacewhere")
+    if _is_true(given.get("overwriteschema", "false"), "overwriteSchema"):
+        if where is not None:
+            raise InvalidOptionError(
+                f"options overwriteSchema and replaceWhere exclude each other for {'.'.join(parts)}",
+                option="replaceWhere",
+            )
+        return None
+    name = name_of(parts[1:])
+    keys = session.table(name).schema.partition_keys
+    if partition and tuple(partition) != tuple(keys):
+        raise InvalidInputError(
+            f"{name} is partitioned by {', '.join(keys) or 'nothing'} and not by {', '.join(partition)}; leave "
+            "partitionBy out, or set overwriteSchema = true, which replaces the definition of the table",
+            table=str(name),
+        )
+    # Options of the write, such as partitionOverwriteMode = dynamic, may ask for less than all rows to be replaced.
+    chosen = where if where is not None or not _OF_OVERWRITES.isdisjoint(canonical_write(rest)) else ALL_ROWS
+    return Insert("overwrite DataFrame", parts, "", True, by_name=True, replace_where=chosen, options=rest)
+
+
+def without_options_of_saves(options: Mapping[str, str]) -> dict[str, str]:
+    """Options of a write without those that `overwrite_of_save` has followed."""
+    return {k: v for k, v in options.items() if k.lower() not in _OF_SAVES}
+
+
+def _is_true(text: str, option: str) -> bool:
+    try:
+        return boolean(text)
+    except ValueError as e:
+        raise InvalidOptionError(f"option {option} = {text!r}: {e}", option=option) from e
+
+
 def _write(
     insertion: _Insertion, statement: Insert, query: Callable[[], DataFrame], lineage_options: Mapping[str, str]
 ) -> WriteResult:
@@ -82,7 +149,8 @@ class _Insertion:
     """What an INSERT writes: `static` has values of partition columns that the query lacks.
 
     The columns are in the order of the query's; None when they match by name. Where it `evolves` the schema, the query
-    may have more.
+    may have more. `plain` are the columns where the query has the names of the table's in their order, else None: then
+    no partition column is moved to the end.
     """
 
     target: Target
@@ -91,11 +159,15 @@ class _Insertion:
     static: StaticPartition
     options: dict[str, str]
     evolves: bool = False
+    plain: Sequence[DataField] | None = None
 
     def rows(self, found: DataFrame) -> DataFrame:
         """The rows of the query with the table's columns. Raises SchemaMismatchError: the columns do not match."""
         where = self.target.table.handle.describe()
-        if self.columns is None:
+        columns = self.columns
+        if self.plain is not None and _named(found.columns) == _named(f.name for f in self.plain):
+            columns = self.plain
+        if columns is None:
             in_query = {c.lower() for c in found.columns}
             twice = [k for k in self.static.values if k.lower() in in_query]
             if twice:
@@ -104,10 +176,10 @@ class _Insertion:
                     column=twice[0],
                 )
         else:
-            names = [f.name for f in self.columns]
+            names = [f.name for f in columns]
             if self.evolves:
                 names += found.columns[len(names) :]
-                self._refuse_known(found.columns[len(self.columns) :])
+                self._refuse_known(found.columns[len(columns) :])
             if len(names) != len(found.columns):
                 raise SchemaMismatchError(
                     f"the query has {len(found.columns)} columns, {', '.join(found.columns)}, and {len(names)} of "
@@ -117,9 +189,9 @@ class _Insertion:
                 )
             found = found.toDF(*names)
         types = {f.name.lower(): f.type for f in self.target.columns}
-        columns = [self._converted(f, types.get(f.name.lower())) for f in found.schema.fields]
+        converted = [self._converted(f, types.get(f.name.lower())) for f in found.schema.fields]
         constants = [constant_column(self.target, k, v).alias(k) for k, v in self.static.values.items()]
-        return found.select(*columns, *constants)
+        return found.select(*converted, *constants)
 
     def _refuse_known(self, more: Sequence[str]) -> None:
         """Check that columns behind those of the table are not among them."""
@@ -148,10 +220,29 @@ def _insertion(target: Target, statement: Insert) -> _Insertion:
             feature="INSERT IF NOT EXISTS",
         )
     static = static_partition(target, statement.partition)
-    columns = _columns(target, statement, static)
+    columns = plain = _columns(target, statement, static)
+    at_end = _hive_columns(target, statement)
+    if columns is not None and at_end:
+        columns = [*(f for f in columns if f.name not in at_end), *(target.column(name) for name in at_end)]
     query = statement.query if columns is None else with_defaults(statement.query, columns)
     evolves = statement.evolves and statement.columns is None and not static.values
-    return _Insertion(target, query, columns, static, _options(target, statement, static), evolves)
+    options = _options(target, statement, static)
+    return _Insertion(target, query, columns, static, options, evolves, plain if at_end else None)
+
+
+def _named(names: Iterable[str]) -> list[str]:
+    return [name.lower() for name in names]
+
+
+def _hive_columns(target: Target, statement: Insert) -> list[str]:
+    """The partition columns that PARTITION names without a value, where the query has them behind its other columns.
+
+    Source: Java `paimon-spark` `PaimonAnalysis.hiveStyleDynamicPartitionOutput`.
+    """
+    if statement.columns is not None or not HIVE_PARTITIONS.get(target.options):
+        return []
+    wanted = _named(name for name, value in statement.partition.items() if value is None)
+    return [key for key in target.partition_keys if key.lower() in wanted]
 
 
 def _columns(target: Target, statement: Insert, static: StaticPartition) -> Sequence[DataField] | None:

@@ -14,9 +14,7 @@ from paimon_spark.engine.commit.overwrite import NamedPartitions, WholeTable
 from paimon_spark.engine.row_level.strategy import delete_strategy
 from paimon_spark.engine.tasks.commit_message import sum_if_known
 from paimon_spark.errors import PaimonError, SchemaMismatchError, UnsupportedFeatureError
-from paimon_spark.jobs.alter import altered
 from paimon_spark.jobs.row_level import delete_partitions, is_cut_by_spark, partitions_where
-from paimon_spark.metadata.definition.merge_schema import merged_columns
 from paimon_spark.metadata.handle import current
 from paimon_spark.predicate.ast import has_expressions
 from paimon_spark.predicate.parse import parse_predicate
@@ -152,7 +150,9 @@ def merge_into(target: Target, statement: Merge) -> DataFrame:
     delete_strategy(current(target.table.handle))
     with our_errors():
         source = target.query(f"{statement.prefix} SELECT * FROM {statement.source}".strip())  # noqa: S608 - the user's own
-        made = _Merge(_evolved(target, statement, source), statement, source).plan().run()
+        change = _change(target, statement, source)
+        target = replace(target, changed=change.handle.schema.row_type)
+        made = _Merge(target, statement, source, change).plan().run()
     counts = {"updated": made.updated_rows, "deleted": made.deleted_rows, "inserted": made.inserted_rows}
     return affected_rows(target.session, sum_if_known(counts.values()), **counts)
 
@@ -161,24 +161,21 @@ def _merges_schema(target: Target, statement: Merge) -> bool:
     return statement.evolves or target.table.options.changed(target.options).schema_merge.enabled
 
 
-def _evolved(target: Target, statement: Merge, source: DataFrame) -> Target:
-    """The table with the columns that the clauses set and only the source has, where the schema may change.
+def _change(target: Target, statement: Merge, source: DataFrame) -> Change:
+    """The change of the table, to which columns belong that the clauses set and only the source has.
 
-    Raises UnsupportedFeatureError: no type of a table holds the values of a column.
+    These only where the schema may change. Raises UnsupportedFeatureError: no type of a table holds the values of a
+    column.
     """
     if not _merges_schema(target, statement):
-        return target
+        return Change.of(target.table)
     clauses = [c for c in statement.clauses if c.verb is not job.Verb.DELETE]
     named = {a.target[-1].lower() for c in clauses for a in c.assignments or ()}
     if all(c.assignments is not None for c in clauses):
         named -= {f.name.lower() for f in target.columns}
         source = source.select([quoted(c) for c in source.columns if c.lower() in named])
     wanted = row_type(source.schema, all_nullable=True)
-    options = target.table.options.changed(target.options).schema_merge
-    if not merged_columns(target.table.row_type, wanted, options):
-        return target
-    altered(target.table.handle, lambda columns: merged_columns(columns, wanted, options))
-    return replace(target, table=target.session.table_to_change(target.name))
+    return Change.of(target.table, wanted, target.table.options.changed(target.options).schema_merge)
 
 
 @dataclass(frozen=True)
@@ -188,13 +185,13 @@ class _Merge:
     target: Target
     statement: Merge
     source: DataFrame
+    change: Change
 
     def plan(self) -> job.Merge:
         """The merge as `spark.merge` takes it."""
-        change = Change.of(self.target.table)
         clauses = tuple(map(self._clause, self.statement.clauses))
         on = self._expression(self.statement.condition)
-        return job.Merge(change, self.source, on, clauses, self._alias, self._source_alias, refuses_pairs=True)
+        return job.Merge(self.change, self.source, on, clauses, self._alias, self._source_alias, refuses_pairs=True)
 
     @property
     def _source_alias(self) -> str:

@@ -20,6 +20,7 @@ from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.write_request import BatchWriteOptions, canonical_write
+from paimon_spark.predicate.literals import zone_of
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.sql.commands.expressions import bind_parameters
 from paimon_spark.sql.cursor import Cursor
@@ -30,7 +31,7 @@ from paimon_spark.sql.names import TableName, resolve_column, resolve_table
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.session import Session, reads_of_run
 from paimon_spark.sql.statement import Outcome, Result, TableStatement
-from paimon_spark.types import DataField, in_any_case
+from paimon_spark.types import DataField, RowType, TimestampType, in_any_case
 
 Written = TypeVar("Written", bound=TableStatement)
 
@@ -71,16 +72,25 @@ class Target:
     """A table that a statement writes, at the head of its branch.
 
     The session runs the statement's queries; their reads name the lineage job of the write.
+
+    Attributes:
+        changed: the columns where the statement adds some; None: those of the table.
     """
 
     session: Session
     name: TableName
     table: Table
+    changed: RowType | None = None
 
     @cached_property
+    def row_type(self) -> RowType:
+        """The table's columns, with those that the statement adds."""
+        return self.table.row_type if self.changed is None else self.changed
+
+    @property
     def columns(self) -> Sequence[DataField]:
-        """The table's columns."""
-        return self.table.row_type.fields
+        """The fields of `row_type`."""
+        return self.row_type.fields
 
     @cached_property
     def partition_keys(self) -> Sequence[str]:
@@ -98,7 +108,7 @@ class Target:
 
     def column(self, name: str) -> DataField:
         """The column of a name in any case. Raises ColumnNotFoundError."""
-        return self.table.row_type.field(resolve_column(self.table, name, self.table.row_type.names))
+        return self.row_type.field(resolve_column(self.table, name, self.row_type.names))
 
     def query(self, text: str) -> DataFrame:
         """The rows of a query of the statement."""
@@ -175,7 +185,10 @@ def static_partition(target: Target, constants: Mapping[str, str | None]) -> Sta
         if text is not None:
             by_column[column] = text
     found = evaluate(target.session, list(by_column.values()))
-    texts = {column: _partition_text(value, default) for column, value in zip(by_column, found, strict=True)}
+    texts = {
+        column: _partition_text(_in_column(target, column, value), default)
+        for column, value in zip(by_column, found, strict=True)
+    }
     options = BatchWriteOptions(time_zone=target.session.time_zone, overwrite_partition=texts)
     return StaticPartition(texts, partition_values(handle, options))
 
@@ -189,6 +202,16 @@ def constant_column(target: Target, name: str, value: Any) -> Column:
         return F.lit(python_value).cast(kind)
     text = python_value.isoformat(sep=" ") if isinstance(python_value, datetime) else str(python_value)
     return F.lit(text).cast(kind)
+
+
+def _in_column(target: Target, name: str, value: object) -> object:
+    """An instant as the session's wall clock, where the column is not of instants."""
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        return value
+    match target.column(name).type:
+        case TimestampType(local_zone=True):
+            return value
+    return value.astimezone(zone_of(target.session.time_zone)).replace(tzinfo=None)
 
 
 def _partition_text(value: object, default: str) -> str:

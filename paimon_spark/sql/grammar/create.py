@@ -39,6 +39,12 @@ class CreateMode(Enum):
     def replaces(self) -> bool:
         return self in (CreateMode.CREATE_OR_REPLACE, CreateMode.REPLACE)
 
+    @property
+    def operation(self) -> str:
+        """What the snapshot of the rows says has made it."""
+        made = CreateMode.CREATE if self is CreateMode.IF_NOT_EXISTS else self
+        return f"{made.value.replace(' ', '_')}_AS_SELECT"
+
 
 @dataclass(frozen=True, slots=True)
 class CreateTable(TableStatement):

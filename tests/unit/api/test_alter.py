@@ -93,3 +93,31 @@ def test_a_table_opened_with_options_keeps_them(table: Table) -> None:
     changed = reopened.alter(comment="x")
     assert changed.options.split_target_bytes == 1 << 20
     assert "source.split.target-size" not in changed.schema.options
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
+def test_a_struct_whose_stored_fields_were_all_dropped_is_null_only_where_it_was(tmp_path: Path, format_: str) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    table = catalog.create_table(
+        "db.t",
+        "id INT, s ROW<a INT, b ROW<x STRING>>, l ARRAY<ROW<a INT>>",
+        primary_keys=["id"],
+        options={"bucket": "1", "file.format": format_},
+    )
+    schema = table.scan().arrow_schema
+    given = [
+        {"id": 1, "s": {"a": 1, "b": {"x": "y"}}, "l": [{"a": 1}, None]},
+        {"id": 2, "s": None, "l": None},
+        {"id": 3, "s": {"a": None, "b": None}, "l": []},
+    ]
+    table.write(pa.Table.from_pylist(given, schema))
+    table = table.alter(add={"s.c": "INT", "l.element.c": "INT"}).alter(drop=["s.a", "s.b", "l.element.a"])
+    wanted = [
+        {"id": 1, "s": {"c": None}, "l": [{"c": None}, None]},
+        {"id": 2, "s": None, "l": None},
+        {"id": 3, "s": {"c": None}, "l": []},
+    ]
+    for _ in range(2):
+        assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == wanted
+        table.compact(full=True)

@@ -206,12 +206,26 @@ def test_a_table_whose_main_is_a_branch_is_one(tmp_path: Path) -> None:
     assert catalog.list_tables("db") == []
 
 
-def test_files_outside_the_table_are_not_forgotten(tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["data-file.external-paths", "metadata.iceberg.storage"])
+def test_files_outside_the_table_are_not_forgotten(tmp_path: Path, option: str) -> None:
     catalog = paimon_spark.load_catalog(str(tmp_path))
     catalog.create_database("db")
-    catalog.create_table("db.t", "k INT", options={"data-file.external-paths": "s3://x/y"})
+    with pytest.raises(UnsupportedFeatureError, match=f"db.t cannot be made with {option} = 's3://x/y'"):
+        catalog.create_table("db.t", "k INT", options={option: "s3://x/y"})
+    assert catalog.list_tables("db") == []
+
+
+def test_tables_with_files_elsewhere_are_dropped_by_who_made_them(tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    for name in ("empty", "filled"):
+        table = catalog.create_table(f"db.{name}", "k INT")
+        if name == "filled":
+            table.write(pa.table({"k": pa.array([1], pa.int32())}))
+        table.alter(set_options={"data-file.external-paths": "s3://x/y"})
+    catalog.drop_table("db.empty")
     with pytest.raises(UnsupportedFeatureError, match="it has files that would stay"):
-        catalog.drop_table("db.t")
+        catalog.drop_table("db.filled")
     with pytest.raises(UnsupportedFeatureError):
         catalog.drop_database("db", cascade=True)
-    assert catalog.list_tables("db") == ["t"]
+    assert catalog.list_tables("db") == ["filled"]

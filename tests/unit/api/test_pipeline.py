@@ -306,14 +306,72 @@ def test_published_together_and_undone_together(faulty: Catalog) -> None:
     undone = release.undo(if_main_moved="replace")
     assert {t: ids(faulty, t) for t in tables} == before
     assert (undone.id, undone.record.undoes, faulty.release(1).record.undone_by) == (2, 1, 2)
-    with pytest.raises(VersionNotFoundError, match="the release was undone"):
-        faulty.release(1).table("shop.raw")
+    assert sorted(faulty.release(1).table("shop.raw").scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
     with pytest.raises(InvalidInputError, match="undone already, by release 2"):
         faulty.release(1).undo()
     undone.undo()
     assert all(ids(faulty, t) == [1, 2, 3] for t in tables if t != "raw")
     assert ids(faulty, "raw") == [1, 2, 3, 4]
     assert [r.id for r in faulty.releases()] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_second_correction_starts_before_the_faulty_rows(faulty: Catalog, expired: bool) -> None:
+    """A job corrected the table from its own rows, so the table is downstream of itself."""
+    named = {"lineage.job": "repair"}
+    for _ in range(2):
+        rows = faulty.table("shop.raw").scan(**named).to_arrow()
+        faulty.table("shop.raw").write(rows, mode="overwrite", **named)
+    found = faulty.lineage.impact("shop.raw", snapshot=2)
+    assert [a.node.name for a in (found.origin, *found.tables)].count("shop.raw") == 1
+    assert found.origin.first == 2
+    if expired:
+        faulty.table("shop.raw").expire_snapshots(retain_max=2, retain_min=1)
+        with pytest.raises(NotFoundError, match=r"shop\.raw \(before snapshot 2\)"):
+            faulty.pipeline("shop.raw").branch("fix2", before=("shop.raw", 2))
+        return
+    made = faulty.pipeline("shop.raw").branch("fix2", before=("shop.raw", 2))
+    assert ids(faulty, "raw", "fix2") == [1]
+    assert made.tables["shop.raw"] == 1
+    assert all(-1 not in ids(faulty, t, "fix2") for t in ("orders", "daily", "top", "report"))
+
+
+@pytest.mark.ci
+def test_a_release_stays_readable_through_later_ones(faulty: Catalog) -> None:
+    tables = ("raw", "orders", "daily", "top", "report")
+    faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
+    replay(faulty, "fix")
+    faulty.pipeline_branch("fix").publish(if_main_moved="replace")
+    first = {t: ids(faulty, t) for t in tables}
+    faulty.pipeline("shop.raw").branch("again", before=("shop.raw", 2))
+    for t in tables:
+        put(faulty, t, 7, branch="again")
+    second = faulty.pipeline_branch("again").publish(if_main_moved="replace")
+    assert ids(faulty, "raw") == [1, 7]
+    for t, rows in first.items():
+        assert sorted(faulty.release(1).table(f"shop.{t}").scan().to_arrow()["id"].to_pylist()) == rows
+    assert second.record.lost["shop.raw"] == "1 snapshot (2)"
+    assert "main lost 1 snapshot (2)" in str(second)
+    put(faulty, "orders", 9)
+    assert sorted(faulty.release(2).table("shop.orders").scan().to_arrow()["id"].to_pylist()) != ids(faulty, "orders")
+    for t in tables:
+        backup = second.backups[f"shop.{t}"]
+        faulty.table(f"shop.{t}").delete_branch(backup)
+    with pytest.raises(VersionNotFoundError, match=r"no branch of .* has its tag 'release-1'"):
+        faulty.release(1).table("shop.raw")
+
+
+def test_main_with_a_change_of_its_columns_or_a_tag_has_moved(faulty: Catalog) -> None:
+    faulty.pipeline("shop.raw").branch("fix")
+    put(faulty, "raw", 5, branch="fix")
+    state = heads(faulty)
+    faulty.table("shop.top").alter(add={"v": "STRING"})  # nothing of it is published
+    faulty.table("shop.raw").alter(add={"v": "STRING"})
+    with pytest.raises(BranchDivergedError, match=r"shop\.raw was not merged: main has tags or schema changes"):
+        faulty.pipeline_branch("fix").publish()
+    assert heads(faulty) == state
+    faulty.pipeline_branch("fix").publish(if_main_moved="replace")
+    assert [faulty.table(f"shop.{t}").row_type.names for t in ("raw", "top")] == [("id",), ("id", "v")]
 
 
 def test_changes_of_the_branch_come_on_top_of_main(faulty: Catalog) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import paimon_spark
@@ -17,6 +18,7 @@ from paimon_spark import Catalog, Lineage, Scan, Table
 from paimon_spark.errors import (
     BranchNotFoundError,
     ColumnNotFoundError,
+    InvalidInputError,
     InvalidOptionError,
     PaimonError,
     TableNotFoundError,
@@ -85,6 +87,26 @@ def test_where_filters_and_is_explained(table: paimon_spark.Table) -> None:
     assert scan.to_arrow().column("k").to_pylist() == [1]
     assert "where: " in str(scan.plan())
     assert "files: " in str(scan.plan())
+
+
+def test_a_read_of_all_partitions_can_be_forbidden(tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", "id INT, dt STRING", partition_keys=["dt"])
+    other = catalog.create_table("d.plain", "id INT")
+    none_of_all = keywords({"read.allow.fullScan": False})
+    assert table.scan(**none_of_all).to_arrow().num_rows == 0
+    for to in (table, other):
+        rows = pa.table({"id": pa.array([1, 2], pa.int32()), "dt": ["x", "y"]})
+        to.write(rows.select(to.row_type.names))
+    for where in (None, "id > 0"):
+        with pytest.raises(InvalidInputError, match=r"takes all files of table d\.t, which option read"):
+            table.scan(where=where, **none_of_all).to_arrow()
+    assert table.scan(where="dt = 'x'", **none_of_all).to_arrow()["id"].to_pylist() == [1]
+    assert table.scan(where="dt = 'z'", **none_of_all).to_arrow().num_rows == 0
+    assert other.scan(**none_of_all).to_arrow().num_rows == 2
+    with pytest.raises(InvalidOptionError, match="nope"):
+        table.scan(**keywords({"read.allow.fullScan": "nope"})).to_arrow()
 
 
 def test_batches_stream(table: paimon_spark.Table) -> None:

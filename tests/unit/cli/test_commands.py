@@ -229,7 +229,7 @@ def test_branch_merge_refuses_what_the_action_replaces(cli: CommandLine) -> None
     planned = cli("branch", "merge", "db.orders", "fix", "--if-main-moved", "rebase", "--dry-run")
     assert (planned.code, planned.out) == (0, "main would get the changes of branch fix, 1 row\n")
     wrong = cli("branch", "merge", "db.orders", "fix", "--if-main-moved", "rebase", "--on-conflict", "mine", "--yes")
-    assert "--on-conflict 'mine': expected fail, ours, theirs, newest" in wrong.err
+    assert "--on-conflict 'mine': expected 'fail', 'ours', 'theirs' or 'newest'" in wrong.err
     assert cli.done("log", "db.orders", "--json").json == before
     merged = cli.done("branch", "merge", "db.orders", "fix", "--if-main-moved", "replace", "--yes", "--json").json
     assert merged["discarded_snapshots"] == [3]

@@ -327,6 +327,88 @@ def test_a_column_that_cannot_be_added_names_the_table(tmp_path: Path) -> None:
     assert files(path) == before
 
 
+MAP = pa.map_(pa.string(), pa.int32())
+BY_ROW = pa.map_(pa.struct([("x", pa.int32()), ("y", pa.string())]), pa.int32())
+TWICE: dict[str, tuple[pa.DataType, Any, Any]] = {
+    "map": (MAP, [("a", 1), ("b", 2)], [("a", 1), ("b", 2), ("a", 3)]),
+    "inside": (pa.struct([("l", pa.list_(MAP))]), {"l": [[("a", 1)], [("a", 2)]]}, {"l": [[("a", 1), ("a", 1)]]}),
+    "rows": (
+        BY_ROW,
+        [({"x": 1, "y": None}, 1), ({"x": None, "y": None}, 2)],
+        [({"x": 1, "y": "k"}, n) for n in (1, 2)],
+    ),
+}
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("kind", TWICE)
+def test_a_key_twice_in_a_map_is_refused(tmp_path: Path, kind: str, file_format: str) -> None:
+    data_type, good, bad = TWICE[kind]
+    path = tmp_path / "t"
+    save(path, pa.table({"m": pa.array([good, None, good], data_type)}), **keywords({"file.format": file_format}))
+    before = files(path)
+    rows = pa.table({"m": pa.array([bad, good, None, bad], data_type)}).slice(1)
+    with pytest.raises(DataError, match=r"have a map with the key .* twice; nothing is written"):
+        save(path, rows)
+    assert files(path) == before
+    save(path, rows.slice(0, 2))
+    wanted = [{"m": value} for value in (good, None, good, good, None)]
+    assert sorted(read(path), key=repr) == sorted(wanted, key=repr)
+
+
+WIDER = pa.table({"id": pa.array([4], pa.int64()), "w": [1.5]})
+MERGED: dict[str, Any] = keywords({"write.merge-schema": "true"})
+
+
+@pytest.mark.parametrize("kind", ["unaware", "buckets", "keys", "deletion_vectors"])
+def test_a_write_that_fails_adds_no_columns(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "t"
+    save(path, **KINDS[kind])
+    before = files(path)
+    table = paimon_spark.load_table(str(path))
+
+    def failing() -> Any:
+        yield WIDER.to_batches()[0]
+        raise RuntimeError("the source broke")
+
+    with pytest.raises(RuntimeError, match="the source broke"):
+        table.write(pa.RecordBatchReader.from_batches(WIDER.schema, failing()), **MERGED)
+    assert files(path) == before
+    job = plan(path, WIDER, **MERGED)
+    job.abort(job.write(WIDER.to_batches()))
+    assert files(path) == before
+    save(path, WIDER, **MERGED)
+    assert read(path)[-1] == {"id": 4, "v": None, "dt": None, "w": 1.5}
+
+
+def test_two_writes_that_add_the_same_column_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    save(path)
+    jobs = [plan(path, WIDER, **MERGED) for _ in range(2)]
+    messages = [job.write(WIDER.to_batches()) for job in jobs]
+    for job, written in zip(jobs, messages, strict=True):
+        job.commit(written)
+    assert [r["w"] for r in read(path)] == [None, None, None, 1.5, 1.5]
+    assert paimon_spark.load_table(str(path)).schema.id == 1
+
+
+@pytest.mark.parametrize("later", [{}, {"add": {"y": "STRING"}}])
+def test_a_write_whose_column_another_has_added_differently_commits_nothing(tmp_path: Path, later: Any) -> None:
+    path = tmp_path / "t"
+    save(path)
+    job = plan(path, WIDER, **MERGED)
+    messages = job.write(WIDER.to_batches())
+    table = paimon_spark.load_table(str(path))
+    table.alter(add={"w": "STRING"})
+    if later:
+        table.alter(**later)
+    before = files(path)
+    with pytest.raises(CommitConflictError, match="was changed while rows with new columns"):
+        job.commit(messages)
+    assert len(read(path)) == 3
+    assert files(path) < before
+
+
 @pytest.mark.parametrize(
     "options",
     [{"deletion-vectors.enabled": "true"}, {"changelog-producer": "lookup"}, {"merge-engine": "first-row"}],

@@ -175,6 +175,54 @@ def test_append_tables_get_the_files(catalog: Catalog) -> None:
     assert keys_of(table) == [1, 2, 3, 10, 11, 20, 21]
 
 
+@pytest.mark.parametrize("kind", ["plain", "partitioned", "buckets"])
+def test_rows_of_a_replay_that_main_has_are_not_doubled(catalog: Catalog, kind: str) -> None:
+    options = {"bucket": "2", "bucket-key": "k"} if kind == "buckets" else {}
+    keys = ["v"] if kind == "partitioned" else []
+    table = catalog.create_table("d.a", "k BIGINT, v STRING", partition_keys=keys, options=options)
+
+    def add(to: Table, *keys: int) -> None:
+        rows = [{"k": k, "v": "xy"[k % 2]} for k in keys]
+        to.write(pa.Table.from_pylist(rows, pa.schema([("k", pa.int64()), ("v", pa.string())])))
+
+    def keys_of(of: Table) -> list[int]:
+        return sorted(of.scan().to_arrow()["k"].to_pylist())
+
+    add(table, 1, 2)
+    table.create_branch("replay")
+    replay = table.branch("replay")
+    add(table, 3, 4)
+    add(table, 4, 666)  # the fault
+    add(replay, 3, 4, 4)
+    add(replay, 4, 5, 1)  # a third 4, and a 1 that is older than the fork
+    table.compact(full=True)
+    for dry_run in (True, False):
+        with pytest.raises(BranchDivergedError, match="main has got 3 of the 6 rows that the branch added"):
+            table.merge_branch("replay", if_main_moved="rebase", dry_run=dry_run)
+    assert keys_of(table) == [1, 2, 3, 4, 4, 666]
+    planned = table.merge_branch("replay", if_main_moved="rebase", on_conflict="theirs", dry_run=True)
+    assert (planned.rebased_rows, planned.repeated_rows, planned.kept_conflicts) == (6, 3, 0)
+    assert "6 rows; 3 of them were on main already" in str(planned)
+    done = table.merge_branch("replay", if_main_moved="rebase", on_conflict="ours")
+    assert (done.rebased_rows, done.repeated_rows, done.kept_conflicts) == (3, 0, 3)
+    assert str(done) == "main has the changes of branch replay, 3 rows; 3 conflicting rows of main stayed"
+    assert keys_of(table) == [1, 1, 2, 3, 4, 4, 4, 5, 666]
+    assert table.merge_branch("replay", if_main_moved="rebase").already_merged
+
+
+def test_a_replay_may_double_rows_where_that_is_asked_for(catalog: Catalog) -> None:
+    table = catalog.create_table("d.a", "k BIGINT")
+    rows = pa.table({"k": pa.array([None, 1, 1], pa.int64())})
+    table.write(rows)
+    table.create_branch("replay")
+    table.write(rows)
+    table.branch("replay").write(rows)
+    with pytest.raises(BranchDivergedError, match="3 of the 3 rows"):
+        table.merge_branch("replay", if_main_moved="rebase", on_conflict="newest")
+    assert table.merge_branch("replay", if_main_moved="rebase", on_conflict="theirs").repeated_rows == 3
+    assert table.scan().to_arrow().num_rows == 9
+
+
 def test_conflicts_are_told_by_key(catalog: Catalog) -> None:
     table = keyed(catalog)
     put(table, dict.fromkeys(range(9), (0, "base")))
@@ -191,7 +239,7 @@ def test_conflicts_are_told_by_key(catalog: Catalog) -> None:
     done = table.merge_branch("fix", if_main_moved="rebase", on_conflict="ours")
     assert "2 rows; 3 conflicting rows of main stayed" in str(done)
     assert rows_of(table)[5] == (0, "fix")
-    with pytest.raises(InvalidInputError, match="on_conflict='mine': expected fail, ours, theirs, newest"):
+    with pytest.raises(InvalidInputError, match="on_conflict='mine': expected 'fail', 'ours', 'theirs' or 'newest'"):
         table.merge_branch("fix", if_main_moved="rebase", on_conflict="mine")  # type: ignore[arg-type]
     put(table, {8: (0, "main")})
     put(fix, {7: (0, "more")})

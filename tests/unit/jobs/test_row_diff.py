@@ -153,7 +153,7 @@ def test_only_changed_files_are_planned(catalog: Catalog, kind: str) -> None:
     assert len(files) == (6 if table.schema.primary_keys else 1)
 
 
-def test_columns_that_one_version_has_are_named_and_not_compared(catalog: Catalog) -> None:
+def test_columns_that_one_version_has_are_null_in_the_other(catalog: Catalog) -> None:
     table = catalog.create_table("d.t", "id BIGINT, n INT, r ROW<a INT, b STRING>, gone STRING", primary_keys=["id"])
     schema = table.scan().arrow_schema
     table.write(pa.Table.from_pylist([{"id": i, "n": i, "r": {"a": i, "b": "x"}, "gone": "g"} for i in (1, 2)], schema))
@@ -166,14 +166,42 @@ def test_columns_that_one_version_has_are_named_and_not_compared(catalog: Catalo
     assert {(c.kind, c.name) for c in found.schema_changes} == {
         ("added", "note"), ("renamed", "amount"), ("dropped", "gone"),
     }  # fmt: skip
-    assert (found.added, found.removed, found.changed, dict(found.columns)) == (0, 0, 1, {"amount": 1})
+    assert (found.added, found.removed, found.changed, dict(found.columns)) == (0, 0, 1, {"amount": 1, "note": 1})
     before, after = found.to_arrow().to_pylist()
     assert before == {"_change": "before", "id": 2, "amount": 2, "r": {"a": 2, "b": "x"}, "note": None}
     assert (after["_change"], after["note"]) == ("after", "late")
     lines = str(found).splitlines()
     assert "column note added" in "\n".join(lines[1:4])
     back = table.diff("fix", "main", rows=True)
-    assert (back.changed, dict(back.columns)) == (1, {"n": 1})
+    assert (back.changed, dict(back.columns)) == (2, {"n": 1, "gone": 2})
+
+
+@pytest.mark.parametrize("keys", [["id"], []], ids=["keys", "append"])
+def test_values_of_a_column_that_the_branch_added_are_changes(catalog: Catalog, keys: list[str]) -> None:
+    options = {"bucket": "1"} if keys else {"bucket": "-1"}
+    table = catalog.create_table("d.t", "id BIGINT, v BIGINT", primary_keys=keys, options=options)
+    table.write(pa.table({"id": [1, 2, 3], "v": [1, 2, 3]}))
+    table.create_branch("fix")
+    fix = table.branch("fix").alter(add={"c": "BIGINT"})
+    fix.write(pa.table({"id": [1, 2, 3], "v": [1, 2, 3], "c": [7, None, 9]}), mode="overwrite")
+    found = table.diff("main", "fix", rows=True)
+    if keys:
+        assert (found.added, found.removed, found.changed, dict(found.columns)) == (0, 0, 2, {"c": 2})
+        assert [(r["id"], r["c"]) for r in found.to_arrow().to_pylist()] == [(1, None), (1, 7), (3, None), (3, 9)]
+    else:
+        assert (found.added, found.removed, found.changed) == (2, 2, 0)
+    assert not found.is_same
+
+
+def test_a_column_dropped_and_added_again_is_another_one(catalog: Catalog) -> None:
+    table = catalog.create_table("d.t", "id BIGINT, c BIGINT", primary_keys=["id"], options={"bucket": "1"})
+    table.write(pa.table({"id": [1, 2, 3], "c": [7, 7, 7]}))
+    table.create_branch("fix")
+    fix = table.branch("fix").alter(drop=["c"]).alter(add={"c": "BIGINT"})
+    fix.write(pa.table({"id": [1, 2], "c": [7, None]}))
+    found = table.diff("main", "fix", rows=True)
+    assert (found.changed, dict(found.columns)) == (1, {"c": 1}), "rows of main read null in the new column"
+    assert [(r["id"], r["c"]) for r in found.to_arrow().to_pylist()] == [(1, None), (1, 7)]
 
 
 def test_text_html_and_values(catalog: Catalog) -> None:

@@ -282,6 +282,16 @@ def test_only_files_of_this_batch_and_run_are_swept(tmp_path: Path) -> None:
     assert left_over(path) == []
 
 
+def test_every_second_batch_merges_all_that_it_wrote(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    options = {**KINDS["keys"], **keywords({"full-compaction.delta-commits": "2"})}
+    made = [batch(path, number, rows_of(1, 2, 3), **options).snapshot_ids for number in range(4)]
+    assert [len(ids) for ids in made] == [1, 2, 1, 2]
+    assert not batch(path, 3, rows_of(1, 2, 3), **options).snapshot_ids
+    table = paimon_spark.load_table(str(path))
+    assert table.scan().to_arrow().num_rows == 3
+
+
 def test_write_only_leaves_rows_to_a_compaction_by_others(tmp_path: Path) -> None:
     path = tmp_path / "t"
     for number in range(3):

@@ -107,7 +107,7 @@ def test_impact_misses_no_snapshot_that_holds_a_row(pipeline: Pipeline, data: st
                 arrived.setdefault(table, set()).add(s)
     event("arrived" if arrived else "nowhere")
     for table, snapshots in arrived.items():
-        affected = next(t for t in found.tables if t.node == table)
+        affected = next(t for t in (found.origin, *found.tables) if t.node == table)
         assert snapshots <= set(affected.snapshots)
         assert affected.first is not None
         assert affected.first <= min(snapshots)
@@ -140,7 +140,8 @@ def test_impact_is_exact_where_snapshots_tell_what_they_read(pipeline: Pipeline,
                     if (sink, made) not in expected:
                         todo.append((sink, made))
                     expected.add((sink, made))
-    assert {(t.node, s) for t in found.tables for s in t.snapshots} == expected
+    holding = {(t.node, s) for t in (found.origin, *found.tables) for s in t.snapshots}
+    assert holding == {(asked, snapshot), *expected}
     assert all(b.certain for t in found.tables for b in t.batches)
 
 
@@ -260,7 +261,9 @@ def test_a_table_in_a_ring_comes_from_itself() -> None:
     assert [(t.node, t.depth) for t in upstream(graph, A).tables] == [(B, 1), (A, 2)]
     found = upstream(graph, B, 2)
     assert {t.node: t.snapshot for t in found.tables} == {A: 2, B: 1}
-    assert {t.node: t.snapshots for t in impact(graph, A, 1).tables} == {B: (1, 2), A: (2,)}
+    made = impact(graph, A, 1)
+    assert {t.node: t.snapshots for t in (made.origin, *made.tables)} == {B: (1, 2), A: (1, 2)}
+    assert [t.node for t in made.tables] == [B]
 
 
 def test_a_state_torn_in_two_is_told() -> None:

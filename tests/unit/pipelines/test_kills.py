@@ -18,10 +18,11 @@ from paimon_spark.maintenance.change import recover
 from paimon_spark.metadata.branches import branch_exists
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.metadata.journal.lock import find_lock
+from paimon_spark.metadata.tags import release_tag
 from paimon_spark.pipelines.branching import create_pipeline_branch, delete_pipeline_branch
 from paimon_spark.pipelines.publishing import publish, undo_release
 from paimon_spark.pipelines.rebasing import publish_rebased
-from paimon_spark.pipelines.records import get_branch_record, list_branch_records, list_release_records, release_tag
+from paimon_spark.pipelines.records import get_branch_record, list_branch_records, list_release_records
 from paimon_spark.storage.local import LocalStore
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.search import is_nightly

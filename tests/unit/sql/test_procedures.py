@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -180,7 +181,7 @@ def test_tags_expire_and_are_named(run: Run, clock: StandingClock) -> None:
     clock.advance(2)
     assert run("expire_tags") == [("short",)]
     assert run("expire_tags") == [("No expired tags.",)]
-    assert run("expire_tags", older_than="9999-01-01 00:00:00") == [("long",)]
+    assert run("expire_tags", older_than="9999-01-01 00:00:00") == [("long", datetime(9999, 1, 1, tzinfo=UTC))]
 
 
 @pytest.mark.usefixtures("noon")
@@ -290,8 +291,9 @@ def test_the_doctor_tells_and_mends(table: Table, run: Run) -> None:
 def test_snapshots_expire_and_are_counted(table: Table, run: Run) -> None:
     assert run("expire_snapshots", retain_max=2, retain_min=1, options="snapshot.expire.limit=1") == [(1,)]
     assert [s.id for s in table.snapshots()] == [2, 3]
-    assert run("expire_snapshots", 10, 1, "2001-01-01 00:00:00") == [(0,)]
-    assert run("expire_snapshots", older_than="9999-01-01 00:00:00", retain_min=1, max_deletes=5) == [(1,)]
+    assert run("expire_snapshots", 10, 1, "2001-01-01 00:00:00") == [(0, datetime(2001, 1, 1, tzinfo=UTC))]
+    expired = run("expire_snapshots", older_than="9999-01-01 00:00:00", retain_min=1, max_deletes=5)
+    assert expired == [(1, datetime(9999, 1, 1, tzinfo=UTC))]
     with pytest.raises(InvalidOptionError, match="key=value"):
         run("expire_snapshots", options="snapshot.expire.limit")
     assert run("expire_changelogs", delete_all=True) == [(0,)]
@@ -397,9 +399,10 @@ def test_orphans_go_from_a_table_or_a_database(catalog: Catalog, table: Table, r
     orphan.write_bytes(b"12345")
     assert run("remove_orphan_files") == [(0, 0)]
     age_files(orphan.parent)
-    soon = {"older_than": str(int(time.time() * 1000) - 1), "parallelism": 5}
-    assert run("remove_orphan_files", dry_run=True, **soon) == [(1, 5)]
-    assert call(catalog, "remove_orphan_files", ["db.*"], {**soon, "mode": "LOCAL"}).rows == ((1, 5),)
+    moment_ms = int(time.time() * 1000) - 1
+    soon, at = {"older_than": str(moment_ms), "parallelism": 5}, datetime.fromtimestamp(moment_ms / 1000, UTC)
+    assert run("remove_orphan_files", dry_run=True, **soon) == [(1, 5, at)]
+    assert call(catalog, "remove_orphan_files", ["db.*"], {**soon, "mode": "LOCAL"}).rows == ((1, 5, at),)
     assert not orphan.exists()
     with pytest.raises(InvalidInputError, match="mode"):
         run("remove_orphan_files", mode="far")

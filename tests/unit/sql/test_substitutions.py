@@ -77,7 +77,7 @@ def test_a_name_is_computed_from_its_own_parameters(tmp_path: Path) -> None:
 
     def run(sql: str, args: Any) -> Any:
         asked.append((sql, args))
-        return SimpleNamespace(collect=lambda: [("db." + args[0],)])
+        return SimpleNamespace(schema=[], columns=["v0"], collect=lambda: [("db." + args[0],)])
 
     session = Session(Catalog(str(tmp_path)), cast("Any", SimpleNamespace(sql=run)), ["v", "t", 1], {})
     found, text = substituted(session, "SELECT ? FROM IDENTIFIER('db.' || ?) WHERE id > ?")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from paimon_spark.maintenance.change import change_table
 from paimon_spark.sql.procedures import call
 from paimon_spark.versioning import merge
 from paimon_spark.versioning.merge import merge_branch
-from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows
+from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows, tags
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def test_a_main_that_moved_is_not_replaced_by_accident(table: Table, more: dict[
     with pytest.raises(BranchDivergedError) as raised:
         table.merge_branch("fix", **more)
     message = str(raised.value)
-    assert "after snapshot 1, where it left main (snapshots 2)" in message
+    assert "main has commits that it does not have, after snapshot 1, where it left main (snapshots 2)" in message
     for way in ("if_main_moved='replace'", "if_main_moved='rebase'", "create a branch from main's head"):
         assert way in message
     assert ("which deletes them" in message) == (more.get("backup") is False)
@@ -74,6 +75,60 @@ def test_compactions_of_main_do_not_count(tmp_path: Path) -> None:
     assert table.merge_branch("fix").published_snapshot_id == 3
     assert rows(table) == {1: "right"}
     in_order(table)
+
+
+@pytest.mark.parametrize("compacts", [False, True])
+@pytest.mark.parametrize(
+    ("act", "found"),
+    [
+        (lambda t: t.alter(drop=["v"]), "schemas 1"),
+        (lambda t: t.alter(add={"n": "INT"}), "schemas 1"),
+        (lambda t: t.alter(set_options={"snapshot.num-retained.max": "99"}), "schemas 1"),
+        (lambda t: t.create_tag("kept"), "tags kept"),
+        (lambda t: t.create_savepoint(), "tags savepoint-"),
+        (lambda t: [t.create_tag("kept"), t.alter(comment="c")], "tags kept; schemas 1"),
+    ],
+    ids=["a column dropped", "a column added", "an option", "a tag", "a savepoint", "both"],
+)
+def test_what_users_did_to_main_counts(tmp_path: Path, act: Callable[[Table], Any], found: str, compacts: bool) -> None:
+    table = new_table(tmp_path)
+    put(table, k1="old")
+    put(table, k1="newer")
+    table.create_branch("fix")
+    put(table.branch("fix"), k1="right")
+    if compacts or "tag" in found:  # a tag of the fork itself stays
+        table.compact(full=True)
+    act(table)
+    before, names = files(table), table.scan().to_arrow().column_names
+    for dry_run in (False, True):
+        with pytest.raises(BranchDivergedError, match=found) as raised:
+            table.merge_branch("fix", dry_run=dry_run)
+        assert "main has tags or schema changes that it does not have" in str(raised.value)
+    assert files(table) == before
+    opened = paimon_spark.load_table(table.location)
+    assert opened.scan().to_arrow().column_names == names
+    result = opened.merge_branch("fix", if_main_moved="replace")
+    assert result.discarded_schemas or result.discarded_tags
+    assert all(text in str(result) for text in ("main lost", "kept as branch"))
+    in_order(opened)
+
+
+def test_a_tag_on_what_both_share_stays_and_hinders_nothing(table: Table) -> None:
+    table.create_tag("kept", snapshot_id=1)
+    assert table.merge_branch("fix").discarded_tags == ()
+    assert tags(table) == ["kept"]
+
+
+@pytest.mark.parametrize("act", [lambda t: t.alter(add={"n": "INT"}), lambda t: t.create_tag("kept")])
+def test_an_undo_drops_nothing_that_users_did_since(table: Table, act: Callable[[Table], Any]) -> None:
+    put(table, k1="wrong")
+    table.merge_branch("fix", if_main_moved="replace")
+    act(table)
+    with pytest.raises(BranchDivergedError, match=r"main has moved since \((tags kept|schemas 1)\)"):
+        table.undo()
+    assert rows(table) == {1: "right"}
+    table.undo(if_main_moved="replace")
+    assert rows(table) == {1: "wrong"}
 
 
 def test_commits_of_main_that_expired_count(table: Table) -> None:
@@ -121,12 +176,26 @@ def test_a_commit_made_while_the_merge_waits_for_the_lock_counts(table: Table, m
     [
         ("keep", InvalidInputError, "if_main_moved='keep': expected 'refuse', 'replace' or 'rebase'"),
         (None, InvalidInputError, "expected 'refuse', 'replace' or 'rebase'"),
+        ("rebsae", InvalidInputError, "expected 'refuse', 'replace' or 'rebase'; did you mean 'rebase'?"),
     ],
 )
 def test_other_choices_are_refused_by_name(table: Table, choice: Any, error: type[PaimonError], message: str) -> None:
     before = files(table)
     with pytest.raises(error, match=message):
         table.merge_branch("fix", if_main_moved=choice)
+    assert files(table) == before
+
+
+def test_what_a_rebase_does_with_conflicts_is_checked_first(table: Table) -> None:
+    put(table, k2="wrong")
+    before = files(table)
+    anything: Any = table
+    for way in ("refuse", "replace", "rebase"):
+        with pytest.raises(InvalidInputError, match=r"on_conflict='thiers': expected .*; did you mean 'theirs'\?"):
+            anything.merge_branch("no such branch", if_main_moved=way, on_conflict="thiers")
+    for way in ("refuse", "replace"):
+        with pytest.raises(InvalidInputError, match="on_conflict='theirs' is for a rebase"):
+            anything.merge_branch("fix", if_main_moved=way, on_conflict="theirs")
     assert files(table) == before
 
 

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+import paimon_spark
 from paimon_spark.api.table import Table
+from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
+from paimon_spark.format.metadata_files.statistics import Statistics
 from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.metadata.branches import read_fork
 from paimon_spark.metadata.tags import guard_name
@@ -110,6 +113,74 @@ def test_files_that_are_gone(table: Table) -> None:
     assert "tag 'good'" in found[0].message and "snapshot 2" not in found[0].message
 
 
+def data_files(table: Table, *suffixes: str) -> list[Path]:
+    return sorted(p for p in root(table).rglob("bucket-*/*") if p.suffix in (suffixes or (".parquet",)))
+
+
+@pytest.mark.parametrize("how", ["gone", "truncated"])
+def test_a_data_file_of_the_head(table: Table, how: str) -> None:
+    before = data_files(table)
+    put(table, k7="new")
+    [file] = set(data_files(table)) - set(before)
+    size = file.stat().st_size
+    file.unlink() if how == "gone" else file.write_bytes(file.read_bytes()[:-7])
+    [found] = table.doctor()
+    assert (found.kind, found.branch, found.severity) == ("missing-files", "main", Severity.ERROR)
+    assert (
+        f"snapshot {table.snapshots()[-1].id} cannot be read whole: 1 file is gone or damaged, {file.name} "
+        in found.message
+    )
+    assert found.message.endswith("is gone" if how == "gone" else f"has {size - 7} bytes, not {size}")
+    assert table.doctor(quick=True) == []
+    [repaired] = table.doctor(repair=True)
+    assert not repaired.repaired
+
+
+def test_a_data_file_that_only_a_tag_or_a_branch_needs(table: Table) -> None:
+    table.create_branch("fix", tag="good")
+    before = data_files(table)
+    put(table.branch("fix"), k8="fix")
+    [of_branch] = set(data_files(table)) - set(before)
+    table.write(table.scan().to_arrow(), mode="overwrite")
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    of_tag = next(f for f in before if f.exists())
+    assert table.doctor() == [], "files of snapshots that expired are not needed"
+    of_branch.unlink()
+    [found] = table.doctor()
+    assert (found.branch, found.message.partition(" cannot")[0]) == ("fix", "snapshot 2 of branch 'fix'")
+    of_tag.unlink()
+    assert {f.branch for f in table.doctor()} == {"main", "fix"}
+    assert any("tag 'good'" in f.message for f in table.doctor())
+
+
+@pytest.mark.parametrize("what", ["vectors", "changelog", "index", "statistics", "manifest"])
+def test_every_kind_of_file(tmp_path: Path, what: str) -> None:
+    options = {"changelog-producer": "input", "file-index.bitmap.columns": "v"}
+    if what == "vectors":
+        catalog = paimon_spark.load_catalog(str(tmp_path))
+        catalog.create_database("db")
+        table = catalog.create_table("db.t", "k BIGINT, v STRING", options={"deletion-vectors.enabled": "true"})
+    else:
+        table = new_table(tmp_path, **options, **{"file-index.in-manifest-threshold": "1 b"})
+    put(table, k1="a", k2="b")
+    put(table, k1="c") if what != "vectors" else table.delete("k = 1")
+    assert table.doctor() == []
+    place, pattern = {
+        "vectors": ("index", "index-*"),
+        "changelog": ("bucket-0", "changelog-*.parquet"),
+        "index": ("bucket-0", "*.index"),
+        "statistics": ("statistics", "*"),
+        "manifest": ("manifest", "manifest-????????-*"),
+    }[what]
+    if what == "statistics":
+        Committer(table.handle, "a test").set_statistics(Statistics(1, 0, 2, 100))
+    files = sorted((root(table) / place).glob(pattern))
+    assert files, sorted(str(p) for p in root(table).rglob("*"))
+    for file in files:
+        file.unlink()
+    assert ("missing-files", "main") in kinds(table.doctor())
+
+
 def test_a_manifest_of_the_head_is_gone(table: Table) -> None:
     for manifest in (root(table) / "manifest").glob("manifest-*-0"):
         if "list" not in manifest.name:
@@ -152,10 +223,10 @@ def test_snapshots_copied_to_a_main_with_another_schema_of_that_id(table: Table)
         "main and branch 'fix' both have snapshot 3, written with schema 1, but their columns of schema 1"
         in found.message
     )
-    assert "merge_branch('fix')" in found.remedy
+    assert "merge_branch('fix', if_main_moved='replace')" in found.remedy
     [found] = table.doctor(repair=True)
     assert not found.repaired
-    result = table.merge_branch("fix")
+    result = table.merge_branch("fix", if_main_moved="replace")
     assert result.discarded_schemas == (1,) and result.backup_branch is not None
     assert (root(table) / "schema/schema-1").read_bytes() == (
         root(table) / "branch/branch-fix/schema/schema-1"

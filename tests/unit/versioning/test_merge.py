@@ -13,7 +13,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.errors import BranchNotFoundError, InvalidInputError
+from paimon_spark.errors import BranchDivergedError, BranchNotFoundError, InvalidInputError
 from paimon_spark.maintenance import change
 from paimon_spark.metadata.branches import read_fork
 from paimon_spark.metadata.handle import TableHandle
@@ -134,7 +134,9 @@ def test_schemas_move_too(table: Table) -> None:
     table.alter(add={"other": "STRING"})
     fix = table.branch("fix")
     fix.write(pa.table({"k": pa.array([2], pa.int64()), "v": ["x"], "n": pa.array([7], pa.int32())}))
-    result = table.merge_branch("fix")
+    with pytest.raises(BranchDivergedError, match=r"left main \(schemas 1\)"):
+        table.merge_branch("fix")
+    result = table.merge_branch("fix", if_main_moved="replace")
     assert result.discarded_schemas == (1,) and result.backup_branch is not None
     found = table.scan().to_arrow()
     assert found.column_names == ["k", "v", "n"] and found.sort_by("k")["n"].to_pylist() == [None, 7]
@@ -257,7 +259,9 @@ def test_a_tag_that_the_branch_moved_is_the_branchs(table: Table) -> None:
     fix = table.branch("fix")
     put(fix, k2="right")
     replace_tag(fix.handle, "good")
-    result = table.merge_branch("fix")
+    with pytest.raises(BranchDivergedError, match=r"left main \(tags good\)"):  # either side may have moved it
+        table.merge_branch("fix")
+    result = table.merge_branch("fix", if_main_moved="replace")
     assert result.discarded_tags == ("good",) and result.moved_tags == ("good",)
     assert rows(table.at("good")) == {1: "a", 2: "right"}
     assert rows(table.branch(str(result.backup_branch)).at("good")) == {1: "a"}

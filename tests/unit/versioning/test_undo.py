@@ -235,8 +235,11 @@ def test_the_text_of_an_undo_names_tags_that_main_loses(table: Table) -> None:
 def test_columns_and_options_that_changed_since_are_kept_and_named(table: Table) -> None:
     table.rollback_to(1, backup=True)
     table.alter(add={"c": "INT"})
-    assert "; 1 schema (1) of main would be kept as branch main-backup-" in str(table.undo(dry_run=True))
-    done = table.undo()
+    with pytest.raises(BranchDivergedError, match=r"main has moved since \(schemas 1\)"):
+        table.undo()
+    planned = table.undo(if_main_moved="replace", dry_run=True)
+    assert "; 1 schema (1) of main would be kept as branch main-backup-" in str(planned)
+    done = table.undo(if_main_moved="replace")
     assert (done.discarded_snapshots, done.discarded_schemas) == ((), (1,))
     assert done.backup_branch is not None
     assert opened(table).schema.row_type.names == ("k", "v")
