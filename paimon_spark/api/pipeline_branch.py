@@ -220,7 +220,7 @@ class PipelineBranch(ShownAsText):
         tables are prepared again; later ones fail with a conflict until their table is switched.
 
         Args:
-            if_main_moved: when main of a table has commits after the branch point other than compactions: `refuse`,
+            if_main_moved: when main of a table has commits, schemas or tags after the branch point: `refuse`,
                 `replace` them by the branch, and keep them in the backup branch, or `rebase` the changes of the branch
                 on top of them, as `Table.merge_branch`.
             on_conflict: as of `Table.merge_branch`, for the rows of all tables.

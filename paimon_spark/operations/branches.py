@@ -153,7 +153,7 @@ _BACKUP = (
 )
 _IF_MAIN_MOVED = Argument(
     "if_main_moved",
-    "when main has commits of its own other than compactions: refuse, replace them by the branch, or rebase: put the "
+    "when main has commits, schemas or tags of its own: refuse, replace them by the branch, or rebase: put the "
     "branch's changes on top of them",
     default="refuse",
     is_own=True,

@@ -152,14 +152,14 @@ _CHECK = replace(
 _NAME = positional("branch", "name of the pipeline branch", "name")
 _IF_MAIN_MOVED = Argument(
     "if_main_moved",
-    "when main of a table has commits of its own other than compactions: refuse, replace them, or rebase: put the "
+    "when main of a table has commits, schemas or tags of its own: refuse, replace them, or rebase: put the "
     "branch's changes on top of them",
     default="refuse",
     metavar="refuse|replace|rebase",
 )
 _IF_MOVED_SINCE = replace(
     _IF_MAIN_MOVED,
-    help="when main of a table has commits after the release other than compactions: refuse, or replace them",
+    help="when main of a table has commits, schemas or tags after the release: refuse, or replace them",
     metavar="refuse|replace",
 )
 
