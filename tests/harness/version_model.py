@@ -26,11 +26,13 @@ class BranchModel:
         history: uuid by id of all snapshots that ever led to the head, expired ones too.
         tags: snapshot id and uuid by name, without guards.
         columns: columns that were added to k and v.
+        schemas: what made each schema after the first.
     """
 
     history: dict[int, str] = field(default_factory=dict)
     tags: dict[str, tuple[int, str]] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
+    schemas: tuple[str, ...] = ()
 
     @property
     def head(self) -> int:
@@ -42,6 +44,7 @@ class BranchModel:
             {i: u for i, u in self.history.items() if i <= snapshot_id},
             {name: tag for name, tag in self.tags.items() if tag[0] <= snapshot_id},
             self.columns,
+            self.schemas,
         )
 
     def fork(self, other: BranchModel) -> int:
@@ -71,7 +74,11 @@ class Model:
     def head_rows(self, branch: str) -> dict[Any, tuple[Any, ...]]:
         """Rows of the head by key, with the branch's columns."""
         line = self.line(branch)
-        rows = self.rows[line.history[line.head]] if line.history else ()
+        return self.rows_at(line, line.head)
+
+    def rows_at(self, line: BranchModel, snapshot_id: int) -> dict[Any, tuple[Any, ...]]:
+        """The same for any snapshot; none for id 0."""
+        rows = self.rows[line.history[snapshot_id]] if snapshot_id else ()
         width = 2 + len(line.columns)
         return {row[0]: (*row, *(None,) * (width - len(row))) for row in rows}
 

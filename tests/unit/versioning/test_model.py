@@ -1,7 +1,7 @@
 """Many branches of one table at random, against dictionaries, with crashes.
 
-After every step every live version of every branch reads exactly its rows, and heads and tags are the model's; after
-cleaning, the files there are the files that something needs.
+After every step every live version of every branch reads exactly its rows, and heads, tags and schemas are the model's;
+after cleaning, the files there are the files that something needs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import BranchDivergedError, InvalidInputError, PaimonError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.maintenance.change import recover
 from paimon_spark.maintenance.orphan_files import orphans
@@ -49,6 +49,7 @@ class Branches(RuleBasedStateMachine):
         self.model = Model()
         self.counter = 0
         self.fault: Fault | None = None
+        self.rebased: set[str] = set()
         self.log: list[str] = []
 
     @initialize(kind=st.sampled_from(sorted(DEFINITIONS)))
@@ -170,7 +171,17 @@ class Branches(RuleBasedStateMachine):
             name = f"c{len(line.columns)}"
             self.open(branch).alter(add={name: "INT"})
             line.columns += (name,)
+            line.schemas += (self.name("column"),)
             self.log.append(f"alter {branch}")
+
+    @rule(number=pick)
+    def set_option(self, number: int) -> None:
+        branch = self.branch(number)
+        if self.fault is None:
+            made = self.name("option")
+            self.open(branch).alter(set_options={"partition.timestamp-pattern": made})
+            self.model.line(branch).schemas += (made,)
+            self.log.append(f"set option {branch}")
 
     @rule(number=pick, full=st.booleans())
     def compact(self, number: int, full: bool) -> None:
@@ -271,7 +282,7 @@ class Branches(RuleBasedStateMachine):
     # Branches.
 
     @precondition(lambda self: len(self.model.lines) < 4)
-    @rule(number=pick, which=pick, base=st.sampled_from(("tag", "snapshot", "empty")))
+    @rule(number=pick, which=pick, base=st.sampled_from(("tag", "snapshot", "head", "empty")))
     def create_branch(self, number: int, which: int, base: str) -> None:
         parent = self.branch(number)
         line, name = self.model.line(parent), self.name("b")
@@ -285,19 +296,20 @@ class Branches(RuleBasedStateMachine):
                 {i: u for i, u in line.history.items() if i <= snapshot_id}, {tag: (snapshot_id, uuid)}, ()
             )
             arguments: dict[str, Any] = {"tag": tag}
-        elif base == "snapshot":
+        elif base in ("snapshot", "head"):
             ids = self.ids(parent)
-            if not ids:
+            if not ids or (base == "head" and ids[-1] != line.head):
                 return
-            snapshot_id = ids[which % len(ids)]
+            snapshot_id = line.head if base == "head" else ids[which % len(ids)]
             made = BranchModel({i: u for i, u in line.history.items() if i <= snapshot_id})
-            arguments = {"snapshot_id": snapshot_id}
+            arguments = {} if base == "head" else {"snapshot_id": snapshot_id}
         else:
-            made, arguments = BranchModel({}, {}, line.columns), {}
+            made, arguments = BranchModel({}, {}, line.columns), {"empty": True}
 
         def after(_: Any) -> None:
-            columns = self.open(name).schema.row_type.names
-            made.columns = tuple(c for c in columns if c not in ("k", "v"))
+            schema = self.open(name).schema
+            made.columns = tuple(c for c in schema.row_type.names if c not in ("k", "v"))
+            made.schemas = line.schemas[: schema.id]
             self.model.lines[name] = made
 
         self.do(
@@ -330,9 +342,14 @@ class Branches(RuleBasedStateMachine):
             )
 
     @rule(
-        which=pick, at=pick, backup=st.booleans(), how=st.sampled_from(("merge_branch", "fast_forward", "replace_main"))
+        which=pick,
+        at=pick,
+        backup=st.booleans(),
+        how=st.sampled_from(("merge_branch", "merge_branch", "fast_forward", "replace_main")),
+        way=st.sampled_from(("refuse", "replace", "rebase")),
+        on_conflict=st.sampled_from(("fail", "ours", "theirs")),
     )
-    def publish(self, which: int, at: int, backup: bool, how: str) -> None:
+    def publish(self, which: int, at: int, backup: bool, how: str, way: str, on_conflict: str) -> None:
         names = [n for n in self.others() if self.model.lines[n].history]
         if not names or (how == "replace_main" and self.counter % 3):
             return
@@ -348,6 +365,17 @@ class Branches(RuleBasedStateMachine):
             arguments["snapshot"] = head
         if head <= fork and not goes_back:
             return
+        if how == "merge_branch":
+            has_moved = self.has_moved(name, fork, head)
+            if way == "rebase" and has_moved:
+                self.rebase(name, fork, head, on_conflict)
+                return
+            arguments["if_main_moved"] = way
+            if way == "refuse" and has_moved:
+                self.log.append(f"refuse {name} fork={fork}")
+                with pytest.raises(BranchDivergedError, match="was not merged: main has"):
+                    self.open().merge_branch(name, **arguments)
+                return
         fork = min(fork, head)
         known = set(self.model.lines)
 
@@ -360,7 +388,7 @@ class Branches(RuleBasedStateMachine):
             if backup and (discarded or lost_tags):
                 assert found, "what was discarded is kept"
             for new in found:
-                self.model.lines[new] = BranchModel(dict(old.history), lost_tags, old.columns)
+                self.model.lines[new] = BranchModel(dict(old.history), lost_tags, old.columns, old.schemas)
                 kept = dict(lost_tags.items())
                 mine = {t.name: (t.snapshot.id, t.snapshot.uuid or "") for t in self.open(new).tags()}
                 self.model.lines[new].tags = kept | {
@@ -376,11 +404,50 @@ class Branches(RuleBasedStateMachine):
             if goes_back:
                 moved |= {n: t for n, t in branch.tags.items() if t[0] <= fork and n not in kept_tags}
             self.model.lines[self.model.main_is] = BranchModel(
-                branch.up_to(head).history, kept_tags | moved, branch.columns
+                branch.up_to(head).history, kept_tags | moved, branch.columns, branch.schemas
             )
 
         argument_text = f"{arguments} fork={fork}"
         self.do(f"{how} {name} {argument_text}", lambda: getattr(self.open(), how)(name, **arguments), after)
+
+    def has_moved(self, name: str, fork: int, head: int) -> bool:
+        """Whether main has, since the fork, a commit other than a compaction, a schema, or a tag of a user's."""
+        branch, main = self.model.lines[name], self.model.line("main")
+        later = [s for s in self.open().snapshots() if s.id > fork]
+        has_commits = bool(later) and (
+            later[0].id > fork + 1 or any(s.commit_kind is not CommitKind.COMPACT for s in later)
+        )
+        brought = {n: t for n, t in branch.tags.items() if fork < t[0] <= head}
+        has_tags = any(t[0] > fork or brought.get(n, t) != t for n, t in main.tags.items())
+        return has_commits or has_tags or main.schemas != branch.schemas[: len(main.schemas)]
+
+    def rebase(self, name: str, fork: int, head: int, on_conflict: str) -> None:
+        """Put the changes of a branch on top of main, as the model does it by key; once for each name."""
+        branch, main = self.model.lines[name], self.model.line("main")
+        if name in self.rebased or main.schemas != branch.schemas or self.fault is not None:
+            return
+        base, theirs = self.model.rows_at(main, fork), self.model.rows_at(branch, head)
+        ours = self.model.head_rows("main")
+        changed = {k for k in base.keys() | theirs.keys() if base.get(k) != theirs.get(k)}
+        both = {k for k in changed if base.get(k) != ours.get(k)}
+        if self.kind == "append" and both:
+            return  # rows of equal keys would be there twice
+        conflicts = {k for k in both if theirs.get(k) != ours.get(k)}
+        self.log.append(f"rebase {name} at {head} fork={fork} {on_conflict}")
+        try:
+            self.open().merge_branch(name, snapshot=head, if_main_moved="rebase", on_conflict=on_conflict)
+        except BranchDivergedError as e:
+            is_told = f"main changed {len(conflicts)} key" in str(e) and on_conflict == "fail"
+            assert is_told if self.kind != "append" else "that the branch removed" in str(e)
+            return
+        except (InvalidInputError, UnsupportedFeatureError) as e:
+            assert self.kind != "keyed" or "has expired" in str(e)
+            return
+        assert not conflicts or on_conflict != "fail"
+        self.rebased.add(name)
+        taken = changed - both if on_conflict == "ours" else changed
+        rows = {k: v for k, v in ours.items() if k not in taken} | {k: theirs[k] for k in taken if k in theirs}
+        self.made("main", rows)
 
     # Back, and away.
 
@@ -394,9 +461,7 @@ class Branches(RuleBasedStateMachine):
             key = self.model.main_is if branch == "main" else branch
 
             def after(_: Any) -> None:
-                columns = line.columns
                 self.model.lines[key] = line.up_to(target)
-                self.model.lines[key].columns = columns
 
             self.do(f"rollback {branch} {target}", lambda: self.open(branch).rollback_to(target), after)
 
@@ -445,6 +510,10 @@ class Branches(RuleBasedStateMachine):
         table = self.open()
         history = " | ".join(self.log[-12:])
         assert shape_of(table) == shape_said(self.model), history
+        for name in self.model.names:
+            schema, line = table.branch(name).schema, self.model.line(name)
+            assert schema.row_type.names == ("k", "v", *line.columns), f"{name}; {history}"
+            assert schema.id == len(line.schemas), f"{name}; {history}"
         done: set[tuple[str, tuple[str, ...]]] = set()
         for branch, version, _, uuid, at in roots_of(table):
             assert uuid in self.model.rows, f"{branch}.{version} is nobody's; {history}"
@@ -462,7 +531,7 @@ def line_of(machine: Branches, branch: str) -> BranchModel:
 
 
 Branches.TestCase.settings = settings(
-    max_examples=examples(15),
+    max_examples=examples(200),
     stateful_step_count=40 if is_nightly() else 20,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
