@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,8 @@ def test_procedures_are_called_with_arguments_of_all_forms_and_answer_with_rows(
     types, kept = call(
         "sys.expire_snapshots('db.t', retain_max => NULL, older_than => TIMESTAMP '2000-01-01 00:00:00')"
     )
-    assert (types, kept) == ({"deleted_snapshots_count": "int"}, [(0,)])
+    told = {"deleted_snapshots_count": "int", "older_than": "timestamp"}
+    assert (types, kept) == (told, [(0, datetime(2000, 1, 1))])
     types, findings = call("sys.doctor('db.t')")
     assert (list(types.values()), findings) == ([*["string"] * 5, "boolean"], [])
     types, orphans = call("sys.remove_orphan_files('db.t', dry_run => true)")

@@ -353,7 +353,10 @@ def test_partitions_of_every_type_are_dropped_by_one_commit(catalog: Catalog) ->
     assert rows(catalog, "SELECT v FROM t") == [(2,), (3,), (4,)]
     table = catalog.table("default.t")
     head = table.snapshots()[-1].id
-    run(catalog, "ALTER TABLE t DROP PARTITION (D = '2024-01-02'), PARTITION (i = 2, s = NULL)")
+    refused(
+        catalog, "ALTER TABLE t DROP PARTITION (i = 2, s = NULL)", InvalidInputError, "begin with the first of d, i"
+    )
+    run(catalog, "ALTER TABLE t DROP PARTITION (D = '2024-01-02'), PARTITION (d = '2024-01-01', i = 2, s = NULL)")
     assert rows(catalog, "SELECT v FROM t") == [(4,)]
     assert table.snapshots()[-1].id == head + 1
     # What is not there is an error when it is named by all columns, as in Java, and no commit.
