@@ -273,7 +273,8 @@ def test_documented_forms_that_are_newer_do_what_they_say(run: Run) -> None:
     assert tags() == {"TAG-6": 2, "TAG-5": 2}
     assert run("CALL sys.rename_tag(table => 'db.T', tag => 'TAG-6', target_tag => 'a')") == [(True,)]
     assert run("CALL sys.replace_tag(table => 'db.T', tag => 'a', snapshot => 1, time_retained => '1 d')") == [(True,)]
-    assert run("CALL sys.expire_tags(table => 'db.T', older_than => '2000-01-01 00:00:00')") == [("No expired tags.",)]
+    expired = run("CALL sys.expire_tags(table => 'db.T', older_than => '2000-01-01 00:00:00')")
+    assert expired == [("No expired tags.", datetime(2000, 1, 1))]
     assert run("CALL sys.trigger_tag_automatic_creation(table => 'db.T')") == [(True,)]
     assert run("SELECT k FROM paimon_incremental_between_timestamp('T', '1000', '99999999999999')") == [
         (1,),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,8 @@ def test_orphans_are_counted_as_java_counts_them(java: JavaPaimon, tmp_path: Pat
         reply = java.call("removeOrphans", path=theirs, olderThan=older_s * 1000, dryRun=dry_run)
         replies.append((reply["removed"], reply["bytes"]))
         given = {"table": "db.t", "older_than": str(older_s * 1000), "dry_run": dry_run}
-        assert told(catalog, "remove_orphan_files", given) == [replies[-1]]
+        at = datetime.fromtimestamp(older_s, UTC)  # the moment that was understood, behind Java's columns
+        assert told(catalog, "remove_orphan_files", given) == [(*replies[-1], at)]
     assert replies == [(0, 0), *[(len(orphans), sum(orphans.values()))] * 2, (0, 0)]
     for where in ("ours", "theirs"):
         root = tmp_path / where / "db.db" / "t"
