@@ -22,10 +22,9 @@ from paimon_spark.options.location import (
 )
 from paimon_spark.options.scan import (
     BRANCH,
-    INCREMENTAL_KEYS,
     LOCATION_KEYS,
+    START_KEYS,
     VERSION_AS_OF,
-    VERSION_KEYS,
     ScanOptions,
     canonical,
     parse_scan_options,
@@ -94,7 +93,7 @@ def open_path(path: str, options: Mapping[str, str]) -> OpenedTable:
 
 def on_branch(table: T, name: str) -> T:
     """The same table on another branch, at its head. Raises BranchNotFoundError."""
-    text = without_keys(table.option_text, (BRANCH.key, *BRANCH.fallbacks, *VERSION_KEYS, *INCREMENTAL_KEYS))
+    text = without_keys(table.option_text, (BRANCH.key, *BRANCH.fallbacks, *START_KEYS))
     options = replace(table.read_options.at(None), branch=name)
     return replace(
         table,
@@ -107,7 +106,7 @@ def on_branch(table: T, name: str) -> T:
 
 def at_version(table: T, version: str | int) -> T:
     """The same table at a version, which is looked up when it is read."""
-    text = {**without_keys(table.option_text, (*VERSION_KEYS, *INCREMENTAL_KEYS)), VERSION_AS_OF: str(version)}
+    text = {**without_keys(table.option_text, START_KEYS), VERSION_AS_OF: str(version)}
     return replace(table, read_options=table.read_options.at((VERSION_AS_OF, str(version))), option_text=text)
 
 

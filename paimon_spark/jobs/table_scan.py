@@ -21,12 +21,11 @@ from paimon_spark.options.lineage import refuse_follow
 from paimon_spark.options.scan import (
     BRANCH,
     COLUMNS,
-    INCREMENTAL_KEYS,
-    VERSION_KEYS,
     ScanOptions,
     canonical,
     parse_scan_options,
     with_stored_start,
+    without_start,
 )
 
 if TYPE_CHECKING:
@@ -101,9 +100,8 @@ def _with_options(table: OpenedTable, options: Mapping[str, str]) -> tuple[ScanO
     """The options that the table was opened with, overridden by `options`; parsed and as text."""
     given = canonical(options)
     refuse_location_options(given)
-    text = dict(table.option_text)
-    for group in ((*VERSION_KEYS, *INCREMENTAL_KEYS), (BRANCH.key, *BRANCH.fallbacks)):
-        if any(key in given for key in group):
-            text = without_keys(text, group)
+    text = without_start(table.option_text, given)
+    if any(key in given for key in (BRANCH.key, *BRANCH.fallbacks)):
+        text = without_keys(text, (BRANCH.key, *BRANCH.fallbacks))
     text.update(given)
     return parse_scan_options(text), text

@@ -33,6 +33,7 @@ from paimon_spark.metadata.snapshots import (
     earliest_snapshot,
     find_snapshot,
     latest_snapshot,
+    newest_compacted,
     snapshot_at_or_after_watermark,
     snapshot_at_or_before_ms,
     snapshot_missing,
@@ -58,7 +59,7 @@ from paimon_spark.metadata.version import (
     text_version,
     typed_version,
 )
-from paimon_spark.options.scan import INCREMENTAL_KEYS
+from paimon_spark.options.scan import INCREMENTAL_KEYS, SCAN_MODE
 
 _RACES: Final = 5
 """Times a version is looked for again when main changes its directory meanwhile."""
@@ -117,6 +118,8 @@ def _resolve(handle: TableHandle, version: VersionSpec | None) -> Resolved:
             return _text(handle, str(version.value), str(version.value))
         case VersionKind.TAG:
             return _tagged(handle, _tag(handle, str(version.value)))
+        case VersionKind.COMPACTED:
+            return _compacted(handle)
     number = int(version.value)
     match version.kind:
         case VersionKind.SNAPSHOT:
@@ -157,6 +160,14 @@ def _text(handle: TableHandle, text: str, asked: str) -> Resolved:
 
 def _head(handle: TableHandle) -> Resolved:
     return Resolved(handle, latest_snapshot(handle), f"head of {handle.branch}")
+
+
+def _compacted(handle: TableHandle) -> Resolved:
+    """The newest snapshot made by compaction, with the latest schema."""
+    head = latest_snapshot(handle)
+    snapshot = None if head is None else newest_compacted(handle, head)
+    is_head = head is None or head is snapshot
+    return _head(handle) if is_head else Resolved(handle, snapshot, "newest compacted snapshot", travelled=True)
 
 
 def _travelled(handle: TableHandle, snapshot: Snapshot, label: str, tag: str | None = None) -> Resolved:
@@ -308,6 +319,8 @@ class ResolvedRange:
 def resolve_range(handle: TableHandle, key: str, text: str, time_zone: str | None = None) -> ResolvedRange:
     """The ends that one of the options `incremental-between`, `-between-timestamp`, `-to-auto-tag` names.
 
+    Those of `scan.mode` = latest-delta hold what the newest snapshot changed.
+
     Raises:
         InvalidOptionError: not two ends, ends in the wrong order or on two branches, or not an automatic tag.
         NotFoundError: an end of `incremental-between` does not exist; SnapshotExpiredError when it has expired.
@@ -318,6 +331,10 @@ def resolve_range(handle: TableHandle, key: str, text: str, time_zone: str | Non
     if key == BETWEEN_TIMESTAMP:
         first, second = _two(key, text)
         return _between_times(handle, _end_ms(first, time_zone, key), _end_ms(second, time_zone, key), text)
+    if key == SCAN_MODE:
+        head = latest_snapshot(handle)
+        start_id = 0 if head is None else head.id - 1
+        return ResolvedRange(handle, start_id, find_snapshot(handle, start_id), head)
     return _to_auto_tag(handle, text)
 
 

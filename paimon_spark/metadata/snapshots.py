@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from paimon_spark.errors import FileMissingError, SnapshotExpiredError, SnapshotNotFoundError
-from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, decode
 from paimon_spark.format.metadata_files.statistics import Statistics
 from paimon_spark.format.metadata_files.statistics import decode as decode_statistics
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
 from paimon_spark.metadata.small_files import find_bytes, find_decoded, find_many, id_of, numbered, read_decoded
+from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.storage.store import Store
 
 _RACES: Final = 5
@@ -130,6 +131,36 @@ def contiguous_ids(ids: Iterable[int], last: int) -> list[int]:
     while first - 1 in alive:
         first -= 1
     return list(range(first, last + 1))
+
+
+_ALWAYS_FULL: Final = 2**63 - 1
+"""Commit identifier of batch jobs, whose compactions are full ones."""
+_CHUNK: Final = 64
+"""Snapshots read at once in the search for the newest compacted one."""
+
+
+def newest_compacted(handle: TableHandle, head: Snapshot) -> Snapshot:
+    """The newest snapshot made by compaction, full where the options plan full ones; the head when there is none.
+
+    Source: Java `table/source/snapshot/CompactedStartingScanner`, `FullCompactedStartingScanner`.
+    """
+    every = handle.options.compaction.full_after_commits
+    only_full = every is not None or handle.options.changelog_producer is ChangelogProducer.FULL_COMPACTION
+
+    def fits(snapshot: Snapshot) -> bool:
+        number = snapshot.commit_identifier
+        is_full = not only_full or number == _ALWAYS_FULL or number % max(every or 1, 1) == 0
+        return snapshot.commit_kind is CommitKind.COMPACT and is_full
+
+    if fits(head):
+        return head
+    alive = [i for i in list_snapshot_ids(handle) if i < head.id]
+    ids = contiguous_ids([*alive, head.id], head.id)[-2::-1]
+    for first in range(0, len(ids), _CHUNK):
+        found = next(filter(fits, read_alive(handle, ids[first : first + _CHUNK])), None)
+        if found is not None:
+            return found
+    return head
 
 
 def snapshot_at_or_before_ms(handle: TableHandle, time_ms: int) -> Snapshot | None:

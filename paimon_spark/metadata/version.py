@@ -21,7 +21,11 @@ from paimon_spark.spark_port import session_time_zone
 
 
 class VersionKind(StrEnum):
-    """What a version names. TEXT is the grammar of `VERSION AS OF`, whose meaning depends on what exists."""
+    """What a version names.
+
+    TEXT is the grammar of `VERSION AS OF`, whose meaning depends on what exists; COMPACTED is the newest snapshot made
+    by compaction.
+    """
 
     TEXT = "version"
     SNAPSHOT = "snapshot"
@@ -30,6 +34,7 @@ class VersionKind(StrEnum):
     SAVEPOINT = "savepoint"
     WATERMARK = "watermark"
     TIMESTAMP = "timestamp"
+    COMPACTED = "compacted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +42,8 @@ class VersionSpec:
     """A version asked for.
 
     Attributes:
-        value: text for TEXT and TAG; a snapshot id for SNAPSHOT, TAG_ID and SAVEPOINT; epoch milliseconds
-            for WATERMARK and TIMESTAMP.
+        value: text for TEXT and TAG, and that of the mode for COMPACTED; a snapshot id for SNAPSHOT, TAG_ID and
+            SAVEPOINT; epoch milliseconds for WATERMARK and TIMESTAMP.
         asked: what the user wrote, for messages; empty means the value itself.
     """
 
@@ -69,6 +74,7 @@ _OPTION_KINDS: Final = {
     "timestampasof": VersionKind.TIMESTAMP,
     "scan.timestamp": VersionKind.TIMESTAMP,
     "scan.timestamp-millis": VersionKind.TIMESTAMP,
+    "scan.mode": VersionKind.COMPACTED,
 }
 
 
@@ -113,7 +119,7 @@ def from_option(key: str, text: str, time_zone: str | None = None) -> VersionSpe
     kind = _OPTION_KINDS[key.lower()]
     if kind is VersionKind.TEXT:
         return text_version(text)
-    if kind is VersionKind.TAG:
+    if kind in (VersionKind.TAG, VersionKind.COMPACTED):
         return VersionSpec(kind, text)
     if kind is VersionKind.TIMESTAMP and key.lower() != "scan.timestamp-millis":
         return VersionSpec(kind, epoch_ms(text, time_zone, key), repr(text))

@@ -47,6 +47,13 @@ VERSION_KEYS: Final = (
 OLD_KEYS: Final = {"log.scan.timestamp-millis": "scan.timestamp-millis", "log.scan": "scan.mode"}
 """Keys of older releases, and what they are called now."""
 INCREMENTAL_KEYS: Final = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
+SCAN_MODE: Final = "scan.mode"
+COMPACTED_FULL: Final = "compacted-full"
+"""The value of `scan.mode` that names the newest snapshot made by compaction."""
+LATEST_DELTA: Final = "latest-delta"
+"""The value of `scan.mode` that names what the newest snapshot changed."""
+START_KEYS: Final = (*VERSION_KEYS, *INCREMENTAL_KEYS, SCAN_MODE)
+"""Options that say which version or range is read."""
 
 BRANCH: Option[str | None] = Option("branch", string, None, "The branch to read.", ("scan.branch",))
 WHERE: Option[str | None] = Option("where", string, None, "SQL condition; only rows for which it is true are read.")
@@ -86,8 +93,7 @@ OPTIONS: Final = (BRANCH, WHERE, COLUMNS, TIME_ZONE, ROW_KIND, BATCH_ROWS, INCRE
 
 LOCATION_KEYS: Final = ("path", "paths", "warehouse")
 _SPECIAL_KEYS: Final = (
-    *LOCATION_KEYS, *VERSION_KEYS, *INCREMENTAL_KEYS, *(k for o in OPTIONS for k in (o.key, *o.fallbacks)),
-    "scan.mode",
+    *LOCATION_KEYS, *START_KEYS, *(k for o in OPTIONS for k in (o.key, *o.fallbacks)),
 )  # fmt: skip
 _BY_LOWER: Final = {k.lower(): k for k in (*TABLE_OPTIONS, *_SPECIAL_KEYS)}
 _DEFAULT_MODES: Final = ("default", "full", "latest", "latest-full")
@@ -103,7 +109,7 @@ _MODES_BY_KEY: Final = {
 _RANGE_KEYS: Final = (INCREMENTAL_MODE.key, TAG_TO_SNAPSHOT.key)
 _STORED_START: Final = frozenset(
     (
-        "scan.mode", "scan.version", "scan.snapshot-id", "scan.tag-name", "scan.timestamp", "scan.timestamp-millis",
+        SCAN_MODE, "scan.version", "scan.snapshot-id", "scan.tag-name", "scan.timestamp", "scan.timestamp-millis",
         "scan.watermark", FILE_TIME_KEY, CREATION_TIME_KEY, *INCREMENTAL_KEYS, *_RANGE_KEYS,
     )
 )  # fmt: skip
@@ -180,6 +186,15 @@ def names_branch(options: Mapping[str, str]) -> bool:
     return not canonical(options).keys().isdisjoint(_BRANCH_KEYS)
 
 
+def without_start(text: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Options without the version or range that they name, if `given`, spelt as documented, names another one."""
+    names_one = any(k in given for k in (*VERSION_KEYS, *INCREMENTAL_KEYS)) or _mode(given) in (
+        COMPACTED_FULL,
+        LATEST_DELTA,
+    )
+    return {k: v for k, v in text.items() if not names_one or k not in START_KEYS}
+
+
 def canonical(options: Mapping[str, str]) -> dict[str, str]:
     """Spell every known key as documented; unknown keys stay. Raises as `spelt`."""
     return spelt(options, _BY_LOWER)
@@ -225,7 +240,7 @@ def with_stored_start(asked: ScanOptions, given: Mapping[str, str], stored: Mapp
 
     Source: Java `CoreOptions.startupMode`, which batch reads and streams follow alike.
     """
-    if asked.version is not None or asked.incremental is not None or any(k.lower() == "scan.mode" for k in given):
+    if asked.version is not None or asked.incremental is not None or any(k.lower() == SCAN_MODE for k in given):
         return asked
     start = {new: stored[old] for old, new in OLD_KEYS.items() if old in stored}
     start |= {k: v for k, v in stored.items() if k in _STORED_START}
@@ -278,14 +293,17 @@ def branch_named(given: Mapping[str, str]) -> str | None:
 
 
 def _version(given: Mapping[str, str]) -> tuple[tuple[str, str] | None, Incremental | None]:
+    mode = _mode(given)
     keys = [k for k in (*VERSION_KEYS, *INCREMENTAL_KEYS) if k in given]
     if len(keys) > 1:
         raise InvalidOptionError(
             "only one option may name a version; given are " + " and ".join(f"{k} = {given[k]!r}" for k in keys),
             options=keys,
         )
+    if not keys and mode == LATEST_DELTA:
+        return None, Incremental(SCAN_MODE, mode, IncrementalMode.DELTA)
     if not keys:
-        return None, None
+        return (SCAN_MODE, mode) if mode == COMPACTED_FULL else None, None
     key, text = keys[0], given[keys[0]].strip()
     if not text:
         raise InvalidOptionError(f"option {key} is blank", option=key, value=given[key])
@@ -296,22 +314,29 @@ def _version(given: Mapping[str, str]) -> tuple[tuple[str, str] | None, Incremen
     return None, Incremental(key, text, INCREMENTAL_MODE.get(given), TAG_TO_SNAPSHOT.get(given))
 
 
+def _mode(given: Mapping[str, str]) -> str:
+    return given.get(SCAN_MODE, "default").strip().lower()
+
+
 def _check_mode(given: Mapping[str, str], version: tuple[str, str] | None, incremental: Incremental | None) -> None:
-    """`scan.mode` adds nothing to a batch read; it must only not contradict the version asked for."""
-    mode = given.get("scan.mode", "default").strip().lower()
+    """`scan.mode` must not contradict the version that is asked for. Raises as `parse_scan_options`."""
+    mode = _mode(given)
     asked = version[0] if version else incremental.key if incremental else None
-    if mode in _DEFAULT_MODES:
-        if mode != "default" and asked is not None:
+    if mode in (*_DEFAULT_MODES, COMPACTED_FULL, LATEST_DELTA):
+        if mode != "default" and asked not in (None, SCAN_MODE):
             raise InvalidOptionError(f"scan.mode = {mode!r} contradicts option {asked}; give one of them", option=asked)
         return
     if mode not in _MODES_BY_KEY:
         raise UnsupportedFeatureError(
             f"scan.mode = {mode!r} is not available in batch reads"
-            + (did_you_mean(mode, _MODES_BY_KEY) or f"; name a version instead ({', '.join(VERSION_KEYS)})"),
-            feature="scan.mode",
+            + (
+                did_you_mean(mode, (*_MODES_BY_KEY, *_DEFAULT_MODES, COMPACTED_FULL, LATEST_DELTA))
+                or f"; name a version instead ({', '.join(VERSION_KEYS)})"
+            ),
+            feature=SCAN_MODE,
         )
     needed = _MODES_BY_KEY[mode]
     if asked not in needed:
         raise InvalidOptionError(
-            f"scan.mode = {mode!r} needs one of {', '.join(needed)}; found {asked or 'none'}", option="scan.mode"
+            f"scan.mode = {mode!r} needs one of {', '.join(needed)}; found {asked or 'none'}", option=SCAN_MODE
         )

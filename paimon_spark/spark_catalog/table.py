@@ -13,10 +13,9 @@ from paimon_spark.engine.tasks.split import METADATA_COLUMNS
 from paimon_spark.errors import InvalidOptionError, NotFoundError
 from paimon_spark.options.scan import (
     BRANCH,
-    INCREMENTAL_KEYS,
+    START_KEYS,
     TIME_ZONE,
     VERSION_AS_OF,
-    VERSION_KEYS,
     canonical,
     chooses_state,
     names_branch,
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from paimon_spark.api.table import Table
     from paimon_spark.jobs.scan import Scan
 
-STATE_OPTIONS: Final = (*VERSION_KEYS, *INCREMENTAL_KEYS, BRANCH.key, *BRANCH.fallbacks, "read.changelog", "scan.mode")
+STATE_OPTIONS: Final = (*START_KEYS, BRANCH.key, *BRANCH.fallbacks, "read.changelog")
 """Options of a read that change which rows or columns a table has."""
 _CAPABILITY: Final = CATALOG + "TableCapability"
 _READS: Final = ("BATCH_READ",)
@@ -104,7 +103,7 @@ class TableProxy(
         given = self.session.options(self.table_name)
         asked = canonical({**self._given, **(options or {})})
         if self._travel is not None:
-            given = {k: v for k, v in given.items() if k not in (*VERSION_KEYS, *INCREMENTAL_KEYS, "scan.mode")}
+            given = {k: v for k, v in given.items() if k not in START_KEYS}
             asked = {**asked, **self._travel.options()}
         return self.session.table(
             self.table_name, {TIME_ZONE.key: self.session.time_zone, **given, **asked, **self._run}

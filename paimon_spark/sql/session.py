@@ -28,9 +28,8 @@ from paimon_spark.options.location import CREATE_BRANCH, MAIN, SESSION_BRANCH
 from paimon_spark.options.scan import (
     BRANCH,
     COLUMNS,
-    INCREMENTAL_KEYS,
+    START_KEYS,
     TIME_ZONE,
-    VERSION_KEYS,
     WHERE,
     canonical,
     chooses_state,
@@ -65,9 +64,7 @@ CATALOG_SETTING: Final = "spark.sql.catalog."
 CURRENT_DATABASE: Final = "spark.paimon-spark.current-database"
 """The session's setting for the database of USE."""
 SESSION_TIME_ZONE: Final = "spark.sql.session.timeZone"
-_READS_ONLY: Final = frozenset(
-    (*VERSION_KEYS, *INCREMENTAL_KEYS, *(o.key for o in READ_OPTIONS if o not in (BRANCH, TIME_ZONE)), "scan.mode")
-)
+_READS_ONLY: Final = frozenset((*START_KEYS, *(o.key for o in READ_OPTIONS if o not in (BRANCH, TIME_ZONE))))
 _READ_KEYS: Final = _READS_ONLY - {WHERE.key, COLUMNS.key} | {BRANCH.key, *BRANCH.fallbacks, TIME_ZONE.key}
 """Options of what a query reads; columns and rows come from the query itself."""
 _BRANCH_KEYS: Final = frozenset((BRANCH.key, *BRANCH.fallbacks))
@@ -416,7 +413,7 @@ class Session:
 
     def without_versions(self) -> Session:
         """The same session without its settings for the versions that queries read."""
-        versions = {key.lower() for key in (*VERSION_KEYS, *INCREMENTAL_KEYS, "scan.mode")}
+        versions = {key.lower() for key in START_KEYS}
 
         def names_version(key: str) -> bool:
             bare = key.removeprefix(SETTING).lower()

@@ -22,25 +22,22 @@ from paimon_spark.errors import (
     SnapshotExpiredError,
     SnapshotNotFoundError,
 )
-from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.consumers import Consumer, find_consumer
 from paimon_spark.metadata.branches import fork_of, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import (
     alive_range,
-    contiguous_ids,
     find_changelog,
     find_snapshot,
     latest_snapshot,
     list_changelog_ids,
-    list_snapshot_ids,
-    read_alive,
+    newest_compacted,
     snapshot_at_or_after_ms,
 )
 from paimon_spark.metadata.tags import tag_of_snapshot
 from paimon_spark.metadata.version import VersionKind, from_option
-from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.stream_read import StartMode, StreamReadOptions
 from paimon_spark.streaming.history import changes_since, find_kept, moving, offset_after
 from paimon_spark.streaming.offset import Part, Phase, StreamOffset
@@ -309,12 +306,6 @@ class _Start:
         )
 
 
-_ALWAYS_FULL: Final = 2**63 - 1
-"""Commit identifier of batch jobs, whose compactions are full ones."""
-_CHUNK: Final = 64
-"""Snapshots read at once in the search for the newest compacted one."""
-
-
 def first_at_or_after(handle: TableHandle, time_ms: int) -> Snapshot | None:
     """The first snapshot since a time whose changes can be read; None when all are earlier."""
     found = snapshot_at_or_after_ms(handle, time_ms)
@@ -330,24 +321,3 @@ def first_at_or_after(handle: TableHandle, time_ms: int) -> Snapshot | None:
         else:
             found, high = changelog, middle
     return found
-
-
-def newest_compacted(handle: TableHandle, head: Snapshot) -> Snapshot:
-    """The newest snapshot made by compaction, full where the options plan full ones; the head when there is none."""
-    every = handle.options.compaction.full_after_commits
-    only_full = every is not None or handle.options.changelog_producer is ChangelogProducer.FULL_COMPACTION
-
-    def fits(snapshot: Snapshot) -> bool:
-        number = snapshot.commit_identifier
-        is_full = not only_full or number == _ALWAYS_FULL or number % max(every or 1, 1) == 0
-        return snapshot.commit_kind is CommitKind.COMPACT and is_full
-
-    if fits(head):
-        return head
-    alive = [i for i in list_snapshot_ids(handle) if i < head.id]
-    ids = contiguous_ids([*alive, head.id], head.id)[-2::-1]
-    for first in range(0, len(ids), _CHUNK):
-        found = next(filter(fits, read_alive(handle, ids[first : first + _CHUNK])), None)
-        if found is not None:
-            return found
-    return head

@@ -96,7 +96,7 @@ def test_a_table_is_made_as_its_clauses_say(catalog: Catalog) -> None:
     fields = {f["name"]: f for f in found["fields"]}
     assert list(fields) == ["user_id", "Item", "behavior", "s", "dt", "hh"]
     assert fields["user_id"] == {"id": 0, "name": "user_id", "type": "BIGINT NOT NULL", "description": "who"}
-    assert fields["behavior"]["defaultValue"] == "pv"
+    assert fields["behavior"]["defaultValue"] == "'pv'"
     assert [f["type"] for f in fields["s"]["type"]["fields"]] == ["STRING", "INT NOT NULL"]
     # Nothing happens the second time, whatever the columns; without IF NOT EXISTS it is an error.
     run(catalog, "CREATE TABLE IF NOT EXISTS paimon.db.t (other INT)")
@@ -276,7 +276,7 @@ def test_columns_and_properties_change_and_nothing_does_when_one_cannot(catalog:
         (1, 2.0, None, None, "x", "y", None, 5)
     ]
     fields = {f["name"]: f for f in definition(catalog, "default.t")["fields"]}
-    assert fields["c2"]["defaultValue"] == "later"
+    assert fields["c2"]["defaultValue"] == "'later'"
     assert fields["c zero"]["description"] == "was an int"
     before = definition(catalog, "default.t")
     actions: list[tuple[Any, ...]] = [

@@ -18,16 +18,15 @@ import pyarrow.compute as pc
 from paimon_spark.engine.tasks.split import NANOSECONDS
 from paimon_spark.errors import DataError, SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_field, arrow_schema, record_batch
 from paimon_spark.format.casts.assignment import Assign, shown
-from paimon_spark.format.casts.evolution import caster
+from paimon_spark.format.casts.defaults import default_value
 from paimon_spark.format.casts.nested_assignment import column_assignment
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.core import PRIMARY_KEY_NULLABLE
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.write import WriteOptions
-from paimon_spark.types import ROW_KIND_COLUMN, STRING, VALUE_KIND, CharType, DataField, RowKind, is_finer_than_spark
+from paimon_spark.types import ROW_KIND_COLUMN, VALUE_KIND, CharType, DataField, RowKind, is_finer_than_spark
 
 _SYMBOLS: Final = tuple(k.symbol for k in RowKind)
 _KIND_FIELD: Final = pa.field(VALUE_KIND, pa.int8(), nullable=False)
@@ -299,17 +298,12 @@ def default_array(field: DataField, where: str) -> pa.Array | None:
     Raises:
         SchemaMismatchError: the default is no value of the column's type.
     """
-    text = field.default_value
-    if text is None:
+    if field.default_value is None:
         return None
-    bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else text
     try:
-        made = caster(STRING, field.type)(array_of([bare], pa.string()))
+        return default_value(field.type, field.default_value)
     except (DataError, UnsupportedFeatureError) as e:
-        raise _no_value(field, text, where) from e
-    if made.null_count:
-        raise _no_value(field, text, where)
-    return made
+        raise _no_value(field, field.default_value, where) from e
 
 
 def _no_value(field: DataField, text: str, where: str) -> SchemaMismatchError:

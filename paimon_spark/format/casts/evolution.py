@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import DataError, InvalidInputError, UnsupportedFeatureError
+from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_numpy import array_of, scalar_of
+from paimon_spark.format.arrays.arrow_numpy import scalar_of
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.arrays.nested import Convert
 from paimon_spark.format.casts import text as cast_text
@@ -260,16 +260,3 @@ def root(t: DataType) -> str:
         case TimestampType():
             return "TIMESTAMP_LTZ" if t.local_zone else "TIMESTAMP"
     return ""
-
-
-def check_default(column: str, t: DataType, text: str | None) -> None:
-    """Check that the text of a default can be a value of the column. Raises InvalidInputError."""
-    if text is None:
-        return
-    bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else text
-    try:
-        is_value = caster(STRING, t)(array_of([bare], pa.string())).null_count == 0
-    except (DataError, UnsupportedFeatureError):
-        is_value = False
-    if not is_value:
-        raise InvalidInputError(f"column {column}: the default {text!r} is no value of type {t}", column=column)

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from paimon_spark.errors import AlreadyExistsError, ColumnNotFoundError, InvalidInputError
-from paimon_spark.format.casts.evolution import can_cast, check_default
+from paimon_spark.format.casts.defaults import check_default
+from paimon_spark.format.casts.evolution import can_cast
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.create import FieldIds
 from paimon_spark.metadata.definition.schema_changes import (

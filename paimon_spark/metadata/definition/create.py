@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import count
 
 from paimon_spark.errors import FileAlreadyThereError, InvalidInputError, TableAlreadyExistsError
-from paimon_spark.format.casts.evolution import check_default
+from paimon_spark.format.casts.defaults import check_default
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.option_rules import check_storable, warn_of_unknown, warn_without_effect
 from paimon_spark.metadata.definition.validate import check_case, check_keys_exist, validate

@@ -11,6 +11,7 @@ from typing import Any, Final
 import sqlglot
 
 from paimon_spark.errors import FormatError, InvalidInputError, UnsupportedFeatureError
+from paimon_spark.format.casts.defaults import collection_text
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.types import (
     DOUBLE,
@@ -26,6 +27,7 @@ from paimon_spark.types import (
 )
 
 _SPARK_WORDS: Final = {"BYTE": "TINYINT", "SHORT": "SMALLINT", "LONG": "BIGINT", "REAL": "FLOAT", "INTEGER": "INT"}
+_SUFFIXES: Final = ("L", "S", "Y", "F", "D", "BD")
 _MAX_DEPTH: Final = 100
 _TIMESTAMP_WORDS: Final = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _NAMES: Final = (
@@ -171,26 +173,63 @@ class _Parser:
         return "'".join(parts)
 
     def default(self, column: str) -> str | None:
-        """The text of a literal: what Paimon keeps, and casts to the column's type."""
+        """The text of a constant: what Paimon keeps, and casts to the column's type."""
+        text, is_quoted = self._constant(column)
+        if self._is_inside():
+            raise self._no_constant(column)
+        return f"'{text}'" if is_quoted else text
+
+    def _constant(self, column: str) -> tuple[str | None, bool]:
+        """The text of a constant, None for null, and whether it stands in quotes."""
         if self._take("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "TIME"):
-            return self._string()
+            return self._string(), True
         if self._take("NULL"):
-            return None
+            return None, False
         token = self._peek()
         if token is not None and token.token_type.name == "STRING":
-            return self._string()
+            return self._string(), True
+        following = self._peek(1)
+        if self._word() in ("ARRAY", "MAP", "STRUCT") and following is not None and following.text == "(":
+            return self._collection(column), False
         sign = "-" if self._take("-") else ""
         token = self._peek()
         if token is not None and (
             token.token_type.name == "NUMBER" or (not sign and self._word() in ("TRUE", "FALSE"))
         ):
             self._next += 1
-            after = self._peek()
-            if after is None or after.text == "," or self._word() in ("NOT", "NULL", "COMMENT"):
-                return sign + str(token.text).lower()
-        raise UnsupportedFeatureError(
-            f"column {column}: a default is a literal (a number, a text in quotes, TRUE, FALSE, DATE '…'), "
-            "not an expression",
+            self._take_suffix()
+            return sign + str(token.text).lower(), False
+        raise self._no_constant(column)
+
+    def _collection(self, column: str) -> str:
+        """The text of `array(…)`, `map(…)` or `struct(…)`."""
+        word = self._word().lower()
+        self._next += 2
+        items: list[tuple[str, bool]] = []
+        while not self._take(")"):
+            if items:
+                self._expect(",")
+            text, is_quoted = self._constant(column)
+            if self._word() not in (",", ")"):
+                raise self._no_constant(column)
+            items.append(("null" if text is None else text, is_quoted))
+        return collection_text(word, items, column)
+
+    def _take_suffix(self) -> None:
+        """Step over the letters behind a number that name its type, which the column's type replaces."""
+        mark, letters = self._peek(), self._peek(1)
+        if mark is not None and mark.text == "::" and str(letters.text).upper() in _SUFFIXES:
+            self._next += 2
+
+    def _is_inside(self) -> bool:
+        """Whether an expression goes on behind what was read."""
+        after = self._peek()
+        return after is not None and after.text != "," and self._word() not in ("NOT", "NULL", "COMMENT", "DEFAULT")
+
+    def _no_constant(self, column: str) -> UnsupportedFeatureError:
+        return UnsupportedFeatureError(
+            f"column {column}: a default is a literal (a number, a text in quotes, TRUE, FALSE, DATE '…'), or "
+            "array(…), map(…) or struct(…) of literals, not an expression",
             feature="default expression",
             column=column,
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.jobs.stream_read import stream_row_type
-from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_KEYS, canonical
+from paimon_spark.options.scan import START_KEYS, TIME_ZONE, canonical
 from paimon_spark.spark.dataframe import as_options
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.spark.session import our_errors, with_sources
@@ -91,9 +91,8 @@ def _options(found: AttachedTable, given: Mapping[str, str | None]) -> dict[str,
     """The options of a read: those of the reader override those of the session; of versions there is one."""
     asked = canonical(_given(given))
     of_session = found.session.options(found.name)
-    choices = (*VERSION_KEYS, *INCREMENTAL_KEYS, "scan.mode")
-    if any(key in choices for key in asked):
-        of_session = {k: v for k, v in of_session.items() if k not in choices}
+    if any(key in START_KEYS for key in asked):
+        of_session = {k: v for k, v in of_session.items() if k not in START_KEYS}
     return {TIME_ZONE.key: found.session.time_zone, **of_session, **asked}
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import literal_text
-from paimon_spark.spark.schema import spark_type
+from paimon_spark.sql.commands.column_text import default_expression
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.clauses import Assignment, expression
 from paimon_spark.sql.session import Session
@@ -59,19 +59,6 @@ def _dotted_name(tokens: Sequence[Token], index: int) -> tuple[list[str], int]:
             continue
         break
     return parts, index + 1
-
-
-def default_expression(field: DataField) -> str:
-    """The default of a column as an expression."""
-    text = field.default_value
-    if text is None:
-        return f"CAST(NULL AS {_spark_name(field)})"
-    bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else text
-    return f"CAST({literal_text(bare)} AS {_spark_name(field)})"
-
-
-def _spark_name(field: DataField) -> str:
-    return spark_type(field.type, field.name).simpleString()
 
 
 def with_defaults(query: str, columns: Sequence[DataField]) -> str:

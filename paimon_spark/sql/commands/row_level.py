@@ -22,8 +22,8 @@ from paimon_spark.spark import merge as job
 from paimon_spark.spark.row_level import Change, delete_found, deletion, update_found, updating
 from paimon_spark.spark.schema import row_type
 from paimon_spark.spark.session import our_errors, temporary_views
+from paimon_spark.sql.commands.column_text import default_expression
 from paimon_spark.sql.commands.expressions import (
-    default_expression,
     refuse_subqueries,
     replace_qualifier,
     values_by_column,

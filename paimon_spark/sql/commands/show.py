@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from paimon_spark.engine.scan.file_stats import decode_partitions
 from paimon_spark.engine.scan.splits import totals_of
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.metadata.definition.ddl import default_text
 from paimon_spark.options.known import shown_options
 from paimon_spark.predicate.ast import literal_text
+from paimon_spark.sql.commands.column_text import ddl_column
 from paimon_spark.sql.commands.target import on_table
 from paimon_spark.sql.grammar.show import (
     PartitionFilter,
@@ -40,21 +40,8 @@ from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Outcome, Result
 from paimon_spark.system_tables.java_text import sql_text
 from paimon_spark.types import (
-    BYTES,
-    INTEGER_NAMES,
-    STRING,
-    ArrayType,
-    AtomicType,
-    BinaryType,
-    CharType,
-    DataField,
     DataType,
-    DecimalType,
-    MapType,
-    MultisetType,
-    RowType,
     TimestampType,
-    VectorType,
     quoted,
     quoted_if_needed,
 )
@@ -71,8 +58,6 @@ _ESCAPED: Final = str.maketrans(
     {c: f"%{ord(c):02X}" for c in [*map(chr, range(1, 0x20)), "\x7f", *"\"#%'*/:=?\\{}[]^"]}
 )
 """What Spark's `ExternalCatalogUtils.escapePathName` escapes."""
-_DEFAULT_DIGITS: Final = 6
-"""Of TIMESTAMP and TIMESTAMP_NTZ, when none are written."""
 
 
 @on_table
@@ -302,58 +287,3 @@ def show_current(session: Session, _: ShowCurrent) -> Result:
 def refresh(session: Session, name: TableName, _: Refresh) -> None:
     """Check that the table exists; nothing of tables is cached between statements."""
     session.table(name)
-
-
-def ddl_column(field: DataField) -> str:
-    """A column as CREATE TABLE takes it."""
-    out = f"{quoted_if_needed(field.name)} {ddl_type(field.type)}"
-    if not field.type.nullable:
-        out += " NOT NULL"
-    if field.default_value is not None:
-        out += f" DEFAULT {_default(field.type, field.default_value)}"
-    return out + _comment(field.description)
-
-
-def ddl_type(t: DataType) -> str:
-    """A type as CREATE TABLE takes it, without NOT NULL: Spark's word, or Paimon's where Spark has none."""
-    match t:
-        case CharType() if t.with_nullable(True) == STRING:
-            return "STRING"
-        case BinaryType() if t.with_nullable(True) == BYTES:
-            return "BINARY"
-        case DecimalType():
-            return f"DECIMAL({t.precision},{t.scale})"
-        case TimestampType():
-            word = "TIMESTAMP_LTZ" if t.local_zone else "TIMESTAMP_NTZ"
-            if t.precision != _DEFAULT_DIGITS:
-                return f"{word}({t.precision})"
-            return "TIMESTAMP" if t.local_zone else word
-        case ArrayType():
-            return f"ARRAY<{_element(t.element)}>"
-        case MultisetType():
-            return f"MULTISET<{_element(t.element)}>"
-        case MapType():
-            return f"MAP<{ddl_type(t.key)}, {_element(t.value)}>"
-        case VectorType():
-            return f"VECTOR<{_element(t.element)}, {t.length}>"
-        case RowType():
-            fields = (f"{quoted_if_needed(f.name)}: {_element(f.type)}{_comment(f.description)}" for f in t.fields)
-            return f"STRUCT<{', '.join(fields)}>"
-    return str(t.with_nullable(True))
-
-
-def _element(t: DataType) -> str:
-    return ddl_type(t) + ("" if t.nullable else " NOT NULL")
-
-
-def _comment(text: str | None) -> str:
-    return f" COMMENT {literal_text(text)}" if text else ""
-
-
-def _default(t: DataType, text: str) -> str:
-    """A default as SQL: whole numbers and booleans bare, anything else in quotes."""
-    bare = isinstance(t, AtomicType) and (
-        (t.name in INTEGER_NAMES and re.fullmatch(r"-?\d+", text))
-        or (t.name == "BOOLEAN" and text in ("true", "false"))
-    )
-    return text if bare and default_text(text, "") == text else literal_text(text)

@@ -151,12 +151,22 @@ def read_with(cursor: Cursor) -> Statement | None:
     if index is None:
         return None
     cursor.index = index
+    if cursor.at("FROM"):
+        return read_from(cursor)
     return read_write(cursor, cursor.sql[: cursor.start].strip())
 
 
 def read_from(cursor: Cursor) -> Statement | None:
-    """Read FROM … INSERT … INSERT …, which is not supported; None for FROM … SELECT, a query."""
-    return None if _find_keyword(cursor, 0, "INSERT") is None else _several_inserts(cursor)
+    """Read FROM … INSERT …; None for FROM … SELECT, a query. Several INSERTs are not supported."""
+    index = _find_keyword(cursor, 0, "INSERT")
+    if index is None:
+        return None
+    if _find_keyword(cursor, index + 1, "INSERT") is not None:
+        return _several_inserts(cursor)
+    cursor.index = index
+    prefix = cursor.sql[: cursor.start].strip()
+    cursor.expect("INSERT")
+    return read_insert(cursor, prefix)
 
 
 def read_delete(cursor: Cursor, prefix: str = "") -> Delete:

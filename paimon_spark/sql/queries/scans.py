@@ -12,7 +12,7 @@ from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.jobs.row_diff import RowComparison
 from paimon_spark.jobs.table_scan import open_scan
 from paimon_spark.options.lineage import JOB
-from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_AS_OF, VERSION_KEYS
+from paimon_spark.options.scan import START_KEYS, TIME_ZONE, VERSION_AS_OF
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.sql.functions import read_of_call
 from paimon_spark.sql.queries.clauses import VersionClause
@@ -49,7 +49,7 @@ def read_of(
     options = session.options(reference.name)
     options.update(() if reference.options is None else reference.options.options)
     if reference.version is not None:
-        for key in (*VERSION_KEYS, *INCREMENTAL_KEYS, "scan.mode"):
+        for key in START_KEYS:
             options.pop(key, None)
         options.update(_version(session, parsed, reference, reference.version))
     options.setdefault(TIME_ZONE.key, session.time_zone)

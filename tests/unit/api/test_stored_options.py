@@ -9,7 +9,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.errors import TagNotFoundError, UnsupportedFeatureError
+from paimon_spark.errors import InvalidOptionError, TagNotFoundError, UnsupportedFeatureError
 from paimon_spark.jobs.table_scan import open_scan
 from tests.harness.keywords import keywords
 
@@ -65,13 +65,37 @@ def test_the_definition_and_changes_are_of_the_head_whatever_start_is_stored(tmp
     assert "later" in table._repr_html_()
 
 
-@pytest.mark.parametrize("mode", ["compacted-full", "latest-delta"])
-def test_a_stored_start_that_only_java_knows_is_refused(tmp_path: Path, mode: str) -> None:
-    table = a_table(tmp_path, **{"scan.mode": mode})
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_batch_read_begins_with_the_newest_compacted_snapshot(tmp_path: Path, is_stored: bool) -> None:
+    asked = {"scan.mode": "compacted-full"}
+    table = a_table(tmp_path, **(asked if is_stored else {}))
+    options = {} if is_stored else asked
+    assert read(table, **options) == []
     table.write(rows(1))
-    with pytest.raises(UnsupportedFeatureError, match=rf"scan\.mode = '{mode}'"):
-        table.scan().to_arrow()
-    assert read(table, **{"scan.mode": "latest"}) == [1]
+    assert read(table, **options) == [1]  # nothing is compacted: the newest snapshot
+    table.write(rows(2))
+    table.compact(full=True)
+    table.alter(add={"n": "INT"})
+    table.write(pa.table({"k": [3], "n": pa.array([3], pa.int32())}))
+    assert read(table, **options) == [1, 2]
+    assert table.scan(**options).to_arrow().column_names == ["k", "n"]
+    assert read(table, **{"scan.mode": "latest"}) == [1, 2, 3]
+    assert read(table.at("snapshot.1"), **options) == ([1] if is_stored else [1, 2])
+    assert read(table, **{"scan.snapshot-id": "1"}) == [1]
+    with pytest.raises(InvalidOptionError, match=r"scan\.mode = 'compacted-full' contradicts"):
+        read(table, **asked, **{"scan.snapshot-id": "1"})
+
+
+def test_a_batch_read_of_the_newest_changes(tmp_path: Path) -> None:
+    table = a_table(tmp_path)
+    asked = keywords({"scan.mode": "latest-delta"})
+    assert read(table, **{"scan.mode": "latest-delta"}) == []
+    table.write(rows(1))
+    assert table.scan(**asked).to_arrow()["k"].to_pylist() == [1]
+    table.write(rows(2))
+    assert table.scan(**asked).to_arrow()["k"].to_pylist() == [2]
+    table.expire_snapshots(retain_max=1)
+    assert table.scan(**asked).to_arrow()["k"].to_pylist() == [2]
 
 
 def test_a_table_that_java_reads_by_one_bucket_is_refused(tmp_path: Path) -> None:
@@ -97,7 +121,7 @@ def test_older_names_of_ignore_delete_mean_the_same(tmp_path: Path, name: str) -
     table.write(deleted, **keywords({"ignore-delete": "true"}))
     assert read(table) == [1, 2]
     for key in ("ignore-delete", "deduplicate.ignore-delete"):
-        with pytest.raises(paimon_spark.errors.InvalidOptionError, match="ignore-delete = 'false' cannot be given"):
+        with pytest.raises(InvalidOptionError, match="ignore-delete = 'false' cannot be given"):
             table.write(deleted, **keywords({key: "false"}))
-    with pytest.raises(paimon_spark.errors.InvalidOptionError, match="cannot go from true to false"):
+    with pytest.raises(InvalidOptionError, match="cannot go from true to false"):
         table.alter(unset_options=[name])

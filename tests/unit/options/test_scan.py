@@ -124,7 +124,7 @@ def test_wrong_values_say_what_is_wrong(options: dict[str, str], words: str) -> 
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("options", [{"scan.mode": "compacted-full"}, {"scan.bucket": "1"}])
+@pytest.mark.parametrize("options", [{"scan.mode": "from-nowhere"}, {"scan.bucket": "1"}])
 def test_options_that_would_be_passed_over_with_other_rows_are_refused(options: dict[str, str]) -> None:
     with pytest.raises(UnsupportedFeatureError, match=next(iter(options))):
         parse_scan_options(options)

@@ -76,7 +76,7 @@ def test_the_schema_file_is_java_s(tmp_path: Path) -> None:
         "id": 0,
         "fields": [
             {"id": 0, "name": "k", "type": "BIGINT NOT NULL", "description": "key"},
-            {"id": 1, "name": "v", "type": "STRING", "defaultValue": "x"},
+            {"id": 1, "name": "v", "type": "STRING", "defaultValue": "'x'"},
         ],
         "highestFieldId": 1,
         "partitionKeys": [],

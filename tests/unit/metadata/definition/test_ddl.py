@@ -21,7 +21,7 @@ def test_columns_are_read_with_everything_about_them() -> None:
     assert isinstance(row.type, RowType) and row.type.fields[1].description == "q"
     assert str(mapped.type) == "MAP<STRING NOT NULL, ARRAY<MAP<INT NOT NULL, INT>>>"
     assert (str(number.type), number.default_value) == ("INT NOT NULL", "-5")
-    assert (text.description, text.default_value) == ("c", "x")
+    assert (text.description, text.default_value) == ("c", "'x'")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,23 @@ def test_what_is_not_ddl_is_refused_with_its_place(ddl: str, message: str) -> No
 
 @pytest.mark.parametrize(
     "ddl",
-    ["a foo", "a blob", "a int default 1 + 1", "a int default now()", "a int default -'x'", "a interval day to second"],
+    [
+        "a foo",
+        "a blob",
+        "a int default 1 + 1",
+        "a int default now()",
+        "a int default -'x'",
+        "a int default 5::int",
+        "a array<int> default array(1 + 1)",
+        "a array<int> default array(1",
+        "a array<int> default array(now())",
+        "a array<string> default array('a,b')",
+        "a map<int, string> default map(1, '')",
+        "a array<string> default array(' x')",
+        "a struct<x: int> default named_struct('x', 1)",
+        "a array<int> default array(1) || array(2)",
+        "a interval day to second",
+    ],
 )
 def test_what_tables_cannot_have_is_refused_as_such(ddl: str) -> None:
     with pytest.raises((UnsupportedFeatureError, InvalidInputError)):
@@ -96,7 +112,24 @@ def test_an_unknown_type_is_reported_with_the_nearest_name() -> None:
 
 @pytest.mark.parametrize(
     ("sql", "text"),
-    [("'a'", "a"), ("5", "5"), ("-1.5", "-1.5"), ("TRUE", "true"), ("NULL", None), ("DATE '2024-01-02'", "2024-01-02")],
+    [
+        ("'a'", "'a'"),
+        ("'it''s'", "'it's'"),
+        ("5", "5"),
+        ("-1.5", "-1.5"),
+        ("99.99D", "99.99"),
+        ("7L", "7"),
+        ("TRUE", "true"),
+        ("NULL", None),
+        ("DATE '2024-01-02'", "'2024-01-02'"),
+        ("map()", "map()"),
+        ("MAP(99, 99.99D)", "map(99, 99.99)"),
+        ("map(9999, 'hello')", 'map(9999, "hello")'),
+        ("array(1, -2, NULL)", "array(1, -2, null)"),
+        ("array('a', 'b c')", "[a, b c]"),
+        ("struct(1, 'x', array(1))", "{1, x, array(1)}"),
+        ("struct(1, map('k', struct(2, NULL)))", 'struct(1, map("k", struct(2, null)))'),
+    ],
 )
 def test_a_default_is_the_text_of_a_literal(sql: str, text: str | None) -> None:
     assert default_text(sql, "c") == text

@@ -8,8 +8,9 @@ import pytest
 
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.metadata.definition.ddl import row_type
+from paimon_spark.sql.commands.column_text import ddl_column
 from paimon_spark.sql.commands.describe import spark_text
-from paimon_spark.sql.commands.show import ddl_column, matching
+from paimon_spark.sql.commands.show import matching
 from paimon_spark.sql.execute import parse
 from paimon_spark.sql.grammar.show import (
     Analyze,

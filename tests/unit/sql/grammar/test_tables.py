@@ -190,7 +190,7 @@ def test_columns_and_properties_are_altered() -> None:
         ("ALTER COLUMN a AFTER `b`", [MoveColumn(("a",), After("b"))]),
         ("ALTER COLUMN a SET NOT NULL", [UpdateNullability(("a",), False)]),
         ("ALTER COLUMN a DROP NOT NULL", [UpdateNullability(("a",), True)]),
-        ("ALTER COLUMN a SET DEFAULT 'x'", [UpdateDefault(("a",), "x")]),
+        ("ALTER COLUMN a SET DEFAULT 'x'", [UpdateDefault(("a",), "'x'")]),
         ("ALTER COLUMN a DROP DEFAULT", [UpdateDefault(("a",), None)]),
         ("ALTER COLUMN a TYPE DECIMAL(10, 2) COMMENT 'c', b AFTER a",
          [UpdateType(("a",), data_type("DECIMAL(10, 2)"), keep_nullability=True), UpdateComment(("a",), "c"),

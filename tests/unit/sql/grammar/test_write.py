@@ -62,6 +62,15 @@ T = ("db", "t")
         ),
         ("INSERT INTO db.t WITH s AS (SELECT 1) SELECT * FROM s", {"query": "WITH s AS (SELECT 1) SELECT * FROM s"}),
         ("WITH s AS (SELECT 1) INSERT INTO db.t SELECT * FROM s", {"query": "WITH s AS (SELECT 1) SELECT * FROM s"}),
+        ("FROM x y INSERT INTO db.t SELECT a WHERE b", {"query": "FROM x y SELECT a WHERE b"}),
+        (
+            "FROM (SELECT 1 AS a) INSERT OVERWRITE TABLE db.t PARTITION (p = 1) SELECT a",
+            {"query": "FROM (SELECT 1 AS a) SELECT a", "overwrites": True, "partition": {"p": "1"}},
+        ),
+        (
+            "WITH s AS (SELECT 1 AS a) FROM s INSERT INTO db.t SELECT a",
+            {"query": "WITH s AS (SELECT 1 AS a) FROM s SELECT a"},
+        ),
     ],
 )
 def test_an_insert_says_what_goes_where(words: str, expected: dict[str, Any]) -> None:
