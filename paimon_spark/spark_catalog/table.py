@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.engine.tasks.split import METADATA_COLUMNS
+from paimon_spark.engine.scan.splits import totals_of
+from paimon_spark.engine.tasks.split import METADATA_COLUMNS, SplitMode
 from paimon_spark.errors import InvalidOptionError, NotFoundError
 from paimon_spark.options.scan import (
     BRANCH,
@@ -23,7 +24,9 @@ from paimon_spark.options.scan import (
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.spark_catalog.columns import java_columns
 from paimon_spark.spark_catalog.gateway import CATALOG, SQL, Gateway
+from paimon_spark.spark_catalog.predicates import Conditions
 from paimon_spark.spark_catalog.proxies import Proxy
+from paimon_spark.spark_catalog.scan import TableScanProxy
 from paimon_spark.spark_catalog.scan_builder import ScanBuilderProxy
 from paimon_spark.spark_catalog.write import MATCHING, WriteBuilderProxy
 from paimon_spark.sql.commands.show import table_properties
@@ -67,7 +70,7 @@ class TableProxy(
     Proxy,
     implements=(
         CATALOG + "SupportsRead", CATALOG + "SupportsWrite", CATALOG + "SupportsMetadataColumns",
-        "java.util.function.Supplier",
+        "java.util.function.Supplier", "java.util.function.BooleanSupplier",
     ),
     constants=(
         "canRenameConflictingMetadataColumns", "capabilities", "columns", "constraints", "id", "metadataColumns",
@@ -258,6 +261,15 @@ class TableProxy(
     def get(self) -> str:
         """The option of writes that says how Spark matches their columns: see `java/TableWrites.java`."""
         return MATCHING
+
+    def getAsBoolean(self) -> bool:
+        """Whether Python reads files of the table and merges no rows: see `FilePaths` in `java/TableWrites.java`."""
+        if self._scan.is_system or self._failure is not None:
+            return False
+        scan = self._table().scan()
+        if totals_of(scan.plan().splits).modes.keys() - {SplitMode.RAW, SplitMode.EVOLVED}:
+            return False  # merged rows are of no single file
+        return not TableScanProxy(self.gateway, self.session.spark, scan, Conditions(self.gateway), {}).is_read_by_spark
 
     def toString(self) -> str:
         return self.name()

@@ -56,6 +56,46 @@ def catalog(tmp_path: Path, door: Door) -> Catalog:
     return made
 
 
+def test_a_partition_is_described_as_the_connector_does(catalog: Catalog, spark: SparkSession) -> None:
+    def sql(text: str) -> list[list[Any]]:
+        return [list(row) for row in catalog.sql(text, session=spark).collect()]
+
+    table = catalog.table("db.t")
+    table.write(pa.table({"id": [7, 8], "dt": ["2024-01-01"] * 2, "hh": pa.array([2, 2], pa.int32())}))
+    found = sql("DESCRIBE FORMATTED db.t PARTITION (dt = '2024-01-01', HH = 2)")
+    whole = sql("DESCRIBE FORMATTED db.t")
+    at = whole.index(["# Column Not Null", "", ""])
+    assert (found[:at], found[-4:]) == (whole[:at], whole[at:])
+    details = {row[0]: row[1] for row in found[at:-4] if row[0]}
+    (files,) = catalog.sql(
+        "SELECT file_count, file_size_in_bytes, CAST(last_update_time AS STRING) FROM db.t$partitions "
+        "WHERE partition = 'dt=2024-01-01/hh=2'",
+        session=spark,
+    ).collect()
+    moment = datetime.fromisoformat(files[2]).astimezone()
+    assert details == {
+        "# Detailed Partition Information": "",
+        "Database": "db",
+        "Table": "t",
+        "Partition Values": "[dt=2024-01-01, hh=2]",
+        "Partition Parameters": (
+            f"{{fileCount=2, fileSizeInBytes={files[1]}, lastFileCreationTime={round(moment.timestamp() * 1000)}, "
+            "recordCount=3}"
+        ),
+        "Created Time": f"{moment:%a %b %d %H:%M:%S %Z %Y}",
+        "Last Access": "UNKNOWN",
+        "Partition Statistics": f"{files[1]} bytes, 3 rows",
+    }
+    assert sql("DESC db.t PARTITION (hh = 10, dt = 'a/b=ü')") == sql("DESC db.t")
+    for partition, error, words in (
+        ("dt = '2024-01-01'", InvalidInputError, "needs a value of each partition column"),
+        ("dt = '2024-01-01', hh = 9", InvalidInputError, "has no partition with"),
+        ("dt = '2024-01-01', hour = 1", ColumnNotFoundError, "hour"),
+    ):
+        with refused(catalog, error, words):
+            sql(f"DESC EXTENDED db.t PARTITION ({partition})")
+
+
 @pytest.mark.quick
 def test_tables_are_described_and_listed_as_spark_does(catalog: Catalog, spark: SparkSession) -> None:
     def sql(text: str) -> list[list[Any]]:
@@ -96,7 +136,7 @@ def test_tables_are_described_and_listed_as_spark_does(catalog: Catalog, spark: 
         ["Table Properties", f"[bucket=1,{hidden},path={where},primary-key=id,dt,hh]", ""],
         ["", "", ""],
         ["# Column Default Values", "", ""],
-        ["v", "string", "x"],
+        ["v", "string", "'x'"],
         ["# Column Not Null", "", ""],
         ["id", "bigint", "NOT NULL"],
         ["dt", "string", "NOT NULL"],

@@ -3,10 +3,14 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
+import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases$;
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.InputFileName;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
@@ -21,12 +25,14 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.Function1;
 import scala.Option;
 import scala.collection.Iterable;
 import scala.collection.Seq;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Map$;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
 
 /** Adds the rule below to those of a session whose analyzer exists, once. */
 public void installRule(Object session, String refusal) throws Exception {
@@ -64,7 +70,7 @@ public static class TableWrites extends Rule {
 
   public TreeNode apply(TreeNode plan) {
     try {
-      return changed((LogicalPlan) plan);
+      return changed(FilePaths.named((LogicalPlan) plan));
     } catch (ReflectiveOperationException e) {
       throw new IllegalStateException(e);
     }
@@ -173,6 +179,74 @@ public static class TableWrites extends Rule {
       throw new UnsupportedOperationException("mergeInto of " + name + " is not supported; use "
           + "spark.sql('MERGE INTO " + name + " AS t USING {df} AS s ON …', df=df)");
     }
+  }
+}
+
+/** Replaces `input_file_name()` by the column of file paths where Python reads, as Spark then knows no file. */
+public static class FilePaths extends AbstractPartialFunction {
+  private static final String NAME = "__paimon_file_path";
+  private final Object path;
+
+  FilePaths(Object path) {
+    this.path = path;
+  }
+
+  public boolean isDefinedAt(Object expression) {
+    return expression instanceof InputFileName;
+  }
+
+  public Object applyOrElse(Object expression, Function1 other) {
+    return isDefinedAt(expression) ? path : other.apply(expression);
+  }
+
+  static LogicalPlan named(LogicalPlan plan) {
+    LogicalPlan made = replaced(plan);
+    return made == plan
+        ? plan
+        : (LogicalPlan) SparkSession.active().sessionState().analyzer().AddMetadataColumns().apply(made);
+  }
+
+  private static LogicalPlan replaced(LogicalPlan plan) {
+    Seq children = plan.children();
+    boolean isChanged = false;
+    ArrayList made = new ArrayList();
+    for (int i = 0; i < children.size(); i++) {
+      Object now = replaced((LogicalPlan) children.apply(i));
+      isChanged = isChanged || now != children.apply(i);
+      made.add(now);
+    }
+    LogicalPlan now = isChanged ? (LogicalPlan) plan.withNewChildren(seq(made)) : plan;
+    if (children.size() != 1 || !isNamed(now.expressions())) {
+      return now;
+    }
+    Object path = path((LogicalPlan) now.children().apply(0));
+    return path == null ? now : (LogicalPlan) now.transformExpressions(new FilePaths(path));
+  }
+
+  private static boolean isNamed(Seq expressions) {
+    for (int i = 0; i < expressions.size(); i++) {
+      Expression expression = (Expression) expressions.apply(i);
+      if (expression instanceof InputFileName || isNamed(expression.children())) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** The column of the only table of a plan; null where it has none, or Spark reads it. */
+  private static Object path(LogicalPlan plan) {
+    Seq leaves = plan.collectLeaves();
+    if (leaves.size() != 1 || !(leaves.apply(0) instanceof DataSourceV2Relation)) {
+      return null;
+    }
+    Object table = ((DataSourceV2Relation) leaves.apply(0)).table();
+    Seq columns = plan.metadataOutput();
+    for (int i = 0; i < columns.size(); i++) {
+      if (((Attribute) columns.apply(i)).name().equals(NAME)) {
+        return table instanceof BooleanSupplier && ((BooleanSupplier) table).getAsBoolean() ? columns.apply(i) : null;
+      }
+    }
+    return null;
   }
 }
 

@@ -109,7 +109,7 @@ def _typed(t: DataType, given: Default, column: str) -> str:
     match t:
         case ArrayType() if isinstance(given, tuple):
             inner = ", ".join(_typed(t.element, part, column) for part in given)
-            return f"array({inner})" if given else f"CAST(array() AS {ddl_type(t)})"
+            return f"array({inner})" if given else f"CAST(array() AS {_spark_name(t, column)})"
         case MapType() if isinstance(given, tuple):
             if given:
                 return f"map({', '.join(_typed(u, part, column) for u, part in _of_entries(t, given))})"
@@ -120,9 +120,19 @@ def _typed(t: DataType, given: Default, column: str) -> str:
             fields = zip(t.fields, given, strict=True)
             inner = ", ".join(f"{literal_text(f.name)}, {_typed(f.type, part, column)}" for f, part in fields)
             return f"named_struct({inner})"
-        case ArrayType() | MapType() | RowType():
-            return f"CAST(NULL AS {ddl_type(t)})"
-    return f"CAST({'NULL' if given is None else literal_text(str(given))} AS {spark_type(t, column).simpleString()})"
+    return f"CAST({'NULL' if given is None else literal_text(str(given))} AS {_spark_name(t, column)})"
+
+
+def _spark_name(t: DataType, column: str) -> str:
+    """A type as CAST takes it, without NOT NULL."""
+    match t:
+        case ArrayType():
+            return f"array<{_spark_name(t.element, column)}>"
+        case MapType():
+            return f"map<{_spark_name(t.key, column)},{_spark_name(t.value, column)}>"
+        case RowType():
+            return f"struct<{','.join(f'{quoted_if_needed(f.name)}:{_spark_name(f.type, column)}' for f in t.fields)}>"
+    return spark_type(t, column).simpleString()
 
 
 def _of_entries(t: MapType, given: Sequence[Default]) -> list[tuple[DataType, Default]]:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_spark.catalogs.open import open_catalog
 from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
-from paimon_spark.errors import PaimonError, UnsupportedFeatureError
+from paimon_spark.errors import InvalidInputError, PaimonError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.statistics import ColumnStatistics
 from paimon_spark.jobs.statistics import statistics_of
 from paimon_spark.spark.schema import spark_type
-from paimon_spark.sql.commands.show import OWNER, table_properties
+from paimon_spark.sql.commands.show import OWNER, partition_condition, partition_texts, table_properties
 from paimon_spark.sql.commands.target import on_table
-from paimon_spark.sql.grammar.show import Describe, DescribeDatabase, DescribeHistory
+from paimon_spark.sql.grammar.show import Describe, DescribeDatabase, DescribeHistory, PartitionFilter
 from paimon_spark.sql.names import TableName, resolve_column, resolve_database
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Outcome, Result
@@ -58,9 +58,12 @@ _STATISTICS: Final = {
 
 @on_table
 def describe(session: Session, name: TableName, statement: Describe) -> Result:
-    """The columns of a table, or of a version of it; with EXTENDED the whole definition.
+    """The columns of a table, or of a version of it; with EXTENDED the whole definition, and what a partition holds.
 
-    Raises UnsupportedFeatureError: a nested column.
+    Raises:
+        InvalidInputError: PARTITION lacks a partition column, or there is no such partition.
+        ColumnNotFoundError: PARTITION names something else than a partition column.
+        UnsupportedFeatureError: a nested column.
     """
     table = session.table(name, {"time-zone": session.time_zone})
     if statement.version is not None:
@@ -68,8 +71,9 @@ def describe(session: Session, name: TableName, statement: Describe) -> Result:
     if statement.column:
         return session.rows(_INFO, [*_column(table, statement), *_statistics(table, statement)])
     rows = [*_schema(table)]
+    partition = [*_partition(name, table, statement.partition)] if statement.partition else []
     if statement.extended:
-        rows += [*_metadata_columns(table), *_details(name, table), *_not_null(table)]
+        rows += [*_metadata_columns(table), *_details(name, table), *partition, *_not_null(table)]
     return session.rows(_COLUMNS, rows)
 
 
@@ -185,6 +189,44 @@ def _details(name: TableName, table: Table) -> Iterator[_Row]:
         yield _BLANK
         yield "# Column Default Values", "", ""
         yield from ((f.name, spark_text(f.type), f.default_value) for f in defaults)
+
+
+def _partition(name: TableName, table: Table, asked: PartitionFilter) -> Iterator[_Row]:
+    """What a partition holds, as Spark's `CatalogTablePartition` shows it."""
+    where = table.handle.describe()
+    condition = partition_condition(table, asked)
+    keys = table.schema.partition_keys
+    if len({resolve_column(table, column, keys, "partition column") for column, _ in asked}) < len(keys):
+        raise InvalidInputError(
+            f"DESCRIBE … PARTITION needs a value of each partition column of {where}: {', '.join(keys)}",
+            table=table.name,
+        )
+    splits = table.scan(where=condition).plan().splits
+    found = list(partition_texts(table, splits))
+    if not found:
+        raise InvalidInputError(
+            f"{where} has no partition with {condition}; SHOW PARTITIONS {table.name} lists those that it has",
+            table=table.name,
+        )
+    files = [file for split in splits for file in split.files]
+    size, rows = sum(f.size for f in files), sum(f.row_count for f in files)
+    # Files keep the wall clock of the machine, as if it were that of UTC.
+    newest_ms = max(f.creation_time_ms or 0 for f in files)
+    newest = datetime.fromtimestamp(newest_ms / 1000, UTC).replace(tzinfo=None).astimezone()
+    parameters = {
+        "fileCount": len(files), "fileSizeInBytes": size,
+        "lastFileCreationTime": round(newest.timestamp() * 1000), "recordCount": rows,
+    }  # fmt: skip
+    yield _BLANK
+    yield "# Detailed Partition Information", "", ""
+    yield "Database", name.database, ""
+    yield "Table", name.table, ""
+    yield "Partition Values", f"[{', '.join(map('='.join, zip(keys, found[0], strict=True)))}]", ""
+    yield "Partition Parameters", f"{{{', '.join(f'{k}={v}' for k, v in parameters.items())}}}", ""
+    yield "Created Time", f"{newest:%a %b %d %H:%M:%S %Z %Y}", ""
+    yield "Last Access", "UNKNOWN", ""
+    yield "Partition Statistics", f"{size} bytes, {rows} rows", ""
+    yield _BLANK
 
 
 def _not_null(table: Table) -> Iterator[_Row]:

@@ -7,7 +7,7 @@ Source: Spark's `ShowCreateTableExec`, `ShowPartitionsExec`, `ShowTablePropertie
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -48,6 +48,7 @@ from paimon_spark.types import (
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
+    from paimon_spark.engine.tasks.split import DataSplit
 
 OWNER: Final = "owner"
 _PRIMARY_KEY: Final = "primary-key"
@@ -117,19 +118,26 @@ def show_partitions(session: Session, name: TableName, statement: ShowPartitions
     keys = table.schema.partition_keys
     if not keys:
         raise InvalidInputError(f"{table.handle.describe()} is not partitioned", table=table.name)
-    splits = table.scan(where=_partition_condition(table, statement.partition)).plan().splits
-    row_type = table.schema.partition_type
-    rows = decode_partitions(row_type, pa.array(list(totals_of(splits).partitions), pa.binary()))
-    zone = table.read_options.time_zone
-    texts = [_cast_to_text(c, f.type, zone).to_pylist() for c, f in zip(rows.columns, row_type, strict=True)]
+    splits = table.scan(where=partition_condition(table, statement.partition)).plan().splits
     paths = sorted(
-        "/".join(f"{k.translate(_ESCAPED)}={('null' if v is None else v).translate(_ESCAPED)}" for k, v in pairs)
-        for pairs in (zip(keys, values, strict=True) for values in zip(*texts, strict=True))
+        "/".join(
+            f"{key.translate(_ESCAPED)}={value.translate(_ESCAPED)}" for key, value in zip(keys, values, strict=True)
+        )
+        for values in partition_texts(table, splits)
     )
     return session.rows("partition STRING NOT NULL", [(path,) for path in paths])
 
 
-def _partition_condition(table: Table, partition: PartitionFilter) -> str | None:
+def partition_texts(table: Table, splits: Sequence[DataSplit]) -> Iterator[tuple[str, ...]]:
+    """The values of the partitions of splits, as Spark casts them to text."""
+    row_type = table.schema.partition_type
+    rows = decode_partitions(row_type, pa.array(list(totals_of(splits).partitions), pa.binary()))
+    zone = table.read_options.time_zone
+    texts = [_cast_to_text(c, f.type, zone).to_pylist() for c, f in zip(rows.columns, row_type, strict=True)]
+    return zip(*([("null" if v is None else v) for v in column] for column in texts), strict=True)
+
+
+def partition_condition(table: Table, partition: PartitionFilter) -> str | None:
     """The condition of PARTITION (…) for `Table.scan`."""
     keys = table.schema.partition_keys
     terms = []

@@ -24,11 +24,12 @@ _NOT_A_TABLE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Describe(TableStatement):
-    """DESCRIBE of a table or a column, which is () for the table."""
+    """DESCRIBE of a table, of a column, which is () for the table, or of a partition."""
 
     version: str | None
     extended: bool
     column: Name
+    partition: PartitionFilter = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,16 +158,14 @@ def read_describe(cursor: Cursor) -> Statement | None:
     extended = not _is_last(cursor) and cursor.take_one("EXTENDED", "FORMATTED") is not None
     table = cursor.name()
     version = version_clause(cursor)
-    if cursor.take("PARTITION"):
-        complete_partition_expressions(cursor)
-        instead = f"Use the system table {'.'.join(table)}$partitions"
-        return UnsupportedStatement(cursor.sql, (table,), "DESCRIBE PARTITION", instead)
+    partition = complete_partition_expressions(cursor) if cursor.take("PARTITION") else {}
     column: Name = ()
-    if not cursor.at_end and not cursor.at("AS", "JSON"):
+    if not cursor.at_end and not cursor.at("AS", "JSON") and not partition:
         column = cursor.name("the name of a column, or the end of the statement")
     if cursor.take("AS", "JSON"):
         return UnsupportedStatement(cursor.sql, (table,), "DESCRIBE AS JSON", "Use Table.schema in Python")
-    return Describe(cursor.sql, table, None if version is None else str(version), extended, column)
+    asked = None if version is None else str(version)
+    return Describe(cursor.sql, table, asked, extended, column, tuple(partition.items()))
 
 
 def read_show_create(cursor: Cursor) -> Statement:

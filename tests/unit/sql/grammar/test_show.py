@@ -36,7 +36,7 @@ T = ("db", "t")
 
 
 def described(**given: Any) -> dict[str, Any]:
-    rest = {"version": None, "extended": False, "column": ()}
+    rest = {"version": None, "extended": False, "column": (), "partition": ()}
     return {"table": T, **rest, **given}
 
 
@@ -52,8 +52,8 @@ def described(**given: Any) -> dict[str, Any]:
         ("DESC db.t VERSION AS OF 3", Describe, described(version="3")),
         (
             "DESC EXTENDED db.t PARTITION (dt = DATE'2024-01-01', `h h`=1)",
-            UnsupportedStatement,
-            {"names": (T,), "feature": "DESCRIBE PARTITION", "instead": "Use the system table db.t$partitions"},
+            Describe,
+            described(extended=True, partition=(("dt", "DATE'2024-01-01'"), ("h h", "1"))),
         ),
         (
             "DESC EXTENDED db.t AS JSON",
