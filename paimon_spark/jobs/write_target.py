@@ -120,7 +120,16 @@ def open_existing(place: Place, options: BatchWriteOptions) -> TableHandle:
 def _changes(handle: TableHandle, source: pa.Schema) -> tuple[SchemaChange, ...]:
     """The changes that `write.merge-schema` makes for rows of `source`."""
     columns = pa.schema([f for f in source if f.name != VALUE_KIND and not f.name.startswith(NANOSECONDS)])
-    return tuple(merged_schema(handle.schema, columns, handle.options.schema_merge))
+    changes = tuple(merged_schema(handle.schema, columns, handle.options.schema_merge))
+    _check_keys(handle, changes)
+    return changes
+
+
+def _check_keys(handle: TableHandle, changes: Sequence[SchemaChange]) -> None:
+    if changes:
+        from paimon_spark.jobs.existing_keys import check_widened_keys  # only such writes import the reader
+
+        check_widened_keys(handle, changes)
 
 
 def with_changes(target: Target) -> TableHandle:
@@ -138,6 +147,7 @@ def with_changes(target: Target) -> TableHandle:
     wanted = handle.schema
 
     def planned(newest: TableSchema) -> Sequence[SchemaChange]:
+        _check_keys(handle.with_schema(newest), changes)
         return changes if newest.id == wanted.id - 1 else ()  # else another write may have made the same change
 
     def alter() -> None:

@@ -39,6 +39,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.batch_write import options_of
 from paimon_spark.jobs.branch_access import at_head, reopen_to_change
 from paimon_spark.jobs.commit import WriteResult
+from paimon_spark.jobs.existing_keys import check_widened_keys
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.row_level import KEEPS, OLD_ROW_ID, is_cut_by_spark
 from paimon_spark.jobs.table_scan import scan_of
@@ -96,6 +97,7 @@ class Change:
         if columns is not None and how is not None:
             changes = merged_columns(stored.schema.row_type, columns, how)
             if changes:
+                check_widened_keys(stored, changes)
                 handle = stored.with_schema(apply(stored.schema, changes, table=stored.describe()))
                 options = replace(how, enabled=True).as_text()
         return cls(table, handle, stored, 0 if base is None else base.id, options)

@@ -145,7 +145,8 @@ def _rename(schema: TableSchema, change: RenameColumn) -> TableSchema:
 def _retype(schema: TableSchema, change: UpdateType) -> TableSchema:
     path = change.path
     if len(path) == 1:
-        _check_no_key(schema, path, "given another type", "partition key", "primary key", "bucket key")
+        keys = () if change.of_keys else ("primary key", "bucket key")
+        _check_no_key(schema, path, "given another type", "partition key", *keys)
     explicit = not _NO_EXPLICIT_CASTS.get(schema.options)
 
     def retyped(old: DataType) -> DataType:

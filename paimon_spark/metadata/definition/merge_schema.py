@@ -95,7 +95,9 @@ class _Merge:
                     raise _mismatch((*path, "key"), base.key, update.key, "keys of a map never change their type")
                 self.type(base.value, update.value, (*path, "value"))
             case _ if self.widening and not holds(base, update):
-                self.changes.append(UpdateType(path, self._wider(base, update, path), keep_nullability=True))
+                self.changes.append(
+                    UpdateType(path, self._wider(base, update, path), keep_nullability=True, of_keys=True)
+                )
 
     def _wider(self, base: DataType, update: DataType, path: Path) -> DataType:
         match base, update:

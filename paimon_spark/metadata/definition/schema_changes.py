@@ -83,11 +83,13 @@ class UpdateType:
 
     Attributes:
         keep_nullability: whether nullability stays, whatever that of `type` is.
+        of_keys: whether keys of rows may change so. Their values must then have the same binary form in both types.
     """
 
     path: Path
     type: DataType
     keep_nullability: bool = False
+    of_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)

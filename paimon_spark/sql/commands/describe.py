@@ -209,7 +209,7 @@ def _partition(name: TableName, table: Table, asked: PartitionFilter) -> Iterato
             table=table.name,
         )
     files = [file for split in splits for file in split.files]
-    size, rows = sum(f.size for f in files), sum(f.row_count for f in files)
+    size, rows = sum(f.file_size for f in files), sum(f.row_count for f in files)
     # Files keep the wall clock of the machine, as if it were that of UTC.
     newest_ms = max(f.creation_time_ms or 0 for f in files)
     newest = datetime.fromtimestamp(newest_ms / 1000, UTC).replace(tzinfo=None).astimezone()

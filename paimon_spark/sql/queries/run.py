@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias, Union
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.functions import col
 
+from paimon_spark.engine.tasks.split import FILE_PATH
 from paimon_spark.errors import InvalidInputError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.jobs.row_diff import RowComparison
 from paimon_spark.jobs.scan import Scan
@@ -113,6 +115,7 @@ def _read_and_run(session: Session, sql: str, job: str | None) -> DataFrame:
     found = references(session.caching(), parsed)
     if not found:
         return session.run(parsed.sql)
+    _refuse_file_name(parsed, found[0])
     if parsed.use is Use.ROWS:
         return _rows(session, parsed, found, job)
     begin = parsed.tokens[parsed.body].start
@@ -122,6 +125,16 @@ def _read_and_run(session: Session, sql: str, job: str | None) -> DataFrame:
     else:
         _cache_table(session, parsed, frame)
     return session.nothing()
+
+
+def _refuse_file_name(parsed: ParsedQuery, reference: Reference) -> None:
+    """Refuse `input_file_name()`, which is empty where Spark does not read the files itself."""
+    if any(a.keyword == "INPUT_FILE_NAME" and b.keyword == "(" for a, b in pairwise(parsed.tokens)):
+        raise UnsupportedFeatureError(
+            f"input_file_name() is not known of the rows of {reference.name}: use the column {FILE_PATH}",
+            feature="input_file_name",
+            table=str(reference.name),
+        )
 
 
 def _rows(

@@ -14,6 +14,7 @@ from paimon_spark.metadata.definition.merge_schema import holds, merged_row, mer
 from paimon_spark.metadata.definition.schema_changes import AddColumn, UpdateType
 from paimon_spark.options.descriptor import parse_group
 from paimon_spark.options.write import SchemaMergeOptions
+from paimon_spark.types import BIGINT
 
 WIDEN = {"write.merge-schema.type-widening": "true"}
 EXPLICIT = {**WIDEN, "write.merge-schema.explicit-cast": "true"}
@@ -109,10 +110,12 @@ def test_explicit_casts_are_made_when_asked_for() -> None:
         merged("a INT", "a STRING", {"write.merge-schema.explicit-cast": "true"})
 
 
-def test_keys_keep_their_type() -> None:
+def test_keys_become_wider_with_rows_alone() -> None:
     schema = table("k INT, v INT", ("k",))
+    changes = merged_row(schema, row_type("k BIGINT, v INT"), parse_group(SchemaMergeOptions, WIDEN))
+    assert str(apply(schema, changes).row_type.field("k").type) == "BIGINT NOT NULL"
     with pytest.raises(InvalidInputError, match="part of the primary key"):
-        apply(schema, merged_row(schema, row_type("k BIGINT, v INT"), parse_group(SchemaMergeOptions, WIDEN)))
+        apply(schema, [UpdateType(("k",), BIGINT)])
 
 
 _WORDS = st.sampled_from(
