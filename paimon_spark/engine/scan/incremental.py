@@ -6,7 +6,8 @@ Source: Java `table/source/snapshot/IncrementalDeltaStartingScanner`, `Increment
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +24,10 @@ from paimon_spark.engine.scan.plan import Plan, assembled
 from paimon_spark.engine.scan.prune import Filters, Selection, filters_of, select, skip_by_statistics
 from paimon_spark.engine.scan.query import PlanReport, Reason, ScanQuery, Tally
 from paimon_spark.engine.scan.splits import Before, Deletions, deletions_of, make_splits
-from paimon_spark.engine.scan.units import DIFF, append_units, groups_of, key_bounds, overlapping, row_id_units
+from paimon_spark.engine.scan.units import DIFF, Longs, append_units, groups_of, key_bounds, overlapping, row_id_units
 from paimon_spark.engine.tasks.split import DataSplit, DeletionFile
-from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.format.arrays.arrow_numpy import fixed_array, values
+from paimon_spark.errors import InvalidInputError, SnapshotNotFoundError, UnsupportedFeatureError
+from paimon_spark.format.arrays.arrow_numpy import Bool, boolean_array, fixed_array, values
 from paimon_spark.format.arrays.arrow_types import no_rows
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA
@@ -112,11 +113,11 @@ def plan_diff(handle: TableHandle, before: Snapshot | None, after: Snapshot, que
     is_new = fixed_array((np.arange(len(table)) >= len(old)).astype(np.int8), pa.int8())
     table = table.set_column(0, ENTRY_SCHEMA.field("kind"), is_new)  # takes the place of the kind
     selection = select(handle, table, filters, schemas, tally)
-    _check_same_buckets(handle, selection, before, after)
     report = old_report + new_report
     if handle.schema.primary_keys:
         splits = _diff_splits(handle, selection, before, after, tally)
     else:
+        _check_same_buckets(handle, selection, before, after)
         selection = _only_new(selection, tally)
         selection = skip_by_statistics(handle, selection, filters.rest, schemas, tally)
         units = row_id_units(selection) if handle.options.data_evolution else append_units(selection)
@@ -130,23 +131,45 @@ def _state(handle: TableHandle, snapshot: Snapshot | None, filters: Filters) -> 
     return read_entries(handle, data_manifests(handle, snapshot), filters)
 
 
-def _check_same_buckets(handle: TableHandle, selection: Selection, before: Snapshot | None, after: Snapshot) -> None:
-    """Rows of one key would lie in different buckets of the two states."""
-    if handle.options.bucket == -1 or before is None:
-        return
+def _rescaled(selection: Selection) -> Longs:
+    """The codes of the partitions that have another number of buckets in the one state than in the other."""
     totals = values(selection.entries.column("total_buckets"))
     real = totals > 0
     codes = selection.partitions.codes[real].astype(np.int64)
     span = int(totals.max(initial=1)) + 1
-    pairs = np.unique(codes * span + totals[real])
-    partition, counts = np.unique(pairs // span, return_counts=True)
-    if (counts > 1).any():
-        code = int(partition[counts > 1][0])
+    partition, counts = np.unique(np.unique(codes * span + totals[real]) // span, return_counts=True)
+    found: Longs = partition[counts > 1]
+    return found
+
+
+def _check_same_buckets(handle: TableHandle, selection: Selection, before: Snapshot | None, after: Snapshot) -> None:
+    """Check that an append table wrote no rows anew into another number of buckets. Raises InvalidInputError."""
+    if handle.options.bucket == -1 or before is None:
+        return
+    rescaled = _rescaled(selection)
+    if len(rescaled):
         raise InvalidInputError(
-            f"{handle.describe()}: partition {selection.partitions.path(code) or '(the only one)'} has another number "
-            f"of buckets in snapshot {before.id} than in snapshot {after.id}, so they cannot be compared",
+            f"{handle.describe()}: partition {selection.partitions.path(int(rescaled[0])) or '(the only one)'} has "
+            f"another number of buckets in snapshot {before.id} than in snapshot {after.id}, so that new files have "
+            "rows of old ones, and rows without keys cannot be compared",
             table=handle.name,
         )
+
+
+def _moving(handle: TableHandle, selection: Selection, before: Snapshot | None, after: Snapshot) -> Longs:
+    """The codes of the partitions where a key may be in different buckets of the two states.
+
+    With dynamic buckets an overwrite assigns keys to buckets anew.
+    """
+    if before is None or handle.options.bucket != -1:
+        return _rescaled(selection)
+    try:
+        between = get_snapshots(handle, range(before.id + 1, after.id + 1))
+        is_overwritten = any(s.commit_kind is CommitKind.OVERWRITE for s in between)
+    except SnapshotNotFoundError:
+        is_overwritten = True  # nobody knows what the snapshots that expired were
+    everything: Longs = np.unique(selection.partitions.codes).astype(np.int64)
+    return everything if is_overwritten else everything[:0]
 
 
 def _only_new(selection: Selection, tally: Tally) -> Selection:
@@ -166,15 +189,59 @@ def _diff_splits(
     """A split for each section of overlapping keys whose files, or their deletion vectors, differ."""
     if not len(selection):
         return ()
-    units = overlapping(groups_of(selection), *key_bounds(handle, selection), DIFF)
+    codes, groups = selection.partitions.codes.astype(np.int64), groups_of(selection)
+    moving = _moving(handle, selection, before, after)
+    is_moving = np.isin(codes, moving)
+    if len(moving):
+        first = np.full(int(codes.max()) + 1, groups.max())
+        np.minimum.at(first, codes, groups)
+        groups = np.where(is_moving, first[codes], groups)
+    units = overlapping(groups, *key_bounds(handle, selection), DIFF)
     older = Before(values(selection.entries.column("kind")) == 0, deletions_of(handle, before))
+    newer = deletions_of(handle, after)
+    buckets = _buckets(selection, is_moving)
     out = []
-    for split in make_splits(handle, selection, units, deletions_of(handle, after), after.id, older):
+    for made in make_splits(handle, selection, units, newer, after.id, older):
+        split = _across_buckets(selection, made, buckets, older.deletions, newer) if buckets else made
         if _identity(split.before_files, split.before_deletions) == _identity(split.files, split.deletions):
             tally.skip_counts(Reason.UNCHANGED, len(split.before_files) + len(split.files), split.size_bytes)
         else:
             out.append(split)
     return tuple(out)
+
+
+def _buckets(selection: Selection, wanted: Bool) -> dict[str, int]:
+    """The bucket of each of some files, by its name."""
+    entries = selection.entries.filter(boolean_array(wanted))
+    names, numbers = (entries.column(name).to_pylist() for name in ("file_name", "bucket"))
+    return dict(zip(names, numbers, strict=True))
+
+
+def _across_buckets(
+    selection: Selection, split: DataSplit, buckets: Mapping[str, int], older: Deletions, newer: Deletions
+) -> DataSplit:
+    """A split whose files are in several buckets of its partition, with the directory and deletions of each file."""
+    directories = selection.partitions.directories
+
+    def deletions(files: Sequence[DataFileMeta], among: Deletions) -> tuple[DeletionFile | None, ...]:
+        found = tuple((among.of(split.partition, buckets[f.file_name], (f,)) or (None,))[0] for f in files)
+        return found if any(found) else ()
+
+    files = (*split.before_files, *split.files)
+    if any(f.file_name not in buckets for f in files):
+        return split
+    elsewhere: dict[str, str] = {}
+    for bucket in sorted({buckets[f.file_name] for f in files}):
+        names = [f.file_name for f in files if buckets[f.file_name] == bucket]
+        if bucket != split.bucket:
+            elsewhere |= dict.fromkeys(names, directories.bucket_path(split.partition, bucket))
+        elsewhere |= dict(directories.elsewhere(split.partition, bucket, names))
+    return replace(
+        split,
+        deletions=deletions(split.files, newer),
+        before_deletions=deletions(split.before_files, older),
+        elsewhere=tuple(elsewhere.items()),
+    )
 
 
 def _identity(

@@ -154,13 +154,16 @@ def test_append_tables_differ_by_their_new_files() -> None:
     assert names(plan(t, "0,1", IncrementalMode.DIFF)) == ["a"]
 
 
-def test_states_with_other_bucket_numbers_cannot_be_compared() -> None:
+def test_states_with_other_bucket_numbers_are_compared_together() -> None:
     t = keyed()
     a = file("a")
     t.commit(a)
-    t.commit(file("b", total_buckets=2), deletes=[a], kind=CommitKind.OVERWRITE)
-    with pytest.raises(InvalidInputError, match="another number of buckets in snapshot 1 than in snapshot 2"):
-        plan(t, "1,2", IncrementalMode.DIFF)
+    halves = [file(name, bucket=n, total_buckets=2) for n, name in enumerate("bc")]
+    t.commit(*halves, deletes=[a], kind=CommitKind.OVERWRITE)
+    (split,) = plan(t, "1,2", IncrementalMode.DIFF).splits
+    assert ([f.file_name for f in split.before_files], [f.file_name for f in split.files]) == (["a"], ["b", "c"])
+    paths = [split.path_of(f) for f in (*split.before_files, *split.files)]
+    assert [path.rsplit("/", 2)[1] for path in paths] == ["bucket-0", "bucket-0", "bucket-1"]
 
 
 def test_an_expired_snapshot_in_between_is_an_error() -> None:
