@@ -19,13 +19,15 @@ from pyspark.sql.types import ArrayType, StructType
 from pyspark.sql.types import DataType as SparkType
 
 from paimon_spark.engine.read.file_reader import file_url
+from paimon_spark.engine.row_level.job import check_unmerged
 from paimon_spark.engine.row_level.strategy import (
-    check_deletes,
+    DeleteStrategy,
     check_set,
     check_updates,
     cleared_columns,
     delete_strategy,
     removing_columns,
+    strategy_of_delete,
     undeletable,
 )
 from paimon_spark.engine.scan.fallback import OtherPartitions, other_branch, other_partitions
@@ -46,7 +48,7 @@ from paimon_spark.jobs.table_scan import scan_of
 from paimon_spark.metadata.definition.alter import apply
 from paimon_spark.metadata.definition.merge_schema import merged_columns
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
 from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, MergeEngine
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.scan import TIME_ZONE
@@ -79,6 +81,7 @@ class Change:
         stored: the same with the schema that it has now; another one where the change adds or widens columns.
         base_id: the head before any row was read, 0 for none.
         options: of the write, so that it makes the same schema.
+        by_place: rows of a table with keys are deleted by their places, as those of a table without.
     """
 
     table: OpenedTable
@@ -86,6 +89,7 @@ class Change:
     stored: TableHandle
     base_id: int
     options: Mapping[str, str] = field(default_factory=dict)
+    by_place: bool = False
 
     @classmethod
     def of(cls, table: OpenedTable, columns: RowType | None = None, how: SchemaMergeOptions | None = None) -> Change:
@@ -109,7 +113,8 @@ class Change:
 
     @property
     def keyed(self) -> bool:
-        return bool(self.handle.schema.primary_keys)
+        """Whether rows are changed by writing rows of their keys."""
+        return bool(self.handle.schema.primary_keys) and not self.by_place
 
     @property
     def row_id(self) -> list[str]:
@@ -370,9 +375,12 @@ def delete(table: OpenedTable, where: str) -> WriteResult:
 def deletion(table: OpenedTable) -> Change:
     """The change of a delete. Raises UnsupportedFeatureError."""
     change = Change.of(table)
-    delete_strategy(change.handle)
-    check_deletes(change.handle)
-    return change
+    handle = change.handle
+    strategy = strategy_of_delete(handle)
+    if not handle.schema.primary_keys or strategy is DeleteStrategy.RETRACTS:
+        return change
+    check_unmerged(handle, get_snapshot(handle, change.base_id) if change.base_id else None, None)
+    return replace(change, by_place=True)
 
 
 def delete_found(change: Change, rows: DataFrame) -> WriteResult:

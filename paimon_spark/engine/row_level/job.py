@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,13 +29,14 @@ from paimon_spark.engine.row_level.files import (
 )
 from paimon_spark.engine.row_level.strategy import (
     DeleteStrategy,
-    check_deletes,
     check_set,
     check_updates,
     cleared_columns,
     delete_strategy,
     removing_columns,
+    strategy_of_delete,
     undeletable,
+    unmerged,
 )
 from paimon_spark.engine.row_level.vectors import deletion_changes, rewrite_split
 from paimon_spark.engine.scan.fallback import other_branch, other_partitions
@@ -42,7 +44,7 @@ from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.scan.splits import totals_of
 from paimon_spark.engine.tasks.commit_message import CommitMessage, sum_if_known
-from paimon_spark.engine.tasks.split import ROW_INDEX, DataSplit, ReadRequest
+from paimon_spark.engine.tasks.split import ROW_INDEX, DataSplit, ReadRequest, SplitMode
 from paimon_spark.engine.write.dynamic_buckets import combine
 from paimon_spark.engine.write.request import WriteRequest, check_file_schemas
 from paimon_spark.engine.write.table_writer import TableWriter
@@ -60,6 +62,8 @@ from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.types import ROW_ID, VALUE_KIND, RowKind
 
+MERGE_ON_READ: Final = "deletion-vectors.merge-on-read"
+"""The option with which rows are read that wait for a compaction."""
 Change = Callable[[pa.RecordBatch], pa.RecordBatch]
 """Rows as they are, all columns of the table in canonical types → the rows that take their places, in that order."""
 
@@ -291,15 +295,17 @@ def plan_rows(
         ColumnNotFoundError: the predicate names a column that is not there.
         CommitConflictError: the definition changed since the handle was opened, and there are rows of the new one.
     """
-    strategy = delete_strategy(handle)
     if updates:
+        strategy = delete_strategy(handle)
         check_updates(handle)
     else:
-        check_deletes(handle)
+        strategy = strategy_of_delete(handle)
     base = latest_snapshot(handle) if base_id is None else get_snapshot(handle, base_id) if base_id else None
     beside = other_partitions(handle, base)
     covered = frozenset() if beside is None else beside.covered
     plan = plan_branch(handle, base, ScanQuery(predicate=predicate), partitions_of_other=covered)
+    if handle.schema.primary_keys and strategy is not DeleteStrategy.RETRACTS:
+        check_unmerged(handle, base, predicate)
     newest = max(totals_of(plan.splits).schema_ids, default=0)
     check_file_schemas(handle, newest, "its rows were read")
     by_partition = names_of(predicate) <= set(handle.schema.partition_keys)
@@ -312,6 +318,19 @@ def plan_rows(
         plan.request,
         whole=by_partition and strategy is not DeleteStrategy.RETRACTS and not updates,
     )
+
+
+def check_unmerged(handle: TableHandle, base: Snapshot | None, predicate: Predicate | None) -> None:
+    """Check that no files have rows of one key, those that wait for a compaction included. Driver.
+
+    Raises UnsupportedFeatureError: some may have.
+    """
+    options = handle.options.changed({MERGE_ON_READ: "true"})
+    if options.merge_engine is MergeEngine.FIRST_ROW:
+        options = options.changed({"merge-engine": MergeEngine.DEDUPLICATE.value})
+    plan = plan_branch(replace(handle, options=options), base, ScanQuery(predicate=predicate))
+    if totals_of(plan.splits).modes.keys() - {SplitMode.RAW}:
+        raise unmerged(handle)
 
 
 def _changed(batch: pa.RecordBatch, change: Change, tracks_rows: bool) -> pa.RecordBatch:

@@ -28,6 +28,9 @@ class DeleteStrategy(StrEnum):
     RETRACTS: tables with keys: rows of kind -D are written, and merged like any others.
     VECTORS: the data files stay, deletion vectors mark the rows. So in all tables with data evolution.
     REWRITE: the data files are rewritten without the rows.
+
+    Where a merge engine keeps its rows in spite of rows of kind -D, DELETE goes by the places of rows, as in tables
+    without keys; no two files may have rows of one key then.
     """
 
     RETRACTS = "retracts"
@@ -45,8 +48,43 @@ def delete_strategy(handle: TableHandle) -> DeleteStrategy:
     return DeleteStrategy.REWRITE
 
 
+def strategy_of_delete(handle: TableHandle) -> DeleteStrategy:
+    """How DELETE deletes rows of the table; UPDATE and MERGE do as `delete_strategy` says.
+
+    Raises:
+        UnsupportedFeatureError: they cannot be deleted; says what to set.
+    """
+    strategy = delete_strategy(handle)
+    if strategy is not DeleteStrategy.RETRACTS or _removes(handle) or handle.options.merge_engine not in _ADVICE:
+        check_deletes(handle)
+        return strategy
+    return DeleteStrategy.VECTORS if handle.options.deletion_vectors else DeleteStrategy.REWRITE
+
+
+def unmerged(handle: TableHandle) -> UnsupportedFeatureError:
+    """The error for rows that lie in several files of a table whose merge engine keeps them."""
+    engine = handle.options.merge_engine
+    return _refused(
+        handle,
+        "merge-engine",
+        f"merge-engine {engine.value} keeps rows in spite of rows of kind -D, so they are removed from their files, "
+        "and some may lie in several: compact the table fully first, CALL sys.compact(table => …), or "
+        f"{_ADVICE[engine]}",
+    )
+
+
+def _removes(handle: TableHandle) -> bool:
+    """Whether a row of kind -D removes the row of its key."""
+    engine, merge = handle.options.merge_engine, handle.options.merge
+    return (
+        engine is MergeEngine.DEDUPLICATE
+        or (engine is MergeEngine.AGGREGATION and merge.aggregation_removes)
+        or (engine is MergeEngine.PARTIAL_UPDATE and (merge.partial_update_removes or bool(merge.removing_columns)))
+    )
+
+
 def check_deletes(handle: TableHandle) -> None:
-    """Refuse a table with keys on which rows of kind -D do not delete, and data evolution without deletion vectors.
+    """Refuse a table with keys where rows of kind -D do not delete, and data evolution without deletion vectors.
 
     Raises:
         UnsupportedFeatureError: says what to set.
@@ -63,13 +101,8 @@ def check_deletes(handle: TableHandle) -> None:
         return
     if options.ignore_delete:
         raise _refused(handle, "ignore-delete", "it skips rows of kind -D; set ignore-delete=false first")
-    engine, merge = options.merge_engine, options.merge
-    deletes = (
-        engine is MergeEngine.DEDUPLICATE
-        or (engine is MergeEngine.AGGREGATION and merge.aggregation_removes)
-        or (engine is MergeEngine.PARTIAL_UPDATE and (merge.partial_update_removes or bool(merge.removing_columns)))
-    )
-    if not deletes:
+    engine = options.merge_engine
+    if not _removes(handle):
         raise _refused(handle, "merge-engine", f"merge-engine {engine.value} keeps them; {_ADVICE[engine]}")
 
 

@@ -13,16 +13,20 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.engine.commit.index_files import has_buckets
+from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS as READ_FIELDS
+from paimon_spark.engine.read.file_reader import fields_of, iter_rows, system_columns
 from paimon_spark.engine.read.metadata_columns import stored_rows
 from paimon_spark.engine.row_level.files import DroppedRows
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
-from paimon_spark.engine.write.data_files import DataFiles
+from paimon_spark.engine.write.data_files import DataFiles, RollingWriter
+from paimon_spark.engine.write.merge_tree import SYSTEM_FIELDS as WRITTEN_FIELDS
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import first_sequence_number
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.metadata_files import deletion_vector
-from paimon_spark.format.metadata_files.data_file import DataFileMeta
+from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
 from paimon_spark.format.metadata_files.deletion_vector import Positions
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -128,6 +132,8 @@ def rewrite_split(
     Raises:
         CorruptFileError, StorageError: a file cannot be read or written.
     """
+    if request.handle.schema.primary_keys:
+        return _rewrite_keyed(request, read, split, dropped)
     total, largest = request.handle.options.bucket, NO_SEQUENCE
     if total > 0:
         state = BucketStates(request.handle, request.base).of(split.partition)
@@ -143,6 +149,49 @@ def rewrite_split(
         raise
     gone = tuple(f for f in split.files if f.file_name in dropped)
     return CommitMessage(split.partition, split.bucket, total, Increment(new_files, gone))
+
+
+def _rewrite_keyed(
+    request: WriteRequest, read: ReadRequest, split: DataSplit, dropped: Mapping[str, Positions | None]
+) -> CommitMessage:
+    """As `rewrite_split`, of a table with keys: rows keep their level, their sequence numbers and their kinds."""
+    outputs = DataFiles(request, split.partition, split.bucket)
+    new: list[DataFileMeta] = []
+    gone: list[DataFileMeta] = []
+    opened: list[RollingWriter] = []
+    try:
+        for number, file in enumerate(split.files):
+            if file.file_name not in dropped:
+                continue
+            gone.append(file)
+            positions = dropped[file.file_name]
+            if positions is None:
+                continue
+            writer = outputs.data(file.level, FileSource.COMPACT if file.level else FileSource.APPEND)
+            opened.append(writer)
+            for at, batch in _keyed_rows(read, split, number):
+                kept = _without(at, positions)
+                if kept.any():
+                    writer.write(batch if kept.all() else batch.filter(arrow_numpy.boolean_array(kept)))
+            new += writer.close()
+    except BaseException:
+        for writer in opened:
+            writer.abort()
+        raise
+    total = split.total_buckets or request.handle.options.bucket
+    return CommitMessage(split.partition, split.bucket, total, Increment(tuple(new), tuple(gone)))
+
+
+def _keyed_rows(read: ReadRequest, split: DataSplit, number: int) -> Iterator[tuple[Positions, pa.RecordBatch]]:
+    """The positions and rows of a file of a table with keys, as it is written, without rows that vectors delete."""
+    file, schema = split.files[number], read.schema
+    fields = fields_of(schema, schema.row_type.names)
+    written = pa.schema([*WRITTEN_FIELDS, *arrow_schema(schema.fields)])
+    deletion = split.deletion_of(number)
+    for rows in iter_rows(read, split, file, deletion, fields, batch_rows=read.batch_rows, extra=READ_FIELDS):
+        if rows.row_count:
+            system = system_columns(read.store, split, file, READ_FIELDS, rows.extra)
+            yield rows.positions, pa.RecordBatch.from_arrays([*system, *rows.columns], schema=written)
 
 
 def _kept(read: ReadRequest, split: DataSplit, dropped: Mapping[str, Positions | None]) -> Iterator[pa.RecordBatch]:

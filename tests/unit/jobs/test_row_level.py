@@ -58,8 +58,8 @@ def test_rows_for_which_the_predicate_is_true_go(options: dict[str, str], tmp_pa
 
 
 def test_what_cannot_be_deleted_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedFeatureError, match="first-row"):
-        table_of(tmp_path / "f", **{"primary-key": "id", "bucket": "1", "merge-engine": "first-row"}).delete("id = 1")
+    with pytest.raises(UnsupportedFeatureError, match="ignore-delete"):
+        table_of(tmp_path / "f", **{"primary-key": "id", "bucket": "1", "ignore-delete": "true"}).delete("id = 1")
     table = table_of(tmp_path / "t")
     with pytest.raises(PredicateSyntaxError):
         table.delete("id +")

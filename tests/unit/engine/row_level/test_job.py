@@ -483,10 +483,7 @@ def test_a_store_that_fails_leaves_no_file(kind: str, updates: bool, monkeypatch
 @pytest.mark.parametrize(
     ("options", "keys", "updates", "what"),
     [
-        ({"merge-engine": "first-row", "bucket": "1"}, ["k"], False, "merge-engine first-row keeps them"),
         ({"merge-engine": "first-row", "bucket": "1"}, ["k"], True, "merge-engine first-row does not put"),
-        ({"merge-engine": "partial-update", "bucket": "1"}, ["k"], False, "remove-record-on-delete=true"),
-        ({"merge-engine": "aggregation", "bucket": "1"}, ["k"], False, "remove-record-on-delete=true"),
         ({"merge-engine": "aggregation", "bucket": "1"}, ["k"], True, "merge-engine aggregation does not put"),
         ({"ignore-delete": "true", "bucket": "1"}, ["k"], False, "ignore-delete=false"),
     ],
