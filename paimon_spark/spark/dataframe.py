@@ -15,7 +15,7 @@ from paimon_spark.options.location import MAIN
 from paimon_spark.options.scan import BRANCH, COLUMNS, WHERE
 from paimon_spark.predicate.ast import sql_text
 from paimon_spark.spark.schema import arrow_schema, spark_schema
-from paimon_spark.spark.session import is_classic, session_or_new, with_sources
+from paimon_spark.spark.session import is_classic, session_or_new, with_sources, without_attached
 from paimon_spark.spark.source import PaimonPyDataSource
 from paimon_spark.spark_port import planned_reads
 
@@ -36,7 +36,8 @@ def _loaded(spark: SparkSession, scan: Scan) -> DataFrame:
     # The second name is ours in every session; the first may be the JAR's.
     reader = spark.read.format(PaimonPyDataSource.name()).options(**as_options(scan))
     # With the schema known, Spark's Python process beside the driver does not open the table to ask for it.
-    frame = reader.schema(spark_schema(scan.row_type)).load(scan.load_path)
+    with without_attached():  # the settings of the session are among the options
+        frame = reader.schema(spark_schema(scan.row_type)).load(scan.load_path)
     _ = frame.schema  # Connect finds out about a missing source only now
     return frame
 

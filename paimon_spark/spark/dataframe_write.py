@@ -38,7 +38,7 @@ from paimon_spark.options.write_request import (
     parse_batch_write_options,
 )
 from paimon_spark.spark.schema import arrow_schema
-from paimon_spark.spark.session import find_sources_here, our_errors, with_sources
+from paimon_spark.spark.session import find_sources_here, our_errors, with_sources, without_attached
 from paimon_spark.spark.source import PaimonPyDataSource
 from paimon_spark.types import RowType, quoted
 
@@ -90,7 +90,7 @@ def _save(rows: DataFrame, handle: TableHandle, mode: WriteMode, options: Mappin
     find_sources_here(rows.sparkSession)
     # The second name is ours in every session; the first may be the JAR's.
     writer = rows.write.format(PaimonPyDataSource.name()).mode(mode.value).options(**options)
-    with our_errors():
+    with our_errors(), without_attached():  # the settings of the session are among the options
         with_sources(rows.sparkSession, lambda: writer.save(handle.load_path))
 
 

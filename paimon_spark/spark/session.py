@@ -221,7 +221,8 @@ def with_sources(spark: SparkSession, act: Callable[[], T]) -> T:
 def _start_worker(spark: SparkSession) -> None:
     """Raise Spark's error if its Python workers cannot import the package; a read tells only once it runs."""
     try:
-        _ = spark.read.format(PaimonPyDataSource.name()).load().schema
+        with without_attached():
+            _ = spark.read.format(PaimonPyDataSource.name()).load().schema
     except PySparkException as e:
         if _NOT_IMPORTED.search(str(e)) is not None:
             raise

@@ -16,6 +16,7 @@ from paimon_spark.jobs.opened_table import OptionValue, as_text
 from paimon_spark.spark.session import configure_session, find_sources_here, is_classic, register, settings
 from paimon_spark.spark_catalog.classic import allow_classic, classic_pyspark
 from paimon_spark.spark_catalog.gateway import SQL, gateway_of
+from paimon_spark.spark_catalog.path_settings import follow_settings
 from paimon_spark.spark_catalog.sessions import IMPLEMENTATION, application_of, configured_catalog
 from paimon_spark.sql.names import CATALOG, SPARK_CATALOG
 from paimon_spark.sql.session import CATALOG_SETTING
@@ -67,10 +68,12 @@ def attach(
     if classic is not None:
         with classic_pyspark():
             _attach_classic(classic, name, catalog)
+        follow_settings(through_connect=not is_classic(spark))
     else:
         from paimon_spark.spark_catalog.connect.hooks import attach_to  # needs grpc
 
         attach_to(spark, name, catalog)
+        follow_settings(through_connect=True)
     wanted = {
         f"{CATALOG_SETTING}{name}.{key}": value for key, value in {**given, _WAREHOUSE: catalog.warehouse}.items()
     }

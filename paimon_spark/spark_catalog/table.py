@@ -30,6 +30,7 @@ from paimon_spark.spark_catalog.scan import TableScanProxy
 from paimon_spark.spark_catalog.scan_builder import ScanBuilderProxy
 from paimon_spark.spark_catalog.write import MATCHING, WriteBuilderProxy
 from paimon_spark.sql.commands.show import table_properties
+from paimon_spark.sql.commands.target import refuse_exact_case
 from paimon_spark.sql.names import TableName
 from paimon_spark.sql.session import Session, options_of_run
 from paimon_spark.types import ROW_ID, SEQUENCE_NUMBER, RowType, quoted
@@ -255,6 +256,7 @@ class TableProxy(
 
     def newWriteBuilder(self, info: Any) -> Any:
         """A write of a DataFrame or a stream."""
+        refuse_exact_case(self.session)
         name = self.session.to_write(self.table_name)
         return WriteBuilderProxy(self.gateway, self.session, name, self._row_type, info, self._given)
 

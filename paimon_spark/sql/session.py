@@ -74,7 +74,7 @@ _IGNORED: Final = (
     "source.split.target-size-with-column-pruning",
 )  # fmt: skip
 """Prefixes, in lower case, of options that queries ignore: of streams, of Paimon's JAR, of writes."""
-_WAP_BRANCH: Final = "spark.wap.branch"
+WAP_BRANCH: Final = "spark.wap.branch"
 """Iceberg's setting for the branch of a session."""
 _WAP_ID: Final = "spark.wap.id"
 """Iceberg's setting for the id of commits that are staged."""
@@ -273,7 +273,7 @@ class Session:
 
         Raises InvalidOptionError: the two settings name different branches, or one is blank.
         """
-        branch = None if name.branch is not None else self._branch(name)
+        branch = None if name.branch is not None else self.branch_of_settings(name)
         if branch is None or self._lacks(name, branch):
             return name
         return replace(name, branch=branch.name, is_of_session=True)
@@ -310,7 +310,7 @@ class Session:
 
     def lacked(self, name: TableName) -> LackedBranch | None:
         """The branch that the session works on where a table lacks it, and the name names none; else None."""
-        branch = None if name.branch is not None else self._branch(name)
+        branch = None if name.branch is not None else self.branch_of_settings(name)
         return branch if branch is not None and self._lacks(name, branch) else None
 
     def _lacks(self, name: TableName, branch: LackedBranch) -> bool:
@@ -319,10 +319,10 @@ class Session:
         key = ("branch", name.database, name.table, branch.name)
         return not self._once(key, lambda: has_branch(self.catalog, name.database, name.table, branch.name))
 
-    def _branch(self, name: TableName) -> LackedBranch | None:
+    def branch_of_settings(self, name: TableName) -> LackedBranch | None:
         """The branch of a table that the session works on, and what names it; None for main."""
         special = [key for key, option in self._scoped_keys(name).items() if option.lower() in _BRANCH_KEYS]
-        names = {SETTING + key for key in _BRANCH_KEYS} | {_WAP_BRANCH}
+        names = {SETTING + key for key in _BRANCH_KEYS} | {WAP_BRANCH}
         general = [key for key in self.conf if key.lower() in names]
         found = {key: self.conf[key] for key in special[-1:] or general}
         if not found and SESSION_BRANCH in self.catalog.options:

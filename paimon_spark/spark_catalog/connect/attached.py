@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.spark.session import settings
+from paimon_spark.sql.commands.target import refuse_exact_case
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.names import TableName, resolve_name, resolve_source
 from paimon_spark.sql.session import CurrentNames, Session
@@ -35,7 +36,8 @@ class AttachedTable:
     name: TableName
 
     def to_write(self) -> AttachedTable:
-        """The same table, or its branch, to write to: as `Session.to_write`."""
+        """The same table, or its branch, to write to: as `Session.to_write`. Raises as `refuse_exact_case` too."""
+        refuse_exact_case(self.session)
         return AttachedTable(self.session, self.session.to_write(self.name))
 
 

@@ -11,7 +11,7 @@ from paimon_spark.jobs.stream_read import stream_row_type
 from paimon_spark.options.scan import START_KEYS, TIME_ZONE, canonical
 from paimon_spark.spark.dataframe import as_options
 from paimon_spark.spark.schema import spark_schema
-from paimon_spark.spark.session import our_errors, with_sources
+from paimon_spark.spark.session import our_errors, with_sources, without_attached
 from paimon_spark.spark.source import PaimonPyDataSource
 from paimon_spark.spark_catalog.connect.attached import AttachedCatalogs, AttachedTable
 
@@ -54,7 +54,8 @@ def read_stream_table(
     def load() -> DataFrame:
         source = copy(reader)  # the caller may read another table by it
         source._options = options
-        frame: DataFrame = source.format(PaimonPyDataSource.name()).schema(columns).load(scan.load_path)
+        with without_attached():
+            frame: DataFrame = source.format(PaimonPyDataSource.name()).schema(columns).load(scan.load_path)
         _ = frame.schema  # Spark finds out about a missing source only now
         return frame
 

@@ -29,7 +29,7 @@ from paimon_spark.options.write_request import (
     parse_batch_write_options,
 )
 from paimon_spark.spark.schema import row_type
-from paimon_spark.spark.session import our_errors, with_sources
+from paimon_spark.spark.session import our_errors, with_sources, without_attached
 from paimon_spark.spark.source import PaimonPyDataSource
 from paimon_spark.spark_catalog.connect.attached import AttachedCatalogs, AttachedTable
 from paimon_spark.spark_catalog.connect.expressions import bucket, column_name, partition_condition
@@ -273,7 +273,7 @@ def to_table(
         _check_partition(found, keys)
     else:
         _create_for_stream(found, writer, provider, keys, given)
-    name = session.to_write(name)
+    name = AttachedTable(session, name).to_write().name
     table = session.table_to_change(name)
     of_session = {k: v for k, v in session.write_options(name).items() if k not in _OF_OVERWRITES}
     of_table = options_of(table, {**of_session, TIME_ZONE.key: session.time_zone})
@@ -281,14 +281,14 @@ def to_table(
     with our_errors():
         return with_sources(
             writer._session,
-            lambda: writer.start(
-                path=table.handle.load_path,
-                format=PaimonPyDataSource.name(),
-                outputMode=outputMode,
-                queryName=queryName,
-                **sink,
-            ),
+            lambda: _start(writer, table.handle.load_path, outputMode, queryName, sink),
         )
+
+
+def _start(writer: Any, path: str, mode: str | None, name: str | None, options: Mapping[str, str]) -> Any:
+    """Start a query whose options have the settings of the session already."""
+    with without_attached():
+        return writer.start(path, PaimonPyDataSource.name(), mode, None, name, **options)
 
 
 def _create_for_stream(

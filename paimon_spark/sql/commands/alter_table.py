@@ -21,7 +21,7 @@ from paimon_spark.metadata.definition.schema_changes import (
     UpdateComment,
     UpdateTableComment,
 )
-from paimon_spark.sql.commands.target import on_table
+from paimon_spark.sql.commands.target import CASE_SENSITIVE, on_table
 from paimon_spark.sql.grammar.alter_table import (
     AddPartitions,
     AlterTable,
@@ -47,7 +47,7 @@ def alter_table(session: Session, name: TableName, statement: AlterTable) -> Non
             raise InvalidOptionError(
                 f"property {change.key!r} of {table.handle.describe()} cannot be changed", option=change.key
             )
-    exact = session.conf.get("spark.sql.caseSensitive", "false").lower() == "true"
+    exact = session.conf.get(CASE_SENSITIVE, "false").lower() == "true"
     altered(table.handle, lambda columns: _resolved_changes(columns, statement, exact))
 
 

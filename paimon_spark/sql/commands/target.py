@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from paimon_spark.api.table import Table
-from paimon_spark.errors import InvalidInputError, SqlSyntaxError
+from paimon_spark.errors import InvalidInputError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.jobs.partition_specs import partition_values
@@ -33,6 +33,7 @@ from paimon_spark.sql.session import Session, reads_of_run
 from paimon_spark.sql.statement import Outcome, Result, TableStatement
 from paimon_spark.types import DataField, RowType, TimestampType, in_any_case
 
+CASE_SENSITIVE: Final = "spark.sql.caseSensitive"
 Written = TypeVar("Written", bound=TableStatement)
 
 
@@ -120,6 +121,16 @@ class Target:
         return (self.session.catalog_name, self.name.database, self.name.table), (self.name.database, self.name.table)
 
 
+def refuse_exact_case(session: Session) -> None:
+    """Refuse to write rows where Spark tells names of columns apart by their case. Raises UnsupportedFeatureError."""
+    if session.conf.get(CASE_SENSITIVE, "false").lower() == "true":
+        raise UnsupportedFeatureError(
+            f"rows of Paimon tables are not written while {CASE_SENSITIVE} = true: columns match in any case here, as "
+            f"no two of a table differ in case alone; write them after SET {CASE_SENSITIVE} = false",
+            feature=CASE_SENSITIVE,
+        )
+
+
 def open_target(session: Session, statement: Written) -> tuple[Target, Written] | None:
     """The table that a statement writes, and the statement with its parameters bound; None when it is Spark's.
 
@@ -127,6 +138,7 @@ def open_target(session: Session, statement: Written) -> tuple[Target, Written] 
         TableNotFoundError, DatabaseNotFoundError, BranchNotFoundError: there is no such table.
         InvalidInputError: it is a system table.
         SqlSyntaxError: more parameters than values.
+        UnsupportedFeatureError: `spark.sql.caseSensitive` is true.
     """
     given = statement.sql
     session, sql = bind_parameters(session, given)
@@ -141,6 +153,7 @@ def open_target(session: Session, statement: Written) -> tuple[Target, Written] 
         raise InvalidInputError(
             f"{name} is a system table, which is read-only; name the table or branch", table=str(name)
         )
+    refuse_exact_case(session)
     name = session.to_write(name)
     table = session.table_to_change(name)
     options = canonical_write(statement.options) if isinstance(statement, Insert) else {}
