@@ -87,9 +87,8 @@ def _wrap(kind: Any, method: str) -> None:
         given = _given(self)
         source = format or given.get(None)
         if isinstance(source, str) and source.lower() in PROVIDERS and not is_spark_alone():
-            own = {k: v for k, v in named.items() if k not in _NO_OPTIONS}
-            every: dict[str | None, Any] = {**given, **own}
-            asked = {k: _text(v) for k, v in every.items() if k is not None and v is not None}
+            own: dict[str | None, Any] = {k: v for k, v in named.items() if k not in _NO_OPTIONS}
+            asked = {k: _text(v) for k, v in {**given, **own}.items() if k is not None and v is not None}
             where = asked.get("path") if path is None else path
             if isinstance(where, str):
                 more = options_of_settings(_session(self), where, asked, is_read=method == "load")

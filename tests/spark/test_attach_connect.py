@@ -116,8 +116,19 @@ def client_of_a_branch(spark: Any, home: str) -> None:
     assert sorted(r.id for r in spark.table("paimon.shop.t").select("t.id").collect()) == [1, 2, 3, 4, 5]
     assert rows("SELECT t.id FROM paimon.shop.t WHERE t.id > 3") == [(4,), (5,)]
     assert "works on its branch 'fix'" in error(lambda: rows("DROP TABLE paimon.shop.t"))
+    path = f"{home}/one/shop.db/t"
+    more = spark.createDataFrame([(6, "f", "p1")], "id BIGINT, v STRING, dt STRING")
+    more.write.format("paimon").mode("append").save(path)
+    assert sorted(r.id for r in spark.read.format("paimon").load(path).collect()) == [1, 2, 3, 4, 5, 6]
+    query = more.write.format("paimon").option("branch", "main").mode("append")
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    assert "caseSensitive" in error(lambda: query.save(path))
+    assert "caseSensitive" in error(lambda: rows("INSERT INTO paimon.shop.t VALUES (4, 'd', 'p1')"))
+    spark.conf.unset("spark.sql.caseSensitive")
     spark.conf.unset("spark.paimon.branch")
     assert rows("SELECT id FROM paimon.shop.t") == [(1,), (2,)]
+    assert sorted(r.id for r in spark.read.format("paimon").load(path).collect()) == [1, 2]
+    assert "__paimon_file_path" in error(lambda: rows("SELECT input_file_name() FROM paimon.shop.t"))
 
 
 @pytest.mark.quick
@@ -351,8 +362,19 @@ def client_of_writes(spark: Any, home: str) -> None:
     error(lambda: frame.write.format("parquet").mode("append").saveAsTable("lake.shop.saved"), UnsupportedFeatureError)
     error(lambda: frame.write.mode("overwite").saveAsTable("lake.shop.wrong"))
     error(lambda: frame.write.saveAsTable("lake.nope.saved"))
+    commits = len(rows("SELECT * FROM lake.shop.`saved$snapshots`"))
     frame.where("id = 6").write.mode("overwrite").saveAsTable("lake.shop.saved")
     assert ids("lake.shop.saved") == [6]
+    assert "'primary-key' = 'id'" in rows("SHOW CREATE TABLE lake.shop.saved")[0][0]
+    assert len(rows("SELECT * FROM lake.shop.`saved$snapshots`")) == commits + 1
+    new = spark.createDataFrame([(90, "n", "p9"), (91, "n", "p9")], "id BIGINT, v STRING, dt STRING")
+    new.where("id = 90").write.mode("append").saveAsTable("paimon.shop.t")
+    kept = [i for i in ids() if i != 90]
+    new.where("id = 91").write.mode("overwrite").option("replaceWhere", "dt = 'p9'").saveAsTable("paimon.shop.t")
+    assert ids() == sorted([*kept, 91])
+    properties = rows("SHOW CREATE TABLE paimon.shop.t")[0][0]
+    assert "replaceWhere" not in properties and "PARTITIONED BY (dt)" in properties
+    rows("DELETE FROM paimon.shop.t WHERE id > 80")
     frame.write.bucketBy(3, "id").saveAsTable("lake.shop.buckets")
     assert "'bucket' = '3'" in rows("SHOW CREATE TABLE lake.shop.buckets")[0][0]
 

@@ -259,7 +259,7 @@ def test_what_is_not_there_is_said_with_the_nearest_name(catalog: Catalog, spark
         ("DESC db.t idd", ColumnNotFoundError, "did you mean 'id'"),
         ("DESC db.t AS JSON", UnsupportedFeatureError, r"AS JSON is not supported for table db\.t\. Use Table\.schema"),
         ("DESC db.t id.x", UnsupportedFeatureError, "DESCRIBE db.t id"),
-        ("DESC EXTENDED db.t PARTITION (dt = '2024-01-01', hh = 2)", UnsupportedFeatureError, r"db\.t\$partitions"),
+        ("DESC EXTENDED db.t PARTITION (dt = '2024-01-01')", InvalidInputError, "each partition column"),
         ("SHOW PARTITIONS db.t PARTITION (hh = 1, `HH` = 2)", SqlSyntaxError, "each column once", "DUPLICATE_KEY"),
         ("SHOW PARTITIONS db.t PARTITION (dt = 'no' OR hh = 1)", PredicateSyntaxError, "is not supported"),
         ("SHOW PARTITIONS db.t PARTITION (x = 1)", ColumnNotFoundError, "it has dt, hh"),
