@@ -27,7 +27,7 @@ from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import Place, find_place, refuse_location_options, required_path
 from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.jobs.task_write import TaskWrite, existing_keys
-from paimon_spark.jobs.write_target import Target, check_appends, open_target, undo_creation, with_changes
+from paimon_spark.jobs.write_target import Target, check_appends, open_target, undo_changes, undo_creation, with_changes
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.location import MAIN
@@ -61,6 +61,7 @@ class WriteJob:
         replaced: columns and values of the partition replaced by an overwrite.
         created: this write created the table.
         changes: of the schema, which the commit makes first; as of `write_target.Target`.
+        changed: this write has made its changes of the schema.
     """
 
     handle: TableHandle
@@ -73,6 +74,7 @@ class WriteJob:
     replaced: Mapping[str, Any] = field(default_factory=dict)
     created: bool = False
     changes: tuple[SchemaChange, ...] = ()
+    changed: bool = False
 
     @property
     def task(self) -> TaskWrite:
@@ -107,7 +109,7 @@ class WriteJob:
             messages,
             self._publish,
             run=run,
-            undo=self._undo_creation,
+            undo=self.undo,
             write_id=self.options.write_id,
         )
         return of_write(self.handle, self.mode, made)
@@ -115,10 +117,10 @@ class WriteJob:
     def with_changes(self, messages: Sequence[CommitMessage]) -> WriteJob:
         """The write after the changes of the schema that it needs; without them the files of `messages` are removed."""
         committer = Committer(self.handle, self.commit_user)
-        handle = removing_on_failure(
+        handle, is_made = removing_on_failure(
             committer, messages, lambda: with_changes(Target(self.handle, self.created, self.changes))
         )
-        return replace(self, handle=handle, changes=())
+        return replace(self, handle=handle, changes=(), changed=is_made)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
         """Remove the files of `messages`, and the table when this write created it. Driver.
@@ -126,11 +128,14 @@ class WriteJob:
         Only when no commit was tried, or the commit certainly failed.
         """
         Committer(self.handle, self.commit_user).abort(messages)
-        self._undo_creation()
+        self.undo()
 
-    def _undo_creation(self) -> None:
+    def undo(self) -> None:
+        """Remove the table, or take back the columns, that this write made. Driver; only when no commit was made."""
         if self.created:
             undo_creation(self.handle)
+        elif self.changed:
+            undo_changes(self.handle)
 
     def sweep(self) -> int:
         """Remove the files that killed tasks left, and return their number. Driver; only before a commit is tried."""

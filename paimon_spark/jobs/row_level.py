@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -118,6 +118,7 @@ class RowLevelWrite:
             rows,
             run=run,
             write_id=job.options.write_id,
+            undo=job.undo,
         )
 
 
@@ -256,6 +257,7 @@ def _commit(
     *,
     run: TaskIdentity | None = None,
     write_id: str | None = None,
+    undo: Callable[[], None] = lambda: None,
 ) -> WriteResult:
     def publish(committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
         return committer.commit(
@@ -275,4 +277,5 @@ def _commit(
         reads_nothing=operation == "DELETE",
         rows=rows,
         write_id=write_id,
+        undo=undo,
     )

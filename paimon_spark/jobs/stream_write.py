@@ -108,7 +108,7 @@ def plan_stream_write(
     """
     place, asked = _place_and_options(options, complete)
     # Each batch is committed by another process, which plans none of its tasks.
-    handle = with_changes(open_target(place, asked.write, source, columns))
+    handle, _ = with_changes(open_target(place, asked.write, source, columns))
     return StreamWrite(handle, asked, complete, uuid4().hex)
 
 

@@ -1,7 +1,7 @@
 """The table that a write goes to: opened, created or extended.
 
 Nothing is created before everything that can be checked without rows has been checked. Columns that a batch write adds
-are made when it commits, so that a write that fails adds none.
+are made when it commits, so that a write that fails adds none; if the commit itself fails, they are taken back.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from paimon_spark.engine.tasks.split import NANOSECONDS
 from paimon_spark.engine.write.input import check_input
 from paimon_spark.errors import (
     CommitConflictError,
-    CorruptFileError,
     FileAlreadyThereError,
     InvalidInputError,
+    PaimonError,
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
@@ -42,7 +42,9 @@ from paimon_spark.metadata.definition.validate import validate
 from paimon_spark.metadata.features import check_writable
 from paimon_spark.metadata.handle import TableHandle, is_table, open_table, read_main_branch
 from paimon_spark.metadata.layout import MAIN, Layout
-from paimon_spark.metadata.schemas import create_schema, list_schema_ids, read_schema
+from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.schemas import create_schema, latest_schema, list_schema_ids, read_schema
+from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.descriptor import is_one_edit_away
 from paimon_spark.options.lineage import OF_ONE_USE, check_job_options, refuse_follow
 from paimon_spark.options.location import DATABASE_SUFFIX
@@ -132,8 +134,11 @@ def _check_keys(handle: TableHandle, changes: Sequence[SchemaChange]) -> None:
         check_widened_keys(handle, changes)
 
 
-def with_changes(target: Target) -> TableHandle:
-    """The table of `target` after its schema changes, which are made now. Driver; right before rows are committed.
+def with_changes(target: Target) -> tuple[TableHandle, bool]:
+    """The table of `target` after its schema changes, and whether they are made now. Driver; right before the commit.
+
+    Where another write has made the same changes and has not committed rows yet, it may take them back: then the schema
+    is made once more, so that it does not.
 
     Raises:
         CommitConflictError: the schema was changed meanwhile, so that files written for this one cannot be read with
@@ -142,30 +147,36 @@ def with_changes(target: Target) -> TableHandle:
     """
     handle, changes = target.handle, target.changes
     if not changes:
-        return handle
+        return handle, False
 
-    wanted = handle.schema
+    wanted, is_made = handle.schema, False
 
     def planned(newest: TableSchema) -> Sequence[SchemaChange]:
-        _check_keys(handle.with_schema(newest), changes)
-        return changes if newest.id == wanted.id - 1 else ()  # else another write may have made the same change
+        nonlocal is_made
+        is_made = newest.id == wanted.id - 1  # else another write may have made the same change
+        if is_made:
+            _check_keys(handle.with_schema(newest), changes)
+        return changes if is_made else ()
 
     def alter() -> None:
         alter_table(reopened(handle), planned)
+        newest, head = latest_schema(handle.store, handle.layout), latest_snapshot(handle)
+        is_used = head is not None and newest is not None and head.schema_id >= newest.id
+        if newest is not None and not is_made and not is_used and newest.row_type == wanted.row_type:
+            create_schema(handle.store, handle.layout, replace(newest, id=newest.id + 1, time_ms=now_ms()))
 
-    alter_exclusively(handle, alter)
     try:
-        made = read_schema(handle.store, handle.layout, wanted.id)
-        is_other = made.row_type != wanted.row_type
-    except CorruptFileError:  # there is none
-        is_other = True
-    if is_other:
+        alter_exclusively(handle, alter)
+        made = latest_schema(handle.store, handle.layout)
+    except FileAlreadyThereError:
+        made = None
+    if made is None or made.row_type != wanted.row_type:
         raise CommitConflictError(
             f"the schema of {handle.describe()} was changed while rows with new columns were written to it; nothing "
             "was committed: write them again",
             **handle.context,
         )
-    return handle.with_schema(made)
+    return handle.with_schema(made), is_made
 
 
 def _open(place: Place, overrides: Mapping[str, str]) -> TableHandle:
@@ -261,6 +272,27 @@ def check_appends(handle: TableHandle) -> None:
             feature="upsert-key",
             table=handle.name,
         )
+
+
+def undo_changes(handle: TableHandle) -> None:
+    """Give a branch the definition again that it had before `with_changes` made that of `handle`. Driver.
+
+    Only when the commit certainly failed. Nothing happens if the branch was changed since, or has rows of this
+    definition. Never raises: the error of the commit is to be seen.
+    """
+
+    def alter() -> None:
+        newest, head = latest_schema(handle.store, handle.layout), latest_snapshot(handle)
+        if newest is None or newest.id != handle.schema.id or (head is not None and head.schema_id >= newest.id):
+            return
+        was = read_schema(handle.store, handle.layout, newest.id - 1)
+        again = replace(was, id=newest.id + 1, highest_field_id=newest.highest_field_id, time_ms=now_ms())
+        create_schema(handle.store, handle.layout, again)
+
+    try:
+        alter_exclusively(handle, alter)
+    except PaimonError as e:
+        _LOG.warning("columns of a write that failed stay in %s: %s", handle.describe(), e)
 
 
 def undo_creation(handle: TableHandle) -> None:

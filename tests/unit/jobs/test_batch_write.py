@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paimon_spark
+from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.compaction.plan import plan_after_write
 from paimon_spark.engine.compaction.task import BucketTask
 from paimon_spark.engine.tasks.commit_message import Increment
@@ -379,6 +381,58 @@ def test_a_write_that_fails_adds_no_columns(tmp_path: Path, kind: str) -> None:
     assert files(path) == before
     save(path, WIDER, **MERGED)
     assert read(path)[-1] == {"id": 4, "v": None, "dt": None, "w": 1.5}
+
+
+def fails(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Check that `act` fails when its commit does."""
+
+    def lost(*_: Any, **__: Any) -> Any:
+        raise CommitConflictError("another commit won")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Committer, "commit", lost)
+        with pytest.raises(CommitConflictError, match="another commit won"):
+            act()
+
+
+def test_a_commit_that_fails_takes_its_columns_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    save(path)
+    table = paimon_spark.load_table(str(path))
+    columns, rows = table.row_type, read(path)
+    for count in (1, 2):
+        fails(monkeypatch, lambda: save(path, WIDER, **MERGED))
+        found = paimon_spark.load_table(str(path)).schema
+        assert (found.row_type, found.id, read(path)) == (columns, 2 * count, rows)
+    save(path, WIDER, **MERGED)
+    assert read(path)[-1]["w"] == 1.5
+    ids = [f.id for f in paimon_spark.load_table(str(path)).row_type]
+    assert len(set(ids)) == len(ids) and ids[-1] == ids[-2] + 3  # ids are never given out again
+
+
+def test_columns_that_another_write_uses_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    save(path)
+    failing, other = (plan(path, WIDER, **MERGED) for _ in range(2))
+    files_of = [job.write(WIDER.to_batches()) for job in (failing, other)]
+    first = failing.with_changes(files_of[0])  # makes the columns
+    ready = other.with_changes(files_of[1])  # another write finds them, before either has committed
+    fails(monkeypatch, lambda: first.commit(files_of[0]))
+    ready.commit(files_of[1])
+    assert [r["w"] for r in read(path)][-1] == 1.5
+
+
+def test_columns_that_were_taken_back_are_a_conflict_for_who_planned_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t"
+    save(path)
+    failing, other = (plan(path, WIDER, **MERGED) for _ in range(2))
+    files_of = [job.write(WIDER.to_batches()) for job in (failing, other)]
+    fails(monkeypatch, lambda: failing.commit(files_of[0]))
+    with pytest.raises(CommitConflictError, match="the schema of"):
+        other.commit(files_of[1])
+    assert len(read(path)[0]) == 3
 
 
 def test_two_writes_that_add_the_same_column_at_once(tmp_path: Path) -> None:
