@@ -7,13 +7,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import paimon_spark
 from paimon_spark.errors import PaimonError
 from paimon_spark.metadata.definition.ddl import row_type
 from paimon_spark.types import type_to_json
+from tests.harness.keywords import keywords
+from tests.harness.rows import rows_of
 from tests.harness.search import examples
 from tests.interop import our_hand
 from tests.interop.java_paimon import JavaPaimon
@@ -138,3 +142,49 @@ def newest(path: Path) -> dict[str, Any]:
     found = schema_file(path, last)
     found.pop("id")
     return found
+
+
+DEFAULTS = {
+    "m MAP<INT, STRING> DEFAULT map(1, 'x')": [[1, "x"]],
+    "n MAP<INT, DOUBLE> DEFAULT map()": [],
+    "l ARRAY<STRING> DEFAULT array('p', 'q r')": ["p", "q r"],
+    "a ARRAY<ARRAY<INT>> DEFAULT array(array(1, 2), array())": [[1, 2], []],
+    "s STRUCT<x: INT, y: STRING> DEFAULT struct(1, 'z')": {"x": 1, "y": "z"},
+    "t STRING DEFAULT 'it''s'": "it's",
+    "d DATE DEFAULT DATE '2024-01-02'": "2024-01-02",
+    "i INT DEFAULT -7": -7,
+}
+"""Columns with defaults, and the values that Java writes for nulls."""
+
+
+def test_java_writes_the_defaults_that_we_store(java: JavaPaimon, tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", f"k INT, {', '.join(DEFAULTS)}")
+    path = str(tmp_path / "db.db" / "t")
+    table.write(pa.table({"k": pa.array([1], pa.int32())}))
+    java.call("write", path=path, rows=[[2, *([None] * len(DEFAULTS))]])
+    expected = dict(zip((ddl.split()[0] for ddl in DEFAULTS), DEFAULTS.values(), strict=True))
+    found = java.call("read", path=path)["rows"]
+    assert sorted(found, key=lambda r: r["k"]) == [{"k": k, **expected} for k in (1, 2)]
+    assert rows_of(table.scan().to_arrow()) == found
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_java_reads_and_extends_keys_that_became_wider(java: JavaPaimon, tmp_path: Path, file_format: str) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    options = {"bucket": "3", "file.format": file_format}
+    table = catalog.create_table("db.t", "k INT, v STRING", primary_keys=["k"], options=options)
+    path = str(tmp_path / "db.db" / "t")
+    table.write(pa.table({"k": pa.array(range(20), pa.int32()), "v": [f"v{i}" for i in range(20)]}))
+    widening: dict[str, Any] = keywords({"write.merge-schema": "true", "write.merge-schema.type-widening": "true"})
+    table.write(pa.table({"k": pa.array([2, 2**40], pa.int64()), "v": ["two", "big"]}), **widening)
+    expected = {**{i: f"v{i}" for i in range(20)}, 2: "two", 2**40: "big"}
+    assert {r["k"]: r["v"] for r in java.call("read", path=path)["rows"]} == expected
+    java.call("write", path=path, rows=[[7, "seven"], [2**41, "bigger"]])
+    java.call("compact", path=path, full=True)
+    expected |= {7: "seven", 2**41: "bigger"}
+    found = java.call("read", path=path)["rows"]
+    assert len(found) == len(expected) and {r["k"]: r["v"] for r in found} == expected
+    assert {r["k"]: r["v"] for r in rows_of(table.scan().to_arrow())} == expected

@@ -190,3 +190,30 @@ def test_java_reads_a_table_beside_a_fallback_branch_as_our_deletes_left_it(
     assert seen() == [2, 20, 21]
     table.branch("b").delete("k = 20")
     assert seen() == [2, 21]
+
+
+KEEPING: dict[str, dict[str, str]] = {
+    "first-row": {"merge-engine": "first-row"},
+    "partial-update": {"merge-engine": "partial-update"},
+    "partial-update with vectors": {"merge-engine": "partial-update", **VECTORS},
+    "aggregation": {"merge-engine": "aggregation", "fields.v.aggregate-function": "last_value"},
+}
+
+
+@pytest.mark.parametrize("kind", KEEPING)
+def test_rows_that_the_merge_engine_keeps_are_gone_for_java_too(java: JavaPaimon, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "t"
+    made(path, {"primary-key": "k", "bucket": "2", **KEEPING[kind]})
+    table = paimon_spark.load_table(str(path))
+    table.write(rows(0, 12))
+    table.compact(full=True)
+    delete(path, "k >= 9 OR k = 3")
+    left = [k for k in range(9) if k != 3]
+    assert sorted(r["k"] for r in ours(path)) == left
+    assert sorted(r["k"] for r in java.call("read", path=str(path))["rows"]) == left
+    java.call("write", path=str(path), rows=[[3, "p1", "back"], [4, "p0", "again"]])
+    java.call("compact", path=str(path), full=True)
+    found = {r["k"]: r["v"] for r in java.call("read", path=str(path))["rows"]}
+    assert sorted(found) == sorted([*left, 3])
+    assert (found[3], found[4]) == ("back", "v4" if kind == "first-row" else "again")
+    assert {r["k"]: r["v"] for r in ours(path)} == found
