@@ -298,6 +298,21 @@ SELECT * FROM t
 RESET spark.paimon.scan.mode
 SELECT * FROM t
 > (1, 'new-1'), (2, 'base-2'), (3, 'new-3')
+== RowTracking: UPDATE whose condition names the sequence number
+CREATE TABLE t (id INT, data INT) TBLPROPERTIES ('row-tracking.enabled' = 'true')
+INSERT INTO t SELECT /*+ REPARTITION(1) */ id, id AS data FROM range(1, 4)
+UPDATE t SET data = 22 WHERE id = 2
+UPDATE t SET data = 67 WHERE _SEQUENCE_NUMBER = 2
+SELECT *, _ROW_ID, _SEQUENCE_NUMBER FROM t
+> (1, 1, 0, 1), (2, 67, 1, 3), (3, 3, 2, 1)
+== PostponeBucketTable: infer bucket number from incoming row count
+CREATE TABLE t (k INT, v STRING, pt INT) PARTITIONED BY (pt) TBLPROPERTIES ('primary-key' = 'k, pt', 'bucket' = '-2',
+  'postpone.target-row-num-per-bucket' = '200')
+INSERT INTO t SELECT id, CAST(id AS STRING), CASE WHEN id < 100 THEN 0 ELSE 1 END FROM range(550)
+SELECT count(*) FROM t
+> (550,)
+SELECT DISTINCT partition, bucket FROM `t$buckets`
+> ('{0}', 0), ('{1}', 0), ('{1}', 1), ('{1}', 2), ('{1}', 3)
 """
 """Defaults, DELETE by merge engine, and queries that name files, versions and scan modes."""
 

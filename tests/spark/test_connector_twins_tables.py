@@ -236,3 +236,20 @@ def test_partitions_are_shown_as_in_describe_table_test(spark: SparkSession, cat
     assert (row.namespace, row.tableName, row.isTemporary) == ("db", "t", False)
     for text in ("Partition Values", "Partition Parameters", "recordCount=2", "Partition Statistics", "2 rows"):
         assert text in row.information
+
+
+def test_save_as_table_overwrites_as_in_data_frame_write_test(spark: SparkSession, catalog: Catalog) -> None:
+    def saved(*values: tuple[int, str, str]) -> list[tuple[int, str, str]]:
+        rows = spark.createDataFrame(list(values), "a INT, b STRING, pt STRING")
+        rows.write.format("paimon").mode("overwrite").saveAsTable("twins.db.t")
+        return sorted((r.a, r.b, r.pt) for r in spark.table("twins.db.t").collect())
+
+    spark.sql("CREATE TABLE t (a INT, b STRING, pt STRING) PARTITIONED BY (pt) TBLPROPERTIES ('primary-key' = 'a,pt')")
+    spark.sql("INSERT INTO t VALUES (1, 'x1', 'p1'), (2, 'x2', 'p2'), (3, 'x3', 'p1')")
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    dynamic = saved((4, "x4", "p1"))
+    spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert saved((5, "x5", "p3")) == [(5, "x5", "p3")]
+    schema = catalog.table("db.t").schema
+    assert (schema.primary_keys, schema.partition_keys) == (("a", "pt"), ("pt",))
+    assert dynamic == [(2, "x2", "p2"), (4, "x4", "p1")], "dynamic overwrites keep the other partitions"
