@@ -313,6 +313,13 @@ SELECT count(*) FROM t
 > (550,)
 SELECT DISTINCT partition, bucket FROM `t$buckets`
 > ('{0}', 0), ('{1}', 0), ('{1}', 1), ('{1}', 2), ('{1}', 3)
+== Variant: nested variant in struct
+CREATE TABLE t (id INT, data STRUCT<name: STRING, v: VARIANT>)
+INSERT INTO t VALUES (1, struct('Alice', parse_json('{"score":95}'))), (2, struct('Bob', parse_json('{"score":88}')))
+SELECT id, data.name, variant_get(data.v, '$.score', 'int') FROM t
+> (1, 'Alice', 95), (2, 'Bob', 88)
+SELECT data.name FROM t WHERE variant_get(data.v, '$.score', 'int') > 90
+> ('Alice',)
 """
 """Defaults, DELETE by merge engine, and queries that name files, versions and scan modes."""
 
