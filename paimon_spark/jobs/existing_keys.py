@@ -1,4 +1,4 @@
-"""Look at the keys that a table has, for writes that move keys to other partitions or give them another type.
+"""Keys that a table has, for writes that move them or widen their types.
 
 Source: Java `crosspartition/IndexBootstrap`.
 """

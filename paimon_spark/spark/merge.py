@@ -68,6 +68,17 @@ class Verb(Enum):
     DELETE = DELETE
 
 
+class Fewer(Enum):
+    """What becomes of fields that a struct lacks which is assigned to a column.
+
+    Source: Java Spark connector, `MissingFieldBehavior`.
+    """
+
+    REFUSED = "refused"
+    NULL = "null"
+    KEPT = "those of the row that is updated"
+
+
 @dataclass(frozen=True, slots=True)
 class Clause:
     """WHEN … THEN …. Expressions are Spark SQL.
@@ -76,6 +87,7 @@ class Clause:
         condition: None for all rows of the kind.
         values: expression by column of the table; a column that is left out keeps its value, or is null in a new row.
         same: those of `compared_columns` that must already have the value given.
+        fewer: of structs among the values.
     """
 
     when: When
@@ -83,6 +95,7 @@ class Clause:
     condition: str | None = None
     values: Mapping[str, str] = field(default_factory=dict)
     same: Mapping[str, str] = field(default_factory=dict)
+    fewer: Fewer = Fewer.REFUSED
 
 
 def merge(table: OpenedTable, data: Any, on: str, given: MergeClauses) -> WriteResult:
@@ -98,10 +111,12 @@ def merge(table: OpenedTable, data: Any, on: str, given: MergeClauses) -> WriteR
     if updates is not None:
         is_star = isinstance(given.when_matched_update, str)
         same = {n: updates.pop(n) for n in compared_columns(handle) if is_star and n in updates}
-        clauses.append(Clause(When.MATCHED, Verb.UPDATE, given.when_matched_condition, updates, same))
+        fewer = Fewer.KEPT if is_star else Fewer.REFUSED
+        clauses.append(Clause(When.MATCHED, Verb.UPDATE, given.when_matched_condition, updates, same, fewer))
     inserts = _values(handle, source, given.when_not_matched_insert)
     if inserts is not None:
-        clauses.append(Clause(When.NOT_MATCHED, Verb.INSERT, given.when_not_matched_condition, inserts))
+        fewer = Fewer.NULL if isinstance(given.when_not_matched_insert, str) else Fewer.REFUSED
+        clauses.append(Clause(When.NOT_MATCHED, Verb.INSERT, given.when_not_matched_condition, inserts, fewer=fewer))
     if given.when_not_matched_by_source_delete is not None:
         clauses.append(Clause(When.NOT_MATCHED_BY_SOURCE, Verb.DELETE, given.when_not_matched_by_source_delete))
     if not clauses:
@@ -239,7 +254,7 @@ class Merge:
             value = old
             for number, clause in reversed(self._of(when)):
                 if name in clause.values:
-                    made = self._fitting(rows, name, clause.values[name])
+                    made = self._fitting(rows, name, clause.values[name], clause.fewer)
                 elif clause.verb is Verb.INSERT:
                     made = F.lit(None).cast(self._type_text(name))
                 else:
@@ -252,7 +267,7 @@ class Merge:
         """The Spark type of a column of the table, as DDL."""
         return spark_type(self.change.handle.schema.row_type.field(name).type, name).simpleString()
 
-    def _fitting(self, rows: DataFrame, name: str, expression: str) -> Column:
+    def _fitting(self, rows: DataFrame, name: str, expression: str, fewer: Fewer) -> Column:
         """An expression fitted to a column, so that Spark combines it with others without loss.
 
         Raises:
@@ -262,7 +277,9 @@ class Merge:
         wanted = handle.schema.row_type.field(name).type
         given = F.expr(expression)
         schema = rows.select(given.alias(name)).schema
-        placed = aligned(given, schema.fields[0].dataType, wanted, name)
+        kept = self._target(name) if fewer is Fewer.KEPT else None
+        refuses = fewer is Fewer.REFUSED
+        placed = aligned(given, schema.fields[0].dataType, wanted, name, refuses_fewer=refuses, kept=kept)
         if placed is not given:
             schema = rows.select(placed.alias(name)).schema
         made = fitted(placed, schema.fields[0].dataType, wanted, name)

@@ -9,6 +9,7 @@ Source: Paimon's Spark connector, `SparkTypeUtils`.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -284,28 +285,49 @@ def _fitted(found: spark.DataType, wanted: DataType, name: str, by_place: bool) 
     return found
 
 
-def aligned(column: Column, found: spark.DataType, wanted: DataType, name: str) -> Column:
+def aligned(
+    column: Column,
+    found: spark.DataType,
+    wanted: DataType,
+    name: str,
+    *,
+    refuses_fewer: bool = False,
+    kept: Column | None = None,
+) -> Column:
     """The column with the fields of its structs by name, in the order of the table's column `name`.
 
-    Fields that it lacks are null. So Spark can combine it with values of the table, which it does by position.
+    So Spark can combine it with values of the table, which it does by position. Fields that it lacks are null, or those
+    of `kept`, values of the table, outside arrays and maps.
+
+    Raises:
+        SchemaMismatchError: it lacks a field, with `refuses_fewer`.
     """
     if not _is_out_of_order(found, wanted):
         return column
+    how = partial(aligned, refuses_fewer=refuses_fewer)
     match found, wanted:
         case spark.StructType(), RowType():
             parts = []
             for w in wanted.fields:
-                own = in_any_case(w.name, found.names)
+                own, old = in_any_case(w.name, found.names), None if kept is None else kept.getField(w.name)
+                if own is None and refuses_fewer:
+                    raise SchemaMismatchError(
+                        f"column {name} has the field {w.name}, and the struct to be stored has only "
+                        f"{', '.join(found.names)}; set single fields, SET {name}.x = …, or allow other fields with "
+                        "write.merge-schema = true",
+                        column=name,
+                    )
                 if own is None:
-                    parts.append(F.lit(None).cast(spark_type(w.type, name)).alias(w.name))
+                    part = F.lit(None).cast(spark_type(w.type, name)) if old is None else old
                 else:
-                    parts.append(aligned(column.getField(own), found[own].dataType, w.type, name).alias(w.name))
+                    part = how(column.getField(own), found[own].dataType, w.type, f"{name}.{w.name}", kept=old)
+                parts.append(part.alias(w.name))
             return F.when(column.isNotNull(), F.struct(*parts))
         case spark.ArrayType(), ArrayType():
-            return F.transform(column, lambda x: aligned(x, found.elementType, wanted.element, name))
+            return F.transform(column, lambda x: how(x, found.elementType, wanted.element, name))
         case spark.MapType(), MapType():
-            keys = F.transform_keys(column, lambda k, _: aligned(k, found.keyType, wanted.key, name))
-            return F.transform_values(keys, lambda _, v: aligned(v, found.valueType, wanted.value, name))
+            keys = F.transform_keys(column, lambda k, _: how(k, found.keyType, wanted.key, name))
+            return F.transform_values(keys, lambda _, v: how(v, found.valueType, wanted.value, name))
     return column
 
 

@@ -8,7 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from paimon_spark import Catalog
-from tests.harness.doors import Door
+from paimon_spark.errors import SchemaMismatchError
+from tests.harness.doors import Door, refused
+from tests.harness.three_reads import setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.both_doors]
 
@@ -61,7 +63,7 @@ def test_keys_sequence_fields_and_buckets_by_any_name(catalog: Catalog) -> None:
     assert rows(catalog, f"SELECT `v-1` FROM {t}") == [("fix",)]
 
 
-def test_structs_are_merged_by_the_names_of_their_fields(catalog: Catalog) -> None:
+def test_structs_are_merged_by_the_names_of_their_fields(catalog: Catalog, spark: SparkSession) -> None:
     t = "paimon.d.s"
     catalog.sql(
         f"CREATE TABLE {t} (id INT, s STRUCT<a: INT, b: STRING>, l ARRAY<STRUCT<a: INT, b: STRING>>) "
@@ -75,11 +77,16 @@ def test_structs_are_merged_by_the_names_of_their_fields(catalog: Catalog) -> No
     )
     wanted = [(1, 2, "y", 2, "y"), (2, 2, "y", 2, "y")]
     assert rows(catalog, f"SELECT id, s.a, s.b, l[0].a, l[0].b FROM {t}") == wanted
-    catalog.sql(
-        f"MERGE INTO {t} t USING (SELECT 1 AS id, named_struct('a', 7) AS s) n ON t.id = n.id "
-        "WHEN MATCHED THEN UPDATE SET s = n.s"
+    fewer = (
+        f"MERGE INTO {t} t USING (SELECT 1 AS id, named_struct('a', 7) AS s) n ON t.id = n.id WHEN MATCHED THEN UPDATE"
     )
-    assert rows(catalog, f"SELECT s.a, s.b FROM {t} WHERE id = 1") == [(7, None)]
+    with refused(catalog, SchemaMismatchError, "column s has the field b, and the struct to be stored has only a"):
+        catalog.sql(f"{fewer} SET s = n.s")
+    with setting(spark, "spark.paimon.write.merge-schema", "true"):
+        catalog.sql(f"{fewer} SET *")
+        assert rows(catalog, f"SELECT s.a, s.b FROM {t} WHERE id = 1") == [(7, "y")]
+        catalog.sql(f"{fewer} SET s = n.s")
+        assert rows(catalog, f"SELECT s.a, s.b FROM {t} WHERE id = 1") == [(7, None)]
     catalog.sql(
         f"MERGE INTO {t} t USING (SELECT 2 AS id, CAST(NULL AS STRUCT<b: STRING, a: INT>) AS s) n ON t.id = n.id "
         "WHEN MATCHED THEN UPDATE SET s = n.s"

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from paimon_spark.types import DataField, DataType
 
 _OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
-_OF_OVERWRITES: Final = frozenset((OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key, OVERWRITE_PARTITION.key))
 _OF_SAVES: Final = ("overwriteschema", "replacewhere")
 ALL_ROWS: Final = "TRUE"
 """The condition of REPLACE WHERE for all rows."""
@@ -118,9 +117,8 @@ def overwrite_of_save(
             "partitionBy out, or set overwriteSchema = true, which replaces the definition of the table",
             table=str(name),
         )
-    # Options of the write, such as partitionOverwriteMode = dynamic, may ask for less than all rows to be replaced.
-    chosen = where if where is not None or not _OF_OVERWRITES.isdisjoint(canonical_write(rest)) else ALL_ROWS
-    return Insert("overwrite DataFrame", parts, "", True, by_name=True, replace_where=chosen, options=rest)
+    # Options of the write or the session, such as partitionOverwriteMode = dynamic, may ask for fewer rows than all.
+    return Insert("overwrite DataFrame", parts, "", True, by_name=True, replace_where=where, options=rest)
 
 
 def without_options_of_saves(options: Mapping[str, str]) -> dict[str, str]:

@@ -52,11 +52,11 @@ def delete(target: Target, statement: Delete) -> DataFrame:
 def _delete(target: Target, statement: Delete) -> WriteResult:
     table, where = target.table, statement.where
     if where is None or where.upper() == "TRUE":
-        return delete_partitions(table, WholeTable(), "DELETE")
+        return delete_partitions(table, WholeTable(), "TRUNCATE")
     unqualified = replace_qualifier(where, _qualifiers(target, statement), None)
     whole = partitions_where(table, unqualified, target.session.time_zone)
     if whole is not None and not table.options.write.delete_as_changelog:
-        return delete_partitions(table, whole, "DELETE")
+        return delete_partitions(table, whole, "TRUNCATE")
     if any(is_cut_by_spark(f.type) for f in target.columns):
         _refuse_expressions(target, unqualified)
         return table.delete(unqualified)
@@ -223,16 +223,19 @@ class _Merge:
         condition = None if clause.condition is None else self._expression(clause.condition)
         if verb is job.Verb.DELETE:
             return job.Clause(when, verb, condition)
+        fewer = job.Fewer.NULL if _merges_schema(self.target, self.statement) else job.Fewer.REFUSED
         if clause.assignments is None:
             values = self._all_columns(verb)
+            if verb is job.Verb.UPDATE and fewer is job.Fewer.NULL:
+                fewer = job.Fewer.KEPT
         else:
             given = values_by_column(self.target, clause.assignments, (self._alias,))
             values = {n: self._expression(e) for n, e in given.items()}
         if verb is job.Verb.INSERT:
             defaults = {f.name: default_expression(f) for f in self.target.columns if f.default_value is not None}
-            return job.Clause(when, verb, condition, {**defaults, **values})
+            return job.Clause(when, verb, condition, {**defaults, **values}, fewer=fewer)
         same = {n: values.pop(n) for n in job.compared_columns(self.target.table.handle) if n in values}
-        return job.Clause(when, verb, condition, values, same)
+        return job.Clause(when, verb, condition, values, same, fewer)
 
     def _all_columns(self, verb: job.Verb) -> dict[str, str]:
         """The values of `*`: each column of the table from the column of that name of the source."""

@@ -5,7 +5,8 @@ import pytest
 
 from paimon_spark.engine.read.evolution import converter
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.format.casts.evolution import can_cast, check_default
+from paimon_spark.format.casts.defaults import check_default
+from paimon_spark.format.casts.evolution import can_cast
 from paimon_spark.types import DataType, parse_type
 
 TYPES = [
