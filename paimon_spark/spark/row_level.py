@@ -59,7 +59,7 @@ from paimon_spark.spark.dataframe_write import save_job
 from paimon_spark.spark.dataframe_write import write as write_dataframe
 from paimon_spark.spark.schema import aligned, fitted, spark_type
 from paimon_spark.spark.session import session_or_new
-from paimon_spark.types import ROW_ID, VALUE_KIND, RowKind, RowType, is_finer_than_spark, quoted
+from paimon_spark.types import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND, RowKind, RowType, is_finer_than_spark, quoted
 
 ACTION: Final = "__paimon_action"
 """Column of changed rows that holds one of the next three."""
@@ -139,7 +139,7 @@ class Change:
     def read(self, session: SparkSession, where: str | None = None, time_zone: str | None = None) -> DataFrame:
         """The rows of the head, with the place of every row where rows have one; `where` is what `Table.scan` takes."""
         tracks_rows = self.handle.options.row_tracking
-        places = [] if self.keyed else [*PLACES, ROW_ID] if tracks_rows else list(PLACES)
+        places = [] if self.keyed else [*PLACES, ROW_ID, SEQUENCE_NUMBER] if tracks_rows else list(PLACES)
         columns = [*self.stored.schema.row_type.names, *places, *self.nanoseconds.values()]
         zone = {} if where is None or time_zone is None else {TIME_ZONE.key: time_zone}
         head = {"scan.mode": "latest"}  # whatever start the table's options have

@@ -258,7 +258,34 @@ def fitted(column: Column, found: spark.DataType, wanted: DataType, name: str, *
     Source: Spark's `TableOutputResolver`; Java Spark connector, `PaimonAnalysis.addCastToStructByPosition`.
     """
     made = _fitted(found, wanted, name, by_place)
-    return column if made == found else column.cast(made)
+    return column if made == found else _cast(column, found, made)
+
+
+def _cast(column: Column, found: spark.DataType, wanted: spark.DataType) -> Column:
+    """A cast to a type with other names of fields; Spark casts no structs that hold a VARIANT."""
+    if found == wanted or not _holds_variant(found):
+        return column if found == wanted else column.cast(wanted)
+    match found, wanted:
+        case spark.StructType(), spark.StructType():
+            pairs = zip(found.fields, wanted.fields, strict=True)
+            parts = [_cast(column.getField(f.name), f.dataType, w.dataType).alias(w.name) for f, w in pairs]
+            return F.when(column.isNotNull(), F.struct(*parts))
+        case spark.ArrayType(), spark.ArrayType():
+            return F.transform(column, lambda x: _cast(x, found.elementType, wanted.elementType))
+        case spark.MapType(), spark.MapType():
+            return F.transform_values(column, lambda _, v: _cast(v, found.valueType, wanted.valueType))
+    return column
+
+
+def _holds_variant(t: spark.DataType) -> bool:
+    match t:
+        case spark.StructType():
+            return any(_holds_variant(f.dataType) for f in t.fields)
+        case spark.ArrayType():
+            return _holds_variant(t.elementType)
+        case spark.MapType():
+            return _holds_variant(t.keyType) or _holds_variant(t.valueType)
+    return isinstance(t, spark.VariantType)
 
 
 def _fitted(found: spark.DataType, wanted: DataType, name: str, by_place: bool) -> spark.DataType:

@@ -332,6 +332,7 @@ _COMMANDS: Final[Mapping[type[Statement], Callable[[Session, Any], Result]]] = {
     show_grammar.ShowPartitions: show.show_partitions,
     show_grammar.ShowProperties: show.show_properties,
     show_grammar.ShowTables: show.show_tables,
+    show_grammar.ShowTablePartition: describe.show_table_partition,
     show_grammar.ShowDatabases: show.show_databases,
     show_grammar.ShowCatalogs: show.show_catalogs,
     show_grammar.ShowCurrent: show.show_current,

@@ -24,7 +24,7 @@ from paimon_spark.format import binary_row
 from paimon_spark.jobs.row_diff import plan_row_diff
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.partition_path import value_text
-from paimon_spark.options.scan import TIME_ZONE
+from paimon_spark.options.scan import FULL_SCAN, TIME_ZONE
 from paimon_spark.spark.schema import arrow_schema, spark_schema
 from paimon_spark.spark.session import session_or_new
 from paimon_spark.spark.worker_errors import errors_in_one_line
@@ -197,7 +197,8 @@ def max_pt(where: Session | Catalog | CallContext, table: str) -> str:
     columns = opened.handle.schema.partition_type.fields
     if not columns:
         raise InvalidInputError(f"sys.{MAX_PT}: {opened.handle.describe()} has no partition columns", table=opened.name)
-    plan = opened.scan(columns=[columns[0].name]).plan()
+    # No file is read.
+    plan = opened.scan(columns=[columns[0].name], **{FULL_SCAN.key: True}).plan()
     types = [c.type for c in columns]
     values = {binary_row.decode(p, types, raw_timestamps=True)[0] for p in totals_of(plan.splits).partitions}
     values.discard(None)

@@ -73,6 +73,7 @@ ROUTED: Final[tuple[type[Statement], ...]] = (
     show_grammar.DescribeHistory,
     show_grammar.ShowCreateTable,
     show_grammar.ShowPartitions,
+    show_grammar.ShowTablePartition,
     show_grammar.ShowViews,
 )
 """Statements that Spark's parser or planner lacks, or that return numbers of rows, which Spark's do not."""

@@ -203,10 +203,11 @@ FROM few INSERT INTO t SELECT id, v WHERE id > 1
 SELECT * FROM t
 > (2, 'b')
 FROM few INSERT INTO t SELECT id + 10, v INSERT OVERWRITE ids SELECT id WHERE v = 'a'
+! several commits
+WITH q AS (SELECT 7 AS id, 'q' AS v) FROM q INSERT INTO t SELECT id, v
+FROM few INSERT OVERWRITE t SELECT id + 10, v WHERE v = 'a'
 SELECT * FROM t
-> (2, 'b'), (11, 'a'), (12, 'b')
-SELECT * FROM ids
-> (1,)
+> (11, 'a')
 == PaimonQuery: Query input_file_name()
 CREATE TABLE t (id INT, pt STRING) PARTITIONED BY (pt)
 INSERT INTO t VALUES (1, '2024'), (3, '2024')
@@ -305,14 +306,6 @@ UPDATE t SET data = 22 WHERE id = 2
 UPDATE t SET data = 67 WHERE _SEQUENCE_NUMBER = 2
 SELECT *, _ROW_ID, _SEQUENCE_NUMBER FROM t
 > (1, 1, 0, 1), (2, 67, 1, 3), (3, 3, 2, 1)
-== PostponeBucketTable: infer bucket number from incoming row count
-CREATE TABLE t (k INT, v STRING, pt INT) PARTITIONED BY (pt) TBLPROPERTIES ('primary-key' = 'k, pt', 'bucket' = '-2',
-  'postpone.target-row-num-per-bucket' = '200')
-INSERT INTO t SELECT id, CAST(id AS STRING), CASE WHEN id < 100 THEN 0 ELSE 1 END FROM range(550)
-SELECT count(*) FROM t
-> (550,)
-SELECT DISTINCT partition, bucket FROM `t$buckets`
-> ('{0}', 0), ('{1}', 0), ('{1}', 1), ('{1}', 2), ('{1}', 3)
 == Variant: nested variant in struct
 CREATE TABLE t (id INT, data STRUCT<name: STRING, v: VARIANT>)
 INSERT INTO t VALUES (1, struct('Alice', parse_json('{"score":95}'))), (2, struct('Bob', parse_json('{"score":88}')))

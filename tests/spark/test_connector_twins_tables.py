@@ -142,11 +142,11 @@ def test_tables_are_as_the_connectors_tests_expect(
 
 
 TYPES = (
-    "id STRING, s SHORT, f FLOAT, d DECIMAL(10, 5), b BOOLEAN, day DATE, moment TIMESTAMP, bytes BINARY, c VARCHAR(20)"
+    "id STRING, s SHORT, f FLOAT, d DECIMAL(10, 5), b BOOLEAN, day DATE, at TIMESTAMP_NTZ, bytes BINARY, c VARCHAR(20)"
 )
 ANALYSED = (
-    "('1', 1, 1.0, 12.12345, true, DATE '2020-01-01', TIMESTAMP '2020-01-01 00:00:00', binary('example binary1'), 'a')",
-    "('2', NULL, 1.0, 12.12345, false, DATE '2020-01-02', TIMESTAMP '2020-01-02 00:00:00', binary('binary3'), 'aaa')",
+    "('1', 1, 1.0, 12.12345, true, DATE '2020-01-01', TIMESTAMP_NTZ '2020-01-01', binary('example binary1'), 'a')",
+    "('2', NULL, 1.0, 12.12345, false, DATE '2020-01-02', TIMESTAMP_NTZ '2020-01-02', binary('binary3'), 'aaa')",
 )
 
 
@@ -168,7 +168,7 @@ def test_statistics_are_those_of_analyze_table_test(spark: SparkSession, catalog
         "d": (1, "12.12345", "12.12345", 0, 8, 8),
         "b": (2, "false", "true", 0, 1, 1),
         "day": (2, "18262", "18263", 0, 4, 4),
-        "moment": (2, "2020-01-01 00:00:00.000000", "2020-01-02 00:00:00.000000", 0, 8, 8),
+        "at": (2, "2020-01-01 00:00:00.000000", "2020-01-02 00:00:00.000000", 0, 8, 8),
         "bytes": (2, None, None, 0, 11, 15),
         "c": (2, None, None, 0, 2, 3),
     }

@@ -159,10 +159,10 @@ def _applied(schema: TableSchema, change: SchemaChange, has_snapshots: Callable[
 def _check_still_readable(before: TableSchema, after: TableSchema, table: str) -> None:
     """Refuse changes that would make a table unreadable here; one that is already may be changed."""
     try:
-        check_readable(before, before.options, table)
+        check_readable(before, before.options, table.removeprefix("table "))
     except (UnsupportedFeatureError, InvalidOptionError):
         return
-    check_readable(after, after.options, table)
+    check_readable(after, after.options, table.removeprefix("table "))
 
 
 def _check_other_branches(handle: TableHandle, schema: TableSchema) -> None:

@@ -185,6 +185,7 @@ public static class TableWrites extends Rule {
 /** Replaces `input_file_name()` by the column of file paths where Python reads, as Spark then knows no file. */
 public static class FilePaths extends AbstractPartialFunction {
   private static final String NAME = "__paimon_file_path";
+  private static final String INDEX = "__paimon_row_index";
   private final Object path;
 
   FilePaths(Object path) {
@@ -239,11 +240,24 @@ public static class FilePaths extends AbstractPartialFunction {
     if (leaves.size() != 1 || !(leaves.apply(0) instanceof DataSourceV2Relation)) {
       return null;
     }
-    Object table = ((DataSourceV2Relation) leaves.apply(0)).table();
-    Seq columns = plan.metadataOutput();
+    DataSourceV2Relation relation = (DataSourceV2Relation) leaves.apply(0);
+    if (!(relation.table() instanceof BooleanSupplier)) {
+      return null;
+    }
+    Object named = column(plan.output(), NAME);
+    if (named != null) {
+      return named;
+    }
+    // Python reads the files if the query names the place of a row.
+    boolean isPython = column(relation.output(), NAME) != null || column(relation.output(), INDEX) != null
+        || ((BooleanSupplier) relation.table()).getAsBoolean();
+    return isPython ? column(plan.metadataOutput(), NAME) : null;
+  }
+
+  private static Object column(Seq columns, String name) {
     for (int i = 0; i < columns.size(); i++) {
-      if (((Attribute) columns.apply(i)).name().equals(NAME)) {
-        return table instanceof BooleanSupplier && ((BooleanSupplier) table).getAsBoolean() ? columns.apply(i) : null;
+      if (((Attribute) columns.apply(i)).name().equals(name)) {
+        return columns.apply(i);
       }
     }
     return null;

@@ -17,7 +17,13 @@ from paimon_spark.jobs.statistics import statistics_of
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.sql.commands.show import OWNER, partition_condition, partition_texts, table_properties
 from paimon_spark.sql.commands.target import on_table
-from paimon_spark.sql.grammar.show import Describe, DescribeDatabase, DescribeHistory, PartitionFilter
+from paimon_spark.sql.grammar.show import (
+    Describe,
+    DescribeDatabase,
+    DescribeHistory,
+    PartitionFilter,
+    ShowTablePartition,
+)
 from paimon_spark.sql.names import TableName, resolve_column, resolve_database
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Outcome, Result
@@ -48,6 +54,9 @@ _HISTORY: Final = (
     "rowDelta BIGINT, tags ARRAY<STRING> NOT NULL, branches ARRAY<STRING> NOT NULL, job STRING"
 )
 _INFO: Final = "info_name STRING NOT NULL, info_value STRING"
+_PARTITION: Final = (
+    "namespace STRING NOT NULL, tableName STRING NOT NULL, isTemporary BOOLEAN NOT NULL, information STRING NOT NULL"
+)
 _BLANK: Final = ("", "", "")
 _STATISTICS: Final = {
     "min": "minimum", "max": "maximum", "num_nulls": "null_count", "distinct_count": "distinct_count",
@@ -192,14 +201,24 @@ def _details(name: TableName, table: Table) -> Iterator[_Row]:
 
 
 def _partition(name: TableName, table: Table, asked: PartitionFilter) -> Iterator[_Row]:
-    """What a partition holds, as Spark's `CatalogTablePartition` shows it."""
+    """What a partition holds, behind the details of its table."""
+    details = partition_details(table, asked)
+    yield _BLANK
+    yield "# Detailed Partition Information", "", ""
+    yield "Database", name.database, ""
+    yield "Table", name.table, ""
+    yield from ((key, value, "") for key, value in details.items())
+    yield _BLANK
+
+
+def partition_details(table: Table, asked: PartitionFilter) -> dict[str, str]:
+    """What a partition holds, as Spark's `CatalogTablePartition` shows it. Raises as `describe`."""
     where = table.handle.describe()
     condition = partition_condition(table, asked)
     keys = table.schema.partition_keys
     if len({resolve_column(table, column, keys, "partition column") for column, _ in asked}) < len(keys):
         raise InvalidInputError(
-            f"DESCRIBE … PARTITION needs a value of each partition column of {where}: {', '.join(keys)}",
-            table=table.name,
+            f"PARTITION needs a value of each partition column of {where}: {', '.join(keys)}", table=table.name
         )
     splits = table.scan(where=condition).plan().splits
     found = list(partition_texts(table, splits))
@@ -217,16 +236,23 @@ def _partition(name: TableName, table: Table, asked: PartitionFilter) -> Iterato
         "fileCount": len(files), "fileSizeInBytes": size,
         "lastFileCreationTime": round(newest.timestamp() * 1000), "recordCount": rows,
     }  # fmt: skip
-    yield _BLANK
-    yield "# Detailed Partition Information", "", ""
-    yield "Database", name.database, ""
-    yield "Table", name.table, ""
-    yield "Partition Values", f"[{', '.join(map('='.join, zip(keys, found[0], strict=True)))}]", ""
-    yield "Partition Parameters", f"{{{', '.join(f'{k}={v}' for k, v in parameters.items())}}}", ""
-    yield "Created Time", f"{newest:%a %b %d %H:%M:%S %Z %Y}", ""
-    yield "Last Access", "UNKNOWN", ""
-    yield "Partition Statistics", f"{size} bytes, {rows} rows", ""
-    yield _BLANK
+    return {
+        "Partition Values": f"[{', '.join(map('='.join, zip(keys, found[0], strict=True)))}]",
+        "Partition Parameters": f"{{{', '.join(f'{k}={v}' for k, v in parameters.items())}}}",
+        "Created Time": f"{newest:%a %b %d %H:%M:%S %Z %Y}",
+        "Last Access": "UNKNOWN",
+        "Partition Statistics": f"{size} bytes, {rows} rows",
+    }
+
+
+@on_table
+def show_table_partition(session: Session, name: TableName, statement: ShowTablePartition) -> Result:
+    """What a partition of a table holds, as one text. Raises as `describe`."""
+    table = session.table(name, {"time-zone": session.time_zone})
+    details = partition_details(table, statement.partition)
+    text = "".join(f"{key}: {value}\n" for key, value in details.items()) + "\n"
+    row = quoted_if_needed(name.database), name.table, False, text
+    return session.rows(_PARTITION, [row])
 
 
 def _not_null(table: Table) -> Iterator[_Row]:

@@ -81,6 +81,13 @@ class ShowTables(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class ShowTablePartition(TableStatement):
+    """SHOW TABLE EXTENDED … LIKE 't' PARTITION (…)."""
+
+    partition: PartitionFilter
+
+
+@dataclass(frozen=True, slots=True)
 class ShowViews(Statement):
     """SHOW VIEWS, of the current database where its name is ()."""
 
@@ -218,8 +225,12 @@ def read_show_views(cursor: Cursor) -> Statement:
 
 
 def read_show_table_extended(cursor: Cursor) -> Statement:
-    """Read SHOW TABLE EXTENDED [IN database] …, which is not supported. Raises SqlSyntaxError."""
+    """Read SHOW TABLE EXTENDED [IN database] LIKE 't' [PARTITION (…)]. Raises SqlSyntaxError."""
     database = _database(cursor)
+    pattern = _pattern(cursor)
+    if pattern is not None and cursor.take("PARTITION"):
+        partition = complete_partition_expressions(cursor)
+        return ShowTablePartition(cursor.sql, (*database, pattern), tuple(partition.items()))
     cursor.rest()
     return ShowTables(cursor.sql, database, None, extended=True)
 

@@ -25,6 +25,7 @@ from paimon_spark.sql.grammar.show import (
     ShowPartitions,
     ShowProcedures,
     ShowProperties,
+    ShowTablePartition,
     ShowTables,
     Use,
     UseKind,
@@ -82,6 +83,11 @@ def described(**given: Any) -> dict[str, Any]:
         ("SHOW TABLES 'a*'", ShowTables, {"database": (), "pattern": "a*", "extended": False}),
         (
             "SHOW TABLE EXTENDED FROM db LIKE 't' PARTITION (a=1)",
+            ShowTablePartition,
+            {"table": T, "partition": (("a", "1"),)},
+        ),
+        (
+            "SHOW TABLE EXTENDED FROM db LIKE 't*'",
             ShowTables,
             {"database": ("db",), "pattern": None, "extended": True},
         ),
