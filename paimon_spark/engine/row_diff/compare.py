@@ -13,7 +13,8 @@ import pyarrow as pa
 from paimon_spark.engine.merge.changelog import equal_values
 from paimon_spark.engine.merge.identity import identity_words
 from paimon_spark.engine.merge.ordering import Rows, Word, group_starts, sort_unsorted_rows
-from paimon_spark.format.arrays.arrow_numpy import Bool, one_chunk, take_indices
+from paimon_spark.format.arrays.arrow_numpy import Bool
+from paimon_spark.format.arrays.pieces import taken, whole
 
 CHANGE: Final = "_change"
 """First column of the rows that differ: one of `ADDED`, `REMOVED`, `BEFORE`, `AFTER`."""
@@ -61,8 +62,8 @@ def compare(old: pa.Table, new: pa.Table, keys: Sequence[str], compared: Sequenc
         keys: the primary key; empty compares rows as multisets.
         compared: columns in which rows may differ, `keys` included.
     """
-    both = pa.concat_tables([old, new]).combine_chunks()
-    columns = {name: one_chunk(both.column(name)) for name in both.column_names}
+    both = pa.concat_tables([old, new])
+    columns = {name: whole(both.column(name)) for name in {*keys, *compared}}
     is_new = np.arange(len(both)) >= len(old)
     before = after = rest = np.zeros(0, np.int64)
     if keys:
@@ -80,12 +81,12 @@ def compare(old: pa.Table, new: pa.Table, keys: Sequence[str], compared: Sequenc
             counts[name] = int(changed.sum())
             differs |= changed
     pairs = np.stack([before[differs], after[differs]], axis=-1).reshape(-1)
-    taken = np.concatenate([removed, added, pairs])
+    places = np.concatenate([removed, added, pairs])
     kinds = np.concatenate([np.full(len(removed), 1), np.full(len(added), 0), np.tile([2, 3], len(pairs) // 2)]).astype(
         np.int8
     )
     change = pa.DictionaryArray.from_arrays(pa.array(kinds), pa.array(_KINDS)).cast(pa.string())
-    rows = both.take(take_indices(taken)).add_column(0, pa.field(CHANGE, pa.string(), nullable=False), change)
+    rows = taken(both, places).add_column(0, pa.field(CHANGE, pa.string(), nullable=False), change)
     return Differences(len(added), len(removed), len(pairs) // 2, counts, rows)
 
 
