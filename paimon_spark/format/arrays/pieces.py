@@ -1,8 +1,8 @@
-"""Rows beyond the two gigabytes of text, bytes or list elements that one array of 32-bit offsets counts.
+"""Rows beyond the two gigabytes of text, bytes or list elements that one array holds.
 
 Batches are cut by bytes. Where all rows must be one array, as for a merge or a comparison, `joined` gives it 64-bit
-offsets when 32 bits may not do, and `narrowed` takes these back from what is cut of it. Rows of a large table are taken
-in pieces. Arrow's own `concat_arrays`, `combine_chunks` and `take` raise an error instead.
+offsets in place of 32-bit ones that may not do, and `narrowed` takes these back from what is cut of it. Rows of a large
+table are taken in pieces. Arrow's own `concat_arrays`, `combine_chunks` and `take` raise an error instead.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ The limits are a few hundred bytes here, and joining beyond the harder one fails
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -27,8 +28,7 @@ from paimon_spark.format.arrays import pieces
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import VALUE_KIND
 
-COLUMNS = "k STRING, n INT, s STRING, b BYTES, l ARRAY<STRING>, m MAP<STRING, STRING>, r ROW<x: STRING, y: INT>"
-COLUMNS = COLUMNS.replace("x: STRING, y: INT", "x STRING, y INT")
+COLUMNS = "k STRING, n INT, s STRING, b BYTES, l ARRAY<STRING>, m MAP<STRING, STRING>, r ROW<x STRING, y INT>"
 ROW = pa.struct([("x", pa.string()), ("y", pa.int32())])
 SCHEMA = pa.schema(
     [
@@ -45,7 +45,7 @@ LIMIT = 1000
 """Stands for the two gigabytes: more bytes or elements are never joined."""
 METADATA = ("paimon_spark.engine.scan", "paimon_spark.engine.commit", "paimon_spark.metadata")
 """Modules that join columns of manifests."""
-KEYS = 40
+KEYS = 30
 _CONCAT = pa.concat_arrays
 Rows = list[dict[str, Any]]
 
@@ -142,10 +142,11 @@ ENGINES: dict[str, dict[str, str]] = {
         "fields.r.aggregate-function": "last_non_null_value",
     },
 }
+PRODUCERS = ("input", "lookup", "full-compaction")
 DELETES = ("deduplicate", "deduplicate by a sequence field", "sequence groups")
 
 
-def history(table: Table, engine: str, commits: int = 5) -> None:
+def history(table: Table, engine: str, commits: int = 4) -> None:
     for seed in range(commits):
         kinds = [0] * KEYS
         if engine in DELETES and seed:
@@ -153,11 +154,16 @@ def history(table: Table, engine: str, commits: int = 5) -> None:
         table.write(a_table(some_rows(seed), kinds))
 
 
-@pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("engine", "producer"),
+    [
+        *((engine, "none") for engine in ENGINES),
+        *(("deduplicate", producer) for producer in PRODUCERS),
+        *(pytest.param("aggregation", producer, marks=pytest.mark.ci) for producer in PRODUCERS),
+        *(pytest.param("partial-update", producer, marks=pytest.mark.ci) for producer in PRODUCERS),
+    ],
+)
 def test_keys_are_merged(catalog: Catalog, engine: str, producer: str) -> None:
-    if producer != "none" and engine not in ("deduplicate", "partial-update", "aggregation"):
-        pytest.skip("changelogs do not depend on these engines")
     options = {"bucket": "1", "write-only": "true", "changelog-producer": producer, **ENGINES[engine]}
 
     def run(name: str) -> Any:
@@ -272,7 +278,7 @@ def test_rows_are_sorted(catalog: Catalog, strategy: str, clusters: bool, monkey
         table = catalog.create_table("d.t", COLUMNS, options=options)
         for seed in range(4):
             table.write(a_table(some_rows(seed)))
-        table.compact(full=True, **({} if clusters else {"order_by": "s,k", "order_strategy": strategy}))  # type: ignore[arg-type]
+        table.compact(full=True, **({} if clusters else {"order_by": "s,k", "order_strategy": strategy}))
         found = table.scan().to_arrow().to_pylist()
     assert sorted(found, key=repr) == sorted_rows(a_table(rows))
     assert found != a_table(rows).to_pylist()
@@ -287,8 +293,8 @@ def test_rows_of_versions_are_compared(catalog: Catalog, keys: list[str]) -> Non
 
     def run(name: str) -> Any:
         table = catalog.create_table(name, COLUMNS, primary_keys=keys, options=options)
-        table.write(a_table(some_rows(0, 30)))
-        table.write(a_table(some_rows(1, 30)))
+        table.write(a_table(some_rows(0, 20)))
+        table.write(a_table(some_rows(1, 20)))
         if not keys:
             table.delete("n = 1")
         found = table.diff(1, table.snapshots()[-1].id, rows=True)
@@ -352,3 +358,60 @@ def test_rows_are_changed_and_deleted(catalog: Catalog, kind: str) -> None:
     want = [row if row["n"] < 2 else {**row, "s": "new " * 50} for row in some_rows(0)]
     want = [row for row in want if kind == "evolution" or row["n"] != 1]
     assert found == sorted_rows(a_table(want))
+
+
+REAL_KEYS = 2_200
+REAL_BYTES = 1_000_000
+
+
+def real_batches(keys: range) -> Iterator[pa.RecordBatch]:
+    """Rows of a megabyte each, which compress well."""
+    bodies = [random.Random(n).randbytes(8_192).hex() * (REAL_BYTES // 16_384 + 1) for n in range(5)]
+    for start in range(keys.start, keys.stop, 50):
+        some = range(start, min(start + 50, keys.stop))
+        texts = [f"{k:08} of {keys.start:08}" + bodies[k % 5][: REAL_BYTES - 20] for k in some]
+        yield pa.RecordBatch.from_arrays([pa.array(some, pa.int64()), pa.array(texts)], names=["k", "s"])
+
+
+def digests(batches: Iterator[pa.RecordBatch]) -> dict[int, tuple[int, str]]:
+    """Length and hash of the text by key."""
+    return {
+        k: (len(s), hashlib.md5(s.encode(), usedforsecurity=False).hexdigest())
+        for batch in batches
+        for k, s in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("kind", ["keys", "append"])
+def test_two_gigabytes_of_text_in_a_bucket(catalog: Catalog, kind: str) -> None:
+    keys = {"primary_keys": ["k"], "options": {"bucket": "1", "write-only": "true"}} if kind == "keys" else {}
+    table = catalog.create_table("d.t", "k BIGINT, s STRING", **keys)  # type: ignore[arg-type]
+    schema = pa.schema([("k", pa.int64()), ("s", pa.string())])
+    parts = [range(700), range(500, 1200), range(1000, 1700), range(1500, REAL_KEYS)]
+    if kind == "append":
+        parts = [range(part.start, end) for part, end in zip(parts, [500, 1000, 1500, REAL_KEYS], strict=True)]
+    want: dict[int, tuple[int, str]] = {}
+    for part in parts:
+        table.write(pa.RecordBatchReader.from_batches(schema, real_batches(part)))
+        want |= digests(real_batches(part))
+    assert digests(iter(table.scan().to_batches())) == want
+    before = {f for split in table.scan().plan().splits for f in split.files}
+    done = table.compact(full=True)
+    assert done.files_before == len(before) and done.files_after < done.files_before
+    assert digests(iter(table.scan().to_batches())) == want
+    found = table.diff(1, table.snapshots()[-1].id, rows=True)
+    first = len(parts[0])
+    changed = first - parts[1].start if kind == "keys" else 0
+    assert (found.added, found.removed, found.changed) == (REAL_KEYS - first, 0, changed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_two_gigabytes_of_text_in_one_table(catalog: Catalog, file_format: str) -> None:
+    given = pa.Table.from_batches(real_batches(range(REAL_KEYS)))
+    table = catalog.create_table("d.t", "k BIGINT, s STRING", options={"file.format": file_format})
+    table.write(given)
+    assert digests(iter(table.scan().to_batches())) == digests(iter(given.to_batches()))
