@@ -30,7 +30,8 @@ from paimon_spark.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.arrays.arrow_numpy import Bool, fixed_array, one_chunk, take_indices
+from paimon_spark.format.arrays.arrow_numpy import Bool, fixed_array
+from paimon_spark.format.arrays.pieces import taken, whole
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs.commit import commit_batch
 from paimon_spark.jobs.lineage_port import CommitLineage
@@ -156,7 +157,7 @@ def _changed(old: Resolved, new: Resolved) -> pa.Table:
     planned = compare_versions(old, new)
     rows = pa.Table.from_batches(list(planned.to_batches()), planned.no_rows().schema)
     kinds = rows.column(CHANGE)
-    return rows.filter(pc.not_equal(kinds, pa.scalar(BEFORE))).combine_chunks()
+    return rows.filter(pc.not_equal(kinds, pa.scalar(BEFORE)))
 
 
 def _matched(one: pa.Table, other: pa.Table, keys: Sequence[str]) -> tuple[I64, I64]:
@@ -167,8 +168,8 @@ def _matched(one: pa.Table, other: pa.Table, keys: Sequence[str]) -> tuple[I64, 
 
 def _together(one: pa.Table, other: pa.Table, keys: Sequence[str]) -> tuple[list[pa.Array], Bool]:
     """The keys of two tables, and which rows are of the other one."""
-    both = pa.concat_tables([one.select(keys), other.select(keys).cast(one.select(keys).schema)]).combine_chunks()
-    return [one_chunk(both.column(k)) for k in keys], np.arange(len(both)) >= len(one)
+    both = pa.concat_tables([one.select(keys), other.select(keys).cast(one.select(keys).schema)])
+    return [whole(both.column(k)) for k in keys], np.arange(len(both)) >= len(one)
 
 
 def _without_conflicts(
@@ -185,13 +186,13 @@ def _without_conflicts(
         raise _conflict(sides, theirs, conflicts)
     wins = np.full(len(conflicts), on_conflict == THEIRS)
     if on_conflict == NEWEST and len(conflicts):
-        wins = _newer(sides, theirs.take(take_indices(conflicts)), ours.take(take_indices(of_main)), head)
+        wins = _newer(sides, taken(theirs, conflicts), taken(ours, of_main), head)
     if wins.any():
-        _check_may_win(sides, theirs.take(take_indices(conflicts[wins])), ours.take(take_indices(of_main[wins])))
+        _check_may_win(sides, taken(theirs, conflicts[wins]), taken(ours, of_main[wins]))
     keep = np.ones(len(theirs), np.bool_)
     keep[mine] = False
     keep[conflicts[wins]] = True
-    return theirs.take(take_indices(np.flatnonzero(keep))), int((~wins).sum())
+    return taken(theirs, np.flatnonzero(keep)), int((~wins).sum())
 
 
 def _same_rows(theirs: pa.Table, mine: I64, ours: pa.Table, other: I64) -> np.ndarray:
@@ -199,12 +200,12 @@ def _same_rows(theirs: pa.Table, mine: I64, ours: pa.Table, other: I64) -> np.nd
     gone = [np.asarray(pc.equal(t.column(CHANGE), pa.scalar(REMOVED))) for t in (theirs, ours)]
     first, second = gone[0][mine], gone[1][other]
     same: np.ndarray = first == second
-    both = pa.concat_tables([theirs, ours]).combine_chunks()
+    both = pa.concat_tables([theirs, ours])
     for name in both.column_names:
         left = np.flatnonzero(same & ~first)
         if name == CHANGE or not len(left):
             continue
-        equal = equal_values(one_chunk(both.column(name)), mine[left], other[left] + len(theirs), ordered_maps=False)
+        equal = equal_values(whole(both.column(name)), mine[left], other[left] + len(theirs), ordered_maps=False)
         same[left] = equal
     return same
 
@@ -224,7 +225,7 @@ def _order(main: TableHandle, theirs: pa.Table, ours: pa.Table) -> np.ndarray | 
         return None
     words = []
     for name in fields:
-        both = one_chunk(pa.concat_tables([theirs.select([name]), ours.select([name])]).combine_chunks().column(name))
+        both = whole(pa.concat_tables([theirs.select([name]), ours.select([name])]).column(name))
         words += column_words(both, main.options.sequence_descending)
     order = np.zeros(len(theirs), np.int64)
     for word in pack(words):
@@ -277,7 +278,7 @@ def _to_write(chosen: pa.Table, columns: pa.Schema) -> pa.Table:
 
 
 def _conflict(sides: Sides, theirs: pa.Table, conflicts: I64) -> BranchDivergedError:
-    keys = theirs.select(sides.main.schema.primary_keys).take(take_indices(conflicts[:_SAMPLE])).to_pylist()
+    keys = taken(theirs.select(sides.main.schema.primary_keys), conflicts[:_SAMPLE]).to_pylist()
     shown = "; ".join(", ".join(f"{k}={v!r}" for k, v in key.items()) for key in keys)
     more = ", …" if len(conflicts) > _SAMPLE else ""
     return BranchDivergedError(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -38,6 +39,7 @@ from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.errors import FileMissingError, InvalidInputError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.arrays.arrow_types import no_rows as no_rows_of
+from paimon_spark.format.arrays.pieces import taken
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.branch_access import refuse_system_table, reopen_to_read
 from paimon_spark.jobs.opened_table import OpenedTable
@@ -426,18 +428,18 @@ class Samples:
 
     def add(self, rows: pa.Table) -> None:
         """Take from these rows what is still wanted."""
-        taken = []
+        places = []
         for kind, left in self._left.items():
             if left and len(rows):
                 found = pc.indices_nonzero(pc.equal(rows.column(CHANGE), pa.scalar(kind)))[:left].to_pylist()
                 self._left[kind] -= len(found)
-                taken += found
-        if taken:
-            self._tables.append(rows.take(pa.array(sorted(taken))))
+                places += found
+        if places:
+            self._tables.append(taken(rows, np.array(sorted(places), np.int64)))
 
     def table(self) -> pa.Table:
         """The rows taken, by kind; the row before a change is followed by the one after it."""
         found = pa.concat_tables(self._tables)
         kinds = found.column(CHANGE).to_pylist()
         ranks = {ADDED: 0, REMOVED: 1, BEFORE: 2, AFTER: 2}
-        return found.take(pa.array(sorted(range(len(kinds)), key=lambda i: ranks[kinds[i]]), pa.int64()))
+        return taken(found, np.array(sorted(range(len(kinds)), key=lambda i: ranks[kinds[i]]), np.int64))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import array_of, take_indices
 from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.arrays.pieces import cut
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.features import crosses_partitions
@@ -28,6 +29,9 @@ from paimon_spark.metadata.snapshots import latest_snapshot
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.existing_keys import ExistingKeys
+
+_MOST_ROWS: Final = 1 << 20
+"""Rows that constants are added to at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ class TaskWrite:
             DataError: a value does not fit its column.
             StorageError: a file cannot be written.
         """
-        rest = (b for b in batches if b.num_rows)
+        rest = (part for batch in batches for part in cut(batch, most_rows=_MOST_ROWS))
         first = next(rest, None)
         if first is None:
             return []

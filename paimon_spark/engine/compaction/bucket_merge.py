@@ -250,7 +250,7 @@ class BucketMerge:
         for number, run in enumerate(runs):
             batches = self._stream(run, rows, min(len(sizes), budget.MOST_OPEN))
             if number in small:
-                spilled = aside.put(batches)
+                spilled = aside.put(batches, budget.WINDOW_BYTES // len(runs))
                 batches = iter(()) if spilled is None else aside.read(spilled)
             out.append(batches)
         return out

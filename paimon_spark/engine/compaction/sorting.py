@@ -34,6 +34,7 @@ from paimon_spark.engine.write.request import WriteRequest, check_file_schemas, 
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.format.arrays.exchange import divided
+from paimon_spark.format.arrays.pieces import ARRAY_BYTES, taken
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
@@ -44,10 +45,14 @@ RANGE_BYTES: Final = 16 << 20
 """Bytes of files whose rows are sorted together."""
 SAMPLE_ROWS: Final = 100_000
 """Rows of a partition that are looked at, about."""
+SAMPLE_BYTES: Final = 64 << 20
+"""Bytes of the columns of the order, from which on fewer rows are looked at."""
+_LEAST_SAMPLE: Final = 64
 _MOST_BITS: Final = 16
 """Of a rank; more tell values apart that a sample does not."""
 _DEALT_ROWS: Final = 1 << 20
-"""Rows of a task that are dealt together."""
+_DEALT_BYTES: Final = 256 << 20
+"""Rows and bytes of a task that are dealt together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +131,19 @@ def read_sample(
     schema = arrow_schema(fields)
     fraction = SAMPLE_ROWS / max(1, sum(f.row_count for f in task.files))
     choose = np.random.default_rng(0)
-    found = []
+    found: list[pa.RecordBatch] = []
+    size = 0
     for number in files:
         for rows in iter_rows(
             request, split, split.files[number], split.deletion_of(number), fields, batch_rows=request.batch_rows
         ):
             batch = record_batch(rows.columns, schema, rows.row_count)
             found.append(batch if fraction >= 1 else batch.filter(pa.array(choose.random(len(batch)) < fraction)))
+            size += found[-1].nbytes
+            while size > SAMPLE_BYTES and sum(map(len, found)) > _LEAST_SAMPLE:
+                fraction = min(fraction, 1) / 2
+                found = [b.filter(pa.array(choose.random(len(b)) < 0.5)) for b in found]
+                size = sum(b.nbytes for b in found)
     return pa.Table.from_batches(found, schema)
 
 
@@ -146,7 +157,7 @@ class Ranges:
     """
 
     order: SortOrder
-    scales: tuple[pa.Array, ...]
+    scales: tuple[pa.ChunkedArray, ...]
     bounds: pa.Table | npt.NDArray[np.uint64]
 
     @classmethod
@@ -154,8 +165,7 @@ class Ranges:
         """Ranges that divide a sample evenly; some are empty where values repeat."""
         places = np.unique(np.arange(1, ranges) * len(sample) // ranges) if len(sample) else np.arange(0)
         if order.strategy is SortStrategy.ORDER:
-            rows = sample.take(_places(sample))
-            return cls(order, (), rows.take(pa.array(places)).combine_chunks())
+            return cls(order, (), taken(sample, _places(sample)[places]))
         bits = _bits(order)
         scales = tuple(_scale(sample.column(name), (1 << bits) - 1) for name in order.columns)
         positions = np.sort(_positions(order, scales, sample))
@@ -173,38 +183,40 @@ class Ranges:
     def sorted(self, rows: pa.Table) -> pa.Table:
         """Rows of one range, in order."""
         if isinstance(self.bounds, pa.Table):
-            return rows.take(_places(rows.select(list(self.order.columns))))
-        return rows.take(pa.array(np.argsort(_positions(self.order, self.scales, rows), kind="stable")))
+            return taken(rows, _places(rows.select(list(self.order.columns))))
+        return taken(rows, np.argsort(_positions(self.order, self.scales, rows), kind="stable"))
 
 
-def _places(rows: pa.Table) -> pa.Array:
+def _places(rows: pa.Table) -> npt.NDArray[np.int64]:
     """The places of rows in ascending order of all their columns, nulls first; equal rows stay in their order."""
     columns: list[pa.ChunkedArray] = []
     for column in rows.columns:  # before pyarrow 25 nulls have one place for all keys, since then one for each
         columns += [column.is_valid(), column] if column.null_count else [column]
     names = [str(n) for n in range(len(columns))]
-    return pc.sort_indices(pa.table(columns, names=names), [(name, "ascending") for name in names])
+    found = pc.sort_indices(pa.table(columns, names=names), [(name, "ascending") for name in names])
+    return np.asarray(found).astype(np.int64)
 
 
 def _bits(order: SortOrder) -> int:
     return max(1, min(_MOST_BITS, 64 // len(order.columns)))
 
 
-def _scale(values: pa.ChunkedArray, most: int) -> pa.Array:
+def _scale(values: pa.ChunkedArray, most: int) -> pa.ChunkedArray:
     """At most `most` different values that divide a column evenly, sorted; without nulls, which come first."""
-    known = pc.drop_null(values).combine_chunks()
-    ordered = known.take(pc.array_sort_indices(known))
-    if len(ordered) > most:
-        ordered = ordered.take(pa.array(np.arange(1, most + 1) * len(ordered) // (most + 1)))
-    return pc.unique(ordered)
+    known = pa.table([pc.drop_null(values)], names=["value"])
+    places = _places(known)
+    most = min(most, len(places) * ARRAY_BYTES // max(known.nbytes, 1))
+    if len(places) > most:
+        places = places[np.arange(1, most + 1) * len(places) // (most + 1)]
+    return pa.chunked_array([pc.unique(taken(known, places).column(0))])
 
 
-def _positions(order: SortOrder, scales: Sequence[pa.Array], rows: pa.Table) -> npt.NDArray[np.uint64]:
+def _positions(order: SortOrder, scales: Sequence[pa.ChunkedArray], rows: pa.Table) -> npt.NDArray[np.uint64]:
     """The position of each row on the curve."""
     bits, ranks = _bits(order), []
     for name, scale in zip(order.columns, scales, strict=True):
         column = pa.table({name: rows.column(name)})
-        known = pa.table({name: pa.chunked_array([scale], column.column(0).type)})
+        known = pa.table({name: scale})
         # Spread over all bits, so that a column of few values counts as much as others.
         spread = _ranks(known, column) * ((1 << bits) - 1) // max(1, len(scale))
         ranks.append(spread.astype(np.uint64))
@@ -214,7 +226,7 @@ def _positions(order: SortOrder, scales: Sequence[pa.Array], rows: pa.Table) -> 
 def _ranks(bounds: pa.Table, rows: pa.Table) -> npt.NDArray[np.int64]:
     """For each row, how many of the sorted bounds are not behind it."""
     both = pa.concat_tables([bounds, rows.cast(bounds.schema)])
-    place = np.asarray(_places(both)).astype(np.int64)
+    place = _places(both)
     is_bound = place < len(bounds)
     ranks = np.empty(len(rows), np.int64)
     ranks[place[~is_bound] - len(bounds)] = np.cumsum(is_bound)[~is_bound]
@@ -227,10 +239,12 @@ def deal(
     """Yield the rows of files of a task, with the number of the range that they are in. Executor."""
     request, split = read_request(handle, snapshot, task, SplitMode.RAW, task.vectors)
     waiting: list[pa.RecordBatch] = []
+    size = 0
     for batch in (batch for number in files for _, batch in stored_rows(request, split, number)):
         waiting.append(batch)
-        if sum(map(len, waiting)) >= _DEALT_ROWS:
-            rows, waiting = pa.Table.from_batches(waiting), []
+        size += batch.nbytes
+        if size >= _DEALT_BYTES or sum(map(len, waiting)) >= _DEALT_ROWS:
+            rows, waiting, size = pa.Table.from_batches(waiting), [], 0
             yield from divided(rows, ranges.numbers(rows))
     if waiting:
         rows = pa.Table.from_batches(waiting)

@@ -346,7 +346,7 @@ def _listagg(self: Aggregator, column: pa.Array, events: Events) -> _Done | None
         arrow_numpy.fixed_array(offsets, pa.int32()),
         texts.take(arrow_numpy.take_indices(np.flatnonzero(used))),
     )
-    joined = pc.binary_join(lists, self.options.delimiter)
+    joined = pc.binary_join(lists, arrow_numpy.scalar_of(self.options.delimiter, texts.type))
     result = ColumnResult.computed(column, joined)
     result.rows = np.where(counts > 0, result.rows, NO_ROW)
     return result, None
@@ -371,7 +371,9 @@ class _Items(NamedTuple):
 
     def result(self, column: pa.Array, count: int) -> ColumnResult:
         """The lists or maps of `count` groups, of the type of the column."""
-        offsets = arrow_numpy.offsets_of(np.bincount(self.owners, minlength=count))
+        sizes = np.bincount(self.owners, minlength=count)
+        wide = pa.types.is_large_list(column.type)
+        offsets = np.cumsum([0, *sizes]) if wide else arrow_numpy.offsets_of(sizes)
         buffers = [arrow_numpy.validity_bitmap(self.some), pa.py_buffer(offsets)]
         made = pa.Array.from_buffers(column.type, count, buffers, children=[self.items])
         return ColumnResult.computed(column, made)

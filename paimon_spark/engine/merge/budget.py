@@ -9,7 +9,7 @@ from paimon_spark.format.metadata_files.data_file import DataFileMeta
 RUN_ROWS = 32768
 """Rows of a run that a window holds at most; more is not faster."""
 WINDOW_BYTES = 96 << 20
-"""Decoded bytes a window may hold, as estimated from file sizes."""
+"""Decoded bytes of a window: rows are estimated from file sizes, and no more are taken once they have so many."""
 MOST_OPEN = 16
 """Runs whose files stay open during a merge; each costs pages and dictionaries of all its columns."""
 _LEAST_ROWS = 512

@@ -29,13 +29,13 @@ from paimon_spark.engine.merge.key_value import (
     Kinds,
     Merged,
     Rows,
-    concat,
     is_retract,
     kinds_array,
     take,
 )
 from paimon_spark.engine.merge.sorted_merge import MergedColumns, Window, smallest_level
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.pieces import is_listed, is_text, joined
 from paimon_spark.types import VALUE_KIND, RowKind
 
 BEFORE: Final = 0
@@ -121,7 +121,7 @@ def _equal_content(column: pa.Array, left: Rows, right: Rows, ordered_maps: bool
         if not ordered_maps:
             rest = np.flatnonzero(~same)
             same[rest] = _equal_unordered(column, left[rest], right[rest])
-    elif pa.types.is_list(t):
+    elif is_listed(t):
         same = _equal_lists(column, [column.values], left, right, ordered_maps)
     elif pa.types.is_decimal128(t):
         low, high = arrow_numpy.decimal_halves(column)
@@ -131,7 +131,7 @@ def _equal_content(column: pa.Array, left: Rows, right: Rows, ordered_maps: bool
         bits = values.view(f"i{values.dtype.itemsize}")
         nan = np.isnan(values)
         same = (bits[left] == bits[right]) | (nan[left] & nan[right])
-    elif pa.types.is_string(t) or pa.types.is_binary(t):
+    elif is_text(t):
         equal = pc.equal(take(column, left), take(column, right))
         same = arrow_numpy.values(equal) & arrow_numpy.validity(equal)
     else:
@@ -222,7 +222,7 @@ def changelog_of(window: Window, merged: MergedColumns, rule: ChangelogRule) -> 
         arrays = [take(array, after[chosen]) for array in merged.arrays]
         return merged.names, arrays
     sources = {
-        name: concat([window.columns[name], array]) for name, array in zip(merged.names, merged.arrays, strict=True)
+        name: joined([window.columns[name], array]) for name, array in zip(merged.names, merged.arrays, strict=True)
     }
     after += len(kinds)
     updated = is_new & had_row & has_row

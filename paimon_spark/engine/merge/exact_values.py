@@ -66,6 +66,8 @@ def storage_type(t: pa.DataType) -> pa.DataType:
         )
     if pa.types.is_list(t):
         return pa.list_(t.value_field.with_type(storage_type(t.value_type)))
+    if pa.types.is_large_list(t):
+        return pa.large_list(t.value_field.with_type(storage_type(t.value_type)))
     if pa.types.is_struct(t):
         return pa.struct([f.with_type(storage_type(f.type)) for f in t])
     return t

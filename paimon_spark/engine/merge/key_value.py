@@ -172,8 +172,3 @@ def kinds_array(kinds: Kinds) -> pa.Array:
 def take(column: pa.Array, rows: Rows) -> pa.Array:
     """Rows of a column; `NO_ROW` gives null."""
     return column.take(arrow_numpy.fixed_array(rows.astype(np.int64, copy=False), pa.int64(), rows >= 0))
-
-
-def concat(arrays: list[pa.Array]) -> pa.Array:
-    """The arrays as one, without a copy when there is only one."""
-    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.pieces import is_text
 
 Word: TypeAlias = npt.NDArray[Any]
 Rows: TypeAlias = npt.NDArray[np.int64]
@@ -55,7 +56,7 @@ def value_words(array: pa.Array) -> list[Word]:
     if pa.types.is_decimal128(t):
         low, high = arrow_numpy.decimal_halves(array)
         return [low.view(np.int64)] if t.precision <= 18 else [high, low]
-    if pa.types.is_string(t) or pa.types.is_binary(t):
+    if is_text(t):
         return _text_words(array)
     if pa.types.is_nested(t) or pa.types.is_null(t):
         raise UnsupportedFeatureError(f"rows cannot be ordered by values of type {t}", feature=str(t))

@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.engine.merge import budget
 from paimon_spark.engine.merge.key_value import (
     AGE,
     LEVEL,
@@ -27,7 +28,6 @@ from paimon_spark.engine.merge.key_value import (
     Kinds,
     Merged,
     Rows,
-    concat,
     is_retract,
     kinds_array,
     take,
@@ -35,6 +35,7 @@ from paimon_spark.engine.merge.key_value import (
 from paimon_spark.engine.merge.ordering import column_words, group_starts, pack, refine, sort_rows
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import record_batch
+from paimon_spark.format.arrays.pieces import cut, joined, narrowed
 from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND
 
 
@@ -89,7 +90,7 @@ class Window(NamedTuple):
     """Complete keys of all runs.
 
     Attributes:
-        columns: columns by name, runs one after the other.
+        columns: columns by name, runs one after the other; very long ones in their `pieces.wide_type`.
         order: rows by key, then oldest first.
         starts: places in `order` where a key begins.
     """
@@ -112,7 +113,8 @@ def merge_runs(
             `_AGE` and `_LEVEL` where they matter. With `_LEVEL`, of the rows above level 0 only the one of the
             smallest level counts.
         plan: what to do.
-        run_rows: rows of each run that a window holds at most, as long as that completes a key.
+        run_rows: rows of each run that a window holds at most, as long as that completes a key. The bytes of all runs
+            are within `budget.WINDOW_BYTES`, as far as batches and keys allow.
     """
     for window in windows(runs, plan, run_rows):
         yield from merge_window(window, plan)
@@ -121,40 +123,44 @@ def merge_runs(
 def windows(runs: Sequence[Iterator[pa.RecordBatch]], plan: MergePlan, run_rows: int) -> Iterator[Window]:
     """Cut sorted runs into windows of complete keys, in key order."""
     buffers = [_Buffer(run) for run in runs]
-    wanted = run_rows
+    run_bytes = budget.WINDOW_BYTES // max(1, len(runs))
+    rows, size = run_rows, run_bytes
     while True:
         for buffer in buffers:
-            buffer.fill(wanted)
+            buffer.fill(rows, size)
         filled = [b for b in buffers if b.rows]
         if not filled:
             return
         window = _complete_keys(filled, plan)
         if window is None:
-            wanted = 2 * max(b.rows for b in filled)
+            rows, size = 2 * max(b.rows for b in filled), 2 * max(b.size_bytes for b in filled)
             continue
-        wanted = run_rows
+        rows, size = run_rows, run_bytes
         yield window
 
 
 class _Buffer:
     """Batches of one run that have been read but not merged."""
 
-    __slots__ = ("_source", "batches", "finished", "rows")
+    __slots__ = ("_source", "batches", "finished", "rows", "size_bytes")
 
     def __init__(self, source: Iterator[pa.RecordBatch]) -> None:
         self._source = source
         self.batches: list[pa.RecordBatch] = []
         self.rows = 0
+        self.size_bytes = 0
         self.finished = False
 
-    def fill(self, wanted: int) -> None:
-        while self.rows < wanted and not self.finished:
+    def fill(self, rows: int, size_bytes: int) -> None:
+        """Read on until there are so many rows or bytes, and at least one row."""
+        while not self.finished and (not self.rows or (self.rows < rows and self.size_bytes < size_bytes)):
             batch = next(self._source, None)
             if batch is None:
                 self.finished = True
             elif batch.num_rows:
                 self.batches.append(batch)
                 self.rows += batch.num_rows
+                self.size_bytes += batch.nbytes
 
     def pop(self, count: int) -> list[pa.RecordBatch]:
         """Remove and return the first `count` rows."""
@@ -169,13 +175,14 @@ class _Buffer:
                 out.append(batch.slice(0, count))
                 self.batches[0] = batch.slice(count)
                 count = 0
+        self.size_bytes = sum(b.nbytes for b in self.batches)
         return out
 
 
 def _complete_keys(buffers: list[_Buffer], plan: MergePlan) -> Window | None:
     """The rows whose keys are complete: no unfinished run can contain more of them; None if there are none yet."""
     batches = [batch for b in buffers for batch in b.batches]
-    order, ties = key_order([concat([batch.column(name) for batch in batches]) for name in plan.key])
+    order, ties = key_order([joined([batch.column(name) for batch in batches]) for name in plan.key])
     ends = np.cumsum([b.rows for b in buffers])
     group = np.cumsum(~ties)
     complete = len(order)
@@ -193,7 +200,7 @@ def _complete_keys(buffers: list[_Buffer], plan: MergePlan) -> Window | None:
     starts_before = ends - [b.rows for b in buffers]
     shift = starts_before - (np.cumsum(counts) - counts)
     popped = [batch for b, count in zip(buffers, counts.tolist(), strict=True) for batch in b.pop(count)]
-    columns = {name: concat([batch.column(i) for batch in popped]) for i, name in enumerate(popped[0].schema.names)}
+    columns = {name: joined([batch.column(i) for batch in popped]) for i, name in enumerate(popped[0].schema.names)}
     starts = group_starts(ties)
     return Window(columns, sequence_order(columns, plan, order - shift[run_of], ties), starts)
 
@@ -311,21 +318,20 @@ def _output_column(
         result = merged.result(name)
         rows = rows.copy()
         rows[chosen] = result.rows
-        source = concat([source, *result.extra])
+        source = joined([source, *result.extra])
     return take(source, rows if alive is None else rows[alive])
 
 
 def batches_of(
     arrays: Sequence[pa.Array], names: Sequence[str], count: int, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """Columns as batches of at most `batch_rows` rows."""
+    """Columns, perhaps wide ones, as canonical batches of at most `batch_rows` rows, and not too many bytes."""
     if not arrays:
         for begin in range(0, count, batch_rows):
             yield record_batch([], pa.schema([]), min(batch_rows, count - begin))
         return
     whole = pa.RecordBatch.from_arrays(list(arrays), names=list(names))
-    for begin in range(0, count, batch_rows):
-        yield whole.slice(begin, batch_rows)
+    yield from map(narrowed, cut(whole, most_rows=batch_rows))
 
 
 def surviving_rows(columns: Mapping[str, pa.Array], plan: MergePlan) -> Bool:

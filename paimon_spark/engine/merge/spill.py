@@ -9,11 +9,15 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from typing import IO, NamedTuple
+from typing import IO, Final, NamedTuple
 
 import pyarrow as pa
 
 from paimon_spark.errors import StorageError
+from paimon_spark.format.arrays.pieces import cut
+
+SPILLED_BYTES: Final = 16 << 20
+"""Bytes of a spilled batch, about: of each run one is in memory while runs are merged."""
 
 
 class SpilledRun(NamedTuple):
@@ -38,10 +42,13 @@ class SpillFile:
         self._file: IO[bytes] | None = None
         self.size_bytes = 0
 
-    def put(self, batches: Iterable[pa.RecordBatch]) -> SpilledRun | None:
-        """Add a run; None if it is empty. Raises StorageError: the disk is full."""
+    def put(self, batches: Iterable[pa.RecordBatch], most_bytes: int = SPILLED_BYTES) -> SpilledRun | None:
+        """Add a run, in batches of at most so many bytes, or one row; None if it is empty.
+
+        Raises StorageError: the disk is full.
+        """
         schema, places, rows = None, [], 0
-        for batch in batches:
+        for batch in (piece for given in batches for piece in cut(given, max(most_bytes, 1))):
             schema = batch.schema
             places.append(self._append(batch.serialize()))
             rows += batch.num_rows
@@ -80,10 +87,13 @@ class SpillFile:
         self.size_bytes = 0
 
 
-def spilled(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write all batches to a temporary file, then return them from it. The file is deleted with the iterator."""
+def spilled(batches: Iterator[pa.RecordBatch], most_bytes: int = SPILLED_BYTES) -> Iterator[pa.RecordBatch]:
+    """Write all batches to a temporary file, then return them from it. The file is deleted with the iterator.
+
+    `most_bytes` as of `SpillFile.put`.
+    """
     with closing(SpillFile()) as file:
-        run = file.put(batches)
+        run = file.put(batches, most_bytes)
         if run is not None:
             yield from file.read(run)
 

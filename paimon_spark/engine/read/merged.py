@@ -21,7 +21,7 @@ import pyarrow as pa
 from paimon_spark.engine.merge import budget
 from paimon_spark.engine.merge.changelog import AFTER, BEFORE, Difference
 from paimon_spark.engine.merge.functions import create_merge_function
-from paimon_spark.engine.merge.key_value import AGE, LEVEL, concat, constant_int32, is_retract
+from paimon_spark.engine.merge.key_value import AGE, LEVEL, constant_int32, is_retract
 from paimon_spark.engine.merge.runs import Section, competing_levels, key_ranks, oldest_first, sections
 from paimon_spark.engine.merge.sorted_merge import MergePlan, SequenceField, batches_of, merge_runs, surviving_rows
 from paimon_spark.engine.merge.spill import spilled
@@ -30,7 +30,7 @@ from paimon_spark.engine.read.metadata_columns import output_schema, with_kind
 from paimon_spark.engine.read.raw import kind_symbols, read_changes
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import DataError, UnsupportedFeatureError
-from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays import arrow_numpy, pieces
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.options.core import MergeEngine
@@ -123,6 +123,18 @@ def _marked(batches: Iterator[pa.RecordBatch], name: str, value: int) -> Iterato
     for batch in batches:
         column = constant_int32(value, batch.num_rows)
         yield pa.RecordBatch.from_arrays([*batch.columns, column], names=[*batch.schema.names, name])
+
+
+def _ahead(batches: Iterator[pa.RecordBatch], most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The batches, read at once up to so many bytes."""
+    held, size = [], 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size > most_bytes:
+            break
+    yield from held
+    yield from batches
 
 
 def _adds_only(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -277,15 +289,18 @@ class _SectionMerge:
         # Files read in one go are closed at once: there may be more of them than a process can hold open.
         whole = sum(self._files[f].row_count for f in self.section.files) * row_bytes <= budget.WINDOW_BYTES
 
+        run_bytes = budget.WINDOW_BYTES // len(self.section.runs)
+        few = len(self.section.runs) <= budget.MOST_OPEN
+
         def run(numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
             for number in numbers:
                 batches = self._inputs(number, columns, run_rows, open_files)
                 at_once = whole or self._files[number].row_count <= run_rows
-                yield from list(batches) if at_once else batches
+                yield from (_ahead(batches, run_bytes) if few else list(batches)) if at_once else batches
 
         rows = [sum(self._files[f].row_count for f in r) for r in self.section.runs]
         small = frozenset[int]() if whole else budget.runs_to_spill(rows)
-        runs = [spilled(run(r)) if n in small else run(r) for n, r in enumerate(self.section.runs)]
+        runs = [spilled(run(r), run_bytes) if n in small else run(r) for n, r in enumerate(self.section.runs)]
         return merge_runs(runs, self.plan, run_rows)
 
     def masked(self) -> Iterator[pa.RecordBatch]:
@@ -293,20 +308,26 @@ class _SectionMerge:
         keys = tuple(dict.fromkeys((*self.plan.key, *(s.name for s in self.plan.sequence))))
         numbers = self.section.files
         held: list[pa.RecordBatch] = []
-        counts = []
+        counts, size = [], 0
         for number in numbers:
-            batches = list(self._inputs(number, keys, self.merge.request.batch_rows))
-            counts.append(sum(b.num_rows for b in batches))
-            held.extend(batches)
+            counts.append(0)
+            for batch in self._inputs(number, keys, self.merge.request.batch_rows):
+                counts[-1] += batch.num_rows
+                size += batch.nbytes
+                held.append(batch)
+                if size > pieces.ARRAY_BYTES // 2:  # long keys
+                    del held
+                    yield from self.windowed()
+                    return
         if not held:
             return
-        joined = {n: concat([b.column(i) for b in held]) for i, n in enumerate(held[0].schema.names)}
+        keyed = {n: pieces.joined([b.column(i) for b in held]) for i, n in enumerate(held[0].schema.names)}
         del held
-        if VALUE_KIND in joined and not self.merge.keep_deletes and not arrow_numpy.values(joined[VALUE_KIND]).any():
-            del joined[VALUE_KIND]  # only inserts, as in most sections
-        alive = surviving_rows(joined, self.plan)
-        known = {n: joined[n] for n in (VALUE_KIND, *self.plan.output) if n in joined}
-        del joined
+        if VALUE_KIND in keyed and not self.merge.keep_deletes and not arrow_numpy.values(keyed[VALUE_KIND]).any():
+            del keyed[VALUE_KIND]  # only inserts, as in most sections
+        alive = surviving_rows(keyed, self.plan)
+        known = {n: keyed[n] for n in (VALUE_KIND, *self.plan.output) if n in keyed}
+        del keyed
         begin = 0
         for number, count in zip(numbers, counts, strict=True):
             mask = alive[begin : begin + count]

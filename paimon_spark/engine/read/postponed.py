@@ -17,7 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_spark.engine.merge import budget
-from paimon_spark.engine.merge.key_value import concat, take
+from paimon_spark.engine.merge.key_value import take
 from paimon_spark.engine.merge.ordering import column_words, pack, sort_unsorted_rows
 from paimon_spark.engine.merge.sorted_merge import MergePlan, batches_of, merge_runs
 from paimon_spark.engine.merge.spill import SpillFile
@@ -26,6 +26,7 @@ from paimon_spark.engine.read.merged import SplitMerge, earlier, finished, key_p
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
 from paimon_spark.format import bucket_hash
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.pieces import joined
 from paimon_spark.types import VALUE_KIND
 
 _SPILLED_ROWS: Final = 4096
@@ -96,7 +97,7 @@ class _Waiting:
     def _sorted(self, chunk: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows by key, those of one key as they were written."""
         names = [VALUE_KIND, *self.plan.output]
-        columns = {n: concat([b.column(i) for b in chunk]) for i, n in enumerate(names)}
+        columns = {n: joined([b.column(i) for b in chunk]) for i, n in enumerate(names)}
         count = sum(b.num_rows for b in chunk)
         words = pack([word for key in self.plan.key for word in column_words(columns[key])])
         order, _ = sort_unsorted_rows(words, count)

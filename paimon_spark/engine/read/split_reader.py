@@ -27,6 +27,7 @@ from paimon_spark.engine.tasks.split import BUCKET, PARTITION, DataSplit, ReadRe
 from paimon_spark.errors import DataError
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.arrays.nested import Convert
+from paimon_spark.format.arrays.pieces import ARRAY_BYTES
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.ast import conjunction, conjuncts, names_of
 from paimon_spark.types import RowKind
@@ -57,6 +58,9 @@ def read_split(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatc
         timestamp_precision=WHOLE,
     )
     defaults = default_values(inner)
+    if defaults:
+        longest = max(len(str(d.as_py()).encode()) for d in defaults.values())
+        inner = replace(inner, batch_rows=max(min(inner.batch_rows, ARRAY_BYTES // max(longest, 1)), 1))
     cuts = finishing_cuts(inner.schema, schema.names, request.timestamp_precision)
     for batch in _batches(_without_tests_of(inner, defaults), split):
         if batch.num_rows == 0:

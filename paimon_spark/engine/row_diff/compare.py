@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +13,8 @@ import pyarrow as pa
 from paimon_spark.engine.merge.changelog import equal_values
 from paimon_spark.engine.merge.identity import identity_words
 from paimon_spark.engine.merge.ordering import Rows, Word, group_starts, sort_unsorted_rows
-from paimon_spark.format.arrays.arrow_numpy import Bool, one_chunk, take_indices
+from paimon_spark.format.arrays.arrow_numpy import Bool
+from paimon_spark.format.arrays.pieces import taken, whole
 
 CHANGE: Final = "_change"
 """First column of the rows that differ: one of `ADDED`, `REMOVED`, `BEFORE`, `AFTER`."""
@@ -61,35 +62,34 @@ def compare(old: pa.Table, new: pa.Table, keys: Sequence[str], compared: Sequenc
         keys: the primary key; empty compares rows as multisets.
         compared: columns in which rows may differ, `keys` included.
     """
-    both = pa.concat_tables([old, new]).combine_chunks()
-    columns = {name: one_chunk(both.column(name)) for name in both.column_names}
+    both = pa.concat_tables([old, new])
     is_new = np.arange(len(both)) >= len(old)
     before = after = rest = np.zeros(0, np.int64)
     if keys:
-        before, after, rest = pairs_by_key([columns[k] for k in keys], is_new)
+        before, after, rest = pairs_by_key([whole(both.column(k)) for k in keys], is_new)
     else:
         rest = np.arange(len(both))
-    removed, added = _unmatched([columns[name] for name in compared], is_new, rest)
+    removed, added = _unmatched((whole(both.column(name)) for name in compared), is_new, rest)
     counts: dict[str, int] = {}
     differs = np.zeros(len(before), np.bool_)
     for name in compared:
         if name in keys or not len(before):
             continue
-        changed: Bool = ~equal_values(columns[name], before, after, ordered_maps=False)
+        changed: Bool = ~equal_values(whole(both.column(name)), before, after, ordered_maps=False)
         if changed.any():
             counts[name] = int(changed.sum())
             differs |= changed
     pairs = np.stack([before[differs], after[differs]], axis=-1).reshape(-1)
-    taken = np.concatenate([removed, added, pairs])
+    places = np.concatenate([removed, added, pairs])
     kinds = np.concatenate([np.full(len(removed), 1), np.full(len(added), 0), np.tile([2, 3], len(pairs) // 2)]).astype(
         np.int8
     )
     change = pa.DictionaryArray.from_arrays(pa.array(kinds), pa.array(_KINDS)).cast(pa.string())
-    rows = both.take(take_indices(taken)).add_column(0, pa.field(CHANGE, pa.string(), nullable=False), change)
+    rows = taken(both, places).add_column(0, pa.field(CHANGE, pa.string(), nullable=False), change)
     return Differences(len(added), len(removed), len(pairs) // 2, counts, rows)
 
 
-def _grouped(columns: Sequence[pa.Array], rows: Rows | None, count: int) -> tuple[Rows, Rows]:
+def _grouped(columns: Iterable[pa.Array], rows: Rows | None, count: int) -> tuple[Rows, Rows]:
     """Rows in an order in which equal ones are neighbours, older first, and where each group of them begins."""
     words: list[Word] = [w for column in columns for w in identity_words(column)]
     if rows is not None:
@@ -126,7 +126,7 @@ def share_a_key(keys: Sequence[pa.Array], is_new: Bool) -> bool:
     return bool((np.logical_or.reduceat(new, starts) & np.logical_or.reduceat(~new, starts)).any())
 
 
-def _unmatched(columns: Sequence[pa.Array], is_new: Bool, rows: Rows) -> tuple[Rows, Rows]:
+def _unmatched(columns: Iterable[pa.Array], is_new: Bool, rows: Rows) -> tuple[Rows, Rows]:
     """Old and new rows that have no equal row on the other side, each row matched once."""
     if not len(rows):
         return rows, rows

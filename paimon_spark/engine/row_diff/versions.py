@@ -19,7 +19,9 @@ from paimon_spark.engine.read.split_reader import read_split, read_splits
 from paimon_spark.engine.row_diff.compare import ADDED, CHANGE, Differences, compare
 from paimon_spark.engine.scan.plan import Plan
 from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, ReadRequest, SplitMode
+from paimon_spark.format.arrays.arrow_numpy import boolean_array, byte_slices, scalar
 from paimon_spark.format.arrays.arrow_types import arrow_schema, arrow_type
+from paimon_spark.format.arrays.pieces import is_text
 from paimon_spark.format.bucket_hash import hashes
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.types import ArrayType, DataField, DataType, MapType, RowType
@@ -28,8 +30,13 @@ UNIT_SPLITS: Final = {"source.split.target-size": "1 b", "source.split.open-file
 """Table options with which every unit of files that must be read together is a split of its own."""
 PART_ROWS: Final = 4_000_000
 """Maximum of rows, before merging, that are compared at a time."""
+PART_BYTES = 2 << 30
+"""Maximum of bytes of merged rows that are compared at a time, as far as keys and rows can be told apart."""
+_MOST_DIVIDED: Final = 256
 _HASHED: Final = 4
 """Columns that are hashed of rows without keys."""
+_LONG: Final = 256
+"""Bytes of a value that are hashed."""
 _SameField = Callable[[DataField, DataField], bool]
 
 
@@ -98,7 +105,8 @@ class Comparison:
 
     def part(self, batch: pa.RecordBatch, parts: int) -> np.ndarray:
         """The part of each row."""
-        return hashes(batch.select(self._hashed)).view(np.uint32) % np.uint32(parts)
+        columns = [_shortened(batch.column(name)) for name in self._hashed]
+        return hashes(pa.RecordBatch.from_arrays(columns, names=self._hashed)).view(np.uint32) % np.uint32(parts)
 
     def compare(self, old: Sequence[pa.RecordBatch], new: Sequence[pa.RecordBatch]) -> Differences:
         """The differences between all rows that some keys have in each version."""
@@ -106,11 +114,12 @@ class Comparison:
         return compare(before, after, self.keys, self.compared)
 
     def run(self, old: Sequence[DataSplit], new: Sequence[DataSplit]) -> Iterator[Differences]:
-        """The differences between the rows of these splits, in this process. One for each `parts_of` their rows."""
-        parts = self.parts_of(sum(s.row_count for s in (*old, *new)))
-        for part in range(parts):
-            before = list(self._rows(self.old, old, part, parts))
-            yield self.compare(before, list(self._rows(self.new, new, part, parts)))
+        """The differences between the rows of these splits, in this process.
+
+        One for each `parts_of` their rows, or more where they have many bytes.
+        """
+        for before, after in self._parts([(self.old, old), (self.new, new)]):
+            yield self.compare(before, after)
 
     def run_on_top(
         self, base: Sequence[DataSplit], old: Sequence[DataSplit], new: Sequence[DataSplit]
@@ -119,17 +128,57 @@ class Comparison:
 
         `base` and `new` are splits of the new version. As `run` otherwise.
         """
-        parts = self.parts_of(sum(s.row_count for s in (*base, *old, *new)))
-        for part in range(parts):
-            more = list(self._rows(self.old, old, part, parts))
+        for there, more, after in self._parts([(self.new, base), (self.old, old), (self.new, new)]):
             if base:
-                rows = self.compare(list(self._rows(self.new, base, part, parts)), more).rows
+                rows = self.compare(there, more).rows
                 more = rows.filter(pc.equal(rows.column(CHANGE), ADDED)).drop_columns([CHANGE]).to_batches()
-            yield self.compare(more, list(self._rows(self.new, new, part, parts)))
+            yield self.compare(more, after)
+
+    def _parts(self, sides: Sequence[tuple[Version, Sequence[DataSplit]]]) -> Iterator[list[list[pa.RecordBatch]]]:
+        """The rows of all sides, part by part. A part of too many bytes is divided before it is read to its end."""
+        rows = sum(s.row_count for _, splits in sides for s in splits)
+        first = self.parts_of(rows)
+        most = first * _MOST_DIVIDED if self._hashed else first
+        waiting = [(part, first) for part in reversed(range(first))]
+        while waiting:
+            part, parts = waiting.pop()
+            held: list[list[pa.RecordBatch]] = [[] for _ in sides]
+            seen = size = 0
+            for number, batch in self._rows_of(sides, part, parts):
+                held[number].append(batch)
+                seen, size = seen + batch.num_rows, size + batch.nbytes
+                if size > PART_BYTES and parts < most:
+                    break
+            else:
+                yield held
+                continue
+            del held
+            expected = size * (rows // parts) // max(seen, 1)
+            factor = max(min(-(-expected // PART_BYTES), most // parts), 2)
+            waiting += [(part + parts * n, parts * factor) for n in reversed(range(factor))]
+
+    def _rows_of(
+        self, sides: Sequence[tuple[Version, Sequence[DataSplit]]], part: int, parts: int
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows of a part, with the number of their side."""
+        for number, (version, splits) in enumerate(sides):
+            for batch in self._rows(version, splits, part, parts):
+                yield number, batch
 
     def _rows(self, version: Version, splits: Sequence[DataSplit], part: int, parts: int) -> Iterator[pa.RecordBatch]:
         for batch in read_splits(version.read, splits, os.cpu_count() or 1):
             yield batch if parts == 1 else batch.filter(pa.array(self.part(batch, parts) == part))
+
+
+def _shortened(array: pa.Array) -> pa.Array:
+    """Long text and bytes without their middle, so that hashing takes no time; equal values stay equal."""
+    if not is_text(array.type):
+        return array
+    texts, long = array.cast(pa.binary()), np.diff(byte_slices(array)[0]) > _LONG
+    if not long.any():
+        return texts
+    ends = pc.binary_slice(texts, 0, _LONG // 2), pc.binary_slice(texts, -_LONG // 2)
+    return pc.if_else(boolean_array(long), pc.binary_join_element_wise(*ends, scalar(b"", pa.binary())), texts)
 
 
 def differing(old: Plan, new: Plan, *, merged_alike: bool) -> tuple[tuple[DataSplit, ...], tuple[DataSplit, ...]]:

@@ -21,8 +21,7 @@ from paimon_spark.engine.write.data_files import DataFiles, RollingWriter
 from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import CorruptFileError, UnsupportedFeatureError
-from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.format.arrays.arrow_types import record_batch
+from paimon_spark.format.arrays import pieces
 from paimon_spark.format.metadata_files.deletion_vector import Positions
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
@@ -110,7 +109,8 @@ def _write(writer: RollingWriter, read: ReadRequest, split: DataSplit, positions
     first = done = 0
     for batch in read_evolved(read, split):
         end = int(np.searchsorted(positions, first + batch.num_rows))
-        writer.write(_replaced(batch, positions[done:end] - first, new.slice(done, end - done)))
+        for rows in _replaced(batch, positions[done:end] - first, new.slice(done, end - done)):
+            writer.write(rows)
         first, done = first + batch.num_rows, end
     anchor = split.files[0]
     if first != anchor.row_count or done != len(positions):
@@ -120,13 +120,12 @@ def _write(writer: RollingWriter, read: ReadRequest, split: DataSplit, positions
         )
 
 
-def _replaced(rows: pa.RecordBatch, positions: Positions, new: pa.Table) -> pa.RecordBatch:
+def _replaced(rows: pa.RecordBatch, positions: Positions, new: pa.Table) -> list[pa.RecordBatch]:
     """The rows, at `positions` those of `new`."""
     if not len(positions):
-        return rows
+        return [rows]
     taken = np.arange(rows.num_rows, dtype=np.int64)
     taken[positions] = rows.num_rows + np.arange(len(positions))
-    indices = arrow_numpy.take_indices(taken)
     pairs = zip(rows.columns, new.columns, strict=True)
-    arrays = [pa.concat_arrays([old, *changed.chunks]).take(indices) for old, changed in pairs]
-    return record_batch(arrays, rows.schema, rows.num_rows)
+    both = pa.table([pa.chunked_array([old, *changed.chunks]) for old, changed in pairs], rows.schema)
+    return list(pieces.taken(both, taken).to_batches())

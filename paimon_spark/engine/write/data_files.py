@@ -21,6 +21,7 @@ from paimon_spark.errors import StorageError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_schema
+from paimon_spark.format.arrays.pieces import cut
 from paimon_spark.format.data_files.registry import open_writer
 from paimon_spark.format.data_files.requests import FileWrite
 from paimon_spark.format.metadata_files.data_file import (
@@ -39,12 +40,7 @@ from paimon_spark.format.metadata_files.data_file import (
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.retry import now_ms
-from paimon_spark.options.data_files import (
-    DataFileOptions,
-    FileKindOptions,
-    StatsKind,
-    StatsMode,
-)
+from paimon_spark.options.data_files import DataFileOptions, FileKindOptions, StatsKind, StatsMode
 from paimon_spark.options.file_index import FileIndexOptions
 from paimon_spark.storage.store import Store
 from paimon_spark.types import (
@@ -182,16 +178,17 @@ class RollingWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write rows. Raises StorageError, DataError, UnsupportedFeatureError; then call `abort`."""
-        start = 0
-        while start < batch.num_rows:
-            file = self._current or self._open()
-            rows = min(batch.num_rows - start, _CHECK_ROWS)
-            if self._most_rows is not None:
-                rows = min(rows, self._most_rows - file.row_count)
-            file.write(batch.slice(start, rows))
-            start += rows
-            if file.row_count == self._most_rows or self._is_full(file):
-                self._finish(file)
+        for part in cut(batch, most_rows=_CHECK_ROWS):
+            start = 0
+            while start < part.num_rows:
+                file = self._current or self._open()
+                rows = part.num_rows - start
+                if self._most_rows is not None:
+                    rows = min(rows, self._most_rows - file.row_count)
+                file.write(part.slice(start, rows))
+                start += rows
+                if file.row_count == self._most_rows or self._is_full(file):
+                    self._finish(file)
 
     def flush(self) -> None:
         """Write what is buffered into the open file."""

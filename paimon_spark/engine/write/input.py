@@ -46,6 +46,9 @@ class InputMapper:
     """Converts batches of one source schema to rows of the table. Raises as `check_input`.
 
     `where` is the table's name in messages; `padded` names CHAR columns whose values are padded with spaces.
+
+    Attributes:
+        added_bytes: bytes that a row may become longer by: those of defaults and spaces.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class InputMapper:
         self._padded = [
             (i, f.type.length) for i, f in enumerate(schema.fields) if f.name in padded and isinstance(f.type, CharType)
         ]
+        self.added_bytes = sum(c.default_bytes for c in self._columns) + sum(width for _, width in self._padded)
         self._kinds = _kind_reader(schema, source, options, where)
         self.with_kinds = self._keyed and self._kinds is not None
         fields = list(arrow_schema(schema.fields))
@@ -136,6 +140,7 @@ class _Column:
         in_key = field.name in schema.primary_keys
         self._key = "primary key" if in_key and not PRIMARY_KEY_NULLABLE.get(schema.options) else None
         self._default: pa.Array | None = default_array(field, where)
+        self.default_bytes = 0 if self._default is None else int(self._default.nbytes)
         self._assign: Assign | None = None
         if place is not None:
             self._assign = column_assignment(source.field(place).type, field.type, field.name, where)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from paimon_spark.engine.merge.budget import window_rows
 from paimon_spark.engine.merge.functions import create_merge_function
-from paimon_spark.engine.merge.key_value import Groups, concat, is_retract, kinds_array, take
+from paimon_spark.engine.merge.key_value import Groups, is_retract, kinds_array, take
 from paimon_spark.engine.merge.ordering import column_words, group_starts, pack, sort_unsorted_rows
 from paimon_spark.engine.merge.sorted_merge import MergePlan, SequenceField, Window, batches_of, merge_window, windows
 from paimon_spark.engine.merge.sorted_merge import sequence_order as order_by_age
@@ -28,6 +28,7 @@ from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.errors import DataError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_schema
+from paimon_spark.format.arrays.pieces import joined
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND
@@ -165,11 +166,11 @@ class MergeTreeWriter:
         self._next_sequence += self._step * count
         columns = {SEQUENCE_NUMBER: arrow_numpy.fixed_array(numbers, pa.int64())}
         if any(_has_kinds(b) for b in batches):
-            columns[VALUE_KIND] = concat([_kinds(b) for b in batches])
+            columns[VALUE_KIND] = joined([_kinds(b) for b in batches])
         pieces = [[b.column(i) for b in batches] for i in range(len(self._plan.output))]
         del batches
         for name in reversed(self._plan.output):  # frees the pieces of one column before the next is joined
-            columns[name] = concat(pieces.pop())
+            columns[name] = joined(pieces.pop())
         return columns
 
     def _sorted_run(self) -> Iterator[pa.RecordBatch]:

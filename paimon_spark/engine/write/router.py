@@ -19,6 +19,7 @@ from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.write.bucketing import Bucketing, PartitionNumbers
 from paimon_spark.engine.write.row_pool import RowPool
 from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays.pieces import cut, together
 from paimon_spark.options.write import WriteOptions
 
 I64 = npt.NDArray[np.int64]
@@ -108,7 +109,7 @@ class Router:
             self._bucketing.place(batch, partition)
             self._hand(self._group(partition, self._bucketing.constant), [batch])
             return
-        for part in _parts(batch):
+        for part in cut(batch, 2 * _GATHERED_BYTES, _GATHERED_ROWS):
             self._gathered.append(part)
             self._gathered_rows += part.num_rows
             self._gathered_bytes += part.nbytes
@@ -145,7 +146,7 @@ class Router:
         if not self._gathered:
             return
         gathered, self._gathered, self._gathered_rows, self._gathered_bytes = self._gathered, [], 0, 0
-        for batch in pa.Table.from_batches(gathered).combine_chunks().to_batches():
+        for batch in together(gathered):
             self._place(batch)
         self._make_room()
 
@@ -257,15 +258,3 @@ def _by_group(partitions: I64 | int, buckets: I64 | int, row_count: int) -> _Ord
         short = short.reshape(-1)
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes[:-1])])
     return _Ordered(distinct // span, distinct % span + low, starts, np.argsort(short, kind="stable"))
-
-
-def _parts(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """The batch in slices of at most about `_GATHERED_BYTES` and `_GATHERED_ROWS`."""
-    rows = batch.num_rows
-    if rows == 0:
-        return []
-    count = max(1, -(-rows // _GATHERED_ROWS), -(-batch.nbytes // (2 * _GATHERED_BYTES)))
-    if count == 1:
-        return [batch]
-    step = -(-rows // count)
-    return [batch.slice(start, step) for start in range(0, rows, step)]

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import StorageError
+from paimon_spark.format.arrays.pieces import together
 
 I64 = npt.NDArray[np.int64]
 
@@ -125,14 +126,14 @@ class RowPool:
             part = run.batch.slice(start, end - start)
             part_bytes = part.nbytes
             if joined and size + part_bytes > _HANDED_BYTES:
-                yield from _joined(joined)
+                yield from together(joined)
                 joined, size = [], 0
                 self._release_pages()
             joined.append(part)
             size += part_bytes
             self._paged_bytes += 0 if run.size_bytes else part_bytes
             self._release(run, end - start)
-        yield from _joined(joined)
+        yield from together(joined)
         self._release_pages()
 
     def _indexed(self) -> _Index:
@@ -210,11 +211,3 @@ def _write(descriptor: int, data: pa.Buffer, at: int) -> int:
         written = os.pwrite(descriptor, view, at)
         at, view = at + written, view[written:]
     return at
-
-
-def _joined(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """The parts as one batch, or a few where text is too long for one."""
-    if len(parts) <= 1:
-        return parts
-    table = pa.Table.from_batches(parts)
-    return [b for b in table.combine_chunks().to_batches() if b.num_rows]

@@ -27,7 +27,7 @@ from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.router import BucketWriter, Router
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.format.arrays import arrow_numpy
+from paimon_spark.format.arrays import arrow_numpy, pieces
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
@@ -36,6 +36,8 @@ from paimon_spark.types import TRACKING_FIELDS, RowKind
 
 SHARED_STRIDE: Final = 1 << 32
 """Distance between the sequence numbers of writers that share a bucket; no writer writes so many rows into one."""
+_LEAST_ROW_BYTES: Final = 32
+"""Of a row, once its values have the types of the table."""
 
 
 class TableWriter:
@@ -76,6 +78,11 @@ class TableWriter:
             CommitConflictError: a partition has another number of buckets than the table.
             StorageError: a file cannot be written.
         """
+        most_rows = max(pieces.BATCH_BYTES // max(self._mapper.added_bytes, _LEAST_ROW_BYTES), 1)
+        for part in pieces.cut(batch, most_rows=most_rows):
+            self._write(part)
+
+    def _write(self, batch: pa.RecordBatch) -> None:
         if not self._keeps_row_ids:
             rows = self._mapper.apply(batch)
         else:

@@ -123,7 +123,8 @@ def ranges(first: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.N
 
 def byte_slices(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     """Offsets (one more than rows) and bytes of a string or binary array; row i is bytes[offsets[i]:offsets[i+1]]."""
-    large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    t = array.type
+    large = pa.types.is_large_string(t) or pa.types.is_large_binary(t) or pa.types.is_large_list(t)
     _, offsets, data = array.buffers()[:3]
     dtype = np.dtype("i8" if large else "i4")
     if offsets is None or len(array) == 0:

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_spark.format.arrays.pieces import taken
+
 _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 
 
@@ -24,7 +26,7 @@ def divided(rows: _Rows, numbers: npt.NDArray[Any]) -> Iterator[tuple[int, _Rows
         return
     order = numbers.argsort(kind="stable")
     there: npt.NDArray[Any] = numbers[order]
-    ordered: _Rows = rows.take(pa.array(order))
+    ordered: _Rows = taken(rows, order) if isinstance(rows, pa.Table) else rows.take(pa.array(order))
     starts = [0, *(np.flatnonzero(there[1:] != there[:-1]) + 1).tolist(), len(there)]
     for start, end in pairwise(starts):
         yield int(there[start]), ordered.slice(start, end - start)

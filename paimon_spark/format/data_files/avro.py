@@ -30,6 +30,7 @@ from paimon_spark.format.arrays.nested import (
     with_elements,
     with_entries,
 )
+from paimon_spark.format.arrays.pieces import cut, together
 from paimon_spark.format.avro_codec import decoder, encoder
 from paimon_spark.format.avro_codec.container import AvroType, Block, Container, FileSchema, stream_container
 from paimon_spark.format.avro_codec.encoder import ContainerWriter
@@ -270,7 +271,8 @@ class AvroFileWriter(RowGroupWriter):
             self._out.close()
 
     def encode(self, table: pa.Table, rows: int) -> None:
-        for batch in convert_table(table, self._schema, self._converts).combine_chunks().to_batches(rows):
+        batches = together(convert_table(table, self._schema, self._converts).to_batches())
+        for batch in (part for whole in batches for part in cut(whole, most_rows=rows)):
             records = encoder.encode(batch.to_struct_array(), self._type)
             size = max(records.nbytes // len(records), 1)
             for count, payload in encoder.slices(records, max(_BLOCK_BYTES // size, 1)):

@@ -72,8 +72,9 @@ def _batches(
     places = list(accumulate((s.rows for s in stripes), initial=0))
     wanted = [read.wants(first, s.rows) for first, s in zip(places, stripes, strict=False)]
     large = max((s.size for s in stripes), default=0) > _STRIPE_AT_ONCE_BYTES // read.open_files
-    if columns and large and all(wanted):
-        yield from _streamed(source, columns, read)
+    if columns and (read.in_parts or (large and all(wanted))):
+        row_bytes = max((s.size // max(s.rows, 1) for s in stripes), default=0)
+        yield from _streamed(source, columns, read.row_count, read.rows_of(row_bytes))
         return
     first = 0
     for number in range(file.nstripes):
@@ -87,19 +88,21 @@ def _batches(
         raise FormatError(f"its stripes hold {first} rows, its footer says {read.row_count}")
 
 
-def _streamed(source: pa.NativeFile, columns: list[str], read: FileRead) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _streamed(
+    source: pa.NativeFile, columns: list[str], row_count: int, batch_rows: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The columns batch by batch: Arrow decodes a stripe in parts only for a scanner."""
     from pyarrow.dataset import OrcFileFormat  # files with small stripes do without
 
     first = 0
     fragment = OrcFileFormat().make_fragment(source)
     for batch in fragment.to_batches(
-        columns=columns, batch_size=read.batch_rows, batch_readahead=1, fragment_readahead=1, use_threads=False
+        columns=columns, batch_size=batch_rows, batch_readahead=1, fragment_readahead=1, use_threads=False
     ):
         yield first, batch
         first += batch.num_rows
-    if first != read.row_count:
-        raise FormatError(f"its stripes hold {first} rows, its footer says {read.row_count}")
+    if first != row_count:
+        raise FormatError(f"its stripes hold {first} rows, its footer says {row_count}")
 
 
 def _conformed(array: pa.Array, f: DataField) -> pa.Array:

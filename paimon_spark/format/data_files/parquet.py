@@ -39,6 +39,7 @@ from paimon_spark.format.arrays.nested import (
     leaf_types,
     replaced_fields,
 )
+from paimon_spark.format.arrays.pieces import cut, together
 from paimon_spark.format.casts.conformance import conformed, conformer
 from paimon_spark.format.casts.timestamps import INT96, to_int96
 from paimon_spark.format.data_files.parquet_footer import MAGIC, as_file, bytes_as_int96, int96_as_bytes, without_bounds
@@ -110,12 +111,24 @@ class _Decoder:
                 continue
             done = 0
             for batch in self._file.iter_batches(
-                self._read.batch_rows, row_groups=groups, columns=self._paths, use_threads=self._read.threads
+                self._batch_rows(groups), row_groups=groups, columns=self._paths, use_threads=self._read.threads
             ):
                 yield Rows(first + done, batch.num_rows, self._arrays(batch))
                 done += batch.num_rows
             if done != count:
                 raise FormatError(f"row groups {list(groups)} hold {done} rows, their metadata says {count}")
+
+    def _batch_rows(self, groups: Sequence[int]) -> int:
+        """Rows to decode at a time."""
+        metadata = self._file.metadata
+        found = [metadata.row_group(i) for i in groups]
+        rows = self._read.rows_of(max(g.total_byte_size // max(g.num_rows, 1) for g in found))
+        if rows == self._read.batch_rows:
+            return rows
+        leaves = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+        wanted = [i for i, path in enumerate(leaves) if any(f"{path}.".startswith(f"{p}.") for p in self._paths)]
+        sizes = [sum(g.column(i).total_uncompressed_size for i in wanted) // max(g.num_rows, 1) for g in found]
+        return self._read.rows_of(max(sizes))
 
     def _arrays(self, batch: pa.RecordBatch) -> list[pa.Array]:
         if self._columns is None:
@@ -331,12 +344,13 @@ def _codec(name: str) -> str:
 
 def repeating(table: pa.Table) -> list[str]:
     """Paths of the leaf columns in which, by the first rows, fewer than half of the values are distinct."""
-    sample = table.slice(0, _SAMPLE_ROWS)
+    rows = table.slice(0, _SAMPLE_ROWS).to_batches()
+    if not rows:
+        return []
+    sample = next(cut(together(rows)[0]))
     out = []
-    for name, column in zip(sample.column_names, sample.columns, strict=True):
-        if not column.num_chunks:
-            continue
-        for path, values in leaf_arrays(name, pa.concat_arrays(column.chunks)):
+    for name, column in zip(sample.schema.names, sample.columns, strict=True):
+        for path, values in leaf_arrays(name, column):
             if pa.types.is_boolean(values.type):
                 continue
             if 2 * _distinct(values) < len(values) - values.null_count:

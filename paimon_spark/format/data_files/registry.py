@@ -35,6 +35,7 @@ from paimon_spark.storage.store import FileInfo, ReadableStore, open_ranges
 _COMPRESSIONS: Final = frozenset(("gz", "gzip", "bz2", "deflate", "snappy", "lz4", "lzo", "zst", "zstd", "none"))
 _SEVERAL_PARTS: Final = frozenset(("blob", "vector"))
 READABLE: Final = ("parquet", "orc", "avro")
+_FEWER: Final = 16
 
 
 def format_of(file_name: str) -> str:
@@ -74,7 +75,7 @@ def read_rows(read: FileRead) -> Iterator[Rows]:
         )
     reader, _ = found
     try:
-        yield from reader(read)
+        yield from _in_parts(reader, read)
     except FileMissingError as e:
         raise CorruptFileError(
             f"data file {url} is missing, though the snapshot being read refers to it; it may have been removed "
@@ -91,6 +92,24 @@ def read_rows(read: FileRead) -> Iterator[Rows]:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError) as e:
         raise CorruptFileError(f"data file {url} cannot be read: {type(e).__name__}: {e}", path=url) from e
+
+
+def _in_parts(reader: Callable[[FileRead], Iterator[Rows]], read: FileRead) -> Iterator[Rows]:
+    """The rows of a file, not too many bytes at a time. Where Arrow cannot decode as many rows, it gets fewer."""
+    done = 0
+    while True:
+        try:
+            for rows in reader(read):
+                for piece in rows.cut_from(done):
+                    done = piece.first + piece.row_count
+                    yield piece
+        except (pa.ArrowCapacityError, pa.ArrowNotImplementedError) as e:
+            too_long = isinstance(e, pa.ArrowCapacityError) or "chunked array" in str(e)
+            if not too_long or read.batch_rows == 1:
+                raise
+            read = replace(read, batch_rows=max(read.batch_rows // _FEWER, 1), in_parts=True)
+        else:
+            return
 
 
 def _format(name: str) -> tuple[Callable[[FileRead], Iterator[Rows]], Callable[[FileWrite], FileWriter]] | None:

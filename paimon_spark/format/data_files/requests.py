@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_spark.format.arrays import pieces
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.storage.store import ReadableStore, Store, failure_of
 from paimon_spark.types import DataField, DataType
@@ -29,6 +30,18 @@ class Rows(NamedTuple):
     first: int
     row_count: int
     arrays: list[pa.Array]
+
+    def cut_from(self, position: int) -> Iterator[Rows]:
+        """The rows from a position on, in runs of not too many bytes."""
+        skipped = max(position - self.first, 0)
+        if not skipped and sum(a.nbytes for a in self.arrays) <= pieces.BATCH_BYTES:
+            yield self
+        elif skipped < self.row_count:
+            first = self.first + skipped
+            batch = pa.RecordBatch.from_arrays(self.arrays, names=[str(n) for n in range(len(self.arrays))])
+            for part in pieces.cut(batch.slice(skipped)):
+                yield Rows(first, part.num_rows, part.columns)
+                first += part.num_rows
 
 
 class Bounds(NamedTuple):
@@ -67,7 +80,8 @@ class FileRead:
         wanted: for every row of the file, whether it is wanted, by an index; parts without such rows may be left out.
         rows: only the parts of the file that begin at these rows are wanted, from one up to another; None for all.
         open_files: how many files are read side by side with this one, itself included; they share the memory
-            for bytes not decoded yet.
+            for bytes not decoded yet, and for decoded ones.
+        in_parts: decode no more than `batch_rows` at a time, whatever it costs.
     """
 
     store: ReadableStore
@@ -80,6 +94,11 @@ class FileRead:
     open_files: int = 1
     wanted: npt.NDArray[np.bool_] | None = None
     rows: tuple[int, int] | None = None
+    in_parts: bool = False
+
+    def rows_of(self, row_bytes: int) -> int:
+        """Rows to decode at a time where a row has so many bytes, or more."""
+        return max(min(self.batch_rows, pieces.BATCH_BYTES // self.open_files // max(row_bytes, 1)), 1)
 
     def wants(self, first: int, count: int) -> bool:
         """Whether a part of the file of `count` rows from row `first` is to be read."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import FormatError
 from paimon_spark.format import roaring
-from paimon_spark.format.arrays.arrow_numpy import Bool, byte_slices, one_chunk, take_indices
+from paimon_spark.format.arrays.arrow_numpy import Bool, byte_slices, take_indices
 from paimon_spark.format.file_index.keys import (
     KeyType,
     big_endian,
@@ -52,7 +52,7 @@ class BitmapBuilder:
 
     def finish(self) -> bytes:
         """The bytes of the index."""
-        keys, codes = distinct(one_chunk(pa.chunked_array(self._keys, self._kind.arrow)))
+        keys, codes = distinct(pa.chunked_array(self._keys, self._kind.arrow))
         rows = np.argsort(codes, kind="stable")
         nulls = rows[: int(np.count_nonzero(codes < 0))]
         rows = rows[len(nulls) :]

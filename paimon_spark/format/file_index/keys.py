@@ -24,6 +24,7 @@ from paimon_spark.format.arrays.arrow_numpy import (
     byte_slices,
     decimal_halves,
     fixed_array,
+    one_chunk,
     scalar,
     take_indices,
     valid_or_none,
@@ -183,16 +184,18 @@ class DistinctKeys(NamedTuple):
     codes: npt.NDArray[np.int64]
 
 
-def distinct(keys: pa.Array) -> DistinctKeys:
+def distinct(keys: pa.ChunkedArray) -> DistinctKeys:
     """The keys of a column, in order."""
-    encoded = keys.dictionary_encode()
-    order = values(pc.sort_indices(encoded.dictionary)).astype(np.int64)
+    encoded = keys.dictionary_encode().unify_dictionaries()
+    found = encoded.chunk(0).dictionary if encoded.num_chunks else pa.nulls(0, keys.type)
+    indices = one_chunk(pa.chunked_array([c.indices for c in encoded.chunks], pa.int32()))
+    order = values(pc.sort_indices(found)).astype(np.int64)
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
     codes = np.full(len(keys), -1, np.int64)
-    valid = validity(encoded.indices)
-    codes[valid] = ranks[values(encoded.indices)[valid]]
-    return DistinctKeys(encoded.dictionary.take(take_indices(order)), codes)
+    valid = validity(indices)
+    codes[valid] = ranks[values(indices)[valid]]
+    return DistinctKeys(found.take(take_indices(order)), codes)
 
 
 def numbers_at(form: str, data: bytes, at: int, what: str) -> tuple[int, ...]:

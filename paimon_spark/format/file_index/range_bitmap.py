@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import FormatError
 from paimon_spark.format import roaring
-from paimon_spark.format.arrays.arrow_numpy import Bool, byte_slices, one_chunk
+from paimon_spark.format.arrays.arrow_numpy import Bool, byte_slices
 from paimon_spark.format.file_index.keys import KeyType, distinct, dumped, loaded, numbers_at
 
 I64 = npt.NDArray[np.int64]
@@ -45,7 +45,7 @@ class RangeBitmapBuilder:
 
     def finish(self) -> bytes:
         """The bytes of the index."""
-        keys, codes = distinct(one_chunk(pa.chunked_array(self._keys, self._kind.arrow)))
+        keys, codes = distinct(pa.chunked_array(self._keys, self._kind.arrow))
         stored = dumped(keys, self._kind)
         ends = [] if not len(stored) else [stored[0].as_py(), stored[len(stored) - 1].as_py()]
         dictionary = self._dictionary(stored)

@@ -155,6 +155,7 @@ class SimpleStats(NamedTuple):
 
 
 _BATCH_ROWS: Final = 128 << 10
+_BATCH_BYTES: Final = 64 << 20
 _PER_MILLI: Final = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 _SURROGATES: Final = range(0xD800, 0xE000)
 
@@ -173,13 +174,14 @@ class StatsCollector:
     def __init__(self, fields: Sequence[DataField], kinds: Sequence[StatsKind]) -> None:
         self._columns = [_Column(f.type, kind) for f, kind in zip(fields, kinds, strict=True)]
         self._batches: list[pa.RecordBatch] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take rows whose columns are the fields, in order and canonical types."""
         self._batches.append(batch)
         self._rows += batch.num_rows
-        if self._rows >= _BATCH_ROWS:
+        self._bytes += batch.nbytes
+        if self._rows >= _BATCH_ROWS or self._bytes >= _BATCH_BYTES:
             self.flush()
 
     def result(self) -> list[ColumnStats]:
@@ -193,7 +195,7 @@ class StatsCollector:
             table = pa.Table.from_batches(self._batches)
             for column, values in zip(self._columns, table.columns, strict=True):
                 column.add(values)
-        self._batches, self._rows = [], 0
+        self._batches, self._rows, self._bytes = [], 0, 0
 
 
 class _Column:

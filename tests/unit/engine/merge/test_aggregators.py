@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from paimon_spark.engine.merge import aggregators_collections
 from paimon_spark.engine.merge.aggregators import Aggregator, Events
 from paimon_spark.engine.merge.exact_values import frozen
-from paimon_spark.engine.merge.key_value import ColumnResult, Groups, concat, take
+from paimon_spark.engine.merge.key_value import ColumnResult, Groups, take
 from paimon_spark.errors import DataError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_type
+from paimon_spark.format.arrays.pieces import joined
 from paimon_spark.metadata.definition.merge_rules import check_function
 from paimon_spark.options.core import FieldOptions, parse_merge_options
 from paimon_spark.types import DataType, parse_type
@@ -40,7 +41,7 @@ def aggregator(function: str, options: FieldOptions, type: DataType) -> Aggregat
 
 
 def column_of(column: pa.Array, result: ColumnResult) -> list[Any]:
-    values: list[Any] = take(concat([column, *result.extra]), result.rows).to_pylist()
+    values: list[Any] = take(joined([column, *result.extra]), result.rows).to_pylist()
     return values
 
 
@@ -341,5 +342,5 @@ def test_temporal_values_survive_the_exact_path() -> None:
     made = aggregator("collect", parse_merge_options({}).column("c"), parse_type(t))
     groups = Groups(np.arange(2), np.zeros(1, np.int64))
     result = made.aggregate(stamps, Events(groups))
-    out = take(concat([stamps, *result.extra]), result.rows).cast(pa.list_(pa.int64()))
+    out = take(joined([stamps, *result.extra]), result.rows).cast(pa.list_(pa.int64()))
     assert out.to_pylist() == [[1, 2, 3]]

@@ -316,9 +316,9 @@ def test_runs_that_are_put_aside_merge_alike(tmp_path: Path, monkeypatch: pytest
     want = read(r, s)
     asides = []
 
-    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def counted(batches: Iterator[pa.RecordBatch], most_bytes: int) -> Iterator[pa.RecordBatch]:
         asides.append(1)
-        return spilled(batches)
+        return spilled(batches, most_bytes)
 
     monkeypatch.setattr(merged, "spilled", counted)
     monkeypatch.setattr(merged, "_MASK_ROWS", 0)

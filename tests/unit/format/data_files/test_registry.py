@@ -1,7 +1,9 @@
-"""Parts of compacted changelogs are read as the files they are called."""
+"""Parts of compacted changelogs are read as the files they are called; long rows are decoded in parts."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,15 +12,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_spark.errors import CorruptFileError
+from paimon_spark.format.arrays import pieces
+from paimon_spark.format.data_files import registry
 from paimon_spark.format.data_files.registry import read_rows
-from paimon_spark.format.data_files.requests import FileRead
+from paimon_spark.format.data_files.requests import FileRead, Rows
 from paimon_spark.storage.fsspec_store import FsspecStore
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import Store
-from paimon_spark.types import BIGINT, DataField
+from paimon_spark.types import BIGINT, STRING, DataField
 from tests.harness.avro_files import avro_file
 
 FORMATS = ("parquet", "orc", "avro")
+CHUNKED = pa.ArrowNotImplementedError("Nested data conversions not implemented for chunked array outputs")
 
 
 def file_of(kind: str, ids: list[int]) -> bytes:
@@ -86,3 +91,55 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_names_that_do_not_say_which_bytes_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(CorruptFileError, match="invalid name of a compacted changelog"):
         read(LocalStore(), tmp_path / "bucket-0" / name, 1)
+
+
+@pytest.mark.parametrize("failure", [pa.ArrowCapacityError("array cannot contain more"), CHUNKED], ids=repr)
+def test_rows_that_arrow_cannot_decode_together_are_decoded_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    tried = []
+
+    def reader(read: FileRead) -> Iterator[Rows]:
+        """Fails in row 40 where it would decode more than 20 rows with it."""
+        tried.append((read.batch_rows, read.in_parts))
+        for first in range(0, 90, read.batch_rows):
+            count = min(read.batch_rows, 90 - first)
+            if first <= 40 < first + count and count > 20:
+                raise failure
+            yield Rows(first, count, [pa.array(range(first, first + count), pa.int64())])
+
+    monkeypatch.setattr(registry, "_format", lambda name: (reader, None))
+    read = FileRead(LocalStore(), str(tmp_path / "a.parquet"), (DataField(0, "id", BIGINT),), 90, batch_rows=33)
+    runs = list(read_rows(read))
+    assert [(run.first, run.row_count, run.arrays[0].to_pylist()) for run in runs] == [
+        (start, end - start, list(range(start, end))) for start, end in pairwise((0, 33, *range(34, 91, 2)))
+    ]
+    assert tried == [(33, False), (2, True)]
+
+
+def test_an_error_that_fewer_rows_do_not_help_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reader(read: FileRead) -> Iterator[Rows]:
+        tried.append(read.batch_rows)
+        yield from decode()
+
+    def decode() -> Iterator[Rows]:
+        raise pa.ArrowCapacityError("array cannot contain more")
+
+    tried: list[int] = []
+    monkeypatch.setattr(registry, "_format", lambda name: (reader, None))
+    with pytest.raises(CorruptFileError, match=r"a\.parquet cannot be read: ArrowCapacityError"):
+        list(read_rows(FileRead(LocalStore(), str(tmp_path / "a.parquet"), (), 90, batch_rows=4096)))
+    assert tried == [4096, 256, 16, 1]
+
+
+@pytest.mark.parametrize("open_files", [1, 4])
+def test_long_rows_are_decoded_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_files: int) -> None:
+    monkeypatch.setattr(pieces, "BATCH_BYTES", 4000)
+    texts = [f"{n:04}" * 50 for n in range(100)]
+    pq.write_table(pa.table({"id": range(100), "s": texts}), tmp_path / "a.parquet", use_dictionary=False)
+    fields = (DataField(0, "id", BIGINT), DataField(1, "s", STRING))
+    for wanted, most in ((fields, 4000 // open_files // 200), (fields[:1], 4000 // open_files // 8)):
+        read = FileRead(LocalStore(), str(tmp_path / "a.parquet"), wanted, 100, open_files=open_files)
+        counts = [run.row_count for run in read_rows(read)]
+        assert sum(counts) == 100
+        assert min(most, 100) // 2 < max(counts) <= min(most, 100)
