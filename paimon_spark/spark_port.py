@@ -128,13 +128,9 @@ class SparkSql(Protocol):
         """The rows of a permanent view, as `View.to_spark`."""
 
     def check_again(
-        self,
-        catalog: Catalog,
-        statements: Sequence[tuple[Statement, str]],
-        branch: str,
-        session: SparkSession | None,
+        self, catalog: Catalog, statements: Sequence[tuple[Statement, str]], session: SparkSession | None
     ) -> None:
-        """Check that recorded statements, each of the table that it wrote, may run again on a branch."""
+        """Check that recorded statements, each with the table that it wrote, may run again."""
 
     def execute_again(
         self, catalog: Catalog, statement: Statement, branch: str, session: SparkSession | None

@@ -180,7 +180,7 @@ class PipelineBranch(ShownAsText):
             )
         wanted = [s for s in found if not s.is_done and (not jobs or s.job in jobs)]
         sql = spark_sql()
-        sql.check_again(self.catalog, [(s.to_run, s.table) for s in wanted], self.name, session)
+        sql.check_again(self.catalog, [(s.to_run, s.table) for s in wanted], session)
         if dry_run:
             return wanted
         for statement in wanted:

@@ -18,7 +18,7 @@ from paimon_spark.errors import InvalidInputError, PaimonError, SqlSyntaxError, 
 from paimon_spark.lineage.statements import Statement as Recorded
 from paimon_spark.lineage.statements import encode_statement
 from paimon_spark.options.lineage import STATEMENT
-from paimon_spark.options.location import SESSION_BRANCH
+from paimon_spark.options.location import MAIN, SESSION_BRANCH
 from paimon_spark.sql.commands import (
     alter_table,
     analyze,
@@ -92,13 +92,13 @@ def query_rows(catalog: Catalog, query: str, database: str) -> DataFrame:
 
 
 def check_again(
-    catalog: Catalog, statements: Sequence[tuple[Recorded, str]], branch: str, session: SparkSession | None = None
+    catalog: Catalog, statements: Sequence[tuple[Recorded, str]], session: SparkSession | None = None
 ) -> None:
     """Check that recorded statements may run again, each with the table that it wrote. Raises as `check_recorded`."""
     with without_log():
         functions: frozenset[str] | None = None
         for statement, table in statements:
-            found = _to_run_again(catalog, statement, branch, session)
+            found = _to_run_again(catalog, statement, MAIN, session)
             functions = functions or builtin_functions(found)
             check_recorded(found, parse(statement.sql), table, functions)
 
