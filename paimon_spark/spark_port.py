@@ -127,6 +127,11 @@ class SparkSql(Protocol):
     def view_rows(self, view: View, catalog: Catalog, session: SparkSession | None) -> DataFrame:
         """The rows of a permanent view, as `View.to_spark`."""
 
+    def check_again(
+        self, catalog: Catalog, statements: Sequence[tuple[Statement, str]], session: SparkSession | None
+    ) -> None:
+        """Check that recorded statements, each with the table that it wrote, may run again."""
+
     def execute_again(
         self, catalog: Catalog, statement: Statement, branch: str, session: SparkSession | None
     ) -> DataFrame:

@@ -6,16 +6,18 @@ Source: PIP-14.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from paimon_spark.api.checks import checked_versions
 from paimon_spark.api.lineage_question import Question, Warehouses, warehouse_of
 from paimon_spark.api.release import Release
 from paimon_spark.display import ShownAsText, grid, paragraph, section
-from paimon_spark.errors import InvalidInputError, NotFoundError
+from paimon_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
 from paimon_spark.lineage.graph import Direction, Node
+from paimon_spark.lineage.job_registry import find_owner
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.table_history import TableHistory
 from paimon_spark.lineage.table_index import open_index
@@ -92,7 +94,7 @@ class PipelineBranch(ShownAsText):
         nodes = self._nodes(record)
         graph, scope = question.load(list(nodes)), self._scope(question, record)
         steps = replay_plan(scope, graph, self.name, nodes, question.queries(), question.history.provenance)
-        count = Counter(s.job for s in recorded_statements(self._derived(scope), {}, record.tables))
+        count = Counter(s.job for s in recorded_statements(self._derived(scope), {}, record.tables, lambda _: True))
         return [replace(step, statements=count[step.job]) for step in steps]
 
     @property
@@ -123,28 +125,49 @@ class PipelineBranch(ShownAsText):
         record = self._record
         mains = self._derived(self._scope(question_of(self.catalog), record))
         branches = {} if self.dry_run else {table: open_branch(main, self.name) for table, main in mains.items()}
-        return recorded_statements(mains, branches, record.tables)
+        return recorded_statements(mains, branches, record.tables, self._is_registered())
+
+    def _is_registered(self) -> Callable[[str], bool]:
+        """Whether the warehouse's registry of jobs has a name."""
+        warehouse = warehouse_of(self.catalog)
+
+        @cache
+        def is_registered(job: str) -> bool:
+            try:
+                return find_owner(warehouse, job) is not None
+            except CorruptFileError:
+                return False
+
+        return is_registered
 
     def _derived(self, scope: Scope) -> dict[str, TableHandle]:
         """Main of the tables that jobs of the pipeline write, without dropped ones."""
         found = {node.name: self._main(node.name) for node in scope.derived}
         return {table: main for table, main in found.items() if main is not None}
 
-    def run_statements(self, *jobs: str, session: SparkSession | None = None) -> list[RecordedStatement]:
+    def run_statements(
+        self, *jobs: str, session: SparkSession | None = None, dry_run: bool = False
+    ) -> list[RecordedStatement]:
         """Run the SQL statements of `statements` again on the branches, oldest first, with the values that they had.
 
-        Statements that were run again before are skipped, so that this may be repeated after an error. What their
-        text does not fix, such as the current date, is as of now.
+        Statements that were run again before are skipped, so that this may be repeated after an error.
+
+        Whoever may write a table may also write a statement into a property of its snapshots. All statements are
+        checked before the first one runs: each must be an INSERT, UPDATE, DELETE or MERGE into the table that has it,
+        call only built-in functions of Spark whose results its text fixes, and read only tables of attached catalogs.
+        Look at them with `dry_run` first.
 
         Args:
             jobs: names in lineage; none for all.
             session: default is the active session, else one is made.
+            dry_run: only check them.
 
         Returns:
-            The statements that were run now.
+            The statements that were run now, or would be.
 
         Raises:
             InvalidInputError: a job has no recorded statement; nothing was run.
+            UnsupportedFeatureError: a statement does something else, or is not fixed by its text; nothing was run.
             Others as `Catalog.sql`; statements before the one that failed have been run.
         """
         found = self.statements()
@@ -156,8 +179,12 @@ class PipelineBranch(ShownAsText):
                 jobs=unknown,
             )
         wanted = [s for s in found if not s.is_done and (not jobs or s.job in jobs)]
+        sql = spark_sql()
+        sql.check_again(self.catalog, [(s.to_run, s.table) for s in wanted], session)
+        if dry_run:
+            return wanted
         for statement in wanted:
-            spark_sql().execute_again(self.catalog, statement.to_run, self.name, session)
+            sql.execute_again(self.catalog, statement.to_run, self.name, session)
         return [replace(statement, is_done=True) for statement in wanted]
 
     @overload

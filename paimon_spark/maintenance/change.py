@@ -29,7 +29,7 @@ from paimon_spark.maintenance.removal import Removal, Removed, delete, find_remo
 from paimon_spark.maintenance.roots import all_roots, without
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.journal.change import Root, TableChange, encode, find_change, is_to_run, roots_put
-from paimon_spark.metadata.journal.decision import Decision, decide, decision_path, warehouse_root
+from paimon_spark.metadata.journal.decision import Decision, decide, decision_path, split_root
 from paimon_spark.metadata.journal.execution import run_step
 from paimon_spark.metadata.journal.lock import (
     LOCK_FILE,
@@ -186,7 +186,7 @@ def change_tables(
 def _decided(parts: Sequence[PlannedTable], decision_id: str, record: dict[str, Any]) -> bool:
     """Decide that a change of several tables runs; whether it does."""
     handle = parts[0].handle
-    warehouse = warehouse_root(handle)
+    warehouse, _ = split_root(handle)
     tables = tuple(part.handle.layout.root.removeprefix(f"{warehouse}/") for part in parts)
     return decide(handle.store, decision_path(warehouse, decision_id), Decision(True, tables, record)).runs
 

@@ -39,7 +39,7 @@ class Type(StrEnum):
 
 
 class Effect(StrEnum):
-    """What an operation does: READ changes nothing; DELETE removes something, so commands confirm it first."""
+    """What an operation does: READ changes nothing; DELETE may remove something, so commands confirm it first."""
 
     READ = "read"
     WRITE = "write"

@@ -75,7 +75,7 @@ def _show_replay(a: Request, steps: list[ReplayStep]) -> Answer:
 
 
 def _rerun(a: Request) -> list[RecordedStatement]:
-    return _of_name(a).run_statements(*(a["job"] or ()))
+    return _of_name(a).run_statements(*(a["job"] or ()), dry_run=a.dry_run)
 
 
 def _show_statements(a: Request, found: list[RecordedStatement]) -> Answer:
@@ -231,9 +231,12 @@ OPERATIONS = (
         _NAME,
         Argument("job", "run only the statements of this job; may be repeated", repeated=True),
         command="pipeline rerun",
-        effect=Effect.WRITE,
-        details="Statements that were run again before are skipped. `pipeline statements` lists them all.",
+        effect=Effect.DELETE,
+        details="Statements that were run again before are skipped. `pipeline statements` lists them all. Whoever may "
+        "write a table may have written its statements: they are shown before they run, and only writes of that table "
+        "with built-in functions and tables of attached catalogs run.",
         show=_show_rerun,
+        question=lambda a: f"run these statements on pipeline branch {a['branch']}",
     ),
     _of_pipeline(
         "compare the branch of each table with its main; exit code 1 when any differ",

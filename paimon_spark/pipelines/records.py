@@ -5,7 +5,8 @@
     _pipelines/releases/<n>.json     a release; empty until its publication is complete
 
 A decision holds the files to write and to delete once every table has its part. Each access to the records first
-completes the changes of dead processes, so that what it returns is whole.
+completes the changes of dead processes, so that what it returns is whole. Of a decision only records of this kind are
+written and deleted: everything in it is checked before anything is done, as others may write to the warehouse too.
 
 Source: own.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,17 +31,30 @@ from paimon_spark.errors import (
 from paimon_spark.lineage.warehouse import Warehouse, quote_name
 from paimon_spark.maintenance.change import check_there, recover
 from paimon_spark.metadata.handle import open_table
-from paimon_spark.metadata.journal.decision import DIRECTORY, decision_path, find_decision
-from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.journal.decision import (
+    DIRECTORY,
+    Decision,
+    decision_path,
+    find_decision,
+    is_decision_id,
+    is_table_path,
+)
+from paimon_spark.metadata.layout import MAIN, is_ref_name
 from paimon_spark.metadata.retry import now_ms
-from paimon_spark.metadata.small_files import find_decoded
+from paimon_spark.metadata.small_files import checked_number, checked_text, find_decoded
 from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.options.location import DATABASE_SUFFIX
 
 _LOG = logging.getLogger(__name__)
 _VERSION: Final = 1
 _SUFFIX: Final = ".json"
 _ABORTED_KEPT_MS: Final = 86_400_000
 """How long the decision that a change does not run is kept: longer than any process may still want to run it."""
+_RECORD: Final = re.compile(
+    rf"{re.escape(DIRECTORY)}/(?:branches/(?P<branch>[A-Za-z0-9_%~-]+)|releases/(?P<release>[1-9]\d{{0,17}})){_SUFFIX}",
+    re.ASCII,
+)
+"""The path of a record below its warehouse, as `branch_path` and `release_path` make it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +142,9 @@ def release_json(record: ReleaseRecord) -> dict[str, Any]:
 def to_complete(files: Mapping[str, Mapping[str, Any] | None], warehouse: Warehouse) -> dict[str, Any]:
     """The record of a decision: files to write once every table is done, or to delete (None), by their paths."""
     root = f"{warehouse.root}/"
-    return {"files": {path.removeprefix(root): values for path, values in files.items()}}
+    record = {"files": {path.removeprefix(root): values for path, values in files.items()}}
+    _files_of(record, warehouse.url)
+    return record
 
 
 def list_branch_records(warehouse: Warehouse) -> list[BranchRecord]:
@@ -208,19 +225,24 @@ def complete_changes(warehouse: Warehouse) -> None:
     """Complete the changes of several tables that were decided and whose processes died. One listing for none.
 
     A change whose process still works on a table is left to it.
+
+    Raises CorruptFileError: a file is no decision of this package, or has no plain records; nothing was done then.
     """
     store = warehouse.store
     directory = f"{warehouse.root}/{DIRECTORY}/changes"
+    found: list[tuple[str, int | None, Decision]] = []
     for info in store.list(directory):
         if info.is_directory or info.name.startswith("."):
             continue
-        path = f"{directory}/{info.name}"
-        decision = find_decision(store, path)
-        if decision is None:
-            continue
+        if not is_decision_id(info.name):
+            raise _corrupt(store.url(f"{directory}/{info.name}"), "its name is none that a change of tables has")
+        decision = _find_decision(warehouse, info.name)
+        if decision is not None:
+            found.append((info.name, info.modified_ms, decision))
+    for name, modified_ms, decision in found:
         if not decision.runs:
-            if info.modified_ms is not None and now_ms() - info.modified_ms > _ABORTED_KEPT_MS:
-                store.delete(path)
+            if modified_ms is not None and now_ms() - modified_ms > _ABORTED_KEPT_MS:
+                store.delete(decision_path(warehouse.root, name))
             continue
         try:
             for table in decision.tables:
@@ -228,24 +250,59 @@ def complete_changes(warehouse: Warehouse) -> None:
         except OperationInProgressError as e:
             _LOG.info("a change of several tables in %s is left to its process: %s", warehouse.url, e)
             continue
-        complete(warehouse, info.name)
+        complete(warehouse, name)
 
 
 def complete(warehouse: Warehouse, decision_id: str) -> None:
     """Complete a change that every table has its part of: write its files, then delete the decision.
 
-    Nothing where it is complete already: its files may have changed since.
+    Nothing where it is complete already: its files may have changed since. Raises CorruptFileError as
+    `complete_changes`.
     """
-    path_of_decision = decision_path(warehouse.root, decision_id)
-    decision = find_decision(warehouse.store, path_of_decision)
+    decision = _find_decision(warehouse, decision_id)
     if decision is None:
         return
-    for path, values in decision.record.get("files", {}).items():
+    path_of_decision = decision_path(warehouse.root, decision_id)
+    for path, values in _files_of(decision.record, warehouse.store.url(path_of_decision)).items():
         if values is None:
             warehouse.store.delete(f"{warehouse.root}/{path}")
         else:
             warehouse.store.write(f"{warehouse.root}/{path}", json.dumps(values, ensure_ascii=True).encode())
     warehouse.store.delete(path_of_decision)
+
+
+def _find_decision(warehouse: Warehouse, decision_id: str) -> Decision | None:
+    """A decision whose records are checked; None when it is gone. Raises CorruptFileError."""
+    path = decision_path(warehouse.root, decision_id)
+    decision = find_decision(warehouse.store, path)
+    if decision is not None:
+        _files_of(decision.record, warehouse.store.url(path))
+    return decision
+
+
+def _files_of(record: Mapping[str, Any], place: str) -> dict[str, dict[str, Any] | None]:
+    """Path below the warehouse → the record to write there; None: to delete the one of a branch.
+
+    Raises CorruptFileError: another file, or no record, as `place` should not hold.
+    """
+    files = record.get("files", {})
+    if not isinstance(files, dict):
+        raise _corrupt(place, "expected the files that complete a change")
+    out: dict[str, dict[str, Any] | None] = {}
+    for path, values in files.items():
+        found = _RECORD.fullmatch(path)
+        if found is None or (values is None and found["branch"] is None):
+            raise _corrupt(place, f"it wants to {'delete' if values is None else 'write'} {path!r}")
+        if values is None:
+            out[path] = None
+        elif found["branch"] is not None:
+            out[path] = branch_json(_decode_branch(json.dumps(values).encode(), path))
+        else:
+            release = _decode_release(json.dumps(values).encode(), path)
+            if release is None:
+                raise _corrupt(place, f"it has no release for {path!r}")
+            out[path] = release_json(release)
+    return out
 
 
 def _recover_table(warehouse: Warehouse, path: str) -> None:
@@ -277,10 +334,18 @@ def _release_ids(warehouse: Warehouse) -> list[int]:
 def _decode_branch(data: bytes, path: str) -> BranchRecord:
     raw = _checked(data, path)
     try:
-        tables = {str(k): None if v is None else int(v) for k, v in raw["tables"].items()}
-        return BranchRecord(str(raw["name"]), tables, tuple(raw["jobs"]), str(raw["start"]), int(raw["createdMs"]))
+        record = BranchRecord(
+            checked_text(raw["name"]),
+            {_table(k): None if v is None else _snapshot_id(v) for k, v in raw["tables"].items()},
+            tuple(map(checked_text, raw["jobs"])),
+            str(raw["start"]),
+            checked_number(raw["createdMs"]),
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as e:
         raise _corrupt(path, repr(e)) from e
+    if path.rpartition("/")[2] != f"{quote_name(record.name)}{_SUFFIX}":
+        raise _corrupt(path, f"it is the record of another branch, {record.name!r}")
+    return record
 
 
 def _decode_release(data: bytes, path: str) -> ReleaseRecord | None:
@@ -288,25 +353,48 @@ def _decode_release(data: bytes, path: str) -> ReleaseRecord | None:
     if "reserved" in raw:
         return None
     try:
-        return ReleaseRecord(
-            int(raw["id"]),
-            {str(k): int(v) for k, v in raw["tables"].items()},
-            {str(k): str(v) for k, v in raw["backups"].items()},
+        record = ReleaseRecord(
+            checked_number(raw["id"]),
+            {_table(k): _snapshot_id(v) for k, v in raw["tables"].items()},
+            {_table(k): _branch(v) for k, v in raw["backups"].items()},
             str(raw["branch"]),
-            int(raw["timeMs"]),
-            tuple(map(str, raw["checks"])),
-            {str(k): str(v) for k, v in raw.get("lost", {}).items()},  # which records of releases before 0.3 lack
-            raw["undoes"],
-            raw["undoneBy"],
+            checked_number(raw["timeMs"]),
+            tuple(map(checked_text, raw["checks"])),
+            {_table(k): str(v) for k, v in raw.get("lost", {}).items()},  # records of releases before 0.3 lack it
+            *(None if raw[key] is None else checked_number(raw[key]) for key in ("undoes", "undoneBy")),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as e:
         raise _corrupt(path, repr(e)) from e
+    if path.rpartition("/")[2] != f"{record.id}{_SUFFIX}":
+        raise _corrupt(path, f"it is the record of another release, {record.id}")
+    return record
+
+
+def _table(name: object) -> str:
+    """The name of a table, `db.t`. Raises ValueError: it is none."""
+    database, _, table = checked_text(name).partition(".")
+    if not is_table_path(f"{database}{DATABASE_SUFFIX}/{table}"):
+        raise ValueError(f"{name!r} is not the name of a table")
+    return f"{database}.{table}"
+
+
+def _branch(name: object) -> str:
+    if not isinstance(name, str) or not is_ref_name(name):
+        raise ValueError(f"{name!r} is not the name of a branch")
+    return name
+
+
+def _snapshot_id(value: object) -> int:
+    number = checked_number(value)
+    if number < 0:
+        raise ValueError(f"{number} is not the id of a snapshot")
+    return number
 
 
 def _checked(data: bytes, path: str) -> dict[str, Any]:
     try:
         raw = json.loads(data)
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise _corrupt(path, str(e)) from e
     if not isinstance(raw, dict) or raw.get("version") != _VERSION:
         raise _corrupt(path, f"expected an object of version {_VERSION}")

@@ -6,7 +6,7 @@ for, so that it is not run twice, also when a process dies in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from paimon_spark.display import ShownAsFacts
@@ -29,6 +29,7 @@ class RecordedStatement(ShownAsFacts):
         time_ms: when, in epoch milliseconds.
         statement: and what its names mean.
         is_done: whether it was run again on the branch.
+        is_known: whether the warehouse's registry of jobs knows the job. Else another writer has put it there.
     """
 
     job: str
@@ -37,6 +38,7 @@ class RecordedStatement(ShownAsFacts):
     time_ms: int
     statement: Statement
     is_done: bool = False
+    is_known: bool = True
 
     @property
     def sql(self) -> str:
@@ -50,8 +52,9 @@ class RecordedStatement(ShownAsFacts):
 
     def text_lines(self) -> list[str]:
         done = ", run again" if self.is_done else ""
+        known = "" if self.is_known else ", a job that this warehouse has not registered"
         return [
-            f"{safe(self.table)}, snapshot {self.snapshot_id}, {moment(self.time_ms)}{done}: {safe(self.job)}",
+            f"{safe(self.table)}, snapshot {self.snapshot_id}, {moment(self.time_ms)}{done}: {safe(self.job)}{known}",
             f"  {safe(' '.join(self.sql.split()))}",
         ]
 
@@ -64,6 +67,7 @@ class RecordedStatement(ShownAsFacts):
             "time_ms": self.time_ms,
             "sql": self.sql,
             "is_done": self.is_done,
+            "is_known": self.is_known,
         }
 
 
@@ -71,6 +75,7 @@ def recorded_statements(
     mains: Mapping[str, TableHandle],
     branches: Mapping[str, TableHandle],
     starts: Mapping[str, int | None],
+    is_registered: Callable[[str], bool],
 ) -> list[RecordedStatement]:
     """The statements that made snapshots of main after those that the branches start from, in the order of commits.
 
@@ -80,6 +85,7 @@ def recorded_statements(
         mains: main of each table.
         branches: the branch of each table; none of a pipeline branch that is only planned.
         starts: table → the snapshot of main that its branch starts from; None: it starts empty.
+        is_registered: whether the registry of jobs has a name.
     """
     found = []
     for table, main in mains.items():
@@ -97,6 +103,7 @@ def recorded_statements(
                     snapshot.time_ms,
                     replace(statement, again=None),
                     (table, snapshot.id) in done,
+                    is_registered(provenance.provenance.job),
                 )
             )
     return sorted(found, key=lambda s: (s.time_ms, s.table, s.snapshot_id))

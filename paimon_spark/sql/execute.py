@@ -18,7 +18,7 @@ from paimon_spark.errors import InvalidInputError, PaimonError, SqlSyntaxError, 
 from paimon_spark.lineage.statements import Statement as Recorded
 from paimon_spark.lineage.statements import encode_statement
 from paimon_spark.options.lineage import STATEMENT
-from paimon_spark.options.location import SESSION_BRANCH
+from paimon_spark.options.location import MAIN, SESSION_BRANCH
 from paimon_spark.sql.commands import (
     alter_table,
     analyze,
@@ -49,6 +49,7 @@ from paimon_spark.sql.queries.references import references
 from paimon_spark.sql.queries.run import query_rows as rows_of_query
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.queries.run import view_rows as rows_of_view
+from paimon_spark.sql.recorded import builtin_functions, check_recorded
 from paimon_spark.sql.session import CURRENT_DATABASE, SETTING, Session
 from paimon_spark.sql.statement import InvalidStatement, Outcome, Query, Result, Statement, UnsupportedStatement
 from paimon_spark.sql.substitutions import substituted
@@ -90,19 +91,36 @@ def query_rows(catalog: Catalog, query: str, database: str) -> DataFrame:
         return rows_of_query(Session.of(catalog).for_view(database), query)
 
 
-def execute_again(catalog: Catalog, statement: Recorded, branch: str, session: SparkSession | None = None) -> DataFrame:
-    """Run a recorded statement on a branch of the tables that have it. Raises as `Catalog.sql`."""
+def check_again(
+    catalog: Catalog, statements: Sequence[tuple[Recorded, str]], session: SparkSession | None = None
+) -> None:
+    """Check that recorded statements may run again, each with the table that it wrote. Raises as `check_recorded`."""
     with without_log():
-        found = Session.of(catalog, session)
-        encoded = encode_statement(statement)
-        of_run = {} if encoded is None else {STATEMENT.key: encoded}
-        conf = {**found.conf, CURRENT_DATABASE: statement.database, SETTING + SESSION_BRANCH: branch}
-        with_statement = replace(catalog, options={**catalog.options, **of_run})
-        found = replace(found, catalog=with_statement, catalog_name=statement.catalog, conf=conf)
+        functions: frozenset[str] | None = None
+        for statement, table in statements:
+            found = _to_run_again(catalog, statement, MAIN, session)
+            functions = functions or builtin_functions(found)
+            check_recorded(found, parse(statement.sql), table, functions)
+
+
+def execute_again(catalog: Catalog, statement: Recorded, branch: str, session: SparkSession | None = None) -> DataFrame:
+    """Run a recorded statement, which was checked, on a branch of the tables that have it. Raises as `Catalog.sql`."""
+    with without_log():
+        found = _to_run_again(catalog, statement, branch, session)
         result = run_statement(found, parse(statement.sql))
         if isinstance(result, Outcome):
             raise InvalidInputError(f"the statement writes no table of this catalog: {statement.sql}")
         return result
+
+
+def _to_run_again(catalog: Catalog, statement: Recorded, branch: str, session: SparkSession | None) -> Session:
+    """The session in which the names of a recorded statement mean what they meant."""
+    found = Session.of(catalog, session)
+    encoded = encode_statement(statement)
+    of_run = {} if encoded is None else {STATEMENT.key: encoded}
+    conf = {**found.conf, CURRENT_DATABASE: statement.database, SETTING + SESSION_BRANCH: branch}
+    with_statement = replace(catalog, options={**catalog.options, **of_run})
+    return replace(found, catalog=with_statement, catalog_name=statement.catalog, conf=conf)
 
 
 def execute_beside(session: Session, sql: str) -> DataFrame:

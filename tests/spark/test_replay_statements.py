@@ -101,7 +101,7 @@ def test_on_the_command_line(catalog: Catalog, capsys: pytest.CaptureFixture[str
     correct(catalog)
     shown = cli("pipeline", "statements", "fix")
     assert "shop.daily, snapshot 3" in shown.out and "INSERT INTO top -- the best SELECT" in shown.out
-    ran = cli("pipeline", "rerun", "fix")
+    ran = cli("pipeline", "rerun", "fix", "--yes")
     assert ran.code == 0 and ran.out.count("run again") == 5, ran
-    again = cli("pipeline", "rerun", "fix")
+    again = cli("pipeline", "rerun", "fix", "--yes")
     assert again.out.strip() == "no statement is left to run"

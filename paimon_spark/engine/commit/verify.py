@@ -121,9 +121,17 @@ def _look(handle: TableHandle, made: Snapshot, base: Snapshot | None, clock: Clo
     if plan is None:
         return _is_in_place(handle, made, base) or _take_back(handle, made, clock, is_replaced=False)
     is_planned = _includes(plan, made)
-    if not is_to_run(handle, plan, ends=plan.ended_by_commits and not is_planned) and _is_in_place(handle, made, base):
+    if not _runs(handle, plan, ends=plan.ended_by_commits and not is_planned) and _is_in_place(handle, made, base):
         return True
     return not is_planned and _take_back(handle, made, clock, is_replaced=_replaces(plan, handle, made))
+
+
+def _runs(handle: TableHandle, plan: TableChange, *, ends: bool) -> bool:
+    """As `is_to_run`; a change whose decision cannot be read is run by nobody."""
+    try:
+        return is_to_run(handle, plan, ends=ends)
+    except CorruptFileError:
+        return False
 
 
 def _announced(handle: TableHandle, made: Snapshot, clock: Clock) -> TableChange | None:

@@ -21,7 +21,14 @@ from paimon_spark.errors import CorruptFileError, FormatError
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.journal.decision import Decision, decide, decision_path, find_decision, warehouse_root
+from paimon_spark.metadata.journal.decision import (
+    Decision,
+    decide,
+    decision_path,
+    find_decision,
+    is_decision_id,
+    split_root,
+)
 from paimon_spark.metadata.journal.lock import Owner, journal_path
 from paimon_spark.metadata.layout import MAIN, is_file_name
 from paimon_spark.metadata.small_files import find_decoded
@@ -233,7 +240,7 @@ def decode(data: bytes, path: str) -> TableChange:
                 raise FormatError(f"a step touches {touched!r}, which is not a snapshot, tag or branch of the table")
         released = tuple(_decode_root(r, path) for r in raw["released"])
         decision = raw["decision"] if raw["version"] == VERSION_WITH_DECISION else None
-        if decision is not None and not is_file_name(_text(decision)):
+        if decision is not None and not is_decision_id(_text(decision)):
             raise FormatError(f"{decision!r} is not the id of a decision")
         ended_by_commits = raw.get("endedByCommits") is True
         return TableChange(_text(raw["kind"]), _text(raw["label"]), steps, released, decision, ended_by_commits)
@@ -256,13 +263,23 @@ def is_to_run(handle: TableHandle, change: TableChange, *, ends: bool) -> bool:
     """Whether a change in a journal runs: one of several tables only if that was decided.
 
     `ends`: decide that it does not, where nobody has decided yet.
+
+    Raises CorruptFileError: the decision cannot be read, or is one of other tables.
     """
     if change.decision is None:
         return True
-    path = decision_path(warehouse_root(handle), change.decision)
+    warehouse, table = split_root(handle)
+    path = decision_path(warehouse, change.decision)
     found = find_decision(handle.store, path)
     if found is None and ends:
         found = decide(handle.store, path, Decision(runs=False))
+    if found is not None and found.runs and table not in found.tables:
+        raise CorruptFileError(
+            f"the {change.label} of table {handle.name} waits for the decision in {handle.store.url(path)}, which is "
+            f"about {', '.join(found.tables) or 'no table'}; nothing was done. If no process works on the table, "
+            "remove its directory intent/ and look at it with doctor()",
+            path=path,
+        )
     return found is not None and found.runs
 
 

@@ -9,7 +9,8 @@ A commit to one of the tables may also decide so, where the change demands the h
 is lost, and none waits. The change reads the heads again after it wrote the journals. Commits before that show there;
 later ones find the journal.
 
-Files are `<warehouse>/paimon.db/_pipelines/changes/<id>`, where no other engine looks.
+Files are `<warehouse>/paimon.db/_pipelines/changes/<id>`, where no other engine looks. Whoever may write there must not
+reach other files through those who complete a change: ids and paths of tables are checked when written and when read.
 
 Source: own, two-phase commit with presumed abort.
 """
@@ -17,17 +18,21 @@ Source: own, two-phase commit with presumed abort.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from paimon_spark.errors import CorruptFileError, FileAlreadyThereError
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import is_file_name
 from paimon_spark.metadata.small_files import find_decoded
+from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.storage.store import Store
 
 DIRECTORY: Final = "paimon.db/_pipelines"
 """Where files about pipelines are, below the warehouse."""
 _VERSION: Final = 1
+_ID: Final = re.compile(r"[0-9a-z]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class Decision:
 
     Attributes:
         runs: whether it does.
-        tables: the paths of all its tables, relative to the warehouse; empty where it does not run.
+        tables: the paths of all its tables, `<database>.db/<table>` below the warehouse; empty where it does not run.
         record: what the caller wants to keep until the change is complete, as JSON values.
     """
 
@@ -45,13 +50,39 @@ class Decision:
     record: dict[str, Any] = field(default_factory=dict)
 
 
-def warehouse_root(handle: TableHandle) -> str:
-    """The directory that holds the database directory of a table."""
-    return handle.layout.root.rsplit("/", 2)[0]
+def split_root(handle: TableHandle) -> tuple[str, str]:
+    """The warehouse of a table, and the path of the table below it.
+
+    Raises CorruptFileError: the table is not in a database of a warehouse, so that no change of several tables has it.
+    """
+    warehouse, *names = handle.layout.root.rsplit("/", 2)
+    path = "/".join(names)
+    if not warehouse or not is_table_path(path):
+        raise CorruptFileError(
+            f"a change of table {handle.name} waits for others of a warehouse, but "
+            f"{handle.store.url(handle.layout.root)} is not <warehouse>/<database>.db/<table>; nothing was done. If no "
+            "process works on the table, remove its directory intent/ and look at it with doctor()",
+            path=handle.layout.root,
+        )
+    return warehouse, path
+
+
+def is_table_path(path: str) -> bool:
+    """Whether a path is `<database>.db/<table>`, which stays in its warehouse."""
+    database, _, table = path.partition("/")
+    name = database.removesuffix(DATABASE_SUFFIX)
+    return name != database and is_file_name(name) and is_file_name(table)
+
+
+def is_decision_id(text: str) -> bool:
+    """Whether a text is the id of a decision, and so the name of its file."""
+    return _ID.fullmatch(text) is not None
 
 
 def decision_path(warehouse: str, decision_id: str) -> str:
-    """The file of a decision, in the warehouse at this path."""
+    """The file of a decision, in the warehouse at this path. Raises ValueError: it is no id of a decision."""
+    if not is_decision_id(decision_id):
+        raise ValueError(f"{decision_id!r} is not the id of a decision")
     return f"{warehouse}/{DIRECTORY}/changes/{decision_id}"
 
 
@@ -76,6 +107,9 @@ def decide(store: Store, path: str, wanted: Decision) -> Decision:
 
 
 def _encode(decision: Decision) -> bytes:
+    wrong = [path for path in decision.tables if not is_table_path(path)]
+    if wrong:
+        raise ValueError(f"{wrong[0]!r} is not the path of a table below a warehouse")
     raw = {"version": _VERSION, "runs": decision.runs, "tables": list(decision.tables), "record": decision.record}
     return json.dumps(raw).encode()
 
@@ -85,8 +119,11 @@ def _decode(data: bytes, path: str) -> Decision:
         raw = json.loads(data)
         if raw["version"] != _VERSION or not isinstance(raw["runs"], bool) or not isinstance(raw["record"], dict):
             raise ValueError(f"it is not a decision of version {_VERSION}")
-        return Decision(raw["runs"], tuple(str(t) for t in raw["tables"]), raw["record"])
-    except (ValueError, KeyError, TypeError) as e:
+        tables = raw["tables"]
+        if not isinstance(tables, list) or not all(isinstance(t, str) and is_table_path(t) for t in tables):
+            raise ValueError("it names what is no table of its warehouse")
+        return Decision(raw["runs"], tuple(tables), raw["record"])
+    except (ValueError, KeyError, TypeError, RecursionError) as e:
         raise CorruptFileError(
             f"{path} does not hold the decision on a change of several tables: {e}; look at its tables with doctor()",
             path=path,

@@ -50,7 +50,8 @@ LOCK_DIRECTORY: Final = "intent"
 LOCK_FILE: Final = "intent"
 """The lock's file in that directory."""
 
-_CLAIM: Final = re.compile(r"claim-([0-9a-z]+)-(\d{1,9})", re.ASCII)
+_OPERATION: Final = r"[0-9a-z]{1,64}"
+_CLAIM: Final = re.compile(rf"claim-({_OPERATION})-(\d{{1,9}})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,8 +375,10 @@ class Owner:
         """The owner of JSON values. Raises KeyError, TypeError, ValueError: it is not one."""
         owner = Owner(raw["operation"], raw["host"], raw["machine"], raw["pid"], raw["started"])
         texts = (owner.operation, owner.host, owner.machine or "", owner.started or "")
-        if not all(isinstance(t, str) for t in texts) or type(owner.pid) is not int or not owner.operation.isalnum():
+        if not all(isinstance(t, str) for t in texts) or type(owner.pid) is not int:
             raise ValueError("owner is not readable")
+        if re.fullmatch(_OPERATION, owner.operation) is None:  # a part of names of files
+            raise ValueError(f"{owner.operation[:100]!r} is not the id of an operation")
         return owner
 
     def encode(self) -> dict[str, object]:

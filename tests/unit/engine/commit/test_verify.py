@@ -13,7 +13,7 @@ from paimon_spark.engine.commit.publish import write_hints
 from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError, FileMissingError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.journal.decision import Decision, decide, decision_path, find_decision, warehouse_root
+from paimon_spark.metadata.journal.decision import Decision, decide, decision_path, find_decision, split_root
 from paimon_spark.metadata.journal.lock import LockFile, Owner
 from paimon_spark.metadata.snapshots import list_snapshot_ids
 from paimon_spark.storage.local import LocalStore
@@ -147,7 +147,7 @@ def test_it_does_not_wait_for_plans_that_come_to_nothing_without_it(table: Table
 def test_until_a_plan_is_decided_the_commit_counts(
     table: TableHandle, monkeypatch: pytest.MonkeyPatch, ended_by_commits: bool
 ) -> None:
-    decision = decision_path(warehouse_root(table), "d1")
+    decision = decision_path(split_root(table)[0], "d1")
 
     def meanwhile(handle: TableHandle, made: Snapshot) -> None:
         announce(handle, "publish-pipeline", [["put-new", "snapshot/snapshot-3", "x", "branch/branch-b/snapshot/s"]])
@@ -166,7 +166,7 @@ def test_from_a_decision_on_the_plan_holds(table: TableHandle, monkeypatch: pyte
         announce(handle, "publish-pipeline", [["move-late", "snapshot", "branch/branch-b/snapshot", "", "{}"]])
         journal = Path(table.layout.root) / "intent" / "plan-abc"
         journal.write_text(json.dumps({**json.loads(journal.read_text()), "version": 2, "decision": "d1"}))
-        decide(table.store, decision_path(warehouse_root(table), "d1"), Decision(runs=True))
+        decide(table.store, decision_path(split_root(table)[0], "d1"), Decision(True, (split_root(table)[1],)))
 
     refused(table, monkeypatch, meanwhile)
 
