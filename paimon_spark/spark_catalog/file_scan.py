@@ -84,6 +84,7 @@ def _urls(scan: Scan, split: DataSplit) -> Iterator[tuple[int, str | None]]:
     store = scan.plan().requests[split.branch].store
     directory = hadoop_url(store.url(split.bucket_path))
     for file in split.files:
+        check_path(store, split.path_of(file))  # Spark's readers follow links
         if split.elsewhere:
             yield file.file_size, hadoop_url(store.url(split.path_of(file)))
         else:
