@@ -55,6 +55,7 @@ from paimon_spark.options.commit import MAX_RETRIES, MAX_RETRY_WAIT, WRITE_ONLY
 from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.options.scan import ScanOptions
 from paimon_spark.options.write_request import BatchWriteOptions, WriteMode
+from paimon_spark.storage.links import within
 from paimon_spark.storage.store import FileInfo, Store
 from paimon_spark.types import VALUE_KIND, RowKind
 

@@ -132,15 +132,19 @@ class LocalStore:
         return open_output_file(file, lambda: _failures("write", path))
 
     def delete(self, path: str) -> None:
-        self.delete_many([path])
+        link = find_link(self.root, path, last=False)
+        if link is not None:
+            _warn_of({link})
+            return
+        with suppress(FileMissingError), _failures("delete", path):
+            os.unlink(path)
 
     def delete_many(self, paths: Sequence[str]) -> None:
         links = set()
         for path in paths:
             link = find_link(self.root, path, last=False)
             if link is None:
-                with suppress(FileMissingError), _failures("delete", path):
-                    os.unlink(path)
+                self.delete(path)
             else:
                 links.add(link)
         _warn_of(links)
