@@ -250,7 +250,16 @@ class FileSystemCatalog:
         options: Mapping[str, str] | None = None,
         comment: str | None = None,
     ) -> TableSchema:
-        """Create a table at a place that `new_place` gave. Raises as `metadata.definition.create.create_table`."""
+        """Create a table at a place that `new_place` gave. Raises as `metadata.definition.create.create_table`.
+
+        Raises InvalidInputError: a symbolic link is there, which may lead to a folder of somebody else.
+        """
+        if is_link(place.store, place.root) and not is_table(place.store, place.root):
+            raise InvalidInputError(
+                f"table {place.name} cannot be created: {place.store.url(place.root)} is a symbolic link, and no table "
+                "is made in its target; delete the link, or create the table by the path of the target",
+                table=place.name,
+            )
         return create_table(
             place.store, place.root, columns, primary_keys, partition_keys, options, comment, name=place.name
         )

@@ -21,7 +21,7 @@ from paimon_spark.metadata.small_files import find_bytes
 from paimon_spark.options.descriptor import did_you_mean, nearest
 from paimon_spark.options.location import CatalogName
 from paimon_spark.options.table import TableOptions, parse_table_options
-from paimon_spark.storage.links import is_link
+from paimon_spark.storage.links import is_link, within
 from paimon_spark.storage.store import Store
 
 _RACES: Final = 5
@@ -120,6 +120,7 @@ def open_table(
         CorruptFileError: the schema cannot be decoded.
     """
     shown = name or table_name(store, root)
+    store = within(store, root)
     main_branch = read_main_branch(store, root)
     for _ in range(_RACES):
         layout = Layout(root, MAIN, main_branch).with_branch(branch)

@@ -153,12 +153,11 @@ class OwnFiles:
     @cached_property
     def _schema(self) -> tuple[int | None, Mapping[str, str]]:
         """Number of partition keys, and options; None and none when there is no schema."""
-        for branch in (MAIN, *branch_names(self.store, Layout(self.root))):
-            layout = Layout(self.root, branch, read_main_branch(self.store, self.root) if branch == MAIN else None)
-            schema = latest_schema(self.store, layout)
-            if schema is not None:
-                return len(schema.partition_keys), schema.options
-        return None, {}
+        main = Layout(self.root, main_branch=read_main_branch(self.store, self.root))
+        schema = latest_schema(self.store, main)
+        for branch in branch_names(self.store, main) if schema is None else ():
+            schema = schema or latest_schema(self.store, main.with_branch(branch))
+        return (None, {}) if schema is None else (len(schema.partition_keys), schema.options)
 
     @cached_property
     def _data_directory(self) -> Directory:

@@ -56,8 +56,8 @@ def check_path(store: ReadableStore, path: str) -> None:
 
 def within(store: Store, root: str) -> Store:
     """`store` when links below `root` are not followed: for a table of a warehouse, whose folder may be a link."""
-    confined = getattr(store, "within", None)
-    return store if confined is None else cast(Store, confined(root))
+    confined = getattr(type(store), "within", None)  # of the type: wrappers forward what they lack to the store inside
+    return store if confined is None else cast(Store, confined(store, root))
 
 
 def is_link(store: ReadableStore, path: str) -> bool:
