@@ -16,6 +16,7 @@ import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError, PaimonError, StorageError
+from paimon_spark.storage.links import check_path
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.urls import open_store
 
@@ -296,6 +297,7 @@ def test_what_a_store_does_with_a_link_inside(tmp_path: Path, victim: Path) -> N
         lambda: store.list(f"{root}/a"),
         lambda: store.read(f"{root}/a/notes.txt"),
         lambda: store.read(f"{root}/f"),
+        lambda: check_path(store, f"{root}/a/data-1.parquet"),
         lambda: store.read_range(f"{root}/f", 0, 1),
         lambda: store.read_many([f"{root}/a/notes.txt"]),
         lambda: store.open(f"{root}/a/notes.txt"),
