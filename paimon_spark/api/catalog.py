@@ -118,15 +118,21 @@ class Catalog(CatalogViews):
         self._tables.create_database(name, ignore_if_exists)
         _apply_lineage(self)  # the warehouse may be new
 
-    def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
+    def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> list[str]:
         """Remove a database, with all its tables when `cascade`.
+
+        Only tables of Paimon are dropped. A folder that is a symbolic link is not emptied; the link is deleted.
+
+        Returns:
+            URLs of what stays in the folder of a database that a metastore does not list any more; it is logged, too.
 
         Raises:
             DatabaseNotFoundError: there is none, unless `ignore_if_not_exists`.
-            InvalidInputError: it holds tables, and not `cascade`.
+            InvalidInputError: it holds tables, or anything else, and not `cascade`; or, in a catalog without a
+                metastore, files remain after its tables were dropped. The message names them.
             UnsupportedFeatureError: a table has files outside its directory, which would stay.
         """
-        self._tables.drop_database(name, ignore_if_not_exists, cascade)
+        return self._tables.drop_database(name, ignore_if_not_exists, cascade)
 
     def create_table(
         self,
@@ -166,15 +172,20 @@ class Catalog(CatalogViews):
                 raise
         return self.table(name)
 
-    def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
+    def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> list[str]:
         """Remove the table `db.t` with its branches and files. Interrupted, it is finished by calling again.
+
+        A folder that is a symbolic link is not emptied; the link is deleted.
+
+        Returns:
+            URLs of what stays in the folder because no writer of Paimon makes such files; it is logged, too.
 
         Raises:
             TableNotFoundError, DatabaseNotFoundError: there is none, unless `ignore_if_not_exists`.
             UnsupportedFeatureError: it has files outside its directory, which would stay.
         """
         self._refuse_whole(name, "dropped")
-        self._tables.drop_table(name, ignore_if_not_exists)
+        return self._tables.drop_table(name, ignore_if_not_exists)
 
     def rename_table(self, old: str, new: str, *, ignore_if_not_exists: bool = False) -> None:
         """Rename the table `db.t`, also into another database of the warehouse.

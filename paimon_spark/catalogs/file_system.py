@@ -13,6 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from paimon_spark.catalogs.dropping import (
+    MARKER,
+    drop_table_files,
+    left_in_database,
+    remove_empty_database,
+    shown_paths,
+)
 from paimon_spark.errors import (
     DatabaseAlreadyExistsError,
     DatabaseNotFoundError,
@@ -27,9 +34,8 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.handle import is_table
-from paimon_spark.metadata.layout import SNAPSHOT_PREFIX, Layout
+from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.schemas import latest_schema
-from paimon_spark.metadata.small_files import numbered
 from paimon_spark.options.descriptor import did_you_mean, nearest
 from paimon_spark.options.location import (
     DATABASE_SUFFIX,
@@ -39,14 +45,13 @@ from paimon_spark.options.location import (
     split_suffix,
     table_url,
 )
-from paimon_spark.storage.store import Store
+from paimon_spark.storage.links import is_link, within
+from paimon_spark.storage.store import FileInfo, Store
 from paimon_spark.storage.urls import has_directories, open_store
 from paimon_spark.types import RowType
 
 _LOG = logging.getLogger(__name__)
 _SYSTEM_DATABASE: Final = "sys"
-_MARKER: Final = ".database"
-"""A file in databases of stores that have no directories; nothing reads it."""
 _OUTSIDE: Final = ("data-file.external-paths", "global-index.external-path")
 """Options of tables that have files outside their directory."""
 
@@ -113,7 +118,7 @@ class FileSystemCatalog:
         found = [
             info.name.removesuffix(DATABASE_SUFFIX)
             for info in store.list(root)
-            if info.is_directory and info.name.endswith(DATABASE_SUFFIX) and info.name != DATABASE_SUFFIX
+            if _is_directory(info) and info.name.endswith(DATABASE_SUFFIX) and info.name != DATABASE_SUFFIX
         ]
         if not found and not self.exists():
             _LOG.warning(
@@ -161,7 +166,11 @@ class FileSystemCatalog:
 
     def _tables_in(self, database: str, store: Store, root: str) -> list[str]:
         """Names of the tables of a database at a place, sorted."""
-        return [i.name for i in store.list(root) if i.is_directory and is_table(store, f"{root}/{i.name}")]
+        return [
+            info.name
+            for info in store.list(root)
+            if _is_directory(info) and is_table(within(store, f"{root}/{info.name}"), f"{root}/{info.name}")
+        ]
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
         """Create a database. Raises as `Catalog.create_database`."""
@@ -180,28 +189,57 @@ class FileSystemCatalog:
             database=name,
         )
 
-    def drop_database(self, name: str, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
+    def drop_database(self, name: str, ignore_if_not_exists: bool = False, cascade: bool = False) -> list[str]:
         """Remove a database. Raises as `Catalog.drop_database`."""
         try:
             tables = self.list_tables(name)
         except DatabaseNotFoundError:
             if ignore_if_not_exists:
-                return
+                return []
             raise
-        if tables and not cascade:
+        store, root = self.check_database(name)
+        if not cascade:
+            self._check_empty(name, tables, self._left(store, root))
+        if self._is_linked(store, root):
+            store.delete_tree(root)
+            return []
+        for table in tables:
+            self.drop_table(f"`{name}`.`{table}`", ignore_if_not_exists=True)
+        return self._remove_database(name, store, root)
+
+    def _is_linked(self, store: Store, root: str) -> bool:
+        """Whether the folder of a database is a link: it is deleted, and nothing of what it points to."""
+        return is_link(store, root)
+
+    def _left(self, store: Store, root: str) -> list[str]:
+        """Names of everything in the folder of a database."""
+        return left_in_database(store, root)
+
+    def _check_empty(self, name: str, tables: Sequence[str], left: Sequence[str]) -> None:
+        if tables:
             raise InvalidInputError(
                 f"database {name!r} of warehouse {self.warehouse} is not empty: it holds {', '.join(tables[:10])}; "
                 "drop them first, or give cascade=True",
                 database=name,
             )
-        for table in tables:
-            self.drop_table(f"`{name}`.`{table}`", ignore_if_not_exists=True)
-        store, root = self.check_database(name)
-        self._remove_database(name, store, root)
+        if left:
+            raise self._holds_others(name, left, "is not empty")
 
-    def _remove_database(self, name: str, store: Store, root: str) -> None:
-        """Remove a database without tables."""
-        store.delete_tree(root)
+    def _holds_others(self, name: str, left: Sequence[str], what: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"database {name!r} of warehouse {self.warehouse} {what}: {self.database_url(name)} holds "
+            f"{shown_paths(left)}, which no Paimon table of the catalog owns; move or delete that, then drop the "
+            "database again",
+            database=name,
+            left=list(left),
+        )
+
+    def _remove_database(self, name: str, store: Store, root: str) -> list[str]:
+        """Remove a database whose tables were dropped. Returns URLs of what stays in its folder."""
+        left = self._left(store, root)
+        if left or not remove_empty_database(store, root):
+            raise self._holds_others(name, left or ["files that were made meanwhile"], "stays, without its tables")
+        return []
 
     def create_table(
         self,
@@ -212,7 +250,16 @@ class FileSystemCatalog:
         options: Mapping[str, str] | None = None,
         comment: str | None = None,
     ) -> TableSchema:
-        """Create a table at a place that `new_place` gave. Raises as `metadata.definition.create.create_table`."""
+        """Create a table at a place that `new_place` gave. Raises as `metadata.definition.create.create_table`.
+
+        Raises InvalidInputError: a symbolic link is there, which may lead to a folder of somebody else.
+        """
+        if is_link(place.store, place.root) and not is_table(place.store, place.root):
+            raise InvalidInputError(
+                f"table {place.name} cannot be created: {place.store.url(place.root)} is a symbolic link, and no table "
+                "is made in its target; delete the link, or create the table by the path of the target",
+                table=place.name,
+            )
         return create_table(
             place.store, place.root, columns, primary_keys, partition_keys, options, comment, name=place.name
         )
@@ -226,25 +273,15 @@ class FileSystemCatalog:
     def register_all(self, database: str) -> None:
         """As `register`, every table in the directory of a database."""
 
-    def drop_table(self, name: str, ignore_if_not_exists: bool = False) -> None:
-        """Remove a table. Raises as `Catalog.drop_table`."""
+    def drop_table(self, name: str, ignore_if_not_exists: bool = False) -> list[str]:
+        """Remove a table. Returns URLs of what stays in its folder. Raises as `Catalog.drop_table`."""
         place = self._existing(name, "dropped", ignore_if_not_exists)
-        if place is not None:
-            self._drop(place)
+        return [] if place is None else self._drop(place)
 
-    def _drop(self, place: TablePlace) -> None:
-        _refuse_outside_files(place)
-        # Readers see the whole table, an empty one (no snapshots) or none (no schemas). The newest snapshot is deleted
-        # last, so that an older one is never the head.
-        layout = Layout(place.root)
-        older = numbered(place.store, layout.snapshot_dir, SNAPSHOT_PREFIX)[:-1]
-        place.store.delete_many([layout.snapshot_path(i) for i in older])
-        for part in ("snapshot", "branch", "tag"):
-            place.store.delete_tree(f"{place.root}/{part}")
-        for info in place.store.list(place.root):
-            if info.is_directory and info.name != "schema":
-                place.store.delete_tree(f"{place.root}/{info.name}")
-        place.store.delete_tree(place.root)
+    def _drop(self, place: TablePlace) -> list[str]:
+        if not is_link(place.store, place.root):
+            _refuse_outside_files(place)
+        return drop_table_files(place.store, place.root)
 
     def rename_table(self, old: str, new: str, ignore_if_not_exists: bool = False) -> None:
         """Rename a table. Raises as `Catalog.rename_table`."""
@@ -344,7 +381,7 @@ def make_database(store: Store, root: str) -> None:
     """Make the directory of a database, also where the store has no directories."""
     store.make_directory(root)
     if not store.exists(root):
-        store.write(f"{root}/{_MARKER}", b"")
+        store.write(f"{root}/{MARKER}", b"")
 
 
 def check_new_name(name: str, what: str) -> None:
@@ -355,6 +392,11 @@ def check_new_name(name: str, what: str) -> None:
             f"the database {_SYSTEM_DATABASE} is Paimon's own",
             name=name,
         )
+
+
+def _is_directory(info: FileInfo) -> bool:
+    """Whether it may be a database or a table, whose own folder may be a link."""
+    return info.is_directory or info.links_directory
 
 
 def _refuse_outside_files(place: TablePlace) -> None:

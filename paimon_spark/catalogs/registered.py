@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+from paimon_spark.catalogs.dropping import left_in_database, remove_empty_database, shown_paths
 from paimon_spark.catalogs.file_system import FileSystemCatalog, TablePlace, check_new_name, make_database
 from paimon_spark.catalogs.registry import Registry, ViewRegistry
 from paimon_spark.errors import CatalogError, TableAlreadyExistsError, TableNotFoundError, UnsupportedFeatureError
@@ -152,17 +153,33 @@ class RegisteredCatalog(FileSystemCatalog):
     def _tables_in(self, database: str, store: Store, root: str) -> list[str]:
         return self.registry.list_tables(database)
 
-    def _remove_database(self, name: str, store: Store, root: str) -> None:
-        self.registry.remove_database(name)
-        # Files of tables that the metastore does not list are another catalog's.
-        if not super()._tables_in(name, store, root):
-            store.delete_tree(root)
+    def _is_linked(self, store: Store, root: str) -> bool:
+        return False  # the tables are those that the metastore lists, wherever it says
 
-    def _drop(self, place: TablePlace) -> None:
+    def _remove_database(self, name: str, store: Store, root: str) -> list[str]:
+        self.registry.remove_database(name)
+        # What is left belongs to others: files of tables that the metastore does not list are another catalog's.
+        left = left_in_database(store, root)
+        if not left:
+            remove_empty_database(store, root)
+            return []
+        urls = [store.url(f"{root}/{entry}") for entry in left]
+        _LOG.warning(
+            "database %s was dropped, but its folder stays: no table of %s owns %s",
+            name,
+            self.registry.address,
+            shown_paths(urls),
+        )
+        return urls
+
+    def _drop(self, place: TablePlace) -> list[str]:
         if self.registry.keeps_files(place.database, place.table):
             self.registry.remove_table(place.database, place.table)
-        else:
-            super()._drop(place)
+            return []
+        left = super()._drop(place)
+        if left:  # otherwise it went with the folder
+            self.registry.remove_table(place.database, place.table)
+        return left
 
     def rename_table(self, old: str, new: str, ignore_if_not_exists: bool = False) -> None:
         source, target = self._place(old, "renamed"), self._place(new, "a new name")

@@ -167,8 +167,12 @@ class RestCatalog(RegisteredCatalog):
             raise self._no_database(name)
         return open_store(url, self._store_options)
 
-    def _remove_database(self, name: str, store: Store, root: str) -> None:
+    def _left(self, store: Store, root: str) -> list[str]:
+        return []  # the server knows what is in its databases
+
+    def _remove_database(self, name: str, store: Store, root: str) -> list[str]:
         self.registry.remove_database(name)
+        return []
 
     def place(self, database: str, table: str) -> TablePlace:
         found = self.registry.find_table(check_part(database, "database"), check_part(table, "table"))
@@ -215,8 +219,9 @@ class RestCatalog(RegisteredCatalog):
                 raise self.no_table(database, table)
             self.registry.register_table(database, table, place.store.url(place.root))
 
-    def _drop(self, place: TablePlace) -> None:
+    def _drop(self, place: TablePlace) -> list[str]:
         self.registry.remove_table(place.database, place.table)
+        return []
 
     def rename_table(self, old: str, new: str, ignore_if_not_exists: bool = False) -> None:
         source, target = self._existing(old, "renamed", ignore_if_not_exists), self._place(new, "a new name")

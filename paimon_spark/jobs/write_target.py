@@ -51,6 +51,7 @@ from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.options.table import parse_table_options
 from paimon_spark.options.write import MERGE_SCHEMA
 from paimon_spark.options.write_request import BatchWriteOptions, refuse_unknown, restore_case
+from paimon_spark.storage.links import is_link
 from paimon_spark.storage.store import Store
 from paimon_spark.types import VALUE_KIND, RowType
 
@@ -307,7 +308,10 @@ def undo_creation(handle: TableHandle) -> None:
     store.delete(layout.schema_path(handle.schema.id))
     # New commits are impossible now; a writer that found the schema just before has files here.
     if is_untouched([]):
-        store.delete_tree(layout.root)
+        if is_link(store, layout.root):  # made by the user, for tables to come
+            store.delete_tree(layout.schema_dir)
+        else:
+            store.delete_tree(layout.root)
     else:
         with suppress(FileAlreadyThereError):
             create_schema(store, layout, handle.schema)

@@ -55,6 +55,7 @@ from paimon_spark.options.commit import MAX_RETRIES, MAX_RETRY_WAIT, WRITE_ONLY
 from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.options.scan import ScanOptions
 from paimon_spark.options.write_request import BatchWriteOptions, WriteMode
+from paimon_spark.storage.links import within
 from paimon_spark.storage.store import FileInfo, Store
 from paimon_spark.types import VALUE_KIND, RowKind
 
@@ -179,10 +180,11 @@ class TableIndex:
         store, root = self.warehouse.store, self.warehouse.root
         for folder in _listed(store, root, errors):
             database = folder.name.removesuffix(DATABASE_SUFFIX)
-            if not folder.is_directory or not database or database in (folder.name, DATABASE):
+            if not _is_directory(folder) or not database or database in (folder.name, DATABASE):
                 continue
-            tables = _listed(store, f"{root}/{folder.name}", errors)
-            yield from ((database, table.name) for table in tables if table.is_directory)
+            directory = f"{root}/{folder.name}"
+            tables = _listed(within(store, directory), directory, errors)
+            yield from ((database, table.name) for table in tables if _is_directory(table))
 
     def snapshots(self, ref: TableRef, after: int = 0) -> Iterator[Snapshot]:
         """Snapshots alive of a branch with an id greater than `after`, newest first. None when the branch is gone."""
@@ -315,8 +317,8 @@ class TableIndex:
 
     def branches(self, database: str, table: str) -> Iterator[TableRef]:
         """Every branch of a table. Each history once; none when it is gone."""
-        store = self.warehouse.store
         layout = Layout(self.warehouse.table_root(database, table))
+        store = within(self.warehouse.store, layout.root)
         if not is_table(store, layout.root):
             return
         yield TableRef(database, table)
@@ -330,8 +332,9 @@ class TableIndex:
 
     def _opened(self, ref: TableRef) -> TableHandle | None:
         """A branch of a table of the warehouse; None when it is gone."""
+        root = self.warehouse.table_root(ref.database, ref.bare)
         try:
-            return open_table(self.warehouse.store, self.warehouse.table_root(ref.database, ref.bare), ref.branch)
+            return open_table(within(self.warehouse.store, root), root, ref.branch)
         except (TableNotFoundError, BranchNotFoundError):
             return None
         except (InvalidOptionError, UnsupportedFeatureError) as e:
@@ -353,6 +356,11 @@ def _run_here(
         Committer(handle, commit_user).abort([m for m in done if m is not None])
         raise
     return done
+
+
+def _is_directory(info: FileInfo) -> bool:
+    """Whether it may be a database or table, whose own directory may be a link."""
+    return info.is_directory or info.links_directory
 
 
 def _listed(store: Store, directory: str, errors: list[PaimonError]) -> list[FileInfo]:

@@ -20,6 +20,7 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.location import DATABASE_SUFFIX
+from paimon_spark.storage.links import within
 from paimon_spark.storage.store import Store
 
 _LOG = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ def find_warehouse_table(handle: TableHandle) -> WarehouseTable | None:
     if parts is None:
         return None
     root, database, table = parts
-    return WarehouseTable(Warehouse(handle.store, root), TableRef.of(database, table, handle.branch))
+    return WarehouseTable(Warehouse(within(handle.store, root), root), TableRef.of(database, table, handle.branch))
 
 
 def split_table_path(path: str) -> tuple[str, str, str] | None:

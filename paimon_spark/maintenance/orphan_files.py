@@ -20,12 +20,13 @@ from paimon_spark.display import MOST_ROWS, ShownAsFacts, amount
 from paimon_spark.errors import InvalidInputError, UnsafeDeletionError
 from paimon_spark.maintenance.change import check_there, recover
 from paimon_spark.maintenance.listing import DirectoryTree, DiskFile, directory_trees, disk_files, list_files
-from paimon_spark.maintenance.reachable import reachable_names, ref_directories
+from paimon_spark.maintenance.reachable import reachable_names
 from paimon_spark.maintenance.removal import delete_files
 from paimon_spark.maintenance.roots import branch_directories
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.lock import LOCK_DIRECTORY, LOCK_FILE
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
+from paimon_spark.metadata.own_files import ref_directories
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.storage.store import FileInfo

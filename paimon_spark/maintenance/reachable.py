@@ -8,7 +8,6 @@ Source: Java `operation/OrphanFilesClean`, `operation/LocalOrphanFilesClean`, `i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
@@ -35,12 +34,12 @@ from paimon_spark.maintenance.roots import (
 )
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Root, RootKind
-from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.manifests import (
     find_index_manifests,
     find_manifest_lists,
     read_manifests,
 )
+from paimon_spark.metadata.own_files import ref_directories
 from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
 from paimon_spark.spark_port import spread
 from paimon_spark.storage.urls import external_path
@@ -96,19 +95,6 @@ def _entry_names(main: TableHandle, entries: pa.Table) -> pa.Array:
         return entry_paths(main, entries)
     extra = pc.list_flatten(entries.column("extra_files").combine_chunks())
     return pa.concat_arrays([names.cast(PATHS), extra.cast(PATHS)])
-
-
-def ref_directories(layout: Layout) -> list[tuple[str, re.Pattern[str]]]:
-    """The directories of a branch's own files, and patterns of their names; other files there are temporary."""
-    return [
-        (layout.snapshot_dir, re.compile(r"snapshot-\d+|LATEST|EARLIEST", re.ASCII)),
-        (layout.changelog_dir, re.compile(r"changelog-\d+|LATEST|EARLIEST", re.ASCII)),
-        (layout.schema_dir, re.compile(r"schema-\d+", re.ASCII)),
-        (layout.tag_dir, re.compile(r"tag-.+", re.DOTALL)),
-        (layout.tag_success_dir, re.compile(r".+_SUCCESS", re.DOTALL)),
-        (layout.consumer_dir, re.compile(r"consumer-.+", re.DOTALL)),
-        (layout.sink_dir, re.compile(r"sink-.+", re.DOTALL)),
-    ]
 
 
 def ref_files(branch: TableHandle) -> Iterator[str]:

@@ -13,6 +13,7 @@ version.py              version text and timestamps as values
 resolve.py              versions to snapshots, and the two ends of an incremental read
 manifests.py            manifests and manifest lists read and written, as Arrow tables
 live_files.py           live files folded from entries; state that writers continue from
+own_files.py            the files of a table's folder that writers of Paimon make
 partition_path.py       partition values as directory names
 vector_files.py         index files of deletion vectors
 journal/                the lock of a table, and the journal of multi-file changes

@@ -21,6 +21,7 @@ from paimon_spark.metadata.small_files import find_bytes
 from paimon_spark.options.descriptor import did_you_mean, nearest
 from paimon_spark.options.location import CatalogName
 from paimon_spark.options.table import TableOptions, parse_table_options
+from paimon_spark.storage.links import is_link, within
 from paimon_spark.storage.store import Store
 
 _RACES: Final = 5
@@ -119,6 +120,7 @@ def open_table(
         CorruptFileError: the schema cannot be decoded.
     """
     shown = name or table_name(store, root)
+    store = within(store, root)
     main_branch = read_main_branch(store, root)
     for _ in range(_RACES):
         layout = Layout(root, MAIN, main_branch).with_branch(branch)
@@ -189,7 +191,10 @@ def read_main_branch(store: Store, root: str) -> str | None:
 
 def is_table(store: Store, root: str) -> bool:
     """Whether there is a table at `root`: a schema in its own directory, or a branch that main means."""
-    return bool(list_schema_ids(store, Layout(root))) or read_main_branch(store, root) is not None
+    layout = Layout(root)
+    if is_link(store, layout.schema_dir):
+        return False
+    return bool(list_schema_ids(store, layout)) or read_main_branch(store, root) is not None
 
 
 def branch_names(store: Store, layout: Layout) -> list[str]:

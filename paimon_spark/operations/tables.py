@@ -130,13 +130,16 @@ def _drop(a: Request) -> dict[str, Any]:
         "branches": [b.name for b in table.branches()],
     }
     if not a.dry_run:
-        a.catalog().drop_table(a.table_text)
+        left = a.catalog().drop_table(a.table_text)
+        if left:
+            found["left"] = left
     return found
 
 
 def _show_dropped(a: Request, found: dict[str, Any]) -> Answer:
     out = [
         f"{a.did('dropped', 'drop')} table {safe(found['table'])} with all its files",
+        *(f"left, as no writer of Paimon made it: {safe(url)}" for url in found.get("left", ())),
         f"{safe(found['location'])}: {counted(found['snapshots'], 'snapshot')}",
         *(named(found[k], n) for k, n in (("tags", "tag"), ("branches", "branch")) if found[k]),
     ]

@@ -367,7 +367,9 @@ class CatalogProxy(
             return False
         try:
             self.catalog.drop_database(database, cascade=cascade)
-        except InvalidInputError:
+        except InvalidInputError as e:
+            if e.context.get("left"):  # Spark's error would not name what is no table
+                raise
             raise namespace_not_empty(self.gateway, [database]) from None
         return True
 

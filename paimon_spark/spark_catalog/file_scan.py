@@ -39,6 +39,7 @@ from paimon_spark.spark_catalog.hadoop import hadoop_conf, hadoop_url
 from paimon_spark.spark_catalog.predicates import Conditions
 from paimon_spark.spark_catalog.readable_files import ORC, PARQUET, ReadableFiles
 from paimon_spark.spark_catalog.results import internal_rows
+from paimon_spark.storage.links import check_path
 from paimon_spark.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def _urls(scan: Scan, split: DataSplit) -> Iterator[tuple[int, str | None]]:
     store = scan.plan().requests[split.branch].store
     directory = hadoop_url(store.url(split.bucket_path))
     for file in split.files:
+        check_path(store, split.path_of(file))  # Spark's readers follow links
         if split.elsewhere:
             yield file.file_size, hadoop_url(store.url(split.path_of(file)))
         else:

@@ -2,6 +2,7 @@
 
 store.py         Store: the interface; files as Arrow reads and writes them; what stores share
 local.py         LocalStore: the file system of this machine
+links.py         symbolic links of local disks, which are not followed inside a location
 hdfs.py          HdfsStore: HDFS, through hdfs-native
 fsspec_store.py  FsspecStore: any fsspec file system
 fsspec_write.py  creating, moving and deleting files there; S3

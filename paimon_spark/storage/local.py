@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import logging
 import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from operator import itemgetter
 from typing import Final
@@ -17,8 +18,10 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
+from paimon_spark.storage.links import find_link, refused
 from paimon_spark.storage.store import ATTEMPTS, AtomicCreate, FileInfo, open_output_file, put_whole, with_parents
 
+_LOG = logging.getLogger(__name__)
 _NOT_EMPTY: Final = (errno.ENOTEMPTY, errno.EEXIST)
 _IN_THE_WAY: Final = (*_NOT_EMPTY, errno.ENOTDIR)
 """Failures to rename a directory to where something is."""
@@ -33,11 +36,16 @@ class LocalStore:
     A new file's bytes go to `.<name>.<uuid>.tmp` beside it, which then takes the name in one step (by a hard
     link, or a rename that does not replace). A killed process may leave such a file; nothing ever reads it.
 
+    Symbolic links below `root` are not followed: listings have them as files or leave them out, deletes remove the
+    link, and reads and writes through one are refused.
+
     Attributes:
         options: file system options the user gave; they matter only for files outside this store.
+        root: the location that was opened, which may be a link itself; empty: links are followed but by listings.
     """
 
     options: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    root: str = field(default="", repr=False, compare=False)
 
     @property
     def identity(self) -> str:
@@ -47,10 +55,12 @@ class LocalStore:
         return f"file://{path}"
 
     def read(self, path: str) -> bytes:
+        self.check_path(path)
         with _failures("read", path), open(path, "rb") as f:
             return f.read()
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
+        self.check_path(path)
         with _failures("read", path), open(path, "rb") as f:
             f.seek(offset)
             return f.read(length)
@@ -59,13 +69,28 @@ class LocalStore:
         return [self.read(p) for p in paths]
 
     def open(self, path: str) -> pa.NativeFile:
+        self.check_path(path)
         with _failures("open", path):
             return pa.OSFile(path, "rb")
 
     def exists(self, path: str) -> bool:
+        self._refuse_links("look at", path, last=False)
         return os.path.exists(path)
 
+    def is_link(self, path: str) -> bool:
+        """Whether the path is a symbolic link. Not in `Store`: no other store has links."""
+        return os.path.islink(path)
+
+    def within(self, root: str) -> LocalStore:
+        """The store that follows no links below another location."""
+        return self if root == self.root else replace(self, root=root)
+
+    def check_path(self, path: str) -> None:
+        """Check that no link below `root` is on the way to a file, as before each read. Raises StorageError."""
+        self._refuse_links("read", path)
+
     def list(self, directory: str) -> list[FileInfo]:
+        self._refuse_links("list", directory)
         try:
             with _failures("list", directory), os.scandir(directory) as entries:
                 found = [info for info in map(_info, entries) if info is not None]
@@ -89,37 +114,61 @@ class LocalStore:
             except FileExistsError as e:
                 raise FileAlreadyThereError(f"there is a file {path} already", path=path) from e
 
+        self._refuse_links("create", path, last=False)
         with _failures("create", path):
             _put_whole(path, data, move)
 
     def write(self, path: str, data: bytes) -> None:
+        self._refuse_links("write", path, last=False)
         if 0 < len(data) <= _NUMBER_BYTES and _last_byte_changed(path, data):
             return
         with _failures("write", path):
             _put_whole(path, data, lambda temporary: os.replace(temporary, path))
 
     def open_output(self, path: str) -> pa.NativeFile:
+        self._refuse_links("write", path)
         with _failures("write", path):
             file = with_parents(path, lambda: open(path, "wb"), _make_directory)  # noqa: SIM115 - the caller closes it
         return open_output_file(file, lambda: _failures("write", path))
 
     def delete(self, path: str) -> None:
+        link = find_link(self.root, path, last=False)
+        if link is not None:
+            _warn_of({link})
+            return
         with suppress(FileMissingError), _failures("delete", path):
             os.unlink(path)
 
     def delete_many(self, paths: Sequence[str]) -> None:
+        links = set()
         for path in paths:
-            self.delete(path)
+            link = find_link(self.root, path, last=False)
+            if link is None:
+                self.delete(path)
+            else:
+                links.add(link)
+        _warn_of(links)
 
     def delete_tree(self, directory: str) -> None:
+        """As `Store.delete_tree`; of a link, the link alone."""
+        link = find_link(self.root, directory, last=False)
+        if link is not None:
+            _warn_of({link})
+            return
         with suppress(FileMissingError), _failures("delete", directory):
-            _remove_tree(directory)
+            if os.path.islink(directory):
+                _LOG.warning("the link %s was deleted, and nothing of what it points to", directory)
+                os.unlink(directory)
+            else:
+                _remove_tree(directory)
 
     def remove_if_empty(self, directory: str) -> bool:
         """Remove a directory that holds nothing, in one step with the look; whether it was removed. No other store can.
 
         Not in `Store`: elsewhere a file made meanwhile could be lost.
         """
+        if find_link(self.root, directory) is not None:
+            return False
         try:
             os.rmdir(directory)
         except OSError:
@@ -127,10 +176,13 @@ class LocalStore:
         return True
 
     def make_directory(self, directory: str) -> None:
+        self._refuse_links("make directory", directory)
         with _failures("make directory", directory):
             _make_directory(directory)
 
     def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:
+        self._refuse_links("rename", old)
+        self._refuse_links("write", new)
         with _failures("rename", old):
             os.stat(old)
             # A rename would replace an empty directory.
@@ -142,6 +194,17 @@ class LocalStore:
                 if e.errno not in _IN_THE_WAY or not os.path.lexists(new):
                     raise
                 raise FileAlreadyThereError(f"cannot move {old} to {new}: something is there now", path=new) from e
+
+    def _refuse_links(self, verb: str, path: str, *, last: bool = True) -> None:
+        link = find_link(self.root, path, last=last)
+        if link is not None:
+            raise refused(verb, path, link)
+
+
+def _warn_of(links: set[str]) -> None:
+    """Warn of links whose targets may hold files that a deletion named."""
+    for link in sorted(links):
+        _LOG.warning("nothing was deleted below %s: it is a symbolic link, which is not followed", link)
 
 
 def _put_whole(path: str, data: bytes, move: Callable[[str], object]) -> None:
@@ -207,14 +270,19 @@ def _remove_tree(directory: str) -> None:
 
 
 def _info(entry: os.DirEntry[str]) -> FileInfo | None:
-    """The entry; None when it was removed meanwhile or is a broken link."""
+    """The entry, whatever a link points to; None when it was removed meanwhile or is a broken link."""
     try:
-        found = entry.stat()
+        found = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         return None
+    is_link = stat.S_ISLNK(found.st_mode)
+    try:
+        linked = is_link and stat.S_ISDIR(entry.stat().st_mode)
+    except OSError:  # its target is missing, out of reach or a link back to it
+        return None
     is_directory = stat.S_ISDIR(found.st_mode)
-    size = 0 if is_directory else found.st_size
-    return FileInfo(entry.name, size, is_directory, found.st_mtime_ns // 1_000_000)
+    size = 0 if is_directory or is_link else found.st_size
+    return FileInfo(entry.name, size, is_directory, found.st_mtime_ns // 1_000_000, linked)
 
 
 @contextmanager

@@ -25,12 +25,16 @@ ATTEMPTS: Final = 10
 
 
 class FileInfo(NamedTuple):
-    """An entry of a directory: last path segment, bytes, epoch milliseconds of change (None if unknown)."""
+    """An entry of a directory: last path segment, bytes, epoch milliseconds of change (None if unknown).
+
+    Symbolic links are not followed. `links_directory`: it is a link to a directory; `is_directory` is False then.
+    """
 
     name: str
     size: int
     is_directory: bool
     modified_ms: int | None
+    links_directory: bool = False
 
 
 class AtomicCreate(StrEnum):
@@ -76,7 +80,7 @@ class ReadableStore(Protocol):
         ...
 
     def list(self, directory: str) -> list[FileInfo]:
-        """The entries of a directory sorted by name; empty when it does not exist. Not recursive."""
+        """The entries of a directory sorted by name; empty when it does not exist. Not recursive, follows no links."""
         ...
 
 

@@ -17,6 +17,7 @@ from paimon_spark.options.known import is_file_system_option
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import AtomicCreate, FileInfo, Store, open_ranges
 
+_LOCAL: Final = ("file", "local")
 _S3: Final = ("s3", "s3a", "s3n")
 _WEBHDFS_PORT: Final = 9870
 """Of Hadoop 3; fsspec takes that of Hadoop 2."""
@@ -25,6 +26,8 @@ _NUMBERS: Final = ("_size", "_timeout", "_concurrency", "_blocksize", "port", "r
 
 def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Store, str]:
     """The store of `url` and the path in it, without a trailing slash. Nothing is read yet.
+
+    A store of this machine follows no symbolic links below that path; it and the directories above may be links.
 
     Args:
         url: a path of this machine (made absolute), or `scheme://…` for any scheme of fsspec.
@@ -37,9 +40,10 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Stor
         StorageError: the scheme is unknown, or the package for it is not installed.
     """
     options = dict(options or {})
-    scheme, _, path = split_url(url)
-    if scheme == "file":
-        return LocalStore(_file_system_options(options)), os.path.abspath(path)
+    scheme, authority, path = split_url(url)
+    if scheme in _LOCAL:
+        path = os.path.abspath(authority + path if scheme == "local" else path)
+        return LocalStore(_file_system_options(options), path), path
     return _remote_store(url, options)
 
 
@@ -87,7 +91,7 @@ def _host(scheme: str, authority: str) -> dict[str, Any]:
 def has_directories(url: str) -> bool:
     """Whether the store of `url` has directories: an object store cannot tell an empty one from a missing one."""
     scheme = split_url(url)[0]
-    if scheme == "file":
+    if scheme in _LOCAL:
         return True
     from paimon_spark.storage.fsspec_write import has_directories as protocol_has_directories
 

@@ -27,6 +27,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import is_file_name
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.options.location import DATABASE_SUFFIX
+from paimon_spark.storage.links import within
 from paimon_spark.storage.store import Store
 
 DIRECTORY: Final = "paimon.db/_pipelines"
@@ -88,7 +89,7 @@ def decision_path(warehouse: str, decision_id: str) -> str:
 
 def find_decision(store: Store, path: str) -> Decision | None:
     """The decision in a file; None when nobody decided yet. Raises CorruptFileError."""
-    return find_decoded(store, path, _decode)
+    return find_decoded(_in_warehouse(store, path), path, _decode)
 
 
 def decide(store: Store, path: str, wanted: Decision) -> Decision:
@@ -99,11 +100,16 @@ def decide(store: Store, path: str, wanted: Decision) -> Decision:
         CorruptFileError: the file cannot be read.
     """
     try:
-        store.create_exclusive(path, _encode(wanted))
+        _in_warehouse(store, path).create_exclusive(path, _encode(wanted))
     except FileAlreadyThereError:
         found = find_decision(store, path)
         return wanted if found is None else found  # deleted meanwhile: complete, as only such are deleted
     return wanted
+
+
+def _in_warehouse(store: Store, path: str) -> Store:
+    """The store of a table when it follows no links on the way to the file of a decision, beside the table."""
+    return within(store, path.partition(f"/{DIRECTORY}/")[0])
 
 
 def _encode(decision: Decision) -> bytes:
