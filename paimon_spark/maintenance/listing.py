@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from paimon_spark import progress
 from paimon_spark.format.arrays.arrow_numpy import array_of
+from paimon_spark.metadata.external_files import data_files_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.spark_port import can_spread, spread
 from paimon_spark.storage.store import FileInfo, Store
-from paimon_spark.storage.urls import external_path
 
 FILES: Final = pa.schema(
     [
@@ -62,13 +62,19 @@ class DirectoryTree(NamedTuple):
         return path if self.is_own else self.store.url(path)
 
 
+def own_tree(handle: TableHandle) -> DirectoryTree:
+    """The table's directory."""
+    return DirectoryTree(handle.store, handle.layout.root, is_own=True)
+
+
 def directory_trees(handle: TableHandle) -> list[DirectoryTree]:
-    """The table's directory and its external paths."""
-    trees = [DirectoryTree(handle.store, handle.layout.root, is_own=True)]
+    """The table's directory, and its external paths below which files may be read."""
+    trees, files = [own_tree(handle)], data_files_of(handle)
     for url in handle.options.external_paths:
-        if url.strip():
-            store, path = external_path(handle.store, url.strip())
-            trees.append(DirectoryTree(store, path, store is handle.store))
+        file = f"{url.rstrip('/')}/file"
+        if files.refusal(file) is None:
+            store, path = files.open(handle.store, file, handle.name)
+            trees.append(DirectoryTree(store, path.rpartition("/")[0] or "/", store is handle.store))
     return trees
 
 

@@ -17,10 +17,13 @@ import pyarrow.compute as pc
 from paimon_spark.errors import FileMissingError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.data_files.registry import PREFIX as COMPACTED_CHANGELOG
+from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.maintenance.listing import DirectoryTree, directory_trees, list_files
+from paimon_spark.maintenance.outside import followed
 from paimon_spark.maintenance.reachable import entry_paths
 from paimon_spark.maintenance.roots import branch_directories, changelog_lists, grouped, state_lists, still_there
+from paimon_spark.metadata.external_files import ExternalFiles, data_files_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.manifests import find_index_manifests, find_manifest_lists, read_manifests
@@ -58,7 +61,8 @@ def damaged_roots(handle: TableHandle, roots: Sequence[Root], *, here: bool = Fa
     """Those of the roots, which were read before, that lack a file and still exist.
 
     Looked at are manifest lists, manifests, index manifests, index files, statistics, and the data and changelog files
-    that are alive in a root. Executors of the active session list and read where there is much, unless `here`.
+    that are alive in a root, but none whose external path may not be read. Executors of the active session list and
+    read where there is much, unless `here`.
 
     Raises CorruptFileError: a list or manifest cannot be decoded. StorageError: a directory cannot be listed.
     """
@@ -109,6 +113,7 @@ class _Metadata:
     @staticmethod
     def read(main: TableHandle, roots: Sequence[Root], disk: _Disk) -> _Metadata:
         made = _Metadata()
+        outside = data_files_of(main)
         names = dict.fromkeys(name for root in roots for name in (*state_lists(root), *changelog_lists(root)))
         for some in _parts(list(names)):
             for name, metas in find_manifest_lists(main, some).items():
@@ -116,9 +121,14 @@ class _Metadata:
                 made.metas.update((m.file_name, m) for m in metas or ())
         for some in _parts(list(dict.fromkeys(index for root in roots if (index := _index_of(root))))):
             for name, entries in find_index_manifests(main, some).items():
-                files = {e.file_name: e.file_size for e in entries or ()}
+                files = {e.file_name: e.file_size for e in entries or () if _is_listed(outside, e)}
                 made.indexes[name] = list(disk.lost(list(files), list(files.values())))
         return made
+
+
+def _is_listed(outside: ExternalFiles, entry: IndexManifestEntry) -> bool:
+    """Whether an index file lies where `_Disk` looks."""
+    return entry.external_path is None or outside.refusal(entry.external_path) is None
 
 
 def _index_of(root: Root) -> str | None:
@@ -157,6 +167,8 @@ def _uses(main: TableHandle, metas: Sequence[ManifestFileMeta]) -> pa.Table:
             entries = read_manifests(main, [meta], statistics=False)
         except FileMissingError:
             continue
+        listed = followed(data_files_of(main), entries, delete=False)
+        entries = entries if listed is None else entries.filter(listed)
         adds = pc.equal(entries.column("kind").combine_chunks(), 0)
         names, sizes = (entries.column(name).combine_chunks() for name in ("file_name", "file_size"))
         if pc.any(pc.starts_with(names, COMPACTED_CHANGELOG)).as_py():  # several entries share a file

@@ -19,7 +19,7 @@ from paimon_spark import progress
 from paimon_spark.display import MOST_ROWS, ShownAsFacts, amount
 from paimon_spark.errors import InvalidInputError, UnsafeDeletionError
 from paimon_spark.maintenance.change import check_there, recover
-from paimon_spark.maintenance.listing import DirectoryTree, DiskFile, directory_trees, disk_files, list_files
+from paimon_spark.maintenance.listing import DirectoryTree, DiskFile, disk_files, list_files, own_tree
 from paimon_spark.maintenance.reachable import reachable_names, ref_directories
 from paimon_spark.maintenance.removal import delete_files
 from paimon_spark.maintenance.roots import branch_directories
@@ -55,7 +55,8 @@ def orphans(handle: TableHandle, older_than_ms: int | None = None, *, here: bool
         StorageError: a file cannot be read, or a directory cannot be listed.
     """
     # List files first, then find what is reachable: files of a concurrent commit are found reachable.
-    trees = directory_trees(handle)
+    # Only in the table's directory: below an external path other tables may have files, which look the same.
+    trees = [own_tree(handle)]
     found = list_files(trees, _Candidates(handle, older_than_ms), here=here)
     names = found.column("name")
     alone = np.ones(len(found), np.bool_)
@@ -86,6 +87,7 @@ class RemovedOrphans(ShownAsFacts):
         finished: label of an operation of a dead process that was finished first; None if there was none.
         dry_run: whether nothing was deleted.
         older_than_ms: the moment that was asked for, in epoch milliseconds; None if none was.
+        outside: the table's external paths, below which nothing is looked for.
     """
 
     files: int = 0
@@ -94,15 +96,26 @@ class RemovedOrphans(ShownAsFacts):
     finished: str | None = None
     dry_run: bool = field(default=False, compare=False)
     older_than_ms: int | None = field(default=None, compare=False)
+    outside: tuple[str, ...] = ()
 
     def text_lines(self) -> list[str]:
         found = f"{counted(self.files, 'file')}, {amount(self.bytes)}"
         if self.older_than_ms is not None:
             found += f", older than {moment(self.older_than_ms)}"
         if not self.dry_run:
-            return [f"deleted {found}"]
+            return [f"deleted {found}", *self._remarks()]
         more = [f"  and {len(self.paths) - MOST_ROWS:,} more"] if len(self.paths) > MOST_ROWS else []
-        return [f"would delete {found}", *(f"  {safe(path)}" for path in self.paths[:MOST_ROWS]), *more]
+        return [
+            f"would delete {found}",
+            *(f"  {safe(path)}" for path in self.paths[:MOST_ROWS]),
+            *more,
+            *self._remarks(),
+        ]
+
+    def _remarks(self) -> list[str]:
+        if not self.outside:
+            return []
+        return [f"left files below {safe(', '.join(self.outside))}: other tables may have files there, too"]
 
 
 def remove_orphan_files(
@@ -134,7 +147,8 @@ def remove_orphan_files(
     if not dry_run:
         delete_files(handle, [f.path for f in found], here=here)
         _LOG.info("%s: deleted %d orphan files", handle.describe(), len(found))
-    return RemovedOrphans(len(found), sum(f.size for f in found), tuple(f.path for f in found), finished, dry_run)
+    paths, outside = tuple(f.path for f in found), tuple(handle.options.external_paths)
+    return RemovedOrphans(len(found), sum(f.size for f in found), paths, finished, dry_run, outside=outside)
 
 
 def _check_branches(handle: TableHandle) -> None:
