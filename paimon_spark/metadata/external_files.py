@@ -94,6 +94,11 @@ class ExternalFiles:
         return _opened(store, self.own, place)
 
 
+def allowed_roots(store: Store) -> tuple[str, ...] | None:
+    """What the user's catalog allows, which a store has with its options; None for the default."""
+    return ALLOWED_EXTERNAL_PATHS.get(getattr(store, "options", {}))
+
+
 def external_data_files(store: Store, inside: str, options: TableOptions) -> ExternalFiles:
     """The rules for data files of a table; `inside` is a path in its directory, in `store`."""
     return _rules(store, inside, options.external_paths, EXTERNAL_PATHS.key)
@@ -148,7 +153,7 @@ def _opened(store: Store, own: Place | None, place: Place) -> tuple[Store, str]:
 
 
 def _rules(store: Store, inside: str, roots: tuple[str, ...], keys: str) -> ExternalFiles:
-    allowed = ALLOWED_EXTERNAL_PATHS.get(getattr(store, "options", {}))
+    allowed = allowed_roots(store)
     listed = tuple(place for root in roots if (place := find_place(root)) is not None)
     return ExternalFiles(find_place(store.url(inside)), listed, None if allowed is None else _places(allowed), keys)
 
