@@ -66,13 +66,14 @@ class ExternalTable:
         self.name_files(lambda name: f"{to}/{name}")
         return [f"{to}/{name}" for name in names]
 
-    def name_files(self, url_of: Callable[[str], str]) -> None:
-        """Give each data file an external path."""
+    def name_files(self, url_of: Callable[[str], str | None]) -> None:
+        """Give each data file an external path, or none."""
 
         def change(record: dict[str, Any]) -> None:
             record["_FILE"]["_EXTERNAL_PATH"] = url_of(record["_FILE"]["_FILE_NAME"])
 
-        self._change_avro("manifest-", change, but="list")
+        sizes = self._change_avro("manifest-", change, but="list")
+        self._change_avro("manifest-list-", lambda r: r.update(_FILE_SIZE=sizes[r["_FILE_NAME"]]))
 
     def name_index_files(self, url_of: Callable[[str], str]) -> None:
         """Give each index file an external path."""
@@ -88,7 +89,9 @@ class ExternalTable:
         CACHE.clear()
         return self
 
-    def _change_avro(self, prefix: str, change: Callable[[dict[str, Any]], None], but: str = "\0") -> None:
+    def _change_avro(self, prefix: str, change: Callable[[dict[str, Any]], None], but: str = "\0") -> dict[str, int]:
+        """Rewrite files of records; returns their new sizes."""
+        sizes = {}
         fs, root = fsspec.core.url_to_fs(self.root)
         for path in fs.ls(f"{root}/manifest", detail=False):
             name = path.rpartition("/")[2]
@@ -101,7 +104,9 @@ class ExternalTable:
             out = io.BytesIO()
             fastavro.writer(out, reader.writer_schema, records)
             fs.pipe_file(path, out.getvalue())
+            sizes[name] = len(out.getvalue())
         CACHE.clear()
+        return sizes
 
 
 def contents(url: str) -> dict[str, bytes]:
