@@ -124,7 +124,6 @@ class Catalog(CatalogViews):
         Raises:
             DatabaseNotFoundError: there is none, unless `ignore_if_not_exists`.
             InvalidInputError: it holds tables, and not `cascade`.
-            UnsupportedFeatureError: a table has files outside its directory, which would stay.
         """
         self._tables.drop_database(name, ignore_if_not_exists, cascade)
 
@@ -169,9 +168,11 @@ class Catalog(CatalogViews):
     def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
         """Remove the table `db.t` with its branches and files. Interrupted, it is finished by calling again.
 
+        Files outside the table's directory go where `catalog.allowed-external-paths` lists their place, too; the log
+        names those that stay.
+
         Raises:
             TableNotFoundError, DatabaseNotFoundError: there is none, unless `ignore_if_not_exists`.
-            UnsupportedFeatureError: it has files outside its directory, which would stay.
         """
         self._refuse_whole(name, "dropped")
         self._tables.drop_table(name, ignore_if_not_exists)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from paimon_spark.catalogs.outside import outside_files
 from paimon_spark.errors import (
     DatabaseAlreadyExistsError,
     DatabaseNotFoundError,
@@ -28,7 +29,6 @@ from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.handle import is_table
 from paimon_spark.metadata.layout import SNAPSHOT_PREFIX, Layout
-from paimon_spark.metadata.schemas import latest_schema
 from paimon_spark.metadata.small_files import numbered
 from paimon_spark.options.descriptor import did_you_mean, nearest
 from paimon_spark.options.location import (
@@ -47,8 +47,6 @@ _LOG = logging.getLogger(__name__)
 _SYSTEM_DATABASE: Final = "sys"
 _MARKER: Final = ".database"
 """A file in databases of stores that have no directories; nothing reads it."""
-_OUTSIDE: Final = ("data-file.external-paths", "global-index.external-path")
-"""Options of tables that have files outside their directory."""
 
 
 class TablePlace(NamedTuple):
@@ -233,7 +231,7 @@ class FileSystemCatalog:
             self._drop(place)
 
     def _drop(self, place: TablePlace) -> None:
-        _refuse_outside_files(place)
+        outside = outside_files(place.store, place.root, place.name)
         # Readers see the whole table, an empty one (no snapshots) or none (no schemas). The newest snapshot is deleted
         # last, so that an older one is never the head.
         layout = Layout(place.root)
@@ -245,6 +243,7 @@ class FileSystemCatalog:
             if info.is_directory and info.name != "schema":
                 place.store.delete_tree(f"{place.root}/{info.name}")
         place.store.delete_tree(place.root)
+        outside.delete()
 
     def rename_table(self, old: str, new: str, ignore_if_not_exists: bool = False) -> None:
         """Rename a table. Raises as `Catalog.rename_table`."""
@@ -355,17 +354,3 @@ def check_new_name(name: str, what: str) -> None:
             f"the database {_SYSTEM_DATABASE} is Paimon's own",
             name=name,
         )
-
-
-def _refuse_outside_files(place: TablePlace) -> None:
-    if not place.store.list(f"{place.root}/manifest"):  # no commit was ever made, so there are no files
-        return
-    schema = latest_schema(place.store, Layout(place.root))
-    for key in _OUTSIDE:
-        if schema is not None and schema.options.get(key, "").strip():
-            raise UnsupportedFeatureError(
-                f"table {place.name} cannot be dropped here: with {key} = {schema.options[key]!r} it has files that "
-                "would stay; drop it with Java Paimon",
-                feature=key,
-                table=place.name,
-            )

@@ -1,8 +1,8 @@
-"""Tell the files outside a table's directory that may be deleted for it from those that are left."""
+"""Tell the external files that may be deleted for a table from those that are left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 import pyarrow as pa
@@ -12,13 +12,8 @@ from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.metadata.external_files import ExternalFiles, data_files_of, index_refusal
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.options.catalog import ALLOWED_EXTERNAL_PATHS
-from paimon_spark.options.data_files import EXTERNAL_PATHS
-from paimon_spark.text import counted, safe
 
 _LAST_SEGMENT: Final = r"/[^/]*$"
-_SHOWN: Final = 5
-"""Most paths in a message."""
 
 
 def external_directories(entries: pa.Table) -> pa.DictionaryArray | None:
@@ -62,12 +57,3 @@ def deletable_indexes(
         else:
             left.append(str(entry.external_path))
     return may, left
-
-
-def left_outside(paths: Sequence[str]) -> str:
-    """The message about files that were not deleted, or will not be."""
-    shown = ", ".join(map(safe, paths[:_SHOWN])) + (", …" if len(paths) > _SHOWN else "")
-    return (
-        f"left {counted(len(paths), 'file')} outside the table, below no root that both its option "
-        f"{EXTERNAL_PATHS.key} and the catalog option {ALLOWED_EXTERNAL_PATHS.key} list: {shown}"
-    )

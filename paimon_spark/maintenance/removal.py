@@ -27,7 +27,7 @@ from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.maintenance.liveness import Counts, changed_manifests
-from paimon_spark.maintenance.outside import deletable, deletable_indexes, left_outside
+from paimon_spark.maintenance.outside import deletable, deletable_indexes
 from paimon_spark.maintenance.reachable import PATHS, entry_paths, index_paths
 from paimon_spark.maintenance.roots import (
     Ids,
@@ -41,7 +41,7 @@ from paimon_spark.maintenance.roots import (
     union,
     unsafe,
 )
-from paimon_spark.metadata.external_files import open_for_deletion
+from paimon_spark.metadata.external_files import left_outside, open_for_deletion
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import MAIN

@@ -1,4 +1,4 @@
-"""ExternalFiles: which files outside its directory a table's metadata may name, and where they are.
+"""ExternalFiles: which files outside its directory a table may name, and where they are.
 
 Whoever may write a table chooses its options and the paths in its manifests. A path is followed only below a root that
 the table lists and the user's catalog allows. Everything that opens or deletes such a file asks here.
@@ -9,6 +9,7 @@ Source of the paths: Java `io/DataFileMeta.externalPath`, `index/IndexFileMeta.e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -21,16 +22,20 @@ from paimon_spark.options.descriptor import Option, names
 from paimon_spark.storage.place import Place, find_place
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import external_path, open_store
-from paimon_spark.text import safe
+from paimon_spark.text import counted, safe
 
 if TYPE_CHECKING:
     from paimon_spark.metadata.handle import TableHandle
     from paimon_spark.options.table import TableOptions
 
 _INDEX_PATH: Final[Option[tuple[str, ...]]] = Option("global-index.external-path", names, (), "")
+OPTIONS: Final = (EXTERNAL_PATHS.key, _INDEX_PATH.key)
+"""Options of tables that have files outside their directory."""
 _FEATURE: Final = "external paths"
 _SHOWN: Final = 300
 """Most characters of a path in a message."""
+_NAMED: Final = 5
+"""Most paths in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,15 @@ def open_for_deletion(handle: TableHandle, path: str) -> tuple[Store, str]:
         return handle.store, path
     url = path if "://" in path else handle.store.url(path)
     return index_files_of(handle, "").open(handle.store, url, handle.name, delete=True)
+
+
+def left_outside(paths: Sequence[str]) -> str:
+    """The message about files that were not deleted, or will not be."""
+    shown = ", ".join(map(safe, paths[:_NAMED])) + (", …" if len(paths) > _NAMED else "")
+    return (
+        f"left {counted(len(paths), 'file')} outside the table, below no root that both its option "
+        f"{EXTERNAL_PATHS.key} and the catalog option {ALLOWED_EXTERNAL_PATHS.key} list: {shown}"
+    )
 
 
 def _opened(store: Store, own: Place | None, place: Place) -> tuple[Store, str]:

@@ -1,4 +1,4 @@
-"""Place: where a URL that metadata names leads, parsed strictly and compared by path segments.
+"""Place: where a URL in metadata leads, parsed strictly and compared by path segments.
 
 Text of a table's files may be hostile: what cannot be compared for certain is no place.
 """

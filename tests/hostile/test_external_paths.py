@@ -390,7 +390,51 @@ def test_no_deletion_leaves_the_table_unchecked(base: str, victim: str) -> None:
     )
 
 
+@pytest.mark.parametrize("listed", ["{victim}", "{base}", "/", "memory://", "{base}/wh"])
+@pytest.mark.parametrize("allowed", [None, "", "/,memory://", "{base}/wh"])
+@pytest.mark.parametrize("cascade", [False, True])
+def test_drop_leaves_the_files_of_other_tables(
+    base: str, victim: str, listed: str, allowed: str | None, cascade: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = forged(base, victim, listed.format(base=base, victim=victim))
+    before = contents(victim)
+    given = {} if allowed is None else {ALLOWED: allowed.format(base=base)}
+    catalog = paimon_spark.load_catalog(table.warehouse, **given)
+    if cascade:
+        catalog.drop_database("db", cascade=True)
+    else:
+        catalog.drop_table("db.t")
+    assert contents(victim) == before
+    assert contents(table.root) == {}
+    assert "dropped table db.t: left 1 file outside the table" in caplog.text
+
+
+def test_tables_that_cannot_be_read_are_dropped_without_what_they_name(base: str, victim: str) -> None:
+    table = forged(base, victim, victim)
+    fs, root = fsspec.core.url_to_fs(table.root)
+    for path in fs.ls(f"{root}/manifest", detail=False):
+        fs.pipe_file(path, b"garbage")
+    before = contents(victim)
+    paimon_spark.load_catalog(table.warehouse, **{ALLOWED: victim}).drop_table("db.t")
+    assert contents(victim) == before
+    assert contents(table.root) == {}
+
+
 # Tables that really have files outside.
+
+
+@pytest.mark.parametrize("other_store", [False, True])
+def test_drop_deletes_external_files_below_roots_that_are_listed_and_allowed(
+    base: str, tmp_path: Path, other_store: bool
+) -> None:
+    ext = f"{base}/ext" if not other_store else f"memory://{tmp_path.name}-other/ext"
+    table = ExternalTable(f"{base}/wh").write(1, 2)
+    table.move_files(f"{ext}/bucket-0")
+    fs, directory = fsspec.core.url_to_fs(ext)
+    fs.pipe_file(f"{directory}/bucket-0/mine", b"kept")
+    table.set_option(OPTION, ext)
+    paimon_spark.load_catalog(table.warehouse, **{ALLOWED: ext}).drop_table("db.t")
+    assert contents(ext) == {"/bucket-0/mine": b"kept"}
 
 
 @pytest.mark.parametrize("other_store", [False, True])
