@@ -255,6 +255,16 @@ def test_the_rules_and_stores_cross_processes(tmp_path: Path) -> None:
     assert data_files_of(copy).allowed == (place("s3://bucket/x"),)
 
 
+def test_parts_of_compacted_changelogs_do_not_lead_out_of_a_root(base: str) -> None:
+    table = ExternalTable(f"{base}/wh")
+    old = replaced(table)
+    part = "compacted-changelog-1$7-9-0-9.cc-parquet"
+    table.name_files(lambda name: f"{base}/ext/{part}" if name in old else None)
+    table.set_option(OPTION, f"{base}/ext")
+    with pytest.raises(UnsupportedFeatureError, match=r"/bucket-7/compacted-changelog.*" + REFUSED):
+        table.keys(versionAsOf="1")
+
+
 # Index files.
 
 

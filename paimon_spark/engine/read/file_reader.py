@@ -19,7 +19,7 @@ from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, DataError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
-from paimon_spark.format.data_files.registry import read_rows
+from paimon_spark.format.data_files.registry import read_rows, slice_of
 from paimon_spark.format.data_files.requests import FileRead
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.table_schema import TableSchema
@@ -256,6 +256,10 @@ def locate(request: ReadRequest, split: DataSplit, file: DataFileMeta) -> tuple[
     """
     if file.external_path is not None:
         allowed = external_data_files(request.store, split.bucket_path, request.options)
+        # The bytes of a part of a compacted changelog are in a file of another directory.
+        part = slice_of(request.store, file.external_path)
+        if part is not None:
+            allowed.open(request.store, part.path, request.table_name)
         return allowed.open(request.store, file.external_path, request.table_name)
     return request.store, split.path_of(file)
 
