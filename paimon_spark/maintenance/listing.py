@@ -78,6 +78,11 @@ def directory_trees(handle: TableHandle) -> list[DirectoryTree]:
     return trees
 
 
+def listed(tree: int, directory: str, files: Sequence[FileInfo]) -> pa.Table:
+    """Files of a directory of a tree, given by its number, as `FILES`."""
+    return _table(_Place(tree, directory), files) if files else FILES.empty_table()
+
+
 class _Place(NamedTuple):
     tree: int
     directory: str

@@ -19,13 +19,15 @@ from paimon_spark import progress
 from paimon_spark.display import MOST_ROWS, ShownAsFacts, amount
 from paimon_spark.errors import InvalidInputError, UnsafeDeletionError
 from paimon_spark.maintenance.change import check_there, recover
-from paimon_spark.maintenance.listing import DirectoryTree, DiskFile, disk_files, list_files, own_tree
+from paimon_spark.maintenance.listing import DirectoryTree, DiskFile, disk_files, list_files, listed, own_tree
 from paimon_spark.maintenance.reachable import reachable_names, ref_directories
 from paimon_spark.maintenance.removal import delete_files
 from paimon_spark.maintenance.roots import branch_directories
+from paimon_spark.metadata.external_files import OPTIONS, open_for_deletion
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.lock import LOCK_DIRECTORY, LOCK_FILE
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
+from paimon_spark.metadata.named_outside import named_outside
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.storage.store import FileInfo
@@ -55,15 +57,43 @@ def orphans(handle: TableHandle, older_than_ms: int | None = None, *, here: bool
         StorageError: a file cannot be read, or a directory cannot be listed.
     """
     # List files first, then find what is reachable: files of a concurrent commit are found reachable.
-    # Only in the table's directory: below an external path other tables may have files, which look the same.
     trees = [own_tree(handle)]
     found = list_files(trees, _Candidates(handle, older_than_ms), here=here)
+    outside = _outside(handle, older_than_ms)
+    trees += [tree for tree, _ in outside]
+    parts = [listed(n, tree.root, files) for n, (tree, files) in enumerate(outside, start=1)]
+    found = pa.concat_tables([found, *parts])
     names = found.column("name")
     alone = np.ones(len(found), np.bool_)
     for used in _joined(reachable_names(handle, here=here)):
         alone &= ~pc.is_in(names, value_set=used.cast(pa.string())).to_numpy()
     progress.report("look at files", len(found), len(found))
     return disk_files(trees, found.filter(pa.array(alone)))
+
+
+def _outside(handle: TableHandle, older_than_ms: int | None) -> list[tuple[DirectoryTree, list[FileInfo]]]:
+    """Directories outside the table, and their files that the table's own manifests name and that may be deleted.
+
+    Others are left: other tables may have files there, which look the same.
+    """
+    if not any(handle.options.raw.get(key, "").strip() for key in OPTIONS):
+        return []
+    names: dict[str, set[str]] = {}
+    for url, may in named_outside(handle):
+        if may:
+            directory, _, name = url.rpartition("/")
+            names.setdefault(directory, set()).add(name)
+    out = []
+    for directory, wanted in names.items():
+        store, path = open_for_deletion(handle, f"{directory}/file")
+        tree = DirectoryTree(store, path.rpartition("/")[0], store is handle.store)
+        files = [i for i in store.list(tree.root) if i.name in wanted and not i.is_directory]
+        out.append((tree, [i for i in files if _is_old(i, older_than_ms)]))
+    return out
+
+
+def _is_old(info: FileInfo, older_than_ms: int | None) -> bool:
+    return older_than_ms is None or (info.modified_ms is not None and info.modified_ms < older_than_ms)
 
 
 def _joined(parts: Iterable[pa.Array]) -> Iterator[pa.Array]:
@@ -87,7 +117,7 @@ class RemovedOrphans(ShownAsFacts):
         finished: label of an operation of a dead process that was finished first; None if there was none.
         dry_run: whether nothing was deleted.
         older_than_ms: the moment that was asked for, in epoch milliseconds; None if none was.
-        outside: the table's external paths, below which nothing is looked for.
+        outside: the table's external paths. Below them only files that its manifests name are looked at.
     """
 
     files: int = 0
@@ -115,7 +145,8 @@ class RemovedOrphans(ShownAsFacts):
     def _remarks(self) -> list[str]:
         if not self.outside:
             return []
-        return [f"left files below {safe(', '.join(self.outside))}: other tables may have files there, too"]
+        where = safe(", ".join(self.outside))
+        return [f"left files below {where} that no manifest of the table names: other tables may have files there"]
 
 
 def remove_orphan_files(
@@ -185,8 +216,7 @@ class _Candidates:
 
     def __call__(self, tree: DirectoryTree, directory: str, infos: list[FileInfo]) -> list[FileInfo]:
         """The candidates among the files of a directory."""
-        found, before = self._among(tree, directory, infos), self._older_than_ms
-        return found if before is None else [i for i in found if i.modified_ms is not None and i.modified_ms < before]
+        return [i for i in self._among(tree, directory, infos) if _is_old(i, self._older_than_ms)]
 
     def _among(self, tree: DirectoryTree, directory: str, infos: list[FileInfo]) -> list[FileInfo]:
         if self._holds_shared_files(tree, directory):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -333,7 +334,7 @@ def test_other_verbs_leave_them(base: str, victim: str, verb: str, listed: str) 
     table = forged(base, victim, listed.format(base=base, victim=victim))
     before = contents(victim)
     opened = table.table()
-    verbs = {
+    verbs: dict[str, Callable[[], object]] = {
         "purge": opened.purge,
         "orphans": lambda: opened.remove_orphan_files(_soon()),
         "rollback": lambda: opened.rollback_to("1"),
@@ -373,6 +374,27 @@ def test_orphan_cleaning_leaves_folders_that_an_option_names(base: str, victim: 
     assert contents(victim) == before
     assert found.outside == (victim,)
     assert f"left files below {victim}" in "\n".join(found.text_lines())
+
+
+@pytest.mark.parametrize("allows", [False, True])
+def test_orphan_cleaning_takes_external_files_that_only_unused_manifests_name(base: str, allows: bool) -> None:
+    table = ExternalTable(f"{base}/wh").write(1)
+    table.move_files(f"{base}/ext/bucket-0")
+    kept = contents(f"{base}/ext")
+    table.table().write(pa.table({"k": pa.array([2], pa.int32())}))
+    second = [url.rpartition("/")[2] for url in table.move_files(f"{base}/ext/bucket-0")]
+    fs, root = fsspec.core.url_to_fs(table.root)
+    fs.rm_file(f"{root}/snapshot/snapshot-2")
+    fs.pipe_file(f"{root}/snapshot/LATEST", b"1")
+    fs.pipe_file(f"{root.removesuffix('wh/db.db/t')}ext/bucket-0/data-of-others-0.parquet", b"rows")
+    before = contents(f"{base}/ext")
+    assert len(before) == 3
+    table.set_option(OPTION, f"{base}/ext")
+    found = table.table(f"{base}/ext" if allows else None).remove_orphan_files(_soon())
+    assert any(path.endswith(second[0]) for path in found.paths) is allows
+    expected = {**kept, "/bucket-0/data-of-others-0.parquet": b"rows"} if allows else before
+    assert contents(f"{base}/ext") == expected
+    assert table.keys() == [1]
 
 
 def test_orphan_cleaning_leaves_folders_of_another_store(tmp_path: Path) -> None:
