@@ -57,6 +57,6 @@ def outside_files(store: Store, root: str, name: str) -> OutsideFiles:
         return OutsideFiles()
     deletable: dict[str, None] = {}
     left: dict[str, None] = {}
-    for url, may in named_outside(handle):
+    for url, may in named_outside(handle, delete=True):
         (deletable if may else left)[url] = None
     return OutsideFiles(handle, tuple(deletable), tuple(left))

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from paimon_spark import progress
 from paimon_spark.format.arrays.arrow_numpy import array_of
-from paimon_spark.metadata.external_files import data_files_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.spark_port import can_spread, spread
 from paimon_spark.storage.store import FileInfo, Store
@@ -65,17 +64,6 @@ class DirectoryTree(NamedTuple):
 def own_tree(handle: TableHandle) -> DirectoryTree:
     """The table's directory."""
     return DirectoryTree(handle.store, handle.layout.root, is_own=True)
-
-
-def directory_trees(handle: TableHandle) -> list[DirectoryTree]:
-    """The table's directory, and its external paths below which files may be read."""
-    trees, files = [own_tree(handle)], data_files_of(handle)
-    for url in handle.options.external_paths:
-        file = f"{url.rstrip('/')}/file"
-        if files.refusal(file) is None:
-            store, path = files.open(handle.store, file, handle.name)
-            trees.append(DirectoryTree(store, path.rpartition("/")[0] or "/", store is handle.store))
-    return trees
 
 
 def listed(tree: int, directory: str, files: Sequence[FileInfo]) -> pa.Table:

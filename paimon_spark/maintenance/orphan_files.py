@@ -23,7 +23,7 @@ from paimon_spark.maintenance.listing import DirectoryTree, DiskFile, disk_files
 from paimon_spark.maintenance.reachable import reachable_names, ref_directories
 from paimon_spark.maintenance.removal import delete_files
 from paimon_spark.maintenance.roots import branch_directories
-from paimon_spark.metadata.external_files import OPTIONS, open_for_deletion
+from paimon_spark.metadata.external_files import open_for_deletion
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.lock import LOCK_DIRECTORY, LOCK_FILE
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
@@ -76,10 +76,8 @@ def _outside(handle: TableHandle, older_than_ms: int | None) -> list[tuple[Direc
 
     Others are left: other tables may have files there, which look the same.
     """
-    if not any(handle.options.raw.get(key, "").strip() for key in OPTIONS):
-        return []
     names: dict[str, set[str]] = {}
-    for url, may in named_outside(handle):
+    for url, may in named_outside(handle, delete=True):
         if may:
             directory, _, name = url.rpartition("/")
             names.setdefault(directory, set()).add(name)

@@ -52,7 +52,7 @@ def deletable_indexes(
     may: list[IndexManifestEntry] = []
     left = []
     for entry in entries:
-        if index_refusal(handle, entry) is None:
+        if index_refusal(handle, entry, delete=True) is None:
             may.append(entry)
         else:
             left.append(str(entry.external_path))

@@ -122,11 +122,11 @@ def index_files_of(handle: TableHandle, kind: str) -> ExternalFiles:
     return _rules(handle.store, handle.layout.root, roots, f"{EXTERNAL_PATHS.key} or {_INDEX_PATH.key}")
 
 
-def index_refusal(handle: TableHandle, entry: IndexManifestEntry) -> str | None:
-    """Why an index file outside the table may not be deleted; None when it may, and for files in the table."""
+def index_refusal(handle: TableHandle, entry: IndexManifestEntry, *, delete: bool) -> str | None:
+    """As `ExternalFiles.refusal`, of an index file; None for files in the table."""
     if entry.external_path is None:
         return None
-    return index_files_of(handle, entry.index_type).refusal(entry.external_path, delete=True)
+    return index_files_of(handle, entry.index_type).refusal(entry.external_path, delete=delete)
 
 
 def path_text(handle: TableHandle, url: str) -> str:

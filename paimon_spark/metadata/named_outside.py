@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import FileMissingError, FormatError
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
-from paimon_spark.metadata.external_files import data_files_of, index_refusal
+from paimon_spark.metadata.external_files import OPTIONS, data_files_of, index_refusal
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import is_file_name
 from paimon_spark.metadata.manifests import find_index_manifests, find_manifest_lists, read_manifests
@@ -20,19 +20,23 @@ _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def named_outside(handle: TableHandle) -> Iterator[tuple[str, bool]]:
-    """Yield external paths, some more than once, and whether these files may be deleted. Reads all manifests.
+def named_outside(handle: TableHandle, *, delete: bool) -> Iterator[tuple[str, bool]]:
+    """Yield external paths, some more than once, and whether these files may be read, or with `delete` be deleted.
+
+    Nothing is read of a table whose options list no external paths, else all its manifests.
 
     Manifests that are damaged or gone are left out; damaged ones are logged.
     """
+    if not any(handle.options.raw.get(key, "").strip() for key in OPTIONS):
+        return
     directory = handle.layout.shared_dirs[0]
     names = [info.name for info in handle.store.list(directory) if not info.is_directory]
-    yield from _data_files(handle, names)
-    yield from _index_files(handle, names)
+    yield from _data_files(handle, names, delete)
+    yield from _index_files(handle, names, delete)
 
 
-def _data_files(handle: TableHandle, names: list[str]) -> Iterator[tuple[str, bool]]:
-    """Yield external data files with the files beside them, and whether they may be deleted."""
+def _data_files(handle: TableHandle, names: list[str], delete: bool) -> Iterator[tuple[str, bool]]:
+    """Yield external data files with the files beside them."""
     allowed = data_files_of(handle)
     metas: dict[str, ManifestFileMeta] = {}
     for name in names:
@@ -48,17 +52,17 @@ def _data_files(handle: TableHandle, names: list[str]) -> Iterator[tuple[str, bo
             directory = row["external_path"].rpartition("/")[0]
             for file in (row["file_name"], *row["extra_files"]):
                 url = f"{directory}/{file}"
-                yield url, is_file_name(file) and allowed.refusal(url, delete=True) is None
+                yield url, is_file_name(file) and allowed.refusal(url, delete=delete) is None
 
 
-def _index_files(handle: TableHandle, names: list[str]) -> Iterator[tuple[str, bool]]:
-    """Yield external index files, and whether they may be deleted."""
+def _index_files(handle: TableHandle, names: list[str], delete: bool) -> Iterator[tuple[str, bool]]:
+    """Yield external index files."""
     for name in names:
         if "index-manifest-" in name:
             found = _readable(name, partial(find_index_manifests, handle, [name])) or {}
             for entry in (entry for entries in found.values() for entry in entries or ()):
                 if entry.external_path is not None:
-                    yield entry.external_path, index_refusal(handle, entry) is None
+                    yield entry.external_path, index_refusal(handle, entry, delete=delete) is None
 
 
 def _readable(name: str, read: Callable[[], T]) -> T | None:
