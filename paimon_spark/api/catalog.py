@@ -130,7 +130,6 @@ class Catalog(CatalogViews):
             DatabaseNotFoundError: there is none, unless `ignore_if_not_exists`.
             InvalidInputError: it holds tables, or anything else, and not `cascade`; or, in a catalog without a
                 metastore, files remain after its tables were dropped. The message names them.
-            UnsupportedFeatureError: a table has files outside its directory, which would stay.
         """
         return self._tables.drop_database(name, ignore_if_not_exists, cascade)
 
@@ -175,14 +174,14 @@ class Catalog(CatalogViews):
     def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> list[str]:
         """Remove the table `db.t` with its branches and files. Interrupted, it is finished by calling again.
 
-        A folder that is a symbolic link is not emptied; the link is deleted.
+        A folder that is a symbolic link is not emptied; the link is deleted. Files outside the table's directory go
+        where `catalog.allowed-external-paths` lists their place, too; the log names those that stay.
 
         Returns:
             URLs of what stays in the folder because no writer of Paimon makes such files; it is logged, too.
 
         Raises:
             TableNotFoundError, DatabaseNotFoundError: there is none, unless `ignore_if_not_exists`.
-            UnsupportedFeatureError: it has files outside its directory, which would stay.
         """
         self._refuse_whole(name, "dropped")
         return self._tables.drop_table(name, ignore_if_not_exists)

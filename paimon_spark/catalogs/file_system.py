@@ -20,6 +20,7 @@ from paimon_spark.catalogs.dropping import (
     remove_empty_database,
     shown_paths,
 )
+from paimon_spark.catalogs.outside import outside_files
 from paimon_spark.errors import (
     DatabaseAlreadyExistsError,
     DatabaseNotFoundError,
@@ -34,8 +35,6 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.handle import is_table
-from paimon_spark.metadata.layout import Layout
-from paimon_spark.metadata.schemas import latest_schema
 from paimon_spark.options.descriptor import did_you_mean, nearest
 from paimon_spark.options.location import (
     DATABASE_SUFFIX,
@@ -52,8 +51,6 @@ from paimon_spark.types import RowType
 
 _LOG = logging.getLogger(__name__)
 _SYSTEM_DATABASE: Final = "sys"
-_OUTSIDE: Final = ("data-file.external-paths", "global-index.external-path")
-"""Options of tables that have files outside their directory."""
 
 
 class TablePlace(NamedTuple):
@@ -278,10 +275,12 @@ class FileSystemCatalog:
         place = self._existing(name, "dropped", ignore_if_not_exists)
         return [] if place is None else self._drop(place)
 
-    def _drop(self, place: TablePlace) -> list[str]:
-        if not is_link(place.store, place.root):
-            _refuse_outside_files(place)
-        return drop_table_files(place.store, place.root)
+        if is_link(place.store, place.root):
+            return drop_table_files(place.store, place.root)
+        outside = outside_files(place.store, place.root, place.name)
+        left = drop_table_files(place.store, place.root)
+        outside.delete()
+        return left
 
     def rename_table(self, old: str, new: str, ignore_if_not_exists: bool = False) -> None:
         """Rename a table. Raises as `Catalog.rename_table`."""
@@ -397,17 +396,3 @@ def check_new_name(name: str, what: str) -> None:
 def _is_directory(info: FileInfo) -> bool:
     """Whether it may be a database or a table, whose own folder may be a link."""
     return info.is_directory or info.links_directory
-
-
-def _refuse_outside_files(place: TablePlace) -> None:
-    if not place.store.list(f"{place.root}/manifest"):  # no commit was ever made, so there are no files
-        return
-    schema = latest_schema(place.store, Layout(place.root))
-    for key in _OUTSIDE:
-        if schema is not None and schema.options.get(key, "").strip():
-            raise UnsupportedFeatureError(
-                f"table {place.name} cannot be dropped here: with {key} = {schema.options[key]!r} it has files that "
-                "would stay; drop it with Java Paimon",
-                feature=key,
-                table=place.name,
-            )

@@ -21,6 +21,7 @@ from paimon_spark.metadata.definition.create import check_new, new_schema
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import latest_schema
+from paimon_spark.options.catalog import without_permissions
 from paimon_spark.options.location import CatalogName, check_part, without_table_defaults
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
@@ -235,7 +236,7 @@ class RestCatalog(RegisteredCatalog):
     @property
     def _store_options(self) -> Mapping[str, str]:
         """How to reach the stores of tables: as the server says, under what the user says."""
-        return {**without_table_defaults(self.registry.client.config), **self.options}
+        return {**without_table_defaults(without_permissions(self.registry.client.config)), **self.options}
 
     @property
     def _has_tokens(self) -> bool:

@@ -43,6 +43,7 @@ from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, SCHEMA_PREFIX, SNA
 from paimon_spark.metadata.live_files import NEVER, entry_totals
 from paimon_spark.metadata.manifests import delta_manifests, read_manifests
 from paimon_spark.metadata.partition_path import partition_spec
+from paimon_spark.options.catalog import without_permissions
 from paimon_spark.options.location import CatalogName
 from paimon_spark.storage.store import Store, already_there
 from paimon_spark.storage.urls import open_store
@@ -224,7 +225,7 @@ class ServedStore:
         if not self.has_tokens:
             return _Opened(open_store(self.url_of_table, self.options)[0])
         token, ends_ms = self.server.find_token()
-        store = open_store(self.url_of_table, {**self.options, **token})[0]
+        store = open_store(self.url_of_table, {**self.options, **without_permissions(token)})[0]
         return _Opened(store, ends_ms - min(_RENEWED_BEFORE_MS, (ends_ms - now_ms) // 2))
 
 

@@ -19,7 +19,6 @@ from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.spark_port import can_spread, spread
 from paimon_spark.storage.store import FileInfo, Store
-from paimon_spark.storage.urls import external_path
 
 FILES: Final = pa.schema(
     [
@@ -62,14 +61,14 @@ class DirectoryTree(NamedTuple):
         return path if self.is_own else self.store.url(path)
 
 
-def directory_trees(handle: TableHandle) -> list[DirectoryTree]:
-    """The table's directory and its external paths."""
-    trees = [DirectoryTree(handle.store, handle.layout.root, is_own=True)]
-    for url in handle.options.external_paths:
-        if url.strip():
-            store, path = external_path(handle.store, url.strip())
-            trees.append(DirectoryTree(store, path, store is handle.store))
-    return trees
+def own_tree(handle: TableHandle) -> DirectoryTree:
+    """The table's directory."""
+    return DirectoryTree(handle.store, handle.layout.root, is_own=True)
+
+
+def listed(tree: int, directory: str, files: Sequence[FileInfo]) -> pa.Table:
+    """Files of a directory of a tree, given by its number, as `FILES`."""
+    return _table(_Place(tree, directory), files) if files else FILES.empty_table()
 
 
 class _Place(NamedTuple):

@@ -18,12 +18,15 @@ from paimon_spark.errors import FileMissingError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.data_files.registry import PREFIX as COMPACTED_CHANGELOG
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
-from paimon_spark.maintenance.listing import DirectoryTree, directory_trees, list_files
+from paimon_spark.maintenance.listing import FILES, DirectoryTree, list_files, listed, own_tree
+from paimon_spark.maintenance.outside import followed
 from paimon_spark.maintenance.reachable import entry_paths
 from paimon_spark.maintenance.roots import branch_directories, changelog_lists, grouped, state_lists, still_there
+from paimon_spark.metadata.external_files import data_files_of, index_files_of, index_refusal
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.manifests import find_index_manifests, find_manifest_lists, read_manifests
+from paimon_spark.metadata.named_outside import named_outside
 from paimon_spark.spark_port import spread
 from paimon_spark.storage.store import FileInfo
 
@@ -58,7 +61,8 @@ def damaged_roots(handle: TableHandle, roots: Sequence[Root], *, here: bool = Fa
     """Those of the roots, which were read before, that lack a file and still exist.
 
     Looked at are manifest lists, manifests, index manifests, index files, statistics, and the data and changelog files
-    that are alive in a root. Executors of the active session list and read where there is much, unless `here`.
+    that are alive in a root, but none whose external path may not be read. Executors of the active session list and
+    read where there is much, unless `here`.
 
     Raises CorruptFileError: a list or manifest cannot be decoded. StorageError: a directory cannot be listed.
     """
@@ -79,8 +83,9 @@ class _Disk:
 
     @staticmethod
     def of(handle: TableHandle, *, here: bool) -> _Disk:
-        listed = list_files(directory_trees(handle), _every, here=here).select(("name", "size")).combine_chunks()
-        return _Disk(*(listed.column(name).combine_chunks() for name in ("name", "size")))
+        inside = list_files([own_tree(handle)], _every, here=here)
+        files = pa.concat_tables([t.select(("name", "size")) for t in (inside, _outside(handle))]).combine_chunks()
+        return _Disk(*(files.column(name).combine_chunks() for name in ("name", "size")))
 
     def sizes_of(self, names: pa.Array) -> pa.Array:
         """The size of each file; null where it is gone."""
@@ -92,6 +97,18 @@ class _Disk:
         for name, size, now in zip(names, sizes, found, strict=True):
             if now is None or size not in (_ANY, now):
                 yield Lost(name, size, now)
+
+
+def _outside(handle: TableHandle) -> pa.Table:
+    """The files in directories outside the table where it has files that may be read."""
+    allowed = index_files_of(handle, "")
+    directories = {url.rpartition("/")[0] for url, may in named_outside(handle, delete=False) if may}
+    found = [FILES.empty_table()]
+    for directory in sorted(directories):
+        store, path = allowed.open(handle.store, f"{directory}/file", handle.name)
+        parent = path.rpartition("/")[0]
+        found.append(listed(0, parent, [i for i in store.list(parent) if not i.is_directory]))
+    return pa.concat_tables(found)
 
 
 def _every(tree: DirectoryTree, directory: str, infos: list[FileInfo]) -> list[FileInfo]:
@@ -116,7 +133,9 @@ class _Metadata:
                 made.metas.update((m.file_name, m) for m in metas or ())
         for some in _parts(list(dict.fromkeys(index for root in roots if (index := _index_of(root))))):
             for name, entries in find_index_manifests(main, some).items():
-                files = {e.file_name: e.file_size for e in entries or ()}
+                files = {
+                    e.file_name: e.file_size for e in entries or () if index_refusal(main, e, delete=False) is None
+                }
                 made.indexes[name] = list(disk.lost(list(files), list(files.values())))
         return made
 
@@ -157,6 +176,8 @@ def _uses(main: TableHandle, metas: Sequence[ManifestFileMeta]) -> pa.Table:
             entries = read_manifests(main, [meta], statistics=False)
         except FileMissingError:
             continue
+        may = followed(data_files_of(main), entries, delete=False)
+        entries = entries if may is None else entries.filter(may)
         adds = pc.equal(entries.column("kind").combine_chunks(), 0)
         names, sizes = (entries.column(name).combine_chunks() for name in ("file_name", "file_size"))
         if pc.any(pc.starts_with(names, COMPACTED_CHANGELOG)).as_py():  # several entries share a file

@@ -19,13 +19,15 @@ from paimon_spark import progress
 from paimon_spark.display import MOST_ROWS, ShownAsFacts, amount
 from paimon_spark.errors import InvalidInputError, UnsafeDeletionError
 from paimon_spark.maintenance.change import check_there, recover
-from paimon_spark.maintenance.listing import DirectoryTree, DiskFile, directory_trees, disk_files, list_files
+from paimon_spark.maintenance.listing import DirectoryTree, DiskFile, disk_files, list_files, listed, own_tree
 from paimon_spark.maintenance.reachable import reachable_names
 from paimon_spark.maintenance.removal import delete_files
 from paimon_spark.maintenance.roots import branch_directories
+from paimon_spark.metadata.external_files import open_for_deletion
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.lock import LOCK_DIRECTORY, LOCK_FILE
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
+from paimon_spark.metadata.named_outside import named_outside
 from paimon_spark.metadata.own_files import ref_directories
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import list_schema_ids
@@ -56,14 +58,41 @@ def orphans(handle: TableHandle, older_than_ms: int | None = None, *, here: bool
         StorageError: a file cannot be read, or a directory cannot be listed.
     """
     # List files first, then find what is reachable: files of a concurrent commit are found reachable.
-    trees = directory_trees(handle)
+    trees = [own_tree(handle)]
     found = list_files(trees, _Candidates(handle, older_than_ms), here=here)
+    outside = _outside(handle, older_than_ms)
+    trees += [tree for tree, _ in outside]
+    parts = [listed(n, tree.root, files) for n, (tree, files) in enumerate(outside, start=1)]
+    found = pa.concat_tables([found, *parts])
     names = found.column("name")
     alone = np.ones(len(found), np.bool_)
     for used in _joined(reachable_names(handle, here=here)):
         alone &= ~pc.is_in(names, value_set=used.cast(pa.string())).to_numpy()
     progress.report("look at files", len(found), len(found))
     return disk_files(trees, found.filter(pa.array(alone)))
+
+
+def _outside(handle: TableHandle, older_than_ms: int | None) -> list[tuple[DirectoryTree, list[FileInfo]]]:
+    """Directories outside the table, and their files that the table's own manifests name and that may be deleted.
+
+    Others are left: other tables may have files there, which look the same.
+    """
+    names: dict[str, set[str]] = {}
+    for url, may in named_outside(handle, delete=True):
+        if may:
+            directory, _, name = url.rpartition("/")
+            names.setdefault(directory, set()).add(name)
+    out = []
+    for directory, wanted in names.items():
+        store, path = open_for_deletion(handle, f"{directory}/file")
+        tree = DirectoryTree(store, path.rpartition("/")[0], store is handle.store)
+        files = [i for i in store.list(tree.root) if i.name in wanted and not i.is_directory]
+        out.append((tree, [i for i in files if _is_old(i, older_than_ms)]))
+    return out
+
+
+def _is_old(info: FileInfo, older_than_ms: int | None) -> bool:
+    return older_than_ms is None or (info.modified_ms is not None and info.modified_ms < older_than_ms)
 
 
 def _joined(parts: Iterable[pa.Array]) -> Iterator[pa.Array]:
@@ -87,6 +116,7 @@ class RemovedOrphans(ShownAsFacts):
         finished: label of an operation of a dead process that was finished first; None if there was none.
         dry_run: whether nothing was deleted.
         older_than_ms: the moment that was asked for, in epoch milliseconds; None if none was.
+        outside: the table's external paths. Below them only files that its manifests name are looked at.
     """
 
     files: int = 0
@@ -95,15 +125,27 @@ class RemovedOrphans(ShownAsFacts):
     finished: str | None = None
     dry_run: bool = field(default=False, compare=False)
     older_than_ms: int | None = field(default=None, compare=False)
+    outside: tuple[str, ...] = ()
 
     def text_lines(self) -> list[str]:
         found = f"{counted(self.files, 'file')}, {amount(self.bytes)}"
         if self.older_than_ms is not None:
             found += f", older than {moment(self.older_than_ms)}"
         if not self.dry_run:
-            return [f"deleted {found}"]
+            return [f"deleted {found}", *self._remarks()]
         more = [f"  and {len(self.paths) - MOST_ROWS:,} more"] if len(self.paths) > MOST_ROWS else []
-        return [f"would delete {found}", *(f"  {safe(path)}" for path in self.paths[:MOST_ROWS]), *more]
+        return [
+            f"would delete {found}",
+            *(f"  {safe(path)}" for path in self.paths[:MOST_ROWS]),
+            *more,
+            *self._remarks(),
+        ]
+
+    def _remarks(self) -> list[str]:
+        if not self.outside:
+            return []
+        where = safe(", ".join(self.outside))
+        return [f"left files below {where} that no manifest of the table names: other tables may have files there"]
 
 
 def remove_orphan_files(
@@ -135,7 +177,8 @@ def remove_orphan_files(
     if not dry_run:
         delete_files(handle, [f.path for f in found], here=here)
         _LOG.info("%s: deleted %d orphan files", handle.describe(), len(found))
-    return RemovedOrphans(len(found), sum(f.size for f in found), tuple(f.path for f in found), finished, dry_run)
+    paths, outside = tuple(f.path for f in found), tuple(handle.options.external_paths)
+    return RemovedOrphans(len(found), sum(f.size for f in found), paths, finished, dry_run, outside=outside)
 
 
 def _check_branches(handle: TableHandle) -> None:
@@ -172,8 +215,7 @@ class _Candidates:
 
     def __call__(self, tree: DirectoryTree, directory: str, infos: list[FileInfo]) -> list[FileInfo]:
         """The candidates among the files of a directory."""
-        found, before = self._among(tree, directory, infos), self._older_than_ms
-        return found if before is None else [i for i in found if i.modified_ms is not None and i.modified_ms < before]
+        return [i for i in self._among(tree, directory, infos) if _is_old(i, self._older_than_ms)]
 
     def _among(self, tree: DirectoryTree, directory: str, infos: list[FileInfo]) -> list[FileInfo]:
         if self._holds_shared_files(tree, directory):

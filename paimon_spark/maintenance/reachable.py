@@ -23,6 +23,7 @@ from paimon_spark.format.data_files.registry import slice_of
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.maintenance.outside import external_directories
 from paimon_spark.maintenance.roots import (
     all_roots,
     branch_directories,
@@ -32,6 +33,7 @@ from paimon_spark.maintenance.roots import (
     state_lists,
     still_there,
 )
+from paimon_spark.metadata.external_files import path_text
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.manifests import (
@@ -42,7 +44,6 @@ from paimon_spark.metadata.manifests import (
 from paimon_spark.metadata.own_files import ref_directories
 from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
 from paimon_spark.spark_port import spread
-from paimon_spark.storage.urls import external_path
 
 _TOGETHER: Final = 256
 """Manifest lists fetched together."""
@@ -169,7 +170,6 @@ def _distinct(names: Iterable[str | None]) -> list[str]:
 
 
 PATHS: Final = pa.large_string()
-_LAST_SEGMENT: Final = r"/[^/]*$"
 
 
 def entry_paths(handle: TableHandle, entries: pa.Table) -> pa.Array:
@@ -194,8 +194,9 @@ def index_paths(handle: TableHandle, entries: list[IndexManifestEntry]) -> pa.Ar
 
 
 def _index_path(handle: TableHandle, directories: PartitionDirectories, entry: IndexManifestEntry) -> str:
-    path = index_file_path(handle, entry, directories)
-    return path if entry.external_path is None else _located(handle, path)
+    if entry.external_path is not None:
+        return path_text(handle, entry.external_path)
+    return index_file_path(handle, entry, directories)
 
 
 def _directories(handle: TableHandle, entries: pa.Table) -> pa.Array:
@@ -203,17 +204,11 @@ def _directories(handle: TableHandle, entries: pa.Table) -> pa.Array:
     columns = (entries.column(name).combine_chunks() for name in ("partition", "bucket", "file_name"))
     paths, numbers = PartitionDirectories(handle).of_files(*columns)
     inside = array_of(paths, PATHS).take(arrow_numpy.take_indices(numbers))
-    external = entries.column("external_path").combine_chunks()
-    if external.null_count == len(external):
+    parents = external_directories(entries)
+    if parents is None:
         return inside
-    parents = pc.replace_substring_regex(external, _LAST_SEGMENT, "").dictionary_encode()
-    located = array_of([_located(handle, parent) for parent in parents.dictionary.to_pylist()], PATHS)
+    located = array_of([path_text(handle, parent) for parent in parents.dictionary.to_pylist()], PATHS)
     return pc.coalesce(located.take(parents.indices), inside)
-
-
-def _located(handle: TableHandle, url: str) -> str:
-    store, path = external_path(handle.store, url)
-    return path if store is handle.store else store.url(path)
 
 
 def _joined(directories: pa.Array, names: pa.Array) -> pa.Array:

@@ -11,6 +11,7 @@ Changelog manifests are never merged: a changelog list that no other root names 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,11 +22,12 @@ import pyarrow as pa
 
 from paimon_spark import progress
 from paimon_spark.display import ShownAsFacts, amount
-from paimon_spark.errors import FormatError
+from paimon_spark.errors import FormatError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.maintenance.liveness import Counts, changed_manifests
+from paimon_spark.maintenance.outside import deletable, deletable_indexes
 from paimon_spark.maintenance.reachable import PATHS, entry_paths, index_paths
 from paimon_spark.maintenance.roots import (
     Ids,
@@ -39,14 +41,15 @@ from paimon_spark.maintenance.roots import (
     union,
     unsafe,
 )
+from paimon_spark.metadata.external_files import left_outside, open_for_deletion
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.manifests import find_index_manifests, forget
 from paimon_spark.spark_port import can_spread, spread
-from paimon_spark.storage.urls import external_path
 from paimon_spark.text import counted, moment, named, safe
 
+_LOG = logging.getLogger(__name__)
 _TOGETHER: Final = 1000
 """Files deleted with one call, and index manifests read with one."""
 _ROUND: Final = 100_000
@@ -68,6 +71,7 @@ class Removed(ShownAsFacts):
         left: why unneeded files were left for `remove_orphan_files`; None if none were.
         older_than_ms: the moment that was asked for, in epoch milliseconds; None if none was.
         dry_run: whether nothing was deleted.
+        outside: unneeded files outside the table that were left, as none may be deleted there.
     """
 
     snapshots: tuple[str, ...] = ()
@@ -84,6 +88,7 @@ class Removed(ShownAsFacts):
     left: str | None = None
     dry_run: bool = field(default=False, compare=False)
     older_than_ms: int | None = field(default=None, compare=False)
+    outside: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:
@@ -102,6 +107,8 @@ class Removed(ShownAsFacts):
         out = [] if self.older_than_ms is None else [f"older than {moment(self.older_than_ms)}"]
         if self.finished is not None:
             out.append(f"finished an earlier operation: {safe(self.finished)}")
+        if self.outside:
+            out.append(left_outside(self.outside))
         return out if self.left is None else [*out, f"left to `orphan remove`: {safe(self.left)}"]
 
     def text_lines(self) -> list[str]:
@@ -124,6 +131,7 @@ class Removal:
 
     Attributes:
         released: the roots that they belonged to.
+        outside: external paths that may not be deleted, and are left.
     """
 
     released: Sequence[Root] = ()
@@ -134,6 +142,7 @@ class Removal:
     manifests: pa.Array = field(default_factory=_no_paths)
     lists: pa.Array = field(default_factory=_no_paths)
     bytes: int = 0
+    outside: list[str] = field(default_factory=list)
 
     @property
     def groups(self) -> tuple[pa.Array, ...]:
@@ -152,6 +161,7 @@ class Removal:
             len(self.statistics),
             self.bytes,
             tuple(path for group in self.groups for path in group.to_pylist()),
+            outside=tuple(dict.fromkeys(self.outside)),
         )
 
 
@@ -174,6 +184,8 @@ def find_removal(handle: TableHandle, released: Sequence[Root], kept: Sequence[R
 
 def delete(handle: TableHandle, removal: Removal, before_each: Callable[[], None]) -> None:
     """Delete the files; missing ones are ignored. `before_each` as of `delete_files`."""
+    if removal.outside:
+        _LOG.warning("%s: %s", handle.describe(), left_outside(list(dict.fromkeys(removal.outside))))
     done, total = 0, sum(len(group) for group in removal.groups)
     for group in removal.groups:
         delete_files(handle, group, before_each, done=done, total=total)
@@ -192,7 +204,7 @@ def delete_files(
     done: int = 0,
     total: int | None = None,
 ) -> None:
-    """Delete files of the table's store by path, and of other stores by URL; missing ones are ignored.
+    """Delete files of the table by path, and external ones that may be deleted; missing ones are ignored.
 
     Args:
         handle: the branch.
@@ -219,13 +231,20 @@ def delete_files(
 
 def _delete_paths(handle: TableHandle, paths: Sequence[str], before_each: Callable[[], None] = lambda: None) -> int:
     """Delete files, and return how many they were. Executor, or in process."""
-    for url in paths:
-        if "://" in url:
-            store, path = external_path(handle.store, url)
+    own = []
+    for path in paths:
+        try:
+            store, inside = open_for_deletion(handle, path)
+        except UnsupportedFeatureError as e:  # it was left out before, unless a link was made since
+            _LOG.warning("%s", e)
+            continue
+        if store is handle.store:
+            own.append(inside)
+        else:
             before_each()
-            store.delete(path)
+            store.delete(inside)
     before_each()
-    handle.store.delete_many([path for path in paths if "://" not in path])
+    handle.store.delete_many(own)
     return len(paths)
 
 
@@ -279,9 +298,11 @@ def _find_index_files(handle: TableHandle, removal: Removal, kept: Sequence[Root
     if named:
         for name in _staying_index_files(handle, staying):
             named.pop(name, None)
-    removal.index = index_paths(handle, list(named.values()))
+    going_files, left = deletable_indexes(handle, named.values())
+    removal.outside += left
+    removal.index = index_paths(handle, going_files)
     removal.manifests = array_of([handle.layout.manifest_path(name) for name in there], PATHS)
-    removal.bytes += sum(e.file_size for e in named.values())
+    removal.bytes += sum(e.file_size for e in going_files)
 
 
 def _staying_index_files(handle: TableHandle, staying: dict[str, Root]) -> Iterator[str]:
@@ -346,7 +367,8 @@ def _is_whole(handle: TableHandle, lists: RootLists, root: Root) -> bool:
 def _paths(removal: Removal, counts: Counts, chosen: Bool) -> pa.Array:
     if not chosen.any():
         return _no_paths()
-    files = counts.files.table(np.flatnonzero(chosen))
+    files, left = deletable(counts.handle, counts.files.table(np.flatnonzero(chosen)))
+    removal.outside += left
     removal.bytes += int(np.sum(files.column("file_size").to_numpy()))
     return entry_paths(counts.handle, files).unique()
 

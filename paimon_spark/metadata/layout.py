@@ -124,12 +124,12 @@ class Layout:
         """A statistics file. Raises CorruptFileError: `name` would lead elsewhere."""
         return f"{self.root}/statistics/{file_name(name, self.root)}"
 
-    def index_path(self, name: str, bucket_path: str | None = None, external_path: str | None = None) -> str:
+    def index_path(self, name: str, bucket_path: str | None = None) -> str:
         """An index file: in `index/`, or with `index-file-in-data-file-dir` in the bucket, `bucket_path`.
 
         Raises CorruptFileError: `name` would lead elsewhere.
         """
-        return external_path or f"{bucket_path or self.root + '/index'}/{file_name(name, self.root)}"
+        return f"{bucket_path or self.root + '/index'}/{file_name(name, self.root)}"
 
     @property
     def shared_dirs(self) -> tuple[str, str, str]:
@@ -149,12 +149,12 @@ class Layout:
         parts.append("bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket:d}")
         return "/".join(parts)
 
-    def data_path(self, bucket_path: str, name: str, external_path: str | None = None) -> str:
-        """A data file, or a file beside one; `external_path` is a full URL, for `storage.urls.external_path`.
+    def data_path(self, bucket_path: str, name: str) -> str:
+        """A data file without an external path, or a file beside one.
 
         Raises CorruptFileError: `name` would lead elsewhere.
         """
-        return external_path or f"{bucket_path}/{file_name(name, self.root)}"
+        return f"{bucket_path}/{file_name(name, self.root)}"
 
 
 def is_file_name(name: str) -> bool:

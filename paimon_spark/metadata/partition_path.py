@@ -24,8 +24,10 @@ from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.casts.text import float_of_text, float_text
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
+from paimon_spark.metadata.external_files import index_files_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.table import TableOptions
+from paimon_spark.storage.store import Store
 from paimon_spark.types import (
     AtomicType,
     BinaryType,
@@ -238,15 +240,31 @@ def _texts(partition_type: RowType, values: Sequence[Any], options: TableOptions
         yield column.name, text
 
 
+def index_file_place(
+    handle: TableHandle, entry: IndexManifestEntry, directories: PartitionDirectories | None = None
+) -> tuple[Store, str]:
+    """The store and path of an index file that is read.
+
+    Raises:
+        UnsupportedFeatureError: it lies outside the table, where it may not be read.
+        CorruptFileError, StorageError: as `index_file_path`.
+    """
+    if entry.external_path is not None:
+        allowed = index_files_of(handle, entry.index_type)
+        return allowed.open(handle.store, entry.external_path, handle.name)
+    return handle.store, index_file_path(handle, entry, directories)
+
+
 def index_file_path(
     handle: TableHandle, entry: IndexManifestEntry, directories: PartitionDirectories | None = None
 ) -> str:
-    """Where an index file lies, or will. Raises CorruptFileError: its name would lead elsewhere; StorageError.
+    """Where an index file without an external path lies, or will.
 
-    `directories` saves listings when many are asked for.
+    `directories` saves listings when many are asked for. Raises CorruptFileError: its name would lead elsewhere;
+    StorageError.
     """
-    if not handle.options.index_in_data_dir or entry.external_path is not None:
-        return handle.layout.index_path(entry.file_name, external_path=entry.external_path)
+    if not handle.options.index_in_data_dir:
+        return handle.layout.index_path(entry.file_name)
     found = directories or PartitionDirectories(handle)
     for _, path in found.elsewhere(entry.partition, entry.bucket, (entry.file_name,)):
         return handle.layout.index_path(entry.file_name, path)

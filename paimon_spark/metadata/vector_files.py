@@ -20,7 +20,7 @@ from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
-from paimon_spark.metadata.partition_path import index_file_path
+from paimon_spark.metadata.partition_path import index_file_path, index_file_place
 
 
 def vector_files(handle: TableHandle, snapshot: Snapshot | None) -> dict[tuple[bytes, int], list[IndexManifestEntry]]:
@@ -45,10 +45,10 @@ def read_vectors(
     wanted = [r for r in entry.deletion_vectors or () if names is None or r.data_file_name in names]
     if not wanted:
         return {}
-    path = index_file_path(handle, entry)
-    url = handle.store.url(path)
+    store, path = index_file_place(handle, entry)
+    url = store.url(path)
     try:
-        data = handle.store.read(path)
+        data = store.read(path)
     except FileMissingError as e:
         raise CorruptFileError(
             f"deletion vector file {url} of {handle.describe()} is missing, though its index manifest names it",
@@ -154,4 +154,4 @@ def united(a: Positions, b: Positions) -> Positions:
 def remove_index_files(handle: TableHandle, entries: Iterable[IndexManifestEntry]) -> None:
     """Delete index files that no snapshot names. Raises nothing."""
     with suppress(PaimonError):
-        handle.store.delete_many([index_file_path(handle, e) for e in entries])
+        handle.store.delete_many([index_file_path(handle, e) for e in entries if e.external_path is None])

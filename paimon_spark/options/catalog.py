@@ -11,10 +11,13 @@ from typing import Final
 
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.options.descriptor import (
+    Option,
     at_least_one,
     boolean,
     duration_ms,
+    field_of,
     integer,
+    names,
     one_of,
     option,
     options_of,
@@ -32,6 +35,16 @@ ECS: Final = "ecs"
 _JDBC_PREFIX: Final = "jdbc."
 _HEADER_PREFIX: Final = "header."
 _ECS_METADATA: Final = "http://100.100.100.200/latest/meta-data/Ram/security-credentials/"
+
+ALLOWED_EXTERNAL_PATHS: Final[Option[tuple[str, ...] | None]] = Option(
+    "catalog.allowed-external-paths",
+    names,
+    None,
+    "Locations below which tables may have files outside their directories: files there are read where the table's "
+    "data-file.external-paths lists them too, and deleted as the table needs them no longer. Default: files of the "
+    "table's own bucket or host are read, and none is deleted.",
+)
+"""Kept by stores with the options that reach them, so that it goes wherever a table goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +109,7 @@ class CatalogOptions:
         "",
         "How requests to DLF are signed; default is by uri.",
     )
+    allowed_external_paths: tuple[str, ...] | None = field_of(ALLOWED_EXTERNAL_PATHS)
     jdbc: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -106,6 +120,11 @@ _NAMES: Final = frozenset(o.key for o in options_of(CatalogOptions).values())
 def is_catalog_option(key: str) -> bool:
     """Whether an option says where a catalog is and how to reach it."""
     return key in _NAMES or key.startswith((_JDBC_PREFIX, _HEADER_PREFIX))
+
+
+def without_permissions(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that a server gives, without those that only the user may give."""
+    return {k: v for k, v in options.items() if k.lower() != ALLOWED_EXTERNAL_PATHS.key}
 
 
 def parse_catalog_options(options: Mapping[str, str]) -> CatalogOptions:

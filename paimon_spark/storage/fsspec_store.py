@@ -89,7 +89,10 @@ class FsspecStore:
 
     def url(self, path: str) -> str:
         if self.authority or path.startswith("/"):
-            return f"{self.protocol}://{self.authority}/{path.lstrip('/')}"
+            # Paths of Azure begin with the container, which its URLs have in the authority: container@account.
+            container, at, _ = self.authority.partition("@")
+            inside = path.removeprefix(container).lstrip("/") if at and path.split("/")[0] == container else path
+            return f"{self.protocol}://{self.authority}/{inside.lstrip('/')}"
         return f"{self.protocol}://{path}"
 
     def read(self, path: str) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 import pyarrow as pa
 
 from paimon_spark.errors import InvalidInputError, StorageError
+from paimon_spark.options.catalog import ALLOWED_EXTERNAL_PATHS
 from paimon_spark.options.known import is_file_system_option
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import AtomicCreate, FileInfo, Store, open_ranges
@@ -33,7 +34,7 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Stor
         url: a path of this machine (made absolute), or `scheme://…` for any scheme of fsspec.
         options: `fs.*` goes to fsspec without the prefix (dots nest: `fs.client_kwargs.region_name`);
             `s3.*` and `fs.s3a.*` are understood for S3; `hadoop.*`, `hadoop-conf-dir` and
-            `security.kerberos.login.*` for HDFS; everything else is ignored.
+            `security.kerberos.login.*` for HDFS; `catalog.allowed-external-paths` is kept; everything else is ignored.
 
     Raises:
         InvalidInputError: `url` is empty, or an option of fsspec cannot be read.
@@ -112,8 +113,9 @@ def split_url(url: str) -> tuple[str, str, str]:
 
 
 def external_path(store: Store, url: str) -> tuple[Store, str]:
-    """Where a file lies that metadata names by its URL: in `store` when that reaches it, else in another.
+    """Where a file lies that has a URL: in `store` when that reaches it, else in another with its options.
 
+    URLs that a table's metadata names are checked before, by `metadata.external_files`.
     Raises StorageError when there is no file system for its scheme.
     """
     other, path = open_store(url, getattr(store, "options", {}))
@@ -127,7 +129,7 @@ def _trim(path: str) -> str:
 
 
 def _file_system_options(options: Mapping[str, str]) -> dict[str, str]:
-    return {k: v for k, v in options.items() if is_file_system_option(k)}
+    return {k: v for k, v in options.items() if is_file_system_option(k) or k == ALLOWED_EXTERNAL_PATHS.key}
 
 
 def _fsspec_arguments(options: Mapping[str, str]) -> dict[str, Any]:

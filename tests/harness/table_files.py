@@ -10,7 +10,7 @@ import pyarrow as pa
 from paimon_spark.errors import FileMissingError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.maintenance.listing import DiskFile, directory_trees, disk_files, list_files
+from paimon_spark.maintenance.listing import DiskFile, disk_files, list_files, own_tree
 from paimon_spark.maintenance.reachable import PATHS, entry_paths, index_paths, ref_files, shared_files
 from paimon_spark.maintenance.roots import all_roots, branch_directories
 from paimon_spark.metadata.handle import TableHandle
@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 
 def files_on_disk(handle: TableHandle) -> list[DiskFile]:
-    """List every file below the table's directory and its external paths."""
-    trees = directory_trees(handle)
+    """List every file below the table's directory."""
+    trees = [own_tree(handle)]
     return disk_files(trees, list_files(trees, lambda _, __, files: files, here=True))
 
 

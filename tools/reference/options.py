@@ -96,7 +96,7 @@ WITHOUT_DESCRIPTOR: Final = {
     "alter-column-null-to-not-null.disabled": "Do not allow a nullable column to become NOT NULL.",
     "disable-explicit-type-casting": "Only allow changes of column types that lose no values.",
     "deletion-vectors.modifiable": "Whether `deletion-vectors.enabled` may be changed.",
-    "global-index.external-path": "A table with such a path cannot be dropped.",
+    "global-index.external-path": "Its location counts as one of `data-file.external-paths` for index files.",
     "write.compaction-skip": "Older name of `write-only`.",
     "log.scan.timestamp-millis": "Older name of `scan.timestamp-millis`.",
     "blob.stored-descriptor-fields": "Older name of `blob-descriptor-field`: refused.",

@@ -19,10 +19,11 @@ from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, DataError
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
-from paimon_spark.format.data_files.registry import read_rows
+from paimon_spark.format.data_files.registry import read_rows, slice_of
 from paimon_spark.format.data_files.requests import FileRead
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.metadata.external_files import external_data_files
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import external_path
@@ -149,7 +150,7 @@ def iter_rows(
     file_schema = schema_of(request, split, file)
     in_file = fields_in(file, file_schema)
     evolution = evolve(fields, in_file, partition_scalars(request.schema, split.partition))
-    store, path = locate(request.store, split, file)
+    store, path = locate(request, split, file)
     deleted = None if deletion is None else deleted_positions(request.store, deletion, file.row_count)
     chosen = wanted = None
     if predicate is not None and evolution.testable:
@@ -208,7 +209,7 @@ def _rows_by_indexes(
         if file.embedded_index is not None:
             indexes = FileIndexes.of_bytes(file.embedded_index, file.row_count)
         else:
-            store, path = locate(request.store, split, file)
+            store, path = locate(request, split, file)
             indexes = FileIndexes.of_file(store, f"{path.rpartition('/')[0]}/{file.index_file}", file.row_count)
         return rows_that_may_match(predicate, indexes, indexed_columns(fields, in_file))
     except (FileMissingError, FormatError) as e:
@@ -248,11 +249,19 @@ def fields_in(file: DataFileMeta, schema: TableSchema) -> tuple[DataField, ...]:
     return tuple(f for f in schema.fields if f.name in file.write_cols)
 
 
-def locate(store: Store, split: DataSplit, file: DataFileMeta) -> tuple[Store, str]:
-    """The store and path of a data file."""
+def locate(request: ReadRequest, split: DataSplit, file: DataFileMeta) -> tuple[Store, str]:
+    """The store and path of a data file.
+
+    Raises UnsupportedFeatureError: it lies outside the table, where it may not be read.
+    """
     if file.external_path is not None:
-        return external_path(store, file.external_path)
-    return store, split.path_of(file)
+        allowed = external_data_files(request.store, split.bucket_path, request.options)
+        # The bytes of a part of a compacted changelog are in a file of another directory.
+        part = slice_of(request.store, file.external_path)
+        if part is not None:
+            allowed.open(request.store, part.path, request.table_name)
+        return allowed.open(request.store, file.external_path, request.table_name)
+    return request.store, split.path_of(file)
 
 
 def file_url(store: Store, split: DataSplit, file: DataFileMeta) -> str:
@@ -306,9 +315,11 @@ def deleted_positions(store: Store, deletion: DeletionFile, row_count: int) -> P
     """
     from paimon_spark.format.metadata_files import deletion_vector  # most files have none
 
-    url = store.url(deletion.path)
+    # A URL is of a file in another store, which was checked when the split was planned.
+    url = deletion.path if "://" in deletion.path else store.url(deletion.path)
+    where, path = external_path(store, url) if "://" in deletion.path else (store, deletion.path)
     try:
-        data = store.read_range(deletion.path, deletion.offset, deletion.length + deletion_vector.FRAME_BYTES)
+        data = where.read_range(path, deletion.offset, deletion.length + deletion_vector.FRAME_BYTES)
     except FileMissingError as e:
         raise CorruptFileError(
             f"deletion vector file {url} is missing, though the snapshot being read refers to it", path=url

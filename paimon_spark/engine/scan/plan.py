@@ -15,6 +15,7 @@ from paimon_spark.engine.scan.splits import ManySplits, SplitTotals, totals_of
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
+from paimon_spark.metadata.external_files import allowed_roots
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.options.scan import FULL_SCAN
@@ -162,6 +163,7 @@ def _cache_key(handle: TableHandle, snapshot: Snapshot, query: ScanQuery) -> tup
     return (
         "plan",
         handle.store.identity,
+        allowed_roots(handle.store),
         handle.layout,
         handle.name,
         schema.id,

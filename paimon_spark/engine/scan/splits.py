@@ -26,7 +26,7 @@ from paimon_spark.format.metadata_files.manifest import built, collector_paused
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
-from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
+from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_place
 
 _NO_STATS: Final = SimpleStats(binary_row.EMPTY, binary_row.EMPTY, None)
 _FIELDS: Final = {
@@ -365,7 +365,9 @@ def deletions_among(handle: TableHandle, entries: Iterable[IndexManifestEntry]) 
     for entry in entries:
         if entry.index_type != DELETION_VECTORS or not entry.deletion_vectors:
             continue
-        path = index_file_path(handle, entry, directories)
+        store, path = index_file_place(handle, entry, directories)
+        if store is not handle.store:
+            path = store.url(path)
         bucket = by_bucket.setdefault((entry.partition, entry.bucket), {})
         for vector in entry.deletion_vectors:
             bucket[vector.data_file_name] = DeletionFile(path, vector.offset, vector.length, vector.cardinality)

@@ -33,7 +33,7 @@ from paimon_spark.format.bucket_hash import hashes as row_hashes
 from paimon_spark.format.metadata_files.index_manifest import HASH, IndexManifestEntry, decode_hashes, encode_hashes
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_index_manifest
-from paimon_spark.metadata.partition_path import index_file_path
+from paimon_spark.metadata.partition_path import index_file_path, index_file_place
 from paimon_spark.options.write import DynamicBucketOptions
 
 I32 = npt.NDArray[np.int32]
@@ -114,11 +114,13 @@ class DynamicBuckets(Bucketing):
     def _load(self, partition: bytes) -> _PartitionBuckets:
         entries = self._base.get(partition, [])
         handle = self._request.handle
-        paths = [index_file_path(handle, e) for e in entries]
+        inside = [e for e in entries if e.external_path is None]
+        paths = [index_file_path(handle, e) for e in inside]
         data = handle.store.read_many(paths)
         hashes: dict[int, I32] = {}
-        for entry, path, raw in zip(entries, paths, data, strict=True):
+        for entry, path, raw in zip(inside, paths, data, strict=True):
             hashes[entry.bucket] = decode_hashes(raw, handle.store.url(path))
+        hashes.update((e.bucket, _read(handle, e)) for e in entries if e.external_path is not None)
         if self._request.shares_buckets:
             return _ByHashAlone(hashes, self._options)
         return _FilledInTurn(hashes, self._options, self._request.assigner)
@@ -244,7 +246,7 @@ def write_hashes(handle: TableHandle, entry: IndexManifestEntry, hashes: I32) ->
 def delete_index_files(handle: TableHandle, entries: list[IndexManifestEntry]) -> None:
     """Remove index files if possible. Raises nothing."""
     with suppress(PaimonError):
-        handle.store.delete_many([index_file_path(handle, e) for e in entries])
+        handle.store.delete_many([index_file_path(handle, e) for e in entries if e.external_path is None])
 
 
 def assigner_count(options: DynamicBucketOptions, parallelism: int) -> tuple[int, int]:
@@ -410,5 +412,5 @@ def _unite(
 
 
 def _read(handle: TableHandle, entry: IndexManifestEntry) -> I32:
-    path = index_file_path(handle, entry)
-    return decode_hashes(handle.store.read(path), handle.store.url(path))
+    store, path = index_file_place(handle, entry)
+    return decode_hashes(store.read(path), store.url(path))

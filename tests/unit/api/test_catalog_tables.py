@@ -215,7 +215,7 @@ def test_files_outside_the_table_are_not_forgotten(tmp_path: Path, option: str) 
     assert catalog.list_tables("db") == []
 
 
-def test_tables_with_files_elsewhere_are_dropped_by_who_made_them(tmp_path: Path) -> None:
+def test_tables_with_external_paths_are_dropped(tmp_path: Path) -> None:
     catalog = paimon_spark.load_catalog(str(tmp_path))
     catalog.create_database("db")
     for name in ("empty", "filled"):
@@ -224,8 +224,6 @@ def test_tables_with_files_elsewhere_are_dropped_by_who_made_them(tmp_path: Path
             table.write(pa.table({"k": pa.array([1], pa.int32())}))
         table.alter(set_options={"data-file.external-paths": "s3://x/y"})
     catalog.drop_table("db.empty")
-    with pytest.raises(UnsupportedFeatureError, match="it has files that would stay"):
-        catalog.drop_table("db.filled")
-    with pytest.raises(UnsupportedFeatureError):
-        catalog.drop_database("db", cascade=True)
     assert catalog.list_tables("db") == ["filled"]
+    catalog.drop_database("db", cascade=True)
+    assert catalog.list_databases() == []

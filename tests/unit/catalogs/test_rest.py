@@ -38,6 +38,7 @@ from paimon_spark.metadata.definition.schema_changes import (
     MoveColumn,
     UpdateType,
 )
+from paimon_spark.metadata.external_files import allowed_roots
 from paimon_spark.options.catalog import parse_catalog_options
 from paimon_spark.types import BIGINT, INT
 from tests.harness.clock import StandingClock
@@ -257,6 +258,15 @@ class TestServers:
         catalog.create_table("db.t", "a INT")
         place = open_catalog(catalog.warehouse, catalog.options).place("db", "t")
         assert getattr(place.store, "options", {})["fs.some"] == "thing"
+
+    def test_it_cannot_allow_external_paths(self, server: RestServer) -> None:
+        server.config["catalog.allowed-external-paths"] = "/"
+        catalog = paimon_spark.load_catalog(**server.options())
+        catalog.create_database("db")
+        store = catalog.create_table("db.t", "a INT").handle.store
+        assert allowed_roots(store) is None
+        mine = paimon_spark.load_catalog(**server.options(), **{"catalog.allowed-external-paths": "/ext"})
+        assert allowed_roots(mine.table("db.t").handle.store) == ("/ext",)
 
     @pytest.mark.ci
     def test_handed_to_other_processes(self, catalog: Catalog) -> None:

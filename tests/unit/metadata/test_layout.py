@@ -52,7 +52,6 @@ def test_index_files_may_lie_in_the_bucket_and_files_outside() -> None:
     bucket = MAIN.bucket_path("", 0)
     assert MAIN.index_path("index-1", bucket) == "/wh/db.db/t/bucket-0/index-1"
     assert MAIN.data_path(bucket, "data-1.orc") == "/wh/db.db/t/bucket-0/data-1.orc"
-    assert MAIN.data_path(bucket, "data-1.orc", "s3://b/data-1.orc") == "s3://b/data-1.orc"
 
 
 def test_main_may_be_a_branch() -> None:

@@ -171,3 +171,11 @@ def test_external_files_of_the_same_store_stay_in_it(tmp_path: Path) -> None:
     assert isinstance(elsewhere, RetryingStore)
     assert isinstance(elsewhere.inner, FsspecStore)
     assert elsewhere.inner.storage_options["key"] == "k"
+
+
+def test_urls_of_azure_name_the_container_once() -> None:
+    url = "abfs://container@account.dfs.core.windows.net/wh/db.db/t"
+    store, path = open_store(url)
+    assert path == "container/wh/db.db/t"
+    assert store.url(path) == url
+    assert store.url("container") == "abfs://container@account.dfs.core.windows.net/"
