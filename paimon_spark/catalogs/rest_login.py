@@ -14,7 +14,7 @@ import re
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any, Final
@@ -23,6 +23,7 @@ from urllib.request import urlopen
 
 from paimon_spark.errors import CatalogError, InvalidOptionError
 from paimon_spark.options.catalog import DLF, ECS, CatalogOptions
+from paimon_spark.redaction import shown_option
 from paimon_spark.text import reason
 
 _JSON: Final = "application/json"
@@ -58,8 +59,8 @@ class AccessKey:
     """An access key of DLF; `ends_ms` is the epoch milliseconds of its end, if it has one."""
 
     id: str
-    secret: str
-    security_token: str | None = None
+    secret: str = field(repr=False)
+    security_token: str | None = field(default=None, repr=False)
     ends_ms: int | None = None
 
 
@@ -87,7 +88,7 @@ class Login:
         found = _REGION.search(self._options.uri)
         if not self._options.dlf_region and found is None:
             raise InvalidOptionError(
-                f"uri = {self._options.uri!r} names no region; set dlf.region", option="dlf.region"
+                f"uri = {shown_option('uri', self._options.uri)!r} names no region; set dlf.region", option="dlf.region"
             )
         return self._options.dlf_region or (found[1] if found else "")
 

@@ -21,6 +21,7 @@ from paimon_spark.options.descriptor import (
     parse_group,
     string,
 )
+from paimon_spark.redaction import shown_option
 
 FILE_SYSTEM: Final = "filesystem"
 JDBC: Final = "jdbc"
@@ -34,7 +35,7 @@ _HEADER_PREFIX: Final = "header."
 _ECS_METADATA: Final = "http://100.100.100.200/latest/meta-data/Ram/security-credentials/"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CatalogOptions:
     """What the options say of a catalog; durations are in milliseconds."""
 
@@ -98,6 +99,9 @@ class CatalogOptions:
     )
     jdbc: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"CatalogOptions(metastore={self.metastore!r}, uri={shown_option('uri', self.uri)!r})"
 
 
 _NAMES: Final = frozenset(o.key for o in options_of(CatalogOptions).values())

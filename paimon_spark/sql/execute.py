@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from paimon_spark.errors import InvalidInputError, PaimonError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.lineage.statements import Statement as Recorded
 from paimon_spark.lineage.statements import encode_statement
-from paimon_spark.options.lineage import STATEMENT
+from paimon_spark.options.lineage import STATEMENT, STATEMENT_VALUES
 from paimon_spark.options.location import SESSION_BRANCH
 from paimon_spark.sql.commands import (
     alter_table,
@@ -92,6 +92,11 @@ def query_rows(catalog: Catalog, query: str, database: str) -> DataFrame:
 
 def execute_again(catalog: Catalog, statement: Recorded, branch: str, session: SparkSession | None = None) -> DataFrame:
     """Run a recorded statement on a branch of the tables that have it. Raises as `Catalog.sql`."""
+    if statement.lacks_values:
+        raise InvalidInputError(
+            f"the statement cannot be run again, as it was recorded with {STATEMENT_VALUES.key} = false, without the "
+            f"values of its parameters; run it with its values on branch {branch!r}: {statement.sql}"
+        )
     with without_log():
         found = Session.of(catalog, session)
         encoded = encode_statement(statement)

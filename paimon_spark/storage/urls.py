@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import InvalidInputError, StorageError
 from paimon_spark.options.known import is_file_system_option
+from paimon_spark.redaction import has_password
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import AtomicCreate, FileInfo, Store, open_ranges
 
@@ -33,13 +34,18 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Stor
             `security.kerberos.login.*` for HDFS; everything else is ignored.
 
     Raises:
-        InvalidInputError: `url` is empty, or an option of fsspec cannot be read.
+        InvalidInputError: `url` is empty or has a password, or an option of fsspec cannot be read.
         StorageError: the scheme is unknown, or the package for it is not installed.
     """
     options = dict(options or {})
-    scheme, _, path = split_url(url)
+    scheme, authority, path = split_url(url)
     if scheme == "file":
         return LocalStore(_file_system_options(options)), os.path.abspath(path)
+    if has_password(f"://{authority}"):
+        raise InvalidInputError(
+            f"the location {scheme}://{authority}{path} has a password, which everything that shows the location would "
+            "show; leave it out, and give it in an option such as fs.password"
+        )
     return _remote_store(url, options)
 
 
