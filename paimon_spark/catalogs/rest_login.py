@@ -27,6 +27,7 @@ from paimon_spark.redaction import shown_option
 from paimon_spark.text import reason
 
 _JSON: Final = "application/json"
+_OF_KEY: Final = ("AccessKeyId", "AccessKeySecret", "SecurityToken", "Expiration")
 _REGION: Final = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
 _SERVICE: Final = "DlfNext"
 _REQUEST: Final = "aliyun_v4_request"
@@ -35,6 +36,8 @@ _UNSIGNED: Final = "UNSIGNED-PAYLOAD"
 _RENEWED_BEFORE_MS: Final = 3_600_000
 """Milliseconds before its end at which an access key is asked for again, as Java does."""
 _ECS_TIMEOUT_S: Final = 20
+_MOST_BYTES: Final = 1 << 20
+"""Of an answer with an access key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +114,19 @@ class Login:
                 return _decoded(_fetched(where))
             with open(where, encoding="utf-8") as file:
                 return _decoded(file.read())
-        except (OSError, ValueError, KeyError, TypeError) as e:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as e:
             raise CatalogError(f"no access key of DLF can be read from {where}: {reason(e)}") from e
 
 
 def _fetched(url: str) -> str:
     with urlopen(url, timeout=_ECS_TIMEOUT_S) as answer:  # noqa: S310 - the address is the user's option
-        return bytes(answer.read()).decode()
+        return bytes(answer.read(_MOST_BYTES)).decode()
 
 
 def _decoded(text: str) -> AccessKey:
-    raw: dict[str, Any] = json.loads(text)
+    raw: Any = json.loads(text)
+    if not isinstance(raw, dict) or not all(isinstance(raw.get(name, ""), str) for name in _OF_KEY):
+        raise TypeError(f"expected a JSON object with the texts {', '.join(_OF_KEY)}")
     ends = raw.get("Expiration")
     ends_ms = None
     if ends:

@@ -78,6 +78,13 @@ class CatalogOptions:
         None,
         "Whether the server of a REST catalog hands out the keys of the store, a table at a time. Default: as it says.",
     )
+    rest_local_warehouse: str = option(
+        "rest.local-warehouse",
+        string,
+        "",
+        "Folder of this machine below which the server of a REST catalog may name files. Default: the option warehouse "
+        "where that is a folder; else a server may name only object stores and HDFS.",
+    )
     dlf_region: str = option("dlf.region", string, "", "Region of DLF; default is the one in uri.")
     dlf_access_key_id: str = option("dlf.access-key-id", string, "", "Access key of DLF.")
     dlf_access_key_secret: str = option("dlf.access-key-secret", string, "", "Secret of the access key of DLF.")
