@@ -35,7 +35,10 @@ from paimon_spark.redaction import (
     without_passwords,
 )
 from paimon_spark.sql.commands.show import table_properties
-from paimon_spark.sql.lineage_job import has_secret
+from paimon_spark.sql.execute import execute_again
+from paimon_spark.sql.lineage_job import has_secret, with_lineage_job
+from paimon_spark.sql.names import TableName
+from paimon_spark.sql.session import Session
 from paimon_spark.storage.urls import open_store
 
 SECRET = "hush-5f1e"
@@ -234,3 +237,38 @@ def test_a_statement_without_its_values_says_so() -> None:
     assert encoded is not None and decode_statement({PROPERTY: encoded}) == statement
     kept = encode_statement(Statement("DELETE FROM t", "paimon", "db"))
     assert kept is not None and "values" not in kept and not STATEMENT_VALUES.get({STATEMENT_VALUES.key: "false"})
+
+
+class NoSpark:
+    """A Spark session without temporary views."""
+
+
+@pytest.mark.parametrize("by", ["session", "catalog", "statement"])
+def test_values_of_parameters_are_left_out_of_what_snapshots_keep(tmp_path: Path, by: str) -> None:
+    catalog = load_catalog(str(tmp_path), **{"table-lineage": "true"})
+    catalog.create_database("db")
+    catalog.create_table("db.t", "a STRING")
+    key = STATEMENT_VALUES.key
+    given = {key: "false"}
+    conf = {f"spark.paimon.{key}": "false"} if by == "session" else {}
+    if by == "catalog":
+        catalog = load_catalog(str(tmp_path), **given)
+    sql, bound = "INSERT INTO db.t VALUES (:secret)", f"INSERT INTO db.t VALUES ('{SECRET}')"
+    name = TableName("db", "t")
+    plain: Any = Session(load_catalog(str(tmp_path)), NoSpark(), {"secret": SECRET}, {})  # type: ignore[arg-type]
+    own: Any = Session(catalog, NoSpark(), {"secret": SECRET}, conf)  # type: ignore[arg-type]
+    assert SECRET not in repr(plain)
+
+    def kept(session: Any, text: str, options: dict[str, str] | None = None) -> Statement | None:
+        found = with_lineage_job(session, name, sql, options=options, bound=text)
+        return decode_statement({PROPERTY: found.catalog.options["lineage.statement"]})
+
+    before = kept(plain, bound)
+    assert before is not None and before.sql == bound and not before.lacks_values
+    options = given if by == "statement" else None
+    after = kept(own, bound, options)
+    assert after is not None and after.sql == sql and after.lacks_values and SECRET not in repr(after)
+    without = kept(own, sql, options)
+    assert without is not None and without.sql == sql and not without.lacks_values
+    with pytest.raises(InvalidInputError, match=r"recorded with lineage\.statement-values = false"):
+        execute_again(catalog, after, "fix")
