@@ -6,15 +6,9 @@ Messages say what was asked, what was found and what to do. Errors cross process
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from typing import Any
 
-_PASSWORD: Final = re.compile(r"(://[^/@\s:'\"]*):[^/@\s'\"]+@")
-
-
-def without_passwords(text: str) -> str:
-    """The text with the passwords in its URLs hidden: `jdbc:postgresql://user:*****@host/db`."""
-    return _PASSWORD.sub(r"\1:*****@", text) if "@" in text else text
+from paimon_spark.redaction import without_passwords
 
 
 class PaimonError(Exception):

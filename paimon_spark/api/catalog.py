@@ -12,13 +12,13 @@ from paimon_spark.api.views import CatalogViews
 from paimon_spark.catalogs.file_system import FileSystemCatalog
 from paimon_spark.catalogs.open import default_warehouse, open_catalog
 from paimon_spark.display import ShownList
-from paimon_spark.errors import InvalidInputError, InvalidOptionError, TableAlreadyExistsError, without_passwords
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, TableAlreadyExistsError
 from paimon_spark.jobs.alter import SchemaLike, columns_of
 from paimon_spark.jobs.opened_table import LackedBranch, OptionValue, as_text
 from paimon_spark.metadata.branches import is_branch
 from paimon_spark.metadata.layout import Layout
 from paimon_spark.options.descriptor import boolean, unknown_option
-from paimon_spark.options.known import ShownOptions, is_storage_option
+from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.lineage import (
     OF_CATALOG,
     OF_ONE_USE,
@@ -38,6 +38,7 @@ from paimon_spark.options.location import (
     table_defaults,
 )
 from paimon_spark.options.scan import chooses_state
+from paimon_spark.redaction import ShownOptions, without_passwords
 from paimon_spark.spark_port import spark_sql
 from paimon_spark.storage.store import Store
 from paimon_spark.text import safe

@@ -9,7 +9,7 @@ from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.schema_display import columns_html
 from paimon_spark.jobs.table_scan import scan_of, schema_scan
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.known import shown_options
+from paimon_spark.redaction import shown_options
 
 
 def table_html(table: OpenedTable) -> str:

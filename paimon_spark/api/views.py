@@ -128,7 +128,7 @@ class CatalogViews:
                 dict(raw.get("options") or {}),
                 self,  # type: ignore[arg-type]
             )
-        except (FormatError, KeyError, TypeError, AttributeError) as e:
+        except (FormatError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as e:
             raise CatalogError(f"what the catalog keeps as view {name} cannot be read: {type(e).__name__}: {e}") from e
 
     def create_view(

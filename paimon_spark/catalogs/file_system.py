@@ -8,7 +8,6 @@ Source: Java `catalog/FileSystemCatalog`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -44,12 +43,13 @@ from paimon_spark.options.location import (
     split_suffix,
     table_url,
 )
+from paimon_spark.redaction import get_logger
 from paimon_spark.storage.links import is_link, within
 from paimon_spark.storage.store import FileInfo, Store
 from paimon_spark.storage.urls import has_directories, open_store
 from paimon_spark.types import RowType
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 _SYSTEM_DATABASE: Final = "sys"
 
 

@@ -9,7 +9,6 @@ Source: Java `hive/HiveCatalog`, `hive/HiveCatalogLock`, `hive/HiveTypeUtils`; H
 from __future__ import annotations
 
 import getpass
-import logging
 import os
 import socket
 import time
@@ -24,6 +23,7 @@ from paimon_spark.catalogs.registry import wait_for_lock
 from paimon_spark.errors import CatalogError, InvalidOptionError, PaimonError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.catalog import CatalogOptions
+from paimon_spark.redaction import get_logger, shown_option
 from paimon_spark.text import reason
 from paimon_spark.types import (
     ArrayType,
@@ -39,7 +39,7 @@ from paimon_spark.types import (
     VectorType,
 )
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 _INPUT: Final = "org.apache.paimon.hive.mapred.PaimonInputFormat"
 _OUTPUT: Final = "org.apache.paimon.hive.mapred.PaimonOutputFormat"
 _SERDE: Final = "org.apache.paimon.hive.PaimonSerDe"
@@ -239,8 +239,9 @@ class HiveRegistry:
         found = [uri.strip() for uri in named.split(",") if uri.strip()]
         wrong = [uri for uri in found if urlsplit(uri).scheme != "thrift" or not urlsplit(uri).hostname]
         if wrong or not found:
+            shown = shown_option("uri", named)
             raise InvalidOptionError(
-                f"uri = {named!r} is no address of a Hive metastore; expected thrift://host[:port], or leave it out "
+                f"uri = {shown!r} is no address of a Hive metastore; expected thrift://host[:port], or leave it out "
                 "and name the folder of hive-site.xml with hive-conf-dir or HIVE_CONF_DIR",
                 option="uri",
             )

@@ -6,7 +6,6 @@ Source: Java `jdbc/JdbcCatalog`, `jdbc/JdbcUtils`, `jdbc/JdbcCatalogLock` and it
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -19,9 +18,10 @@ from paimon_spark.catalogs.registry import wait_for_lock
 from paimon_spark.errors import CatalogError, InvalidOptionError, PaimonError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.catalog import CatalogOptions
+from paimon_spark.redaction import get_logger, shown_option
 from paimon_spark.text import reason
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 _SQLITE: Final = "sqlite"
 _POSTGRESQL: Final = "postgresql"
 _NAMES: Final = (
@@ -220,8 +220,9 @@ class JdbcRegistry:
     def _dialect(self) -> str:
         found = re.match(r"jdbc:(\w+):", self.options.uri)
         if found is None or found[1] not in (_SQLITE, _POSTGRESQL):
+            shown = shown_option("uri", self.address)
             raise InvalidOptionError(
-                f"uri = {self.address!r} is no metastore that can be reached here; expected jdbc:sqlite:<file> or "
+                f"uri = {shown!r} is no metastore that can be reached here; expected jdbc:sqlite:<file> or "
                 "jdbc:postgresql://host[:port]/database",
                 option="uri",
             )

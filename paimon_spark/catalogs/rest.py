@@ -13,7 +13,8 @@ from typing import Any, cast
 
 from paimon_spark.catalogs.file_system import TablePlace, check_new_name
 from paimon_spark.catalogs.registered import RegisteredCatalog
-from paimon_spark.catalogs.rest_client import RestClient
+from paimon_spark.catalogs.rest_answer import Answer
+from paimon_spark.catalogs.rest_client import RestClient, served_options
 from paimon_spark.catalogs.rest_store import ServedStore, TableServer
 from paimon_spark.errors import CatalogError, TableAlreadyExistsError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.table_schema import TableSchema, encode
@@ -30,6 +31,8 @@ from paimon_spark.types import RowType
 _DATABASES = "databases"
 _TABLES = "tables"
 _VIEWS = "views"
+_NO_PLACE = "memory://rest-catalog/database-without-location"
+"""Where nothing is: for databases of which the server does not say where they are."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,10 @@ class RestRegistry:
 
     def database_url(self, database: str, default: str) -> str | None:
         answer = self.client.get(_DATABASES, database)
-        return None if answer.is_missing else answer.body.get("location") or default
+        if answer.is_missing:
+            return None
+        url = answer.find_text("location")
+        return self.client.checked_location(url, f"database {database}") if url else default
 
     def add_database(self, database: str, url: str) -> bool:
         return not self.client.post(_DATABASES, body={"name": database, "options": {}}).is_there_already
@@ -63,7 +69,7 @@ class RestRegistry:
 
     def find_view(self, database: str, view: str) -> Mapping[str, Any] | None:
         answer = self.client.get(_DATABASES, database, _VIEWS, view)
-        return None if answer.is_missing else answer.body["schema"]
+        return None if answer.is_missing else answer.mapping("schema")
 
     def add_view(self, database: str, view: str, schema: Mapping[str, Any], *, replace: bool) -> bool:
         if replace:  # the protocol changes comments and dialects of a view, but not its query, as of Java 2.0
@@ -78,14 +84,17 @@ class RestRegistry:
         """Names of the functions of a database, sorted."""
         return sorted(self.client.pages("functions", _DATABASES, database, "functions") or [])
 
-    def find_table(self, database: str, table: str) -> Mapping[str, Any] | None:
+    def find_table(self, database: str, table: str) -> Answer | None:
         """What the server says of a table; None when there is none."""
         answer = self.client.get(_DATABASES, database, _TABLES, table)
-        return None if answer.is_missing else answer.body
+        return None if answer.is_missing else answer
 
     def table_url(self, database: str, table: str, default: str) -> str | None:
         found = self.find_table(database, table)
-        return None if found is None else found.get("path") or default
+        if found is None:
+            return None
+        url = found.find_text("path")
+        return self.client.checked_location(url, f"table {database}.{table}") if url else default
 
     def add_table(self, database: str, table: str, url: str, schema: TableSchema) -> bool:
         """Create a table. Returns whether it is new. Raises CatalogError: there is no such database, too."""
@@ -163,7 +172,7 @@ class RestCatalog(RegisteredCatalog):
             raise self._database_exists(name)
 
     def check_database(self, name: str) -> tuple[Store, str]:
-        url = self.registry.database_url(name, self.warehouse)
+        url = self.registry.database_url(name, _NO_PLACE)
         if url is None:
             raise self._no_database(name)
         return open_store(url, self._store_options)
@@ -178,13 +187,14 @@ class RestCatalog(RegisteredCatalog):
     def place(self, database: str, table: str) -> TablePlace:
         found = self.registry.find_table(check_part(database, "database"), check_part(table, "table"))
         if found is None:  # the server chooses where it will be
-            store, root = open_store(f"{self.database_url(database)}/{table}", self._store_options)
+            folder = self.registry.database_url(database, _NO_PLACE) or _NO_PLACE
+            store, root = open_store(f"{folder}/{table}", self._store_options)
             return TablePlace(store, root, database, table, is_listed=False)
-        url = found["path"]
+        url = self.registry.client.checked_location(found.text("path"), f"table {database}.{table}")
         store, root = open_store(url, self._store_options)
-        if not found.get("isExternal"):
+        if not found.truth("isExternal"):
             named = CatalogName.of(self.warehouse, database, table)
-            server = TableServer(self.registry.client, database, table, found["id"])
+            server = TableServer(self.registry.client, database, table, found.text("id"))
             store = cast(Store, ServedStore(url, root, self._store_options, server, self._has_tokens, named))
         return TablePlace(store, root, database, table)
 
@@ -236,7 +246,7 @@ class RestCatalog(RegisteredCatalog):
     @property
     def _store_options(self) -> Mapping[str, str]:
         """How to reach the stores of tables: as the server says, under what the user says."""
-        return {**without_table_defaults(without_permissions(self.registry.client.config)), **self.options}
+        return {**served_options(without_table_defaults(without_permissions(self.registry.client.config))), **self.options}
 
     @property
     def _has_tokens(self) -> bool:

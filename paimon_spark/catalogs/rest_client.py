@@ -6,42 +6,56 @@ Source: Java `rest/RESTApi`, `rest/ResourcePaths`, `rest/HttpClient`; `rest-cata
 from __future__ import annotations
 
 import json
-import logging
 import os
-from collections.abc import Mapping, Sequence
+import re
+import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
-from urllib.parse import quote_plus, urlencode
+from urllib.parse import SplitResult, parse_qsl, quote_plus, urlencode, urljoin, urlsplit
 
+from paimon_spark.catalogs.rest_answer import Answer, decode_body, message_of, read_body
 from paimon_spark.catalogs.rest_login import Login, Request
-from paimon_spark.errors import CatalogError
+from paimon_spark.errors import CatalogError, InvalidOptionError
 from paimon_spark.options.catalog import CatalogOptions
-from paimon_spark.text import reason
+from paimon_spark.redaction import get_logger
+from paimon_spark.storage.urls import split_url
+from paimon_spark.text import reason, safe
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 _TIMEOUT_S: Final = (20, 180)
 """To connect, and to be answered."""
 _RETRIES: Final = 4
 _BACKOFF_S: Final = 0.25
+_LONGEST_WAIT_S: Final = 60.0
+"""Between two tries, whatever the server asks for."""
+_DIGITS: Final = 6
+_MOST_REDIRECTS: Final = 5
+_ALL: Final = ("GET", "POST", "DELETE")
+_REDIRECTS: Final = {301: ("GET",), 302: ("GET",), 303: ("GET",), 307: _ALL, 308: _ALL}
+"""Statuses of redirects, and the methods that are sent again."""
+_PORTS: Final = {"http": 80, "https": 443}
+_MOST_PAGES: Final = 10_000
+_MOST_NAMES: Final = 1_000_000
+_SERVED: Final = frozenset(
+    (
+        "s3", "s3a", "s3n", "oss", "obs", "cos", "cosn", "tos", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb",
+        "wasbs", "hdfs", "viewfs", "memory",
+    )
+)  # fmt: skip
+"""Schemes of locations that a server may name: of stores that other machines reach too."""
+_OF_THIS_MACHINE: Final = ("hadoop-conf-dir", "security.kerberos.login.")
+_UNFIT_FOR_HEADERS: Final = re.compile(r"[^\t\x20-\x7e\xa0-\xff]|^\s|\s$")
 _BUSY: Final = (429, 503)
 """Answers of a server that did not do what it was asked."""
+_TRIED_AGAIN: Final[Mapping[str, tuple[int, ...]]] = {
+    "GET": (*_BUSY, 500, 502, 504),
+    "POST": _BUSY,
+    "DELETE": _BUSY,
+    "COMMIT": (),
+}
+"""Statuses after which a call is made again."""
 _NO_PARAMETERS: Final[Mapping[str, str]] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to a call: its status is of success, 404 (there is no such thing) or 409 (there is one already)."""
-
-    status: int
-    body: Mapping[str, Any]
-
-    @property
-    def is_missing(self) -> bool:
-        return self.status == 404
-
-    @property
-    def is_there_already(self) -> bool:
-        return self.status == 409
 
 
 @dataclass(frozen=True)
@@ -73,19 +87,58 @@ class RestClient:
         """GET what is at a path, whose parts are names."""
         return self._call("GET", self._path(path), parameters, "")
 
-    def pages(self, name: str, *path: str) -> list[Any] | None:
-        """All of a list that comes in pages; `name` is what the answer calls it. None where the path is of nothing."""
-        found: list[Any] = []
+    def pages(self, name: str, *path: str) -> list[str] | None:
+        """Names of a list that comes in pages; `name` is what the answer calls it. None where there is no such list.
+
+        Raises CatalogError: the pages do not end, too.
+        """
+        found: list[str] = []
         token = ""
-        while True:
+        for _ in range(_MOST_PAGES):
             answer = self.get(*path, **({"pageToken": token} if token else {}))
             if answer.is_missing:
                 return None
-            page = answer.body.get(name) or []
+            page = answer.names(name)
             found += page
-            token = answer.body.get("nextPageToken") or ""
+            before, token = token, answer.find_text("nextPageToken") or ""
             if not page or not token:
                 return found
+            if token == before or len(found) > _MOST_NAMES:
+                break
+        raise CatalogError(
+            f"the REST catalog {self.address} gives pages of {name} without end: {len(found):,} names so far, and "
+            f"{'the same' if token == before else 'another'} page is next"
+        )
+
+    def checked_location(self, url: str, what: str) -> str:
+        """The location of files that the server names, if it may.
+
+        Raises CatalogError: it is on this machine and not below `rest.local-warehouse`, or of no store that other
+        machines reach, or a whole store.
+        """
+        scheme, _, path = split_url(url)
+        local = self._local_root
+        if scheme in _SERVED and path.strip("/"):
+            return url
+        if scheme == "file" and local and _is_below(path, local):
+            return url
+        if scheme == "file":
+            allowed = f"only {local} is" if local else "none is"
+            raise CatalogError(
+                f"the REST catalog {self.address} says that {what} is at {url}, a folder of this machine; a server may "
+                f"name those below the option rest.local-warehouse, and {allowed} given"
+            )
+        raise CatalogError(
+            f"the REST catalog {self.address} says that {what} is at {url}; a server may name folders of object stores "
+            f"and HDFS only ({', '.join(sorted(_SERVED - {'memory'}))})"
+        )
+
+    @property
+    def _local_root(self) -> str:
+        """The folder of this machine below which the server may name files; empty for none."""
+        given = self.options.rest_local_warehouse
+        named = given or (self.warehouse if self.warehouse.startswith(("/", "file:")) else "")
+        return os.path.abspath(split_url(named)[2]) if named else ""
 
     def post(self, *path: str, body: Mapping[str, Any]) -> Answer:
         """POST JSON to a path."""
@@ -112,45 +165,123 @@ class RestClient:
         return found
 
     def _call(self, verb: str, path: str, parameters: Mapping[str, str], body: str) -> Answer:
-        connection = self._connection
         method = "POST" if verb == "COMMIT" else verb
-        headers = {**self.options.headers, **connection.login.headers(Request(method, path, parameters, body))}
-        if body:
+        source = f"{method} {path} of the REST catalog {self.address}"
+        for _ in range(_MOST_REDIRECTS + 1):
+            with self._tried(verb, Request(method, path, parameters, body)) as response:
+                status, place = response.status_code, response.headers.get("Location")
+                _LOG.debug("%s %s: %d", method, path, status)
+                if status not in _REDIRECTS or not place:
+                    return self._answer(response, source, in_doubt=verb == "COMMIT")
+            path, parameters = self._followed(method, path, status, place)
+        raise CatalogError(f"{source} was redirected more than {_MOST_REDIRECTS} times; check the option uri")
+
+    def _tried(self, verb: str, request: Request) -> Any:
+        """The response to a request, which is sent again while the server is busy."""
+        for number in range(_RETRIES):
+            response = self._send(verb, request)
+            if response.status_code not in _TRIED_AGAIN[verb]:
+                return response
+            asked = response.headers.get("Retry-After", "")
+            response.close()
+            wait_s = int(asked) if asked.isdecimal() and len(asked) < _DIGITS else _BACKOFF_S * 2**number
+            time.sleep(min(wait_s, _LONGEST_WAIT_S))
+        return self._send(verb, request)
+
+    def _send(self, verb: str, request: Request) -> Any:
+        """The response to a request, whose body is still to be read. No redirect is followed."""
+        connection = self._connection
+        headers = {**self.options.headers, **connection.login.headers(request)}
+        if request.body:
             headers["Content-Type"] = "application/json"
+        for name, value in headers.items():
+            if _UNFIT_FOR_HEADERS.search(value) or _UNFIT_FOR_HEADERS.search(name):
+                raise InvalidOptionError(
+                    f"the header {name!r} of requests to {self.address} has a blank around its value, a line "
+                    "break or another character that no header can have; check the options token and header.*"
+                )
         try:
-            response = connection.sessions[verb].request(
-                method,
-                self.address + path + (f"?{urlencode(parameters)}" if parameters else ""),
-                data=body.encode() if body else None,
+            return connection.sessions[verb].request(
+                request.method,
+                self.address + request.path + (f"?{urlencode(request.parameters)}" if request.parameters else ""),
+                data=request.body.encode() if request.body else None,
                 headers=headers,
                 timeout=_TIMEOUT_S,
+                allow_redirects=False,
+                stream=True,
             )
         except Exception as e:  # of requests and what it stands on
-            raise CatalogError(
-                f"the REST catalog {self.address} cannot be reached: {reason(e)}; check the option uri", retryable=True
-            ) from e
-        _LOG.debug("%s %s: %d", method, path, response.status_code)
-        return self._answer(response, f"{method} {path}")
+            raise self._unreachable(e) from e
 
-    def _answer(self, response: Any, call: str) -> Answer:
+    def _followed(self, method: str, path: str, status: int, place: str) -> tuple[str, Mapping[str, str]]:
+        """Path and parameters of a redirect, which must lead to the same server: no other one gets login or body."""
+        here = urlsplit(self.address)
+        try:
+            there = urlsplit(urljoin(f"{self.address}{path}", place))
+            is_here = _origin(there) == _origin(here)
+        except ValueError:  # it is no URL
+            there, is_here = here, False
+        below = here.path.rstrip("/")
+        if not is_here or method not in _REDIRECTS[status] or not there.path.startswith(f"{below}/"):
+            origin = f"{there.scheme}://{there.hostname}" if not is_here and there.hostname else "another place"
+            raise CatalogError(
+                f"the REST catalog {self.address} redirects {method} {path} to {safe(origin)}, which is not followed, "
+                "as it would be sent the login and what is written; if that is right, make it the option uri"
+            )
+        return there.path.removeprefix(below), dict(parse_qsl(there.query, keep_blank_values=True))
+
+    def _answer(self, response: Any, source: str, *, in_doubt: bool) -> Answer:
         status = response.status_code
         try:
-            body = json.loads(response.text) if response.text.strip() else {}
-        except ValueError:
-            body = {}
-        body = body if isinstance(body, dict) else {}
-        if status < 300 or status in (404, 409):
-            return Answer(status, body)
+            body = decode_body(read_body(response, source, in_doubt=in_doubt))
+        except CatalogError:
+            raise
+        except Exception as e:  # of requests and what it stands on
+            raise self._unreachable(e) from e
+        if status < 300 or status == 404 or (status == 409 and not source.startswith("GET ")):
+            answer = Answer(status, body or {}, source, in_doubt)
+            if body is None and status < 300:
+                raise answer.wrong("with what is no object of JSON")
+            return answer
         if status == 401:
             raise CatalogError(
                 f"the REST catalog {self.address} refuses the login: the token has expired, or is another's; check the "
                 "options token.provider and token"
             )
-        said = str(body.get("message") or "").strip().partition("\n")[0]
+        said = message_of(body or {})
+        call = source.partition(" of the REST catalog ")[0]
         raise CatalogError(
-            f"the REST catalog {self.address} answered {call} with status {status}{f': {said}' if said else ''}",
+            f"the REST catalog {self.address} answered {call} with status {status}"
+            f"{f': {self._without_login(said)}' if said else ''}",
             retryable=status >= 500 and status != 501,
         )
+
+    def _unreachable(self, error: Exception) -> CatalogError:
+        said = self._without_login(safe(reason(error)))
+        return CatalogError(
+            f"the REST catalog {self.address} cannot be reached: {said}; check the option uri", retryable=True
+        )
+
+    def _without_login(self, text: str) -> str:
+        """A text without what logs in, which a server may repeat in its messages."""
+        own = self.options
+        for secret in (own.token, own.dlf_access_key_secret, own.dlf_security_token, *own.headers.values()):
+            text = text.replace(secret, "*****") if len(secret) > 3 else text
+        return text
+
+
+def served_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that a server gives to reach a store, without those that name files of this machine."""
+    return {key: value for key, value in options.items() if not key.lower().startswith(_OF_THIS_MACHINE)}
+
+
+def _origin(url: SplitResult) -> tuple[str, str | None, int | None]:
+    return url.scheme, url.hostname, url.port or _PORTS.get(url.scheme)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    found = os.path.abspath(path)
+    return found != folder and os.path.commonpath((found, folder)) == folder
 
 
 _CONNECTIONS: Final[dict[tuple[int, str, str], _Connection]] = {}
@@ -170,25 +301,31 @@ class _Connection:
         self.login = Login(options)
         self._config: Mapping[str, str] | None = None
 
-        def retry(read: int | None, answers: Sequence[int], *methods: str) -> Retry:
+        def retry(read: int | None, *methods: str) -> Retry:
+            # Not by status: urllib3 would read the whole body of an answer before it tries again.
             return Retry(
                 _RETRIES,
                 connect=_RETRIES,
                 read=read,
+                status=0,
                 other=0,
                 backoff_factor=_BACKOFF_S,
-                status_forcelist=answers,
                 allowed_methods=methods,
-                raise_on_status=False,
+                respect_retry_after_header=False,
             )
 
         retries = {
-            "GET": retry(None, (*_BUSY, 500, 502, 504), "GET"),
-            "POST": retry(0, _BUSY, "POST"),
-            "DELETE": retry(0, _BUSY, "DELETE"),
-            "COMMIT": retry(0, (), "POST"),
+            "GET": retry(None, "GET"),
+            "POST": retry(0, "POST"),
+            "DELETE": retry(0, "DELETE"),
+            "COMMIT": retry(0, "POST"),
         }
-        self.sessions = {verb: requests.Session() for verb in retries}
+
+        class WithoutRedirects(requests.Session):
+            def get_redirect_target(self, resp: Any) -> None:
+                """None; else the whole body of a redirect would be read, though it is not followed."""
+
+        self.sessions = {verb: WithoutRedirects() for verb in retries}
         for verb, session in self.sessions.items():
             for scheme in ("http://", "https://"):
                 session.mount(scheme, HTTPAdapter(max_retries=retries[verb]))
@@ -201,5 +338,5 @@ class _Connection:
                 raise CatalogError(
                     f"{client.address} has no REST catalog {client.warehouse!r}; check the options uri and warehouse"
                 )
-            self._config = {**(answer.body.get("defaults") or {}), **(answer.body.get("overrides") or {})}
+            self._config = {**answer.options("defaults"), **answer.options("overrides")}
         return self._config

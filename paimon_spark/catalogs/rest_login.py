@@ -14,7 +14,7 @@ import re
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any, Final
@@ -23,9 +23,11 @@ from urllib.request import urlopen
 
 from paimon_spark.errors import CatalogError, InvalidOptionError
 from paimon_spark.options.catalog import DLF, ECS, CatalogOptions
+from paimon_spark.redaction import shown_option
 from paimon_spark.text import reason
 
 _JSON: Final = "application/json"
+_OF_KEY: Final = ("AccessKeyId", "AccessKeySecret", "SecurityToken", "Expiration")
 _REGION: Final = re.compile(r"(?:pre-)?([a-z]+-[a-z]+(?:-\d+)?)")
 _SERVICE: Final = "DlfNext"
 _REQUEST: Final = "aliyun_v4_request"
@@ -34,6 +36,8 @@ _UNSIGNED: Final = "UNSIGNED-PAYLOAD"
 _RENEWED_BEFORE_MS: Final = 3_600_000
 """Milliseconds before its end at which an access key is asked for again, as Java does."""
 _ECS_TIMEOUT_S: Final = 20
+_MOST_BYTES: Final = 1 << 20
+"""Of an answer with an access key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +62,8 @@ class AccessKey:
     """An access key of DLF; `ends_ms` is the epoch milliseconds of its end, if it has one."""
 
     id: str
-    secret: str
-    security_token: str | None = None
+    secret: str = field(repr=False)
+    security_token: str | None = field(default=None, repr=False)
     ends_ms: int | None = None
 
 
@@ -87,7 +91,7 @@ class Login:
         found = _REGION.search(self._options.uri)
         if not self._options.dlf_region and found is None:
             raise InvalidOptionError(
-                f"uri = {self._options.uri!r} names no region; set dlf.region", option="dlf.region"
+                f"uri = {shown_option('uri', self._options.uri)!r} names no region; set dlf.region", option="dlf.region"
             )
         return self._options.dlf_region or (found[1] if found else "")
 
@@ -110,17 +114,19 @@ class Login:
                 return _decoded(_fetched(where))
             with open(where, encoding="utf-8") as file:
                 return _decoded(file.read())
-        except (OSError, ValueError, KeyError, TypeError) as e:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as e:
             raise CatalogError(f"no access key of DLF can be read from {where}: {reason(e)}") from e
 
 
 def _fetched(url: str) -> str:
     with urlopen(url, timeout=_ECS_TIMEOUT_S) as answer:  # noqa: S310 - the address is the user's option
-        return bytes(answer.read()).decode()
+        return bytes(answer.read(_MOST_BYTES)).decode()
 
 
 def _decoded(text: str) -> AccessKey:
-    raw: dict[str, Any] = json.loads(text)
+    raw: Any = json.loads(text)
+    if not isinstance(raw, dict) or not all(isinstance(raw.get(name, ""), str) for name in _OF_KEY):
+        raise TypeError(f"expected a JSON object with the texts {', '.join(_OF_KEY)}")
     ends = raw.get("Expiration")
     ends_ms = None
     if ends:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from paimon_spark.catalogs.rest_client import RestClient
+from paimon_spark.catalogs.rest_client import RestClient, served_options
 from paimon_spark.errors import CatalogError, FileMissingError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import values
 from paimon_spark.format.metadata_files.data_file import moment_of
@@ -86,7 +86,7 @@ class TableServer:
         answer = self.client.commit(*self._path(branch), "commit", body=body)
         if answer.is_missing:
             raise self._gone(branch)
-        return bool(answer.body.get("success"))
+        return answer.truth("success")
 
     def change_schema(self, branch: str, changes: Sequence[SchemaChange]) -> None:
         body = {"changes": [raw for change in changes for raw in changes_to_json(change)]}
@@ -94,13 +94,13 @@ class TableServer:
         if answer.is_missing:
             raise self._gone(branch)
         if answer.is_there_already:
-            raise CatalogError(f"{self._name(branch)} has such a column already: {answer.body.get('message', '')}")
+            raise CatalogError(f"{self._name(branch)} has such a column already: {answer.message}")
 
     def create_branch(self, branch: str, tag: str | None) -> None:
         body = {"branch": branch, "fromTag": tag}
         answer = self.client.post(*self._path(MAIN), "branches", body=body)
         if answer.is_missing:
-            raise CatalogError(f"{self.address} did not create branch {branch!r}: {answer.body.get('message', '')}")
+            raise CatalogError(f"{self.address} did not create branch {branch!r}: {answer.message}")
 
     def delete_branch(self, branch: str) -> None:
         """Delete a branch; nothing when there is none."""
@@ -115,7 +115,7 @@ class TableServer:
         answer = self.client.get(*self._path(MAIN), "token")
         if answer.is_missing:
             raise self._gone(MAIN)
-        return {str(k): str(v) for k, v in (answer.body.get("token") or {}).items()}, answer.body["expiresAtMillis"]
+        return served_options(answer.options("token")), answer.number("expiresAtMillis")
 
     def _path(self, branch: str) -> tuple[str, ...]:
         name = self.table if branch == MAIN else f"{self.table}$branch_{branch}"

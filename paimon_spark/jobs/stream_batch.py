@@ -6,7 +6,6 @@ So the next attempt can tell at which point an earlier one crashed.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -35,6 +34,7 @@ from paimon_spark.metadata.manifests import changelog_manifests, delta_manifests
 from paimon_spark.metadata.schemas import read_schema
 from paimon_spark.metadata.snapshots import find_snapshot
 from paimon_spark.options.write_request import LOST_BATCHES, LostBatches
+from paimon_spark.redaction import get_logger
 from paimon_spark.streaming.batches import (
     AlreadyCommitted,
     BatchesMissing,
@@ -46,7 +46,7 @@ from paimon_spark.streaming.batches import (
     write_sink_log,
 )
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 _KEEP_LONGER: Final = (
     "To avoid this, retain the table's snapshots longer than the query is ever down (snapshot.time-retained)"

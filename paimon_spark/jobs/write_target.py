@@ -6,7 +6,6 @@ are made when it commits, so that a write that fails adds none; if the commit it
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -51,11 +50,12 @@ from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.options.table import parse_table_options
 from paimon_spark.options.write import MERGE_SCHEMA
 from paimon_spark.options.write_request import BatchWriteOptions, refuse_unknown, restore_case
+from paimon_spark.redaction import get_logger
 from paimon_spark.storage.links import is_link
 from paimon_spark.storage.store import Store
 from paimon_spark.types import VALUE_KIND, RowType
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 _SHORT: Final = 3
 """Names of so few letters are often one letter apart."""
 

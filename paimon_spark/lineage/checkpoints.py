@@ -19,8 +19,9 @@ from typing import Any, Final, TypeAlias
 from paimon_spark.errors import CorruptFileError, FileMissingError, OffsetError, PaimonError
 from paimon_spark.jobs.lineage_port import QueryRun
 from paimon_spark.lineage.provenance import SourceRange, TableRef
-from paimon_spark.lineage.warehouse import Warehouse, is_lineage_table, split_table_path, without_password
+from paimon_spark.lineage.warehouse import Warehouse, is_lineage_table, split_table_path
 from paimon_spark.metadata.layout import MAIN
+from paimon_spark.redaction import without_user_password
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import external_path, split_url
 from paimon_spark.streaming.offset import START, Phase, StreamOffset, decode
@@ -141,12 +142,12 @@ def range_between(start: StreamOffset | None, end: StreamOffset, warehouse: Ware
     last, within = read_whole(end), read_in_part(end)
     if root is None:
         location = end.table if end.branch == MAIN else f"{end.table}$branch_{end.branch}"
-        return SourceRange(None, location=without_password(location), after=after, last=last, within=within)
+        return SourceRange(None, location=without_user_password(location), after=after, last=last, within=within)
     ref = TableRef.of(database, table, end.branch)
     if is_lineage_table(ref):
         return None
     return SourceRange(
-        ref, None if root == warehouse.url else without_password(root), after=after, last=last, within=within
+        ref, None if root == warehouse.url else without_user_password(root), after=after, last=last, within=within
     )
 
 

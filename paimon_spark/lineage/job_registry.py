@@ -13,7 +13,6 @@ forgotten job still name it: what is not newer than that moment is skipped by ev
 from __future__ import annotations
 
 import json
-import logging
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -27,10 +26,10 @@ from paimon_spark.lineage.warehouse import (
     encode_file,
     quote_name,
     warn_once,
-    without_password,
 )
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.small_files import find_decoded, numbered, read_existing
+from paimon_spark.redaction import get_logger, without_user_password
 from paimon_spark.storage.store import AtomicCreate
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 _SUFFIX: Final = ".json"
 _KEPT_RUNS: Final = 16
 """Run files kept below the newest number."""
@@ -109,7 +108,7 @@ def register_query(warehouse: Warehouse, query_id: str, registration: Registrati
     except CorruptFileError:
         before = None
     given = registration.checkpoint
-    given = given if given is None or without_password(given) == given else None
+    given = given if given is None or without_user_password(given) == given else None
     checkpoint = given or (before.checkpoint if before and before.job == registration.job else None)
     new = replace(registration, checkpoint=checkpoint)
     if new != before:

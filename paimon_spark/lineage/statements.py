@@ -20,16 +20,18 @@ class Statement:
     """A statement, and what its names mean.
 
     Attributes:
-        sql: with the values of its parameters.
+        sql: with the values of its parameters, unless `lacks_values`.
         catalog: the first of three parts of a name.
         database: of names of one part.
         again: table and snapshot that the statement wrote when it was run before; None when it was not.
+        lacks_values: whether `sql` has parameters without values, so that it cannot be run again.
     """
 
     sql: str
     catalog: str
     database: str
     again: tuple[str, int] | None = None
+    lacks_values: bool = False
 
 
 def encode_statement(statement: Statement) -> str | None:
@@ -37,7 +39,8 @@ def encode_statement(statement: Statement) -> str | None:
     if len(statement.sql) > _MOST_CHARACTERS:
         return None
     raw = {"sql": statement.sql, "catalog": statement.catalog, "database": statement.database}
-    return json.dumps(raw if statement.again is None else {**raw, "again": list(statement.again)})
+    again = {} if statement.again is None else {"again": list(statement.again)}
+    return json.dumps({**raw, **again, **({"values": False} if statement.lacks_values else {})})
 
 
 def decode_statement(properties: Mapping[str, str] | None) -> Statement | None:
@@ -46,6 +49,6 @@ def decode_statement(properties: Mapping[str, str] | None) -> Statement | None:
         raw = json.loads((properties or {})[PROPERTY])
         again = raw.get("again")
         before = None if again is None else (str(again[0]), int(again[1]))
-        return Statement(str(raw["sql"]), str(raw["catalog"]), str(raw["database"]), before)
+        return Statement(str(raw["sql"]), str(raw["catalog"]), str(raw["database"]), before, raw.get("values") is False)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         return None

@@ -9,7 +9,6 @@ Source: PIP-5; `tables.py` for the content of the tables.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -55,6 +54,7 @@ from paimon_spark.options.commit import MAX_RETRIES, MAX_RETRY_WAIT, WRITE_ONLY
 from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.options.scan import ScanOptions
 from paimon_spark.options.write_request import BatchWriteOptions, WriteMode
+from paimon_spark.redaction import get_logger
 from paimon_spark.storage.links import within
 from paimon_spark.storage.store import FileInfo, Store
 from paimon_spark.types import VALUE_KIND, RowKind
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 COMPACT_EVERY: Final = 10
 """Snapshots of a lineage table between two compactions."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
-import re
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
@@ -20,14 +18,14 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.location import DATABASE_SUFFIX
+from paimon_spark.redaction import get_logger
 from paimon_spark.storage.links import within
 from paimon_spark.storage.store import Store
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 DATABASE: Final = "paimon"
 """The database of the lineage tables."""
 FILE_VERSION: Final = 1
-_PASSWORD: Final = re.compile(r"(^[A-Za-z0-9+.-]+://[^/:@]*):[^/@]*@")
 _LONGEST: Final = 120
 """Bytes of a quoted name before it is cut; file systems allow 255, and other parts are put around it."""
 _DIGEST: Final = 32
@@ -90,11 +88,6 @@ def split_table_path(path: str) -> tuple[str, str, str] | None:
     if not root or not table or not database.endswith(DATABASE_SUFFIX) or database == DATABASE_SUFFIX:
         return None
     return root, database.removesuffix(DATABASE_SUFFIX), table
-
-
-def without_password(url: str) -> str:
-    """A URL without its password, for files that every reader of the warehouse sees."""
-    return _PASSWORD.sub(r"\1@", url)
 
 
 def is_lineage_table(ref: TableRef) -> bool:

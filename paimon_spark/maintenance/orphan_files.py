@@ -5,7 +5,6 @@ Source: Java `operation/OrphanFilesClean`, with the same rules of what may be an
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -31,10 +30,11 @@ from paimon_spark.metadata.named_outside import named_outside
 from paimon_spark.metadata.own_files import ref_directories
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import list_schema_ids
+from paimon_spark.redaction import get_logger
 from paimon_spark.storage.store import FileInfo
 from paimon_spark.text import counted, moment, safe
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 _DAY_MS: Final = 86_400_000
 _NAMES: Final = 500_000
 """Names that are looked for at once."""

@@ -44,7 +44,7 @@ class TableHandle:
     name: str
     schema: TableSchema
     options: TableOptions
-    overrides: Mapping[str, str] = field(default_factory=dict)
+    overrides: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def branch(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +21,7 @@ from paimon_spark.operations.operation import (
     positional,
 )
 from paimon_spark.operations.sizes import SIZE, sizes_of, with_sizes
+from paimon_spark.redaction import get_logger
 from paimon_spark.text import moment, safe
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from paimon_spark.versioning.merge import MergeResult
     from paimon_spark.versioning.replace_main import ReplaceResult
 
-_LOG: Final = logging.getLogger(__name__)
+_LOG: Final = get_logger(__name__)
 
 
 def _show_list(a: Request, found: list[Branch]) -> Answer:

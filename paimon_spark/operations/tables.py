@@ -19,8 +19,9 @@ from paimon_spark.operations.operation import (
     names_of,
     positional,
 )
-from paimon_spark.options.known import is_storage_option, shown_options
+from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.location import is_name, split_name, split_suffix
+from paimon_spark.redaction import shown_options
 from paimon_spark.text import counted, grid, named, safe, shown
 
 if TYPE_CHECKING:

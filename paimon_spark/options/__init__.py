@@ -1,7 +1,7 @@
 """Options: text in, frozen groups out, with one descriptor per key.
 
 descriptor.py     Option, its text forms (durations, sizes, enums), groups, options in force
-known.py          names and types of all table options, unknown keys, secrets
+known.py          names and types of all table options, unknown keys
 
 Of a table, stored or given for one use:
 table.py          TableOptions: all groups, each parsed at most once; says how to add an option

@@ -24,6 +24,7 @@ from paimon_spark.options.descriptor import (
     parse_group,
     string,
 )
+from paimon_spark.redaction import shown_option
 
 FILE_SYSTEM: Final = "filesystem"
 JDBC: Final = "jdbc"
@@ -47,7 +48,7 @@ ALLOWED_EXTERNAL_PATHS: Final[Option[tuple[str, ...] | None]] = Option(
 """Kept by stores with the options that reach them, so that it goes wherever a table goes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CatalogOptions:
     """What the options say of a catalog; durations are in milliseconds."""
 
@@ -90,6 +91,13 @@ class CatalogOptions:
         None,
         "Whether the server of a REST catalog hands out the keys of the store, a table at a time. Default: as it says.",
     )
+    rest_local_warehouse: str = option(
+        "rest.local-warehouse",
+        string,
+        "",
+        "Folder of this machine below which the server of a REST catalog may name files. Default: the option warehouse "
+        "where that is a folder; else a server may name only object stores and HDFS.",
+    )
     dlf_region: str = option("dlf.region", string, "", "Region of DLF; default is the one in uri.")
     dlf_access_key_id: str = option("dlf.access-key-id", string, "", "Access key of DLF.")
     dlf_access_key_secret: str = option("dlf.access-key-secret", string, "", "Secret of the access key of DLF.")
@@ -112,6 +120,9 @@ class CatalogOptions:
     allowed_external_paths: tuple[str, ...] | None = field_of(ALLOWED_EXTERNAL_PATHS)
     jdbc: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"CatalogOptions(metastore={self.metastore!r}, uri={shown_option('uri', self.uri)!r})"
 
 
 _NAMES: Final = frozenset(o.key for o in options_of(CatalogOptions).values())

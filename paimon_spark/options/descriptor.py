@@ -15,6 +15,7 @@ from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
+from paimon_spark.redaction import shown_option
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -47,7 +48,8 @@ class Option(Generic[T]):
                 try:
                     return self.parse(text)
                 except ValueError as e:
-                    raise InvalidOptionError(f"option {key} = {text!r}: {e}", option=key, value=text) from e
+                    shown = shown_option(key, text)
+                    raise InvalidOptionError(f"option {key} = {shown!r}: {e}", option=key, value=shown) from e
         return self.default
 
     def is_set(self, options: Mapping[str, str]) -> bool:
@@ -190,7 +192,8 @@ def spelt(options: Mapping[str, str], by_lower: Mapping[str, str]) -> dict[str, 
     for key, value in options.items():
         name = by_lower.get(key.lower(), key)
         if name in out and out[name] != value:
-            raise InvalidOptionError(f"option {name} is given twice: {out[name]!r} and {value!r}", option=name)
+            one, other = shown_option(name, out[name]), shown_option(name, value)
+            raise InvalidOptionError(f"option {name} is given twice: {one!r} and {other!r}", option=name)
         out[name] = value
     return out
 
@@ -289,7 +292,8 @@ class InForce:
 
     def show(self, key: str) -> str:
         """Key and value for messages, with a note where the table stores them."""
-        return f"{key} = {self.options[key]!r}" + (" (stored in the table)" if key in self.stored else "")
+        shown = shown_option(key, self.options[key])
+        return f"{key} = {shown!r}" + (" (stored in the table)" if key in self.stored else "")
 
     def found(self, keys: Iterable[str]) -> list[str]:
         return [key for key in keys if key in self.options]

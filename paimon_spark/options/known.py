@@ -1,4 +1,4 @@
-"""Names and value types of all table options of Paimon, and which options hold secrets.
+"""Names and value types of all table options of Paimon.
 
 A misspelt option is an error, and a stored value of the wrong type too. Values of options that are not listed by type
 are free text.
@@ -9,12 +9,10 @@ indexes, with fallback keys, of every release.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from paimon_spark.errors import without_passwords
 from paimon_spark.options.catalog import is_catalog_option
 from paimon_spark.options.data_files import per_level, stats_mode
 from paimon_spark.options.descriptor import Option, boolean, duration_ms, fraction, integer, memory_size, one_of, string
@@ -258,43 +256,3 @@ def check_values(options: Mapping[str, str]) -> None:
     for key, text in options.items():
         if key in _PARSERS:
             Option(key, _PARSERS[key], None, "").get({key: text})
-
-
-HIDDEN: Final = "*********(redacted)"
-"""What Spark shows, too."""
-_SECRET: Final = re.compile(
-    r"secret|password|passwd|token|credential|(?:access|account|private)[.-]?key|\bsas\b|url", re.IGNORECASE
-)
-"""What Spark hides unless it is configured otherwise, and what the keys of object stores are called besides."""
-
-
-def is_secret(key: str) -> bool:
-    """Whether the value of an option is not shown."""
-    return _SECRET.search(key) is not None
-
-
-def shown_option(key: str, value: str) -> str:
-    """The value of an option, hidden if it is a secret."""
-    return HIDDEN if is_secret(key) else without_passwords(value)
-
-
-def shown_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Options with secrets hidden."""
-    return {key: shown_option(key, value) for key, value in options.items()}
-
-
-class ShownOptions(dict[str, str]):
-    """Options that hide their secrets when they are shown."""
-
-    def __repr__(self) -> str:
-        return repr(shown_options(self))
-
-    __str__ = __repr__
-
-
-def shown_changes(options: Mapping[str, tuple[str | None, str | None]]) -> dict[str, tuple[str | None, str | None]]:
-    """Old and new values of options with secrets hidden; None is not set, and stays."""
-    return {
-        key: (None if old is None else shown_option(key, old), None if new is None else shown_option(key, new))
-        for key, (old, new) in options.items()
-    }

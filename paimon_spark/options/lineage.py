@@ -52,6 +52,13 @@ STATEMENT: Option[str | None] = Option(
     None,
     "Set by SQL statements: the statement that writes, which its snapshot keeps, so that it can be run again.",
 )
+STATEMENT_VALUES = Option(
+    "lineage.statement-values",
+    boolean,
+    True,
+    "Whether the statement that a snapshot keeps has the values of its parameters, which every reader of the table "
+    "sees. With `false` it has `:name` and `?` in their place, and cannot be run again.",
+)
 LISTENERS: Option[tuple[str, ...]] = Option(
     "commit.listeners",
     names,
@@ -67,7 +74,17 @@ DATA_LINEAGE: Option[bool | None] = Option(
 OF_CATALOG: Final = (TABLE_LINEAGE.key, DATA_LINEAGE.key)
 """Keys of options of a catalog, which no table has."""
 _MOST_BARRIER: Final = 2**62
-OPTIONS: Final = (JOB, BARRIER, FOLLOW, FLUSH_INTERVAL, NO_SOURCES, UNKNOWN_SOURCES, STATEMENT, LISTENERS)
+OPTIONS: Final = (
+    JOB,
+    BARRIER,
+    FOLLOW,
+    FLUSH_INTERVAL,
+    NO_SOURCES,
+    UNKNOWN_SOURCES,
+    STATEMENT,
+    STATEMENT_VALUES,
+    LISTENERS,
+)
 OF_ONE_USE: Final = tuple(o.key for o in OPTIONS)
 """Keys that are given for one use of a table, and never stored in it."""
 
@@ -129,6 +146,7 @@ def parse_catalog_lineage(options: Mapping[str, str]) -> CatalogLineage:
 def check_job_options(overrides: Mapping[str, str]) -> None:
     """Check the options of a job among those given for one use of a table. Raises InvalidOptionError."""
     parse_lineage_options(overrides)
+    STATEMENT_VALUES.get(overrides)
     parse_listeners(overrides)
 
 

@@ -153,7 +153,7 @@ class ScanOptions:
     time_zone: str | None = None
     row_kind: bool = False
     batch_rows: int = BATCH_ROWS.default
-    table_options: Mapping[str, str] = field(default_factory=dict)
+    table_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property

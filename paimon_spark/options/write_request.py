@@ -135,9 +135,9 @@ class BatchWriteOptions:
     write_id: str | None = None
     operation: str | None = None
     watermark: int | None = None
-    table_options: Mapping[str, str] = field(default_factory=dict)
+    table_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    unknown_options: Mapping[str, str] = field(default_factory=dict)
+    unknown_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def canonical_write(options: Mapping[str, str]) -> dict[str, str]:

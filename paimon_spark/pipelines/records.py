@@ -14,7 +14,6 @@ Source: own.
 from __future__ import annotations
 
 import json
-import logging
 import re
 import uuid
 from collections.abc import Mapping, Sequence
@@ -44,8 +43,9 @@ from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.small_files import checked_number, checked_text, find_decoded
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import DATABASE_SUFFIX
+from paimon_spark.redaction import get_logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 _VERSION: Final = 1
 _SUFFIX: Final = ".json"
 _ABORTED_KEPT_MS: Final = 86_400_000

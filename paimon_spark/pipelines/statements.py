@@ -42,7 +42,7 @@ class RecordedStatement(ShownAsFacts):
 
     @property
     def sql(self) -> str:
-        """The statement, with the values of its parameters."""
+        """The statement, with the values of its parameters if its snapshot keeps them."""
         return self.statement.sql
 
     @property

@@ -88,7 +88,7 @@ class Change:
     handle: TableHandle
     stored: TableHandle
     base_id: int
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     by_place: bool = False
 
     @classmethod

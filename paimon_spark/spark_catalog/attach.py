@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from paimon_spark.api.catalog import Catalog, load_catalog
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
 from paimon_spark.jobs.opened_table import OptionValue, as_text
+from paimon_spark.redaction import spark_pattern
 from paimon_spark.spark.session import configure_session, find_sources_here, is_classic, register, settings
 from paimon_spark.spark_catalog.classic import allow_classic, classic_pyspark
 from paimon_spark.spark_catalog.gateway import SQL, gateway_of
@@ -22,6 +23,9 @@ from paimon_spark.sql.names import CATALOG, SPARK_CATALOG
 from paimon_spark.sql.session import CATALOG_SETTING
 
 _WAREHOUSE: Final = "warehouse"
+_REDACTION: Final = "spark.sql.redaction.options.regex"
+_REDACTION_OF_SPARK: Final = "(?i)url"
+"""The default of the setting."""
 _ATTACHED: Final = "spark.paimon-spark.attached."
 """Prefix of the settings that say which others `attach` has changed: by key, the values before and after."""
 _CONNECT: Final = SQL + "connect.service."
@@ -35,7 +39,8 @@ def attach(
     Afterwards `spark.sql`, `spark.table`, `spark.read.table`, `spark.readStream.table`, `df.writeTo`,
     `df.write.saveAsTable`, `df.write.insertInto` and `writeStream.toTable` know these names, in this session and in
     those that Spark makes from it. Attach several warehouses under several names. Call it again to change the
-    warehouse, which then has only the options given with it, or to add options.
+    warehouse, which then has only the options given with it, or to add options. SET hides the secrets among its
+    options, unless `spark.sql.redaction.options.regex` is set to an expression of your own.
 
     Args:
         spark: the session.
@@ -77,6 +82,7 @@ def attach(
     wanted = {
         f"{CATALOG_SETTING}{name}.{key}": value for key, value in {**given, _WAREHOUSE: catalog.warehouse}.items()
     }
+    _hide_secrets(classic or spark, conf)
     _change_settings(classic or spark, name, conf, wanted)
     return catalog
 
@@ -121,6 +127,12 @@ def _detach_classic(spark: SparkSession, name: str) -> None:
         )
     session.detach(name)
     application.catalogs.pop(name, None)
+
+
+def _hide_secrets(spark: SparkSession, conf: Mapping[str, str]) -> None:
+    """Let SET hide the secrets among the settings of catalogs, unless the user has an expression of their own."""
+    if conf.get(_REDACTION, _REDACTION_OF_SPARK) == _REDACTION_OF_SPARK:
+        spark.conf.set(_REDACTION, spark_pattern())
 
 
 def _change_settings(spark: SparkSession, name: str, conf: Mapping[str, str], wanted: Mapping[str, str]) -> None:

@@ -6,7 +6,6 @@ read the files that they can.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from functools import reduce
 from operator import and_
@@ -19,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from paimon_spark.jobs.scan import Scan, predicate_of
 from paimon_spark.predicate.ast import conjuncts, names_of, sql_text
+from paimon_spark.redaction import get_logger
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.spark_catalog.columns import java_columns
 from paimon_spark.spark_catalog.gateway import CATALOG, SQL, Gateway, gateway_of
@@ -31,7 +31,7 @@ from paimon_spark.types import quoted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_LOG: Final = logging.getLogger(__name__)
+_LOG: Final = get_logger(__name__)
 
 
 def dataframe(scan: Scan, spark: SparkSession, *, keeps_filters: bool = False) -> DataFrame | None:

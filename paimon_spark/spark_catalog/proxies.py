@@ -7,7 +7,6 @@ proxy receives every call. `tests/spark/test_attach_interfaces.py` compares them
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,13 +18,14 @@ from paimon_spark.errors import (
     PaimonError,
     UnsupportedFeatureError,
 )
+from paimon_spark.redaction import get_logger
 from paimon_spark.spark.session import remember
 from paimon_spark.spark_catalog.classic import classic_pyspark
 from paimon_spark.spark_catalog.gateway import SQL, Gateway
 from paimon_spark.spark_catalog.java_objects import callers_of, java_object, python_object
 from paimon_spark.sql.messages import reword
 
-_LOG: Final = logging.getLogger("paimon_spark")
+_LOG: Final = get_logger("paimon_spark")
 _CONTEXT: Final = "org.apache.spark.QueryContext"
 _FAILED_JOB: Final = "org.apache.spark.SparkException"
 _ANALYSIS: Final = SQL + "catalyst.analysis."

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from paimon_spark.errors import InvalidInputError, PaimonError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.lineage.statements import Statement as Recorded
 from paimon_spark.lineage.statements import encode_statement
-from paimon_spark.options.lineage import STATEMENT
+from paimon_spark.options.lineage import STATEMENT, STATEMENT_VALUES
 from paimon_spark.options.location import MAIN, SESSION_BRANCH
 from paimon_spark.sql.commands import (
     alter_table,
@@ -98,6 +98,11 @@ def check_again(
     with without_log():
         functions: frozenset[str] | None = None
         for statement, table in statements:
+            if statement.lacks_values:
+                raise InvalidInputError(
+                    f"the statement cannot be run again, as it was recorded with {STATEMENT_VALUES.key} = false, "
+                    f"without the values of its parameters; nothing was run, run it with its values: {statement.sql}"
+                )
             found = _to_run_again(catalog, statement, MAIN, session)
             functions = functions or builtin_functions(found)
             check_recorded(found, parse(statement.sql), table, functions)

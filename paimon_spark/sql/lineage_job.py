@@ -8,6 +8,7 @@ Source: own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,9 @@ from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.statements import Statement, encode_statement
 from paimon_spark.lineage.warehouse import short_digest
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.options.lineage import BARRIER, JOB, STATEMENT, UNKNOWN_SOURCES
+from paimon_spark.options.known import is_storage_option
+from paimon_spark.options.lineage import BARRIER, JOB, STATEMENT, STATEMENT_VALUES, UNKNOWN_SOURCES
+from paimon_spark.redaction import is_secret, without_passwords
 from paimon_spark.sql.session import SETTING, Session
 from paimon_spark.sql.tokens import Token, outside_brackets, tokenize
 
@@ -40,6 +43,7 @@ _BEFORE_A_SIGN: Final = frozenset(
     )
 )  # fmt: skip
 """Words after which + and - are the sign of a number."""
+_DOTTED: Final = re.compile(r"\w+(?:[.-][\w-]+)+")
 _ANY: Final = "?"
 """Stands for every literal and every parameter."""
 
@@ -58,7 +62,8 @@ def with_lineage_job(
     catalog. Returns the same session when the warehouse does not record lineage.
 
     `name` is the table that the statement writes, on its branch or `branch`; `sql` is the statement as it was given,
-    with its parameters, `bound` with their values, as its snapshot keeps it; None: it cannot be run again.
+    with its parameters, `bound` with their values, as its snapshot keeps it; None: it cannot be run again. Nor is a
+    statement kept that has a secret: an option that opens a store, or the password of a URL.
     """
     from paimon_spark.api.lineage_question import warehouse_of
     from paimon_spark.lineage.batch_recording import next_barrier
@@ -75,8 +80,10 @@ def with_lineage_job(
     run = {JOB.key: job} | ({} if barrier is None else {BARRIER.key: barrier})
     if _names_a_view(session, sql):
         run[UNKNOWN_SOURCES.key] = "true"
-    if bound is not None and STATEMENT.key not in given:
-        text = encode_statement(Statement(bound, session.catalog_name, session.database))
+    if bound is not None and STATEMENT.key not in given and not has_secret(bound):
+        lacks_values = bound != sql and not STATEMENT_VALUES.get(given)
+        kept = Statement(sql if lacks_values else bound, session.catalog_name, session.database)
+        text = encode_statement(replace(kept, lacks_values=lacks_values))
         run |= {} if text is None else {STATEMENT.key: text}
     catalog = session.catalog
     conf = {k: v for k, v in session.conf.items() if not (k.startswith(SETTING) and k.endswith(_OF_A_RUN))}
@@ -111,6 +118,17 @@ def shape(sql: str) -> str:
     for piece in out:  # releases of the tokenizer differ in which signs they join
         text += f" {piece}" if _is_word(text[-1:]) and _is_word(piece[:1]) else piece
     return text
+
+
+def has_secret(sql: str) -> bool:
+    """Whether a statement has the value of an option that is a secret, or a URL with a password."""
+    if without_passwords(sql) != sql or any(is_storage_option(n) and is_secret(n) for n in _DOTTED.findall(sql)):
+        return True
+    found = tokenize(sql)
+    return any(
+        key.is_text and sign.keyword == "=" and value.is_text and is_secret(key.text)
+        for key, sign, value in zip(found, found[1:], found[2:], strict=False)
+    )
 
 
 def names_no_table(query: str) -> bool:

@@ -109,7 +109,7 @@ class Session:
 
     catalog: Catalog
     spark: SparkSession
-    args: Mapping[str, Any] | Sequence[Any] | None = None
+    args: Mapping[str, Any] | Sequence[Any] | None = field(default=None, repr=False)
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     catalog_name: str = CATALOG
     current: tuple[str, str] | None = None

@@ -12,14 +12,16 @@ from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
 
-from paimon_spark.errors import InvalidInputError, StorageError
+from paimon_spark.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 from paimon_spark.options.catalog import ALLOWED_EXTERNAL_PATHS
 from paimon_spark.options.known import is_file_system_option
+from paimon_spark.redaction import has_password
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import AtomicCreate, FileInfo, Store, open_ranges
 
 _LOCAL: Final = ("file", "local")
 _S3: Final = ("s3", "s3a", "s3n")
+_WEB: Final = ("http", "https")
 _WEBHDFS_PORT: Final = 9870
 """Of Hadoop 3; fsspec takes that of Hadoop 2."""
 _NUMBERS: Final = ("_size", "_timeout", "_concurrency", "_blocksize", "port", "retries")
@@ -37,7 +39,8 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Stor
             `security.kerberos.login.*` for HDFS; `catalog.allowed-external-paths` is kept; everything else is ignored.
 
     Raises:
-        InvalidInputError: `url` is empty, or an option of fsspec cannot be read.
+        InvalidInputError: `url` is empty or has a password, or an option of fsspec cannot be read.
+        UnsupportedFeatureError: it is http:// or https://.
         StorageError: the scheme is unknown, or the package for it is not installed.
     """
     options = dict(options or {})
@@ -45,6 +48,17 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Stor
     if scheme in _LOCAL:
         path = os.path.abspath(authority + path if scheme == "local" else path)
         return LocalStore(_file_system_options(options), path), path
+    if has_password(f"://{authority}"):
+        raise InvalidInputError(
+            f"the location {scheme}://{authority}{path} has a password, which everything that shows the location would "
+            "show; leave it out, and give it in an option such as fs.password"
+        )
+    if scheme in _WEB:
+        raise UnsupportedFeatureError(
+            f"{url} cannot be opened: tables on a web server ({scheme}://) are not supported, as its folders cannot be "
+            "listed; copy the table to a file system or an object store",
+            feature=f"{scheme}://",
+        )
     return _remote_store(url, options)
 
 

@@ -22,6 +22,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.schemas import latest_schema, list_schema_ids, read_schema, schemas_by_id
 from paimon_spark.metadata.snapshots import list_snapshots
 from paimon_spark.metadata.tags import TagInfo, list_savepoints, list_tags
+from paimon_spark.redaction import shown_options
 from paimon_spark.system_tables.java_text import type_text
 from paimon_spark.system_tables.listing import TIMESTAMP, Asked, each, listing, required
 from paimon_spark.types import BIGINT, STRING, ArrayType, DataField, field_to_json
@@ -115,14 +116,14 @@ LISTINGS: Final = (
         ("fields", required(STRING), each(lambda s: json.dumps([field_to_json(f) for f in s.fields], **_LINE))),
         ("partition_keys", required(STRING), each(lambda s: json.dumps(s.partition_keys, **_LINE))),
         ("primary_keys", required(STRING), each(lambda s: json.dumps(s.primary_keys, **_LINE))),
-        ("options", required(STRING), each(lambda s: json.dumps(dict(s.options), **_LINE))),
+        ("options", required(STRING), each(lambda s: json.dumps(shown_options(s.options), **_LINE))),
         ("comment", STRING, "comment"),
         ("update_time", required(TIMESTAMP), "time_ms"),
     ),
     listing(
         "options",
         ("key",),
-        lambda asked: list(_stored(asked).options.items()),
+        lambda asked: list(shown_options(_stored(asked).options).items()),
         ("key", required(STRING), each(itemgetter(0))),
         ("value", required(STRING), each(itemgetter(1))),
     ),

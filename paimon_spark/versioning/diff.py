@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.display import ShownAsText, amount, facts, grid, section
-from paimon_spark.options.known import shown_changes
+from paimon_spark.redaction import shown_changes
 from paimon_spark.text import counted, safe, shown
 
 if TYPE_CHECKING:

@@ -52,7 +52,10 @@ class RestServer:
 
     def options(self, **more: str) -> dict[str, str]:
         """What reaches the server."""
-        return {"metastore": "rest", "uri": self.url, "warehouse": "lake", "token": "secret", **more}
+        return {"metastore": "rest", "uri": self.url, "warehouse": "lake", "token": "secret"} | {
+            "rest.local-warehouse": str(self.folder),
+            **more,
+        }
 
     def answer(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Reply:
         if path == "/v1/config":

@@ -163,6 +163,7 @@ def rest() -> Iterator[dict[str, str]]:
                 "warehouse": "lake",
                 "token.provider": "bear",
                 "token": "secret",
+                "rest.local-warehouse": f"{folder}/data",
             }
 
 

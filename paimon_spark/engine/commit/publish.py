@@ -6,7 +6,6 @@ snapshot, so nothing counts twice. The result is certain, or `Unknown`.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,9 +17,10 @@ from paimon_spark.metadata.manifests import delta_manifests, read_manifest_list
 from paimon_spark.metadata.retry import Retries
 from paimon_spark.metadata.snapshots import find_snapshot, is_alive, list_snapshot_ids
 from paimon_spark.options.core import ALLOW_UNSAFE_CREATE
+from paimon_spark.redaction import get_logger
 from paimon_spark.storage.store import AtomicCreate
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

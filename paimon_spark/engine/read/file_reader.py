@@ -5,7 +5,6 @@ Source: Java `operation/RawFileSplitRead`, `io/DataFileRecordReader`, `deletionv
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -25,6 +24,7 @@ from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.external_files import external_data_files
 from paimon_spark.predicate.ast import Predicate
+from paimon_spark.redaction import get_logger
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import external_path
 from paimon_spark.types import (
@@ -38,7 +38,7 @@ from paimon_spark.types import (
     RowKind,
 )
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 KIND_FIELD: Final = DataField(VALUE_KIND_ID, VALUE_KIND, TINYINT.with_nullable(False))
 SYSTEM_FIELDS: Final = (
     DataField(SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, BIGINT.with_nullable(False)),

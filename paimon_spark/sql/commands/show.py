@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from paimon_spark.engine.scan.file_stats import decode_partitions
 from paimon_spark.engine.scan.splits import totals_of
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.options.known import shown_options
 from paimon_spark.predicate.ast import literal_text
+from paimon_spark.redaction import shown_options
 from paimon_spark.sql.commands.column_text import ddl_column
 from paimon_spark.sql.commands.target import on_table
 from paimon_spark.sql.grammar.show import (

@@ -36,7 +36,7 @@ class Insert(TableStatement):
     by_name: bool = False
     replace_where: str | None = None
     if_not_exists: bool = False
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     evolves: bool = False
 
 

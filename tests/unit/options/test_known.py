@@ -12,18 +12,9 @@ from paimon_spark.errors import InvalidOptionError
 from paimon_spark.options import core
 from paimon_spark.options.data_files import per_level
 from paimon_spark.options.descriptor import Option, options_of, string
-from paimon_spark.options.known import (
-    _PARSERS,
-    HIDDEN,
-    TABLE_OPTIONS,
-    check_values,
-    is_secret,
-    is_storage_option,
-    is_table_option,
-    shown_changes,
-    shown_options,
-)
+from paimon_spark.options.known import _PARSERS, TABLE_OPTIONS, check_values, is_storage_option, is_table_option
 from paimon_spark.options.table import TableOptions, parse_table_options
+from paimon_spark.redaction import HIDDEN, is_secret, shown_changes, shown_options
 
 
 def test_every_option_that_tables_are_read_with_is_known() -> None:
