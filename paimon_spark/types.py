@@ -311,17 +311,24 @@ def parse_field(value: Mapping[str, Any], _depth: int = 0) -> DataField:
     """A field from its schema JSON. Raises FormatError."""
     try:
         field_id, name = value["id"], value["name"]
-        if not isinstance(field_id, int) or not isinstance(name, str):
+        if type(field_id) is not int or not -(2**31) <= field_id < 2**31 or not isinstance(name, str):
             raise TypeError(f"id {field_id!r}, name {name!r}")
         return DataField(
             field_id,
             name,
             parse_type(value["type"], _depth),
-            value.get("description"),
-            value.get("defaultValue"),
+            _optional_text(value, "description"),
+            _optional_text(value, "defaultValue"),
         )
     except (KeyError, TypeError, AttributeError) as e:
         raise FormatError(f"not a field: {str(value)[:100]!r} ({e})") from e
+
+
+def _optional_text(value: Mapping[str, Any], key: str) -> str | None:
+    text = value.get(key)
+    if not isinstance(text, str | None):
+        raise TypeError(f"{key} {str(text)[:50]!r}")
+    return text
 
 
 def _parse_text(text: str) -> DataType:

@@ -15,6 +15,7 @@ from urllib.parse import quote_plus, urlencode
 
 from paimon_spark.catalogs.rest_login import Login, Request
 from paimon_spark.errors import CatalogError
+from paimon_spark.format.json_files import find_object
 from paimon_spark.options.catalog import CatalogOptions
 from paimon_spark.text import reason
 
@@ -134,11 +135,7 @@ class RestClient:
 
     def _answer(self, response: Any, call: str) -> Answer:
         status = response.status_code
-        try:
-            body = json.loads(response.text) if response.text.strip() else {}
-        except ValueError:
-            body = {}
-        body = body if isinstance(body, dict) else {}
+        body = find_object(response.text, lambda found: found) or {}
         if status < 300 or status in (404, 409):
             return Answer(status, body)
         if status == 401:

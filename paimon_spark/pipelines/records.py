@@ -15,17 +15,19 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from paimon_spark.errors import (
     CorruptFileError,
     FileAlreadyThereError,
+    FormatError,
     InvalidInputError,
     NotFoundError,
     OperationInProgressError,
 )
+from paimon_spark.format.json_files import decode_object
 from paimon_spark.lineage.warehouse import Warehouse, quote_name
 from paimon_spark.maintenance.change import check_there, recover
 from paimon_spark.metadata.handle import open_table
@@ -36,6 +38,7 @@ from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.options.descriptor import did_you_mean
 
 _LOG = logging.getLogger(__name__)
+T = TypeVar("T")
 _VERSION: Final = 1
 _SUFFIX: Final = ".json"
 _ABORTED_KEPT_MS: Final = 86_400_000
@@ -275,19 +278,18 @@ def _release_ids(warehouse: Warehouse) -> list[int]:
 
 
 def _decode_branch(data: bytes, path: str) -> BranchRecord:
-    raw = _checked(data, path)
-    try:
+    def build(raw: dict[str, Any]) -> BranchRecord:
         tables = {str(k): None if v is None else int(v) for k, v in raw["tables"].items()}
-        return BranchRecord(str(raw["name"]), tables, tuple(raw["jobs"]), str(raw["start"]), int(raw["createdMs"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
-        raise _corrupt(path, repr(e)) from e
+        jobs = tuple(map(str, raw["jobs"]))
+        return BranchRecord(str(raw["name"]), tables, jobs, str(raw["start"]), int(raw["createdMs"]))
+
+    return _decoded(data, path, build)
 
 
 def _decode_release(data: bytes, path: str) -> ReleaseRecord | None:
-    raw = _checked(data, path)
-    if "reserved" in raw:
-        return None
-    try:
+    def build(raw: dict[str, Any]) -> ReleaseRecord | None:
+        if "reserved" in raw:
+            return None
         return ReleaseRecord(
             int(raw["id"]),
             {str(k): int(v) for k, v in raw["tables"].items()},
@@ -299,18 +301,17 @@ def _decode_release(data: bytes, path: str) -> ReleaseRecord | None:
             raw["undoes"],
             raw["undoneBy"],
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
-        raise _corrupt(path, repr(e)) from e
+
+    return _decoded(data, path, build)
 
 
-def _checked(data: bytes, path: str) -> dict[str, Any]:
-    try:
-        raw = json.loads(data)
-    except ValueError as e:
-        raise _corrupt(path, str(e)) from e
-    if not isinstance(raw, dict) or raw.get("version") != _VERSION:
-        raise _corrupt(path, f"expected an object of version {_VERSION}")
-    return raw
+def _decoded(data: bytes, path: str, build: Callable[[dict[str, Any]], T]) -> T:
+    def of_version(raw: dict[str, Any]) -> T:
+        if raw.get("version") != _VERSION:
+            raise FormatError(f"expected an object of version {_VERSION}")
+        return build(raw)
+
+    return decode_object(data, of_version, lambda why: _corrupt(path, why))
 
 
 def _corrupt(path: str, why: str) -> CorruptFileError:

@@ -149,7 +149,7 @@ def _value(key: str, text: str) -> Any:
     if stripped.startswith(("{", "[")):
         try:
             return json.loads(stripped)
-        except ValueError as e:
+        except (ValueError, RecursionError) as e:
             raise InvalidInputError(f"option {key} is not valid JSON: {e}", option=key) from e
     if stripped.isdigit() and key.endswith(_NUMBERS):
         return int(stripped)

@@ -27,6 +27,7 @@ from typing import Any, Final, TypeAlias
 
 from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.errors import CorruptFileError, FileMissingError, InvalidInputError, UnknownFormatVersionError
+from paimon_spark.format.json_files import decode_object
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import is_file_name
@@ -386,8 +387,8 @@ def encode_sink_log(log: SinkLog) -> bytes:
 
 def decode_sink_log(data: bytes, path: str) -> SinkLog:
     """The log in the bytes of a file; `path` is for messages. Raises as `read_sink_log`."""
-    try:
-        raw = json.loads(data)
+
+    def build(raw: dict[str, Any]) -> SinkLog:
         version = raw["version"]
         if isinstance(version, int) and version > _VERSION:
             raise UnknownFormatVersionError(
@@ -405,12 +406,16 @@ def decode_sink_log(data: bytes, path: str) -> SinkLog:
             tuple(checked_text(job) for job in raw["jobs"]),
             None if before is None else LastBatch(checked_number(before["batch"]), _found(before["place"])),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise CorruptFileError(
-            f"{path} does not say which batch its query was about to commit ({e!r}); remove it, and the snapshots "
+
+    return decode_object(
+        data,
+        build,
+        lambda why: CorruptFileError(
+            f"{path} does not say which batch its query was about to commit ({why}); remove it, and the snapshots "
             "alive show that instead",
             path=path,
-        ) from e
+        ),
+    )
 
 
 def _place(place: SnapshotKey | None) -> Mapping[str, Any] | None:

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from paimon_spark.display import ShownAsFacts, moment
 from paimon_spark.errors import CorruptFileError, FormatError, UnknownFormatVersionError
+from paimon_spark.format.json_files import decode_object
 from paimon_spark.text import counted
 
 CURRENT_VERSION: Final = 3
@@ -151,15 +152,9 @@ _T = TypeVar("_T")
 
 
 def _guarded(data: bytes, path: str, build: Callable[[dict[str, Any]], _T]) -> _T:
-    try:
-        raw = json.loads(data)
-        if not isinstance(raw, dict):
-            raise FormatError("the top level is not an object")
-        return build(raw)
-    except UnknownFormatVersionError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError, FormatError) as e:
-        raise CorruptFileError(f"{path} is not a readable snapshot: {type(e).__name__}: {e}", path=path) from e
+    return decode_object(
+        data, build, lambda why: CorruptFileError(f"{path} is not a readable snapshot: {why}", path=path)
+    )
 
 
 def _local_date_time(value: Any) -> datetime:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from paimon_spark.errors import CorruptFileError, FileAlreadyThereError
+from paimon_spark.format.json_files import decode_object
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.storage.store import Store
@@ -81,13 +82,16 @@ def _encode(decision: Decision) -> bytes:
 
 
 def _decode(data: bytes, path: str) -> Decision:
-    try:
-        raw = json.loads(data)
+    def build(raw: dict[str, Any]) -> Decision:
         if raw["version"] != _VERSION or not isinstance(raw["runs"], bool) or not isinstance(raw["record"], dict):
             raise ValueError(f"it is not a decision of version {_VERSION}")
         return Decision(raw["runs"], tuple(str(t) for t in raw["tables"]), raw["record"])
-    except (ValueError, KeyError, TypeError) as e:
-        raise CorruptFileError(
-            f"{path} does not hold the decision on a change of several tables: {e}; look at its tables with doctor()",
+
+    return decode_object(
+        data,
+        build,
+        lambda why: CorruptFileError(
+            f"{path} does not hold the decision on a change of several tables: {why}; look at its tables with doctor()",
             path=path,
-        ) from e
+        ),
+    )
