@@ -118,6 +118,9 @@ _KEYS: Final = {
 """The JSON key of each attribute, in the order Java writes them."""
 _REQUIRED: Final = frozenset(f.name for f in fields(Snapshot) if f.default is f.default_factory) - {"commit_kind"}
 _TEXT: Final = frozenset(f.name for f in fields(Snapshot) if f.type in ("str", "str | None"))
+_LAST_ID: Final = 2**63 - 2
+"""The largest id of a snapshot that another one can follow."""
+_NUMBERED: Final = re.compile(r"(?:snapshot|changelog)-([0-9]{1,19})")
 _TAG_CREATE_TIME: Final = "tagCreateTime"
 _TAG_TIME_RETAINED: Final = "tagTimeRetained"
 
@@ -127,10 +130,18 @@ def decode(data: bytes, path: str) -> Snapshot:
     """The snapshot in the bytes of a snapshot or changelog file; `path` is for messages.
 
     Raises:
-        CorruptFileError: not the JSON of a snapshot.
+        CorruptFileError: not the JSON of a snapshot, or of another id than the file's name.
         UnknownFormatVersionError: written by a format version newer than 3.
     """
-    return _guarded(data, path, lambda raw: _from_json(raw, path))
+
+    def build(raw: dict[str, Any]) -> Snapshot:
+        snapshot = _from_json(raw, path)
+        named = _NUMBERED.fullmatch(path.rpartition("/")[2])
+        if named is not None and int(named[1]) != snapshot.id:
+            raise FormatError(f"id is {snapshot.id}, unlike the file's name")
+        return snapshot
+
+    return _guarded(data, path, build)
 
 
 def decode_tag(data: bytes, name: str, path: str) -> Tag:
@@ -177,6 +188,8 @@ def _from_json(raw: dict[str, Any], path: str) -> Snapshot:
                 raise FormatError(f"{key} is missing")
             continue
         values[attribute] = _typed(attribute, key, value)
+    if not 1 <= values["id"] <= _LAST_ID:
+        raise FormatError(f"id is {values['id']}, expected one from 1 to {_LAST_ID}")
     version = values.get("version", 1)
     if version > CURRENT_VERSION:
         raise UnknownFormatVersionError(
