@@ -6,7 +6,6 @@ costs nothing without a callback. An exception of the callback is logged once an
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +14,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-_LOG = logging.getLogger(__name__)
+from paimon_spark.text import logger
+
+_LOG = logger(__name__)
 _EVERY_S: Final = 0.1
 V = TypeVar("V")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,23 @@ def _escaped(character: str) -> str:
         code = ord(character)
         return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
     return character
+
+
+def logger(name: str) -> logging.Logger:
+    """The logger of a module, whose records show text of files and users as `safe` does, and so keep to their line."""
+    found = logging.getLogger(name)
+    found.addFilter(_escape)
+    return found
+
+
+def _escape(record: logging.LogRecord) -> bool:
+    record.msg = safe(str(record.msg))
+    if isinstance(record.args, tuple):
+        record.args = tuple(a if isinstance(a, int | float) else safe(str(a)) for a in record.args)
+    if record.exc_info and record.exc_info[1] is not None:
+        stack = logging.Formatter().formatException(record.exc_info)
+        record.exc_text = "\n".join(safe(line) for line in stack.split("\n"))
+    return True
 
 
 def reason(error: BaseException, text: str | None = None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, Union, runtime_checkable
@@ -34,6 +33,7 @@ from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.version import from_option
 from paimon_spark.options.location import is_name, split_name, split_suffix
 from paimon_spark.options.scan import VERSION_AS_OF, ScanOptions
+from paimon_spark.text import logger
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
@@ -43,7 +43,7 @@ TableLike: TypeAlias = Union[str, "Table"]
 Version: TypeAlias = int | str
 """A snapshot id, or a version as in `VERSION AS OF`."""
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 @runtime_checkable

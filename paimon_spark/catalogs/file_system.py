@@ -8,7 +8,6 @@ Source: Java `catalog/FileSystemCatalog`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -41,9 +40,10 @@ from paimon_spark.options.location import (
 )
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import has_directories, open_store
+from paimon_spark.text import logger
 from paimon_spark.types import RowType
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _SYSTEM_DATABASE: Final = "sys"
 _MARKER: Final = ".database"
 """A file in databases of stores that have no directories; nothing reads it."""

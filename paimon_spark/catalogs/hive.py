@@ -9,7 +9,6 @@ Source: Java `hive/HiveCatalog`, `hive/HiveCatalogLock`, `hive/HiveTypeUtils`; H
 from __future__ import annotations
 
 import getpass
-import logging
 import os
 import socket
 import time
@@ -24,7 +23,7 @@ from paimon_spark.catalogs.registry import wait_for_lock
 from paimon_spark.errors import CatalogError, InvalidOptionError, PaimonError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.catalog import CatalogOptions
-from paimon_spark.text import reason
+from paimon_spark.text import logger, reason
 from paimon_spark.types import (
     ArrayType,
     AtomicType,
@@ -39,7 +38,7 @@ from paimon_spark.types import (
     VectorType,
 )
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _INPUT: Final = "org.apache.paimon.hive.mapred.PaimonInputFormat"
 _OUTPUT: Final = "org.apache.paimon.hive.mapred.PaimonOutputFormat"
 _SERDE: Final = "org.apache.paimon.hive.PaimonSerDe"

@@ -6,7 +6,6 @@ Source: Java `jdbc/JdbcCatalog`, `jdbc/JdbcUtils`, `jdbc/JdbcCatalogLock` and it
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -20,9 +19,9 @@ from paimon_spark.errors import CatalogError, InvalidOptionError, PaimonError
 from paimon_spark.format.json_files import decode_object
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.catalog import CatalogOptions
-from paimon_spark.text import reason
+from paimon_spark.text import logger, reason
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _SQLITE: Final = "sqlite"
 _POSTGRESQL: Final = "postgresql"
 _NAMES: Final = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -19,9 +18,10 @@ from paimon_spark.metadata.schemas import latest_schema
 from paimon_spark.options.location import CatalogName, check_part, database_url, table_url
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import has_directories, open_store
+from paimon_spark.text import logger
 from paimon_spark.types import RowType
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _LOCKED: Final = ("snapshot-", "schema-")
 """Beginnings of the names of files that Java writes only while it holds the lock."""
 _SCHEMAS: Final = "/schema/schema-"

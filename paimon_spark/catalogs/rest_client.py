@@ -6,7 +6,6 @@ Source: Java `rest/RESTApi`, `rest/ResourcePaths`, `rest/HttpClient`; `rest-cata
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,9 +16,9 @@ from paimon_spark.catalogs.rest_login import Login, Request
 from paimon_spark.errors import CatalogError
 from paimon_spark.format.json_files import find_object
 from paimon_spark.options.catalog import CatalogOptions
-from paimon_spark.text import reason
+from paimon_spark.text import logger, reason
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _TIMEOUT_S: Final = (20, 180)
 """To connect, and to be answered."""
 _RETRIES: Final = 4

@@ -8,7 +8,6 @@ Source: Java `table/sink/TableCommitImpl.maintain`, whose order this is; PIP-4 f
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
@@ -30,8 +29,9 @@ from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.options.retention import TagCreation
+from paimon_spark.text import logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 V = TypeVar("V")
 _REMEMBERED: Final = 1000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -18,11 +17,12 @@ from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import CREATE_BRANCH
 from paimon_spark.storage.store import Store
+from paimon_spark.text import logger
 from paimon_spark.versioning.branch_state import STAGING_PREFIX
 from paimon_spark.versioning.branches import create_branch
 
 T = TypeVar("T", bound=OpenedTable)
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 def open_to_change(

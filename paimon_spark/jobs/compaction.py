@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -41,8 +40,9 @@ from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.metadata.vector_files import vector_files
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.spark_port import SparkJobs, active_spark_jobs
+from paimon_spark.text import logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 HERE_BYTES: Final = 256 << 20
 """Data files of fewer bytes are compacted before a Spark job of many tasks would have begun to work well."""

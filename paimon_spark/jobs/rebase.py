@@ -13,7 +13,6 @@ The commit says in a property which snapshot of the branch it holds, so that the
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -45,12 +44,13 @@ from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import get_snapshots, latest_snapshot
 from paimon_spark.options.descriptor import check_choice
+from paimon_spark.text import logger
 from paimon_spark.versioning.branches import check_branch_exists, create_branch, delete_branch
 from paimon_spark.versioning.merge import CONFLICTS, FAIL, MergeResult, main_moved, merge_branch
 from paimon_spark.versioning.names import is_rebase_name, rebase_name
 from paimon_spark.versioning.publish import read_publication
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _TRIES: Final = 5
 _LEFT_BEHIND_MS: Final = 24 * 60 * 60 * 1000
 """Age from which on the branch of a rebase is taken for that of a dead process."""

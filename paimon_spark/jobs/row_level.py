@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -45,13 +44,14 @@ from paimon_spark.options.write_request import ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS
 from paimon_spark.predicate.ast import has_expressions, names_of
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.spark_port import active_spark_jobs
+from paimon_spark.text import logger
 from paimon_spark.types import DataType, is_finer_than_spark, types_in
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.lineage_port import TaskIdentity
     from paimon_spark.jobs.opened_table import OpenedTable
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 KEEPS: Final = "__paimon_keeps"
 """Column of the rows of a RowLevelWrite: whether a new row is in the table's columns."""

@@ -6,7 +6,6 @@ So the next attempt can tell at which point an earlier one crashed.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -45,8 +44,9 @@ from paimon_spark.streaming.batches import (
     SnapshotKey,
     write_sink_log,
 )
+from paimon_spark.text import logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 _KEEP_LONGER: Final = (
     "To avoid this, retain the table's snapshots longer than the query is ever down (snapshot.time-retained)"

@@ -6,7 +6,6 @@ are made when it commits, so that a write that fails adds none; if the commit it
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -52,9 +51,10 @@ from paimon_spark.options.table import parse_table_options
 from paimon_spark.options.write import MERGE_SCHEMA
 from paimon_spark.options.write_request import BatchWriteOptions, refuse_unknown, restore_case
 from paimon_spark.storage.store import Store
+from paimon_spark.text import logger
 from paimon_spark.types import VALUE_KIND, RowType
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _SHORT: Final = 3
 """Names of so few letters are often one letter apart."""
 

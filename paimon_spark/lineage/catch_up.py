@@ -17,7 +17,6 @@ Source: Java `operation/FileStoreCommitImpl` (`rollbackToAsLatest`, `compactMani
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -42,6 +41,7 @@ from paimon_spark.lineage.tables import (
 )
 from paimon_spark.lineage.warehouse import FILE_VERSION, encode_file, is_lineage_table, quote_name
 from paimon_spark.metadata.small_files import numbers
+from paimon_spark.text import logger
 
 if TYPE_CHECKING:
     from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from paimon_spark.lineage.tables import Index
     from paimon_spark.lineage.warehouse import Warehouse
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _FIRST_CHUNK: Final = 4
 _LARGEST_CHUNK: Final = 1024
 _NEVER: Final = -1

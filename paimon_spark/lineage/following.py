@@ -14,7 +14,6 @@ Source: PIP-5, "ETL 2 will consume the same snapshots"; docs/design/lineage.md.
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -43,13 +42,14 @@ from paimon_spark.lineage.tables import (
 from paimon_spark.lineage.warehouse import WarehouseTable, encode_file, find_warehouse_table, quote_name, warn_once
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.options.lineage import FOLLOW, parse_lineage_options
+from paimon_spark.text import logger
 
 if TYPE_CHECKING:
     from paimon_spark.lineage.tables import Index
     from paimon_spark.metadata.handle import TableHandle
     from paimon_spark.streaming.offset import StreamOffset
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _READ_AGAIN_S: Final = 1.0
 """Pause between two reads of the lineage tables for new batches."""
 _CHECK_AGAIN_S: Final = 60.0

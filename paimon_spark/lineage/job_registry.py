@@ -12,7 +12,6 @@ forgotten job still name it: what is not newer than that moment is skipped by ev
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -32,13 +31,14 @@ from paimon_spark.lineage.warehouse import (
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.small_files import find_decoded, numbered, read_existing
 from paimon_spark.storage.store import AtomicCreate
+from paimon_spark.text import logger
 
 if TYPE_CHECKING:
     from paimon_spark.lineage.tables import Index
 
 T = TypeVar("T")
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _SUFFIX: Final = ".json"
 _KEPT_RUNS: Final = 16
 """Run files kept below the newest number."""

@@ -6,7 +6,6 @@ written last: where it is, all rows of its batch are. Rows that are not written 
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -31,13 +30,14 @@ from paimon_spark.lineage.tables import (
     write_rows,
 )
 from paimon_spark.lineage.warehouse import is_lineage_table, split_table_path, warn_once
+from paimon_spark.text import logger
 
 if TYPE_CHECKING:
     from paimon_spark.engine.commit.listeners import CommitEvent
     from paimon_spark.lineage.tables import Index
     from paimon_spark.lineage.warehouse import Warehouse, WarehouseTable
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 DEFAULT_INTERVAL_MS: Final = 10_000
 _WARN_EVERY_S: Final = 600.0
 _LONGEST_SLEEP_S: Final = 60.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,9 +22,10 @@ from paimon_spark.metadata.snapshots import (
     list_snapshot_ids,
 )
 from paimon_spark.metadata.tags import list_tags
+from paimon_spark.text import logger
 from paimon_spark.types import RowType
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _MISSES: Final = 20
 """Snapshots looked for in vain, one by one, before those alive are listed."""
 

@@ -9,7 +9,6 @@ Source: PIP-5; `tables.py` for the content of the tables.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -56,6 +55,7 @@ from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.options.scan import ScanOptions
 from paimon_spark.options.write_request import BatchWriteOptions, WriteMode
 from paimon_spark.storage.store import FileInfo, Store
+from paimon_spark.text import logger
 from paimon_spark.types import VALUE_KIND, RowKind
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 COMPACT_EVERY: Final = 10
 """Snapshots of a lineage table between two compactions."""

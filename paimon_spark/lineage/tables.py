@@ -8,7 +8,6 @@ Source: PIP-5.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +23,9 @@ from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.options.descriptor import Option
 from paimon_spark.options.lineage import DATA_LINEAGE, FLUSH_INTERVAL, JOB, TABLE_LINEAGE
 from paimon_spark.predicate.ast import literal_text
+from paimon_spark.text import logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ Source: own.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -27,13 +26,14 @@ from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.provenance import JOB, decode_provenance
 from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, job_is_in, settings_of
 from paimon_spark.lineage.warehouse import quote_name
+from paimon_spark.text import logger
 
 if TYPE_CHECKING:
     from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.lineage.provenance import TableRef
     from paimon_spark.lineage.tables import Index
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _LOOKED_BACK: Final = 100
 """Newest snapshots of a branch that are looked at."""
 _THREADS: Final = 16

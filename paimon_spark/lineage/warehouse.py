@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import re
 from dataclasses import dataclass
 from threading import Lock
@@ -21,8 +20,9 @@ from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.storage.store import Store
+from paimon_spark.text import logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 DATABASE: Final = "paimon"
 """The database of the lineage tables."""
 FILE_VERSION: Final = 1

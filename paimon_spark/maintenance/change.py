@@ -7,7 +7,6 @@ its lock is deleted; its other files are deleted after that.
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -46,8 +45,9 @@ from paimon_spark.metadata.journal.lock import (
     running,
 )
 from paimon_spark.metadata.served import refuse_on_server
+from paimon_spark.text import logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 _BY_FILES: Final = (REPLACING - {"delete-branch", "undo-create-branch"}) | {"repair"}
 """Kinds of operations that write snapshots or schemas themselves, which servers of catalogs do not let happen."""

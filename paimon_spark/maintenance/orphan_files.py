@@ -5,7 +5,6 @@ Source: Java `operation/OrphanFilesClean`, with the same rules of what may be an
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -29,9 +28,9 @@ from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNA
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.storage.store import FileInfo
-from paimon_spark.text import counted, moment, safe
+from paimon_spark.text import counted, logger, moment, safe
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _DAY_MS: Final = 86_400_000
 _NAMES: Final = 500_000
 """Names that are looked for at once."""

@@ -14,7 +14,6 @@ Source: Java `operation/NormalPartitionExpire`, `partition/Partition*ExpireStrat
 from __future__ import annotations
 
 import json
-import logging
 import re
 from calendar import isleap, monthrange
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,9 +47,9 @@ from paimon_spark.options.retention import (
     PartitionExpiryOptions,
     PartitionStrategy,
 )
-from paimon_spark.text import counted, named
+from paimon_spark.text import counted, logger, named
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

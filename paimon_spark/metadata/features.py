@@ -8,7 +8,6 @@ Source: Java `CoreOptions`, `TableType`, `schema/SchemaValidation`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,6 +29,7 @@ from paimon_spark.options.core import (
 from paimon_spark.options.descriptor import Option, boolean
 from paimon_spark.options.lineage import check_job_options
 from paimon_spark.options.table import TableOptions
+from paimon_spark.text import logger
 from paimon_spark.types import (
     DataType,
     OpaqueType,
@@ -37,7 +37,7 @@ from paimon_spark.types import (
     types_in,
 )
 
-_LOG: Final = logging.getLogger(__name__)
+_LOG: Final = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +21,7 @@ from paimon_spark.operations.operation import (
     positional,
 )
 from paimon_spark.operations.sizes import SIZE, sizes_of, with_sizes
-from paimon_spark.text import moment, safe
+from paimon_spark.text import logger, moment, safe
 
 if TYPE_CHECKING:
     from paimon_spark.maintenance.removal import Removed
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from paimon_spark.versioning.merge import MergeResult
     from paimon_spark.versioning.replace_main import ReplaceResult
 
-_LOG: Final = logging.getLogger(__name__)
+_LOG: Final = logger(__name__)
 
 
 def _show_list(a: Request, found: list[Branch]) -> Answer:

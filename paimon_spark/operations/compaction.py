@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,13 +21,14 @@ from paimon_spark.operations.operation import (
     UsageError,
     command_flag,
 )
+from paimon_spark.text import logger
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
     from paimon_spark.engine.compaction.task import CompactResult
     from paimon_spark.format.metadata_files.snapshot import Snapshot
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _STRATEGIES: Final = ("full", "minor")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +9,14 @@ from paimon_spark.errors import InvalidInputError
 from paimon_spark.operations.answer import Answer, lines, removal, rows
 from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Rows, Type, command_flag, positional
 from paimon_spark.operations.sizes import SIZE, sizes_of, with_sizes
-from paimon_spark.text import duration, moment, safe
+from paimon_spark.text import duration, logger, moment, safe
 
 if TYPE_CHECKING:
     from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.metadata.tags import Savepoint, TagInfo
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 def _show_list(a: Request, found: list[TagInfo]) -> Answer:

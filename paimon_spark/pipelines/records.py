@@ -13,7 +13,6 @@ Source: own.
 from __future__ import annotations
 
 import json
-import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,8 +35,9 @@ from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.text import logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 T = TypeVar("T")
 _VERSION: Final = 1
 _SUFFIX: Final = ".json"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import re
 import shutil
 import sys
@@ -24,11 +23,12 @@ from paimon_spark import errors
 from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.spark.schema import arrow_schema
 from paimon_spark.spark.source import PaimonDataSource, PaimonPyDataSource
+from paimon_spark.text import logger
 from paimon_spark.types import quoted
 
 T = TypeVar("T")
 
-_LOG: Final = logging.getLogger(__name__)
+_LOG: Final = logger(__name__)
 SEPARATOR: Final = "\x1e"
 """Between the entries in `entries_of`."""
 _NOT_FOUND: Final = "DATA_SOURCE_NOT_FOUND"

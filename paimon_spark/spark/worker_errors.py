@@ -11,7 +11,6 @@ Source: PySpark 4.1.4 and 4.3.0, `handle_worker_exception` in `pyspark/util.py`.
 from __future__ import annotations
 
 import inspect
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -20,11 +19,12 @@ from functools import wraps
 from typing import Any, Final, TypeVar
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.text import logger
 
 C = TypeVar("C")
 F = TypeVar("F", bound=Callable[..., Any])
 
-_LOG: Final = logging.getLogger(__name__)
+_LOG: Final = logger(__name__)
 _HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 _CALLED_BY_SPARK: Final = frozenset(
     (

@@ -6,7 +6,6 @@ read the files that they can.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from functools import reduce
 from operator import and_
@@ -26,12 +25,13 @@ from paimon_spark.spark_catalog.proxies import Proxy
 from paimon_spark.spark_catalog.row_conditions import row_condition
 from paimon_spark.spark_catalog.rules import install_read_rule
 from paimon_spark.spark_catalog.scan_builder import ScanBuilderProxy
+from paimon_spark.text import logger
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_LOG: Final = logging.getLogger(__name__)
+_LOG: Final = logger(__name__)
 
 
 def dataframe(scan: Scan, spark: SparkSession, *, keeps_filters: bool = False) -> DataFrame | None:

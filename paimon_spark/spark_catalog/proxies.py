@@ -7,7 +7,6 @@ proxy receives every call. `tests/spark/test_attach_interfaces.py` compares them
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -24,8 +23,9 @@ from paimon_spark.spark_catalog.classic import classic_pyspark
 from paimon_spark.spark_catalog.gateway import SQL, Gateway
 from paimon_spark.spark_catalog.java_objects import callers_of, java_object, python_object
 from paimon_spark.sql.messages import reword
+from paimon_spark.text import logger
 
-_LOG: Final = logging.getLogger("paimon_spark")
+_LOG: Final = logger("paimon_spark")
 _CONTEXT: Final = "org.apache.spark.QueryContext"
 _FAILED_JOB: Final = "org.apache.spark.SparkException"
 _ANALYSIS: Final = SQL + "catalyst.analysis."

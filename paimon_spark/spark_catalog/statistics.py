@@ -5,7 +5,6 @@ Source: Spark `connector/read/Statistics.java`; Paimon's `PaimonStatistics` of i
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Any, Final
@@ -17,9 +16,10 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.jobs.statistics import statistics_of
 from paimon_spark.spark_catalog.gateway import Gateway
+from paimon_spark.text import logger
 from paimon_spark.types import AtomicType, DataType, DecimalType, TimestampType
 
-_LOG: Final = logging.getLogger("paimon_spark")
+_LOG: Final = logger("paimon_spark")
 _ROW_BYTES: Final = 8
 """What Spark takes a row to need besides its values."""
 _DEFAULT_BYTES: Final = {

@@ -20,7 +20,6 @@ Source: own; Java `FileStoreCommitImpl.filterCommitted` knows the newest snapsho
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -40,8 +39,9 @@ from paimon_spark.metadata.snapshots import (
     read_snapshots,
 )
 from paimon_spark.metadata.tags import list_tags
+from paimon_spark.text import logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 QUERY_PROPERTY: Final = "paimon-spark.query-id"
 """Property of the snapshots of a query whose commit user was given: others may commit by the same name."""

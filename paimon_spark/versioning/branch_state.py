@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -29,8 +28,9 @@ from paimon_spark.metadata.small_files import read_existing
 from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_ids
 from paimon_spark.metadata.tags import tag_names
 from paimon_spark.storage.store import Store
+from paimon_spark.text import logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _GONE = encode_handover(Handover(None)).decode()
 K = TypeVar("K", int, str)
 

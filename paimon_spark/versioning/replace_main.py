@@ -9,7 +9,6 @@ Source: PIP-14, Replace Main With Branch; Paimon between 2024-05-28 and 2024-06-
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -22,7 +21,7 @@ from paimon_spark.metadata.journal.change import Delete, DeleteTree, Put, Root, 
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.tags import guard_name, guarded_branch
-from paimon_spark.text import safe
+from paimon_spark.text import logger, safe
 from paimon_spark.versioning.branch_state import (
     BranchState,
     consumer_path,
@@ -50,7 +49,7 @@ from paimon_spark.versioning.publish import (
     with_sink_logs,
 )
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 KIND = "replace-main"
 WARNING: Final = (

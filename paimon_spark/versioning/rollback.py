@@ -6,7 +6,6 @@ Source: Java `table/RollbackHelper`, `table/AbstractFileStoreTable.rollbackTo`, 
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +34,7 @@ from paimon_spark.metadata.small_files import id_of
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import find_tag, guard_name
 from paimon_spark.metadata.version import text_version
-from paimon_spark.text import named
+from paimon_spark.text import logger, named
 from paimon_spark.versioning.branch_state import (
     BranchState,
     create_state,
@@ -59,7 +58,7 @@ from paimon_spark.versioning.tag_steps import (
     remove_tag,
 )
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 KIND: Final = "rollback"
 """Concurrent commits look for this name in the lock (`engine.commit.verify`)."""
 _ROUNDS: Final = 5

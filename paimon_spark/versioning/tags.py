@@ -8,7 +8,6 @@ Source: Java `utils/TagManager`, `tag/TagTimeExpire`; PIP-4.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -36,6 +35,7 @@ from paimon_spark.metadata.tags import (
 from paimon_spark.metadata.version import text_version
 from paimon_spark.options.descriptor import duration_ms
 from paimon_spark.options.retention import TAG_TO_PARTITION, TagCreation, TagOptions
+from paimon_spark.text import logger
 from paimon_spark.versioning.names import check_tag_name
 from paimon_spark.versioning.tag_steps import (
     check_not_expired,
@@ -52,7 +52,7 @@ from paimon_spark.versioning.tag_steps import (
     tag_source,
 )
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _LONGEST_S: Final = 1_000_000 * 365 * 86_400
 """Java's calendar ends some hundred million years later; a tag beyond that could not be listed there."""
 _BY_TIME: Final = (TagCreation.PROCESS_TIME, TagCreation.WATERMARK)

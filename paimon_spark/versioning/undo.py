@@ -7,7 +7,6 @@ nothing needs it. A process that is killed between the two leaves a branch witho
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -25,14 +24,14 @@ from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.tags import guarded_branch, is_release_tag
-from paimon_spark.text import safe
+from paimon_spark.text import logger, safe
 from paimon_spark.versioning.backups import Backup, is_needed, list_backups
 from paimon_spark.versioning.branch_state import BranchState, undo_path
 from paimon_spark.versioning.branches import plan_delete
 from paimon_spark.versioning.merge import KIND, REBASE_PROPERTY, REFUSE, check_if_main_moved, merge_change, merge_result
 from paimon_spark.versioning.publish import Publication, lost_text, read_publication, with_sink_logs
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _UNDO_OF: Final = "undo of the "
 
 

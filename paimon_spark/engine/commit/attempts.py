@@ -5,7 +5,6 @@ Source: Java `operation/FileStoreCommitImpl.tryCommit`.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -38,8 +37,9 @@ from paimon_spark.metadata.retry import Clock, Retries
 from paimon_spark.metadata.snapshots import find_snapshot, is_alive, latest_snapshot
 from paimon_spark.options.commit import CommitOptions
 from paimon_spark.storage.store import Store
+from paimon_spark.text import logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 _SLOW_MS: Final = 1_000
 """Age of a head at its commit from which `is_unreachable` is checked."""

@@ -5,7 +5,6 @@ Source: Java `operation/commit/ManifestEntryChanges`, `operation/FileStoreCommit
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,8 +19,9 @@ from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.manifest_writer import FilesOfBucket, entries
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import PartitionDirectories, index_file_path
+from paimon_spark.text import logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

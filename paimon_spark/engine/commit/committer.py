@@ -6,7 +6,6 @@ Source: Java `operation/FileStoreCommitImpl`, `table/sink/TableCommitImpl`.
 from __future__ import annotations
 
 import itertools
-import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -57,8 +56,9 @@ from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.options.table import TableOptions
+from paimon_spark.text import logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 OPERATIONS: Final = (
     "WRITE", "OVERWRITE", "DELETE", "TRUNCATE", "UPDATE", "MERGE", "CREATE_TABLE_AS_SELECT",

@@ -5,7 +5,6 @@ Source: PIP-5, whose `CommitListener` gets the identifier, the snapshot id and t
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,8 +14,9 @@ from typing import Protocol, runtime_checkable
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.lineage import LISTENERS, parse_listeners
+from paimon_spark.text import logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

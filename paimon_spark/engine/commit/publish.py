@@ -6,7 +6,6 @@ snapshot, so nothing counts twice. The result is certain, or `Unknown`.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -19,8 +18,9 @@ from paimon_spark.metadata.retry import Retries
 from paimon_spark.metadata.snapshots import find_snapshot, is_alive, list_snapshot_ids
 from paimon_spark.options.core import ALLOW_UNSAFE_CREATE
 from paimon_spark.storage.store import AtomicCreate
+from paimon_spark.text import logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

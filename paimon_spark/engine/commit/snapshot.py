@@ -8,7 +8,6 @@ Source: Java `operation/FileStoreCommitImpl.tryCommitOnce`, `operation/SequenceS
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -47,8 +46,9 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests, read_manifests, write_manifest, write_manifest_list
 from paimon_spark.options.commit import CommitOptions
+from paimon_spark.text import logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 WRITER_VERSION: Final = "paimon-spark-0.1.0"
 MAX_SEQUENCE_NUMBER: Final = "sequence.generation.max-sequence-number"

@@ -19,7 +19,6 @@ holds.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -58,8 +57,9 @@ from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_hint
 from paimon_spark.metadata.tags import list_tags
+from paimon_spark.text import logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 REPLACING: Final = frozenset(
     (

@@ -5,7 +5,6 @@ Source: Java `operation/RawFileSplitRead`, `io/DataFileRecordReader`, `deletionv
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -26,6 +25,7 @@ from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import external_path
+from paimon_spark.text import logger
 from paimon_spark.types import (
     BIGINT,
     SEQUENCE_NUMBER,
@@ -37,7 +37,7 @@ from paimon_spark.types import (
     RowKind,
 )
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 KIND_FIELD: Final = DataField(VALUE_KIND_ID, VALUE_KIND, TINYINT.with_nullable(False))
 SYSTEM_FIELDS: Final = (
     DataField(SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, BIGINT.with_nullable(False)),

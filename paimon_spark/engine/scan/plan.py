@@ -19,9 +19,10 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.options.scan import FULL_SCAN
 from paimon_spark.predicate.ast import show
+from paimon_spark.text import logger
 from paimon_spark.types import RowType
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _SPLIT_BYTES: Final = 400
 _FILE_BYTES: Final = 700
 """What a split and a file of a plan are taken to occupy in memory."""

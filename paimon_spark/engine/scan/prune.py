@@ -9,7 +9,6 @@ Source: Java `operation/AbstractFileStoreScan`, `operation/KeyValueFileStoreScan
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -31,9 +30,10 @@ from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.options.core import MergeEngine
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
 from paimon_spark.predicate.stats import ColumnStats, may_match
+from paimon_spark.text import logger
 from paimon_spark.types import RowType
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

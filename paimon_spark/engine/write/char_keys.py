@@ -7,7 +7,6 @@ old one.
 
 from __future__ import annotations
 
-import logging
 from enum import Flag, auto
 
 import numpy as np
@@ -22,9 +21,10 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
+from paimon_spark.text import logger
 from paimon_spark.types import CharType, DataField
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 class _Found(Flag):

@@ -8,7 +8,6 @@ Source: Paimon spec, chapter Schema; Java `SchemaManager.generateTableSchema`, `
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
@@ -43,11 +42,12 @@ from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.options.commit import MANIFEST_FORMAT
 from paimon_spark.options.core import BUCKET, DELETION_VECTORS, IGNORE_DELETE
 from paimon_spark.options.descriptor import Option, boolean, names
+from paimon_spark.text import logger
 
 Changes: TypeAlias = Sequence[SchemaChange] | Callable[[TableSchema], Sequence[SchemaChange]]
 _TRIES: Final = 100
 _OTHER_BRANCHES: Final = ("scan.fallback-branch", "scan.primary-branch")
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 def alter_table(handle: TableHandle, changes: Changes, *, clock_ms: Callable[[], int] = now_ms) -> TableSchema:

@@ -5,7 +5,6 @@ Source: Java `schema/SchemaValidation`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -34,6 +33,7 @@ from paimon_spark.options.lineage import OF_ONE_USE
 from paimon_spark.options.retention import TAG_TO_PARTITION
 from paimon_spark.options.stream_read import READ_OVERWRITE
 from paimon_spark.options.table import TableOptions
+from paimon_spark.text import logger
 from paimon_spark.types import (
     AtomicType,
     CharType,
@@ -45,7 +45,7 @@ from paimon_spark.types import (
     types_in,
 )
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 _PLACES: Final = ("path", "branch", "warehouse")
 _DEFAULT_AGGREGATE: Final = "default-aggregate-function"
 _DOTS_OF_A_COLUMN: Final = 2

@@ -13,7 +13,6 @@ that it was not taken over before each further step.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import socket
@@ -39,10 +38,11 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.small_files import checked_number, checked_text, find_decoded
 from paimon_spark.storage.store import FileInfo
+from paimon_spark.text import logger
 
 T = TypeVar("T")
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 LEASE_MS: Final = 60_000
 """Time without a heartbeat after which an owner on another machine counts as dead."""
