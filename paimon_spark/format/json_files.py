@@ -1,4 +1,4 @@
-"""Decoder of the small JSON files of tables and warehouses, which anybody may have written.
+"""Decoder and encoder of the small JSON files of tables and warehouses, which anybody may have written.
 
 Every small file is decoded here, so that whatever stands in it is either the value that the file's format describes or
 one error of ours: text that is no JSON, nested too deep, of other types, with numbers out of range, or with text that
@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from paimon_spark.errors import FormatError, PaimonError, UnknownFormatVersionError
+from paimon_spark.errors import FormatError, InvalidInputError, PaimonError, UnknownFormatVersionError
 from paimon_spark.text import safe
 
 T = TypeVar("T")
@@ -77,6 +77,18 @@ def json_value(data: bytes | str) -> Any:
         except UnicodeEncodeError as e:
             raise FormatError("it has half of a surrogate pair, which is no text") from e
     return value
+
+
+def encode_value(value: Any, *, indent: int | None = None) -> bytes:
+    """The bytes of a file with a JSON value. Raises InvalidInputError: it has text without a UTF-8 form."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    try:
+        return text.encode()
+    except UnicodeEncodeError as e:
+        raise InvalidInputError(
+            f"{text[max(e.start - 40, 0) : e.end + 40]!r} has half of a surrogate pair, which has no form in UTF-8 and "
+            "cannot be stored; leave it out"
+        ) from e
 
 
 def _integer(text: str) -> int:

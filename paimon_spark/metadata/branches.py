@@ -8,7 +8,6 @@ Source: Java `utils/BranchManager`, which derived the base from the branch's own
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from typing import Any, Final
 
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import CorruptFileError
-from paimon_spark.format.json_files import decode_object, find_object
+from paimon_spark.format.json_files import decode_object, encode_value, find_object
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.metadata.handle import TableHandle, branch_names, visible_branch_names
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_ref_name
@@ -146,7 +145,7 @@ def encode_fork(fork: Fork) -> bytes:
         "createdMillis": fork.created_ms,
         "guards": dict(fork.guards),
     }
-    return json.dumps(raw, indent=2, ensure_ascii=False).encode()
+    return encode_value(raw, indent=2)
 
 
 def decode_fork(data: bytes, path: str) -> Fork:

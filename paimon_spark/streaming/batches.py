@@ -19,14 +19,13 @@ Source: own; Java `FileStoreCommitImpl.filterCommitted` knows the newest snapsho
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.errors import CorruptFileError, FileMissingError, InvalidInputError, UnknownFormatVersionError
-from paimon_spark.format.json_files import decode_object
+from paimon_spark.format.json_files import decode_object, encode_value
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import is_file_name
@@ -382,7 +381,7 @@ def encode_sink_log(log: SinkLog) -> bytes:
         "jobs": list(log.jobs),
         "before": None if before is None else {"batch": before.batch_id, "place": _place(before.place)},
     }
-    return json.dumps(raw, indent=2, ensure_ascii=False).encode()
+    return encode_value(raw, indent=2)
 
 
 def decode_sink_log(data: bytes, path: str) -> SinkLog:

@@ -52,7 +52,8 @@ from paimon_spark.format.data_files.requests import (
     WrittenFile,
     opened,
 )
-from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, string
+from paimon_spark.options.data_files import zstd_level
+from paimon_spark.options.descriptor import Option, boolean, memory_size, string
 from paimon_spark.types import DataField, DataType, RowType, TimestampType
 
 _FETCHED_BYTES: Final = 64 << 20
@@ -243,7 +244,7 @@ def _without_int96(source: pa.NativeFile) -> pq.FileMetaData:
 
 
 COMPRESSION: Option[str | None] = Option("parquet.compression", string, None, "Compression; wins over all others.")
-ZSTD_LEVEL: Option[int | None] = Option("parquet.compression.codec.zstd.level", integer, None, "Level of zstd.")
+ZSTD_LEVEL: Option[int | None] = Option("parquet.compression.codec.zstd.level", zstd_level, None, "Level of zstd.")
 DICTIONARY = Option("parquet.enable.dictionary", boolean, True, "Whether columns whose values repeat get a dictionary.")
 PAGE_SIZE = Option("parquet.page.size", memory_size, 1 << 20, "Bytes of a page.")
 DICTIONARY_SIZE = Option(

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from paimon_spark.display import ShownAsFacts, moment
 from paimon_spark.errors import CorruptFileError, FormatError, UnknownFormatVersionError
-from paimon_spark.format.json_files import decode_object
+from paimon_spark.format.json_files import decode_object, encode_value
 from paimon_spark.text import counted
 
 CURRENT_VERSION: Final = 3
@@ -238,7 +238,7 @@ def encode(snapshot: Snapshot) -> bytes:
         if value is not None:
             out[key] = value.value if isinstance(value, CommitKind) else value
     out.update(snapshot.extra)
-    return json.dumps(out, ensure_ascii=False, indent=2).encode()
+    return encode_value(out, indent=2)
 
 
 def encode_tag(tag: Tag) -> bytes:

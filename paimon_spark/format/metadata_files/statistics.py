@@ -5,13 +5,12 @@ Source: Java `stats/Statistics`, `stats/ColStats`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 from typing import Any, Final
 
 from paimon_spark.errors import CorruptFileError
-from paimon_spark.format.json_files import decode_object
+from paimon_spark.format.json_files import decode_object, encode_value
 
 _KEYS: Final = ("colId", "distinctCount", "min", "max", "nullCount", "avgLen", "maxLen")
 """JSON keys of the fields of `ColumnStatistics`, in order."""
@@ -65,7 +64,7 @@ def encode(statistics: Statistics) -> bytes:
         "mergedRecordSize": statistics.record_size,
         "colStats": columns_json(statistics),
     }
-    return json.dumps({k: v for k, v in found.items() if v is not None}, ensure_ascii=False, indent=2).encode()
+    return encode_value({k: v for k, v in found.items() if v is not None}, indent=2)
 
 
 def columns_json(statistics: Statistics) -> dict[str, Any] | None:

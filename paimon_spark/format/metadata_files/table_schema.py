@@ -5,14 +5,13 @@ Source: Paimon spec, chapter Schema; Java `schema/TableSchema`, `schema/SchemaSe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
 from paimon_spark.errors import CorruptFileError, FormatError, UnknownFormatVersionError
-from paimon_spark.format.json_files import decode_object
+from paimon_spark.format.json_files import decode_object, encode_value
 from paimon_spark.types import DataField, RowType, field_to_json, parse_field
 
 CURRENT_VERSION: Final = 3
@@ -165,4 +164,4 @@ def encode(schema: TableSchema) -> bytes:
         out["comment"] = schema.comment
     out["timeMillis"] = schema.time_ms
     out.update(schema.extra)
-    return json.dumps(out, ensure_ascii=False, indent=2).encode()
+    return encode_value(out, indent=2)

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from paimon_spark.errors import CorruptFileError, FormatError
-from paimon_spark.format.json_files import decode_object
+from paimon_spark.format.json_files import decode_object, encode_value
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
@@ -219,7 +219,7 @@ def encode(change: TableChange) -> bytes:
             for root in change.released
         ],
     }
-    return json.dumps(raw, ensure_ascii=False).encode()
+    return encode_value(raw)
 
 
 def decode(data: bytes, path: str) -> TableChange:
