@@ -61,6 +61,14 @@ def find_bytes(store: Store, path: str) -> bytes | None:
         return None
 
 
+def text_of(data: bytes, path: str) -> str:
+    """The text of a small file; `path` is for messages. Raises CorruptFileError: it is not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as e:
+        raise CorruptFileError(f"{path} is no text in UTF-8: {e.reason} at byte {e.start}", path=path) from e
+
+
 def read_existing(store: Store, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """The files with their paths, but those that are not there, or no longer. Raises StorageError."""
     try:

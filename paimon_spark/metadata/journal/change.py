@@ -25,7 +25,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.decision import Decision, decide, decision_path, find_decision, warehouse_root
 from paimon_spark.metadata.journal.lock import Owner, journal_path
 from paimon_spark.metadata.layout import MAIN, is_file_name
-from paimon_spark.metadata.small_files import find_decoded
+from paimon_spark.metadata.small_files import find_decoded, text_of
 
 VERSION: Final = 1
 VERSION_WITH_DECISION: Final = 2
@@ -273,7 +273,7 @@ def is_to_run(handle: TableHandle, change: TableChange, *, ends: bool) -> bool:
 
 def put_all(files: Sequence[tuple[str, bytes]]) -> tuple[Put, ...]:
     """Puts of (relative path, bytes)."""
-    return tuple(Put(path, data.decode()) for path, data in files)
+    return tuple(Put(path, text_of(data, path)) for path, data in files)
 
 
 def roots_put(change: TableChange) -> list[Root]:
