@@ -9,6 +9,7 @@ import time
 import tracemalloc
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def written_and_read(place: Path, columns: int) -> pa.Table:
 
 def test_work_grows_with_the_columns_and_not_with_their_square(tmp_path: Path) -> None:
     written_and_read(tmp_path, 2)  # imports
-    few, many = (calls_of(lambda n=n: written_and_read(tmp_path, n)) for n in (200, 1600))
+    few, many = (calls_of(partial(written_and_read, tmp_path, n)) for n in (200, 1600))
     assert many < 12 * few
 
 
@@ -77,7 +78,7 @@ def test_fields_of_a_row_are_found_without_a_search() -> None:
 
         def __eq__(self, other: object) -> bool:
             Counted.compared += 1
-            return str.__eq__(self, other)  # type: ignore[arg-type]
+            return str.__eq__(self, other)
 
         __hash__ = str.__hash__
 
@@ -141,7 +142,7 @@ def test_indexes_of_a_file_with_more_rows_than_memory_are_not_used() -> None:
         raise AssertionError
 
     for rows in (MOST_ROWS + 1, 1 << 60, -1):
-        assert FileIndexes({"a": {"bitmap": None}}, read, rows).column("a", BIGINT) is None  # type: ignore[dict-item, arg-type]
+        assert FileIndexes({"a": {"bitmap": None}}, read, rows).column("a", BIGINT) is None  # type: ignore[dict-item]
 
 
 @pytest.fixture
