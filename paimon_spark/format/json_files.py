@@ -1,4 +1,4 @@
-"""Decoder and encoder of the small JSON files of tables and warehouses, which anybody may have written.
+"""Decoder and encoder of the small JSON files, which anybody may have written.
 
 Every small file is decoded here, so that whatever stands in it is either the value that the file's format describes or
 one error of ours: text that is no JSON, nested too deep, of other types, with numbers out of range, or with text that
