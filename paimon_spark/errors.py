@@ -9,10 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from paimon_spark.redaction import without_passwords
+from paimon_spark.text import safe
 
 
 class PaimonError(Exception):
     """Base of everything this package raises on purpose.
+
+    The message is one line that is safe for terminals and logs: names and values in it may come from files and users,
+    so that control characters, line ends and halves of surrogate pairs are shown escaped.
 
     Attributes:
         kind: stable kebab-case code of the error's class.
@@ -22,7 +26,7 @@ class PaimonError(Exception):
     kind = "paimon-error"
 
     def __init__(self, message: str, **context: Any) -> None:
-        message = without_passwords(message)
+        message = safe(without_passwords(message))
         super().__init__(message)
         self.message = message
         self.context = {k: without_passwords(v) if isinstance(v, str) else v for k, v in context.items()}

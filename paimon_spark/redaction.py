@@ -13,6 +13,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from paimon_spark.text import safe
+
 HIDDEN: Final = "*********(redacted)"
 """What Spark shows, too."""
 HARMLESS: Final = (
@@ -117,7 +119,7 @@ def spark_pattern() -> str:
 
 
 def get_logger(name: str) -> logging.Logger:
-    """The logger of a module, whose messages and tracebacks hide passwords in URLs."""
+    """The logger of a module, whose messages keep to one line and hide passwords in URLs, as do its tracebacks."""
     logger = logging.getLogger(name)
     logger.addFilter(_hide)
     return logger
@@ -132,10 +134,11 @@ def _hide(record: logging.LogRecord) -> bool:
         text = record.getMessage()
     except Exception:  # noqa: BLE001 - logging itself reports arguments that do not fit
         return True
-    shown = without_passwords(text)
+    shown = safe(without_passwords(text))
     if shown != text:
         record.msg, record.args = shown, ()
     if record.exc_info and not record.exc_text:
         trace: Any = record.exc_info
-        record.exc_text = without_passwords(_FORMATTER.formatException(trace))
+        lines = without_passwords(_FORMATTER.formatException(trace)).split("\n")
+        record.exc_text = "\n".join(map(safe, lines))
     return True

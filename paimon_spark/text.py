@@ -24,6 +24,11 @@ def safe(text: str) -> str:
     return "".join(_escaped(c) for c in text)
 
 
+def is_storable(text: str) -> bool:
+    """Whether a text has a form in UTF-8: halves of surrogate pairs, which Python's texts may have, have none."""
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+
+
 def _escaped(character: str) -> str:
     if character in _SHORT:
         return _SHORT[character]

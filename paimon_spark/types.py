@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final, Self
 
@@ -186,6 +186,11 @@ class RowType(DataType):
     """A row: fields in order. Iterating gives the fields."""
 
     fields: tuple[DataField, ...] = ()
+    _by_name: dict[str, DataField] | None = field(default=None, init=False, repr=False, compare=False)
+    _by_id: dict[int, DataField] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowType, (self.nullable, self.fields)
 
     def __str__(self) -> str:
         inner = ", ".join(f"{f.name} {f.type}" for f in self.fields)
@@ -203,13 +208,19 @@ class RowType(DataType):
 
     def field(self, name: str) -> DataField:
         """The field called `name`. Raises KeyError."""
-        for f in self.fields:
-            if f.name == name:
-                return f
-        raise KeyError(name)
+        found = self._by_name
+        if found is None:  # made once: rows of many columns are asked for each of them
+            found = {f.name: f for f in reversed(self.fields)}
+            object.__setattr__(self, "_by_name", found)
+        return found[name]
 
     def find_by_id(self, field_id: int) -> DataField | None:
-        return next((f for f in self.fields if f.id == field_id), None)
+        """The field with this id; None without one."""
+        found = self._by_id
+        if found is None:
+            found = {f.id: f for f in reversed(self.fields)}
+            object.__setattr__(self, "_by_id", found)
+        return found.get(field_id)
 
     def project(self, names: Sequence[str]) -> RowType:
         """The fields called `names`, in that order. Raises KeyError for an unknown name."""
@@ -311,17 +322,24 @@ def parse_field(value: Mapping[str, Any], _depth: int = 0) -> DataField:
     """A field from its schema JSON. Raises FormatError."""
     try:
         field_id, name = value["id"], value["name"]
-        if not isinstance(field_id, int) or not isinstance(name, str):
+        if type(field_id) is not int or not -(2**31) <= field_id < 2**31 or not isinstance(name, str):
             raise TypeError(f"id {field_id!r}, name {name!r}")
         return DataField(
             field_id,
             name,
             parse_type(value["type"], _depth),
-            value.get("description"),
-            value.get("defaultValue"),
+            _optional_text(value, "description"),
+            _optional_text(value, "defaultValue"),
         )
     except (KeyError, TypeError, AttributeError) as e:
         raise FormatError(f"not a field: {str(value)[:100]!r} ({e})") from e
+
+
+def _optional_text(value: Mapping[str, Any], key: str) -> str | None:
+    text = value.get(key)
+    if not isinstance(text, str | None):
+        raise TypeError(f"{key} {str(text)[:50]!r}")
+    return text
 
 
 def _parse_text(text: str) -> DataType:

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from paimon_spark.catalogs.registry import wait_for_lock
 from paimon_spark.errors import CatalogError, InvalidOptionError, PaimonError
+from paimon_spark.format.json_files import decode_object
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.catalog import CatalogOptions
 from paimon_spark.redaction import get_logger, shown_option
@@ -156,13 +157,11 @@ class JdbcRegistry:
         rows = self._on_views("SELECT view_schema FROM paimon_views", database, view)
         if not rows:
             return None
-        try:
-            found = json.loads(rows[0][0])
-        except ValueError as e:
-            raise CatalogError(f"view {database}.{view} of {self.address} is no JSON: {e}") from e
-        if not isinstance(found, dict):
-            raise CatalogError(f"view {database}.{view} of {self.address} is no JSON object")
-        return found
+        return decode_object(
+            rows[0][0],
+            lambda found: found,
+            lambda why: CatalogError(f"view {database}.{view} of {self.address} is no JSON object: {why}"),
+        )
 
     def add_view(self, database: str, view: str, schema: Mapping[str, Any], *, replace: bool) -> bool:
         insert = _NEW_VIEW + (_IN_PLACE if replace else "DO NOTHING")

@@ -246,7 +246,10 @@ class RestCatalog(RegisteredCatalog):
     @property
     def _store_options(self) -> Mapping[str, str]:
         """How to reach the stores of tables: as the server says, under what the user says."""
-        return {**served_options(without_table_defaults(without_permissions(self.registry.client.config))), **self.options}
+        return {
+            **served_options(without_table_defaults(without_permissions(self.registry.client.config))),
+            **self.options,
+        }
 
     @property
     def _has_tokens(self) -> bool:

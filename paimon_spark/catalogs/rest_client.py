@@ -23,6 +23,7 @@ from paimon_spark.storage.urls import split_url
 from paimon_spark.text import reason, safe
 
 _LOG = get_logger(__name__)
+
 _TIMEOUT_S: Final = (20, 180)
 """To connect, and to be answered."""
 _RETRIES: Final = 4

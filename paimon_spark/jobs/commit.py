@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.engine.commit.attempts import CommitResult
@@ -13,6 +13,7 @@ from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.tasks.commit_message import CommitMessage, RowCounts
 from paimon_spark.engine.write.dynamic_buckets import combine
 from paimon_spark.errors import CommitOutcomeUnknownError, PaimonError
+from paimon_spark.format.json_files import find_object
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.compaction import compact_written
@@ -125,10 +126,15 @@ def commit_batch(
 def counted_rows(snapshot: Snapshot, write_id: str) -> RowCounts | None:
     """The numbers of rows that the write `write_id` stored in its snapshot; None if this is another one."""
     text = (snapshot.properties or {}).get(ROW_COUNTS)
-    found = {} if text is None else json.loads(text)
-    if found.get("write") != write_id:
+    if text is None:
         return None
-    return RowCounts(found["inserted"], found["updated"], found["deleted"])
+
+    def build(found: dict[str, Any]) -> RowCounts | None:
+        if found.get("write") != write_id:
+            return None
+        return RowCounts(int(found["inserted"]), int(found["updated"]), int(found["deleted"]))
+
+    return find_object(text, build)
 
 
 def combined(handle: TableHandle, committer: Committer, messages: Sequence[CommitMessage]) -> Sequence[CommitMessage]:

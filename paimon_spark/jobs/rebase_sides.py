@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from paimon_spark.engine.row_diff.versions import UNIT_SPLITS
 from paimon_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from paimon_spark.format.json_files import find_object
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs.batch_write import WriteJob, place_of, plan_write
 from paimon_spark.jobs.lineage_port import CommitLineage, rebase_commit
@@ -105,15 +107,21 @@ def _last_rebase(main: TableHandle, on_branch: TableHandle, fork: Snapshot) -> t
     """The snapshots of branch and main at the newest rebase of this branch that both still have."""
     for snapshot in reversed([s for s in list_snapshots(main) if s.id > fork.id]):
         text = (snapshot.properties or {}).get(REBASE_PROPERTY)
-        held = {} if text is None else json.loads(text)
-        if held.get("branch") != on_branch.branch:
+        held = None if text is None else find_object(text, _rebased)
+        if held is None or held[0] != on_branch.branch:
             continue
-        snapshot_id, *lists = held["snapshot"]
+        snapshot_id, *lists = held[1]
         found = find_snapshot(on_branch, snapshot_id)
         if found is not None and snapshot_identity(found) == (snapshot_id, *lists):
             at_branch = resolve(on_branch, VersionSpec(VersionKind.SNAPSHOT, snapshot_id))
             return at_branch, resolve(main, VersionSpec(VersionKind.SNAPSHOT, _compacted(main, snapshot).id))
     return None
+
+
+def _rebased(raw: dict[str, Any]) -> tuple[str, tuple[int, str, str]]:
+    """The branch of a rebase, and the identity of its snapshot."""
+    snapshot_id, base, delta = raw["snapshot"]
+    return str(raw["branch"]), (int(snapshot_id), str(base), str(delta))
 
 
 def _compacted(main: TableHandle, snapshot: Snapshot) -> Snapshot:

@@ -17,7 +17,6 @@ Source: Java `operation/FileStoreCommitImpl` (`rollbackToAsLatest`, `compactMani
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError, PaimonError
+from paimon_spark.format.json_files import find_object
 from paimon_spark.lineage.checkpoints import Ends, open_checkpoint, source_ranges
 from paimon_spark.lineage.job_registry import all_forgotten, forgotten_before_ms, read_json_files
 from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance
@@ -361,11 +361,8 @@ def _read_file(warehouse: Warehouse, name: str) -> dict[str, Any]:
 
 def _decode(data: bytes) -> dict[str, Any]:
     """The content of a file; empty when it is unreadable, so that everything is searched again."""
-    try:
-        raw = json.loads(data)
-    except ValueError:
-        return {}
-    return raw if isinstance(raw, dict) and raw.get("version") == FILE_VERSION else {}
+    raw = find_object(data, dict) or {}
+    return raw if raw.get("version") == FILE_VERSION else {}
 
 
 def _has_texts(raw: dict[str, Any], *names: str) -> bool:

@@ -9,14 +9,14 @@ Source: Spark `execution/streaming/checkpointing/{HDFSMetadataLog,OffsetSeqLog,O
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from paimon_spark.errors import CorruptFileError, FileMissingError, OffsetError, PaimonError
+from paimon_spark.errors import CorruptFileError, FileMissingError, FormatError, OffsetError, PaimonError
+from paimon_spark.format.json_files import decode_object, json_value
 from paimon_spark.jobs.lineage_port import QueryRun
 from paimon_spark.lineage.provenance import SourceRange, TableRef
 from paimon_spark.lineage.warehouse import Warehouse, is_lineage_table, split_table_path
@@ -66,10 +66,11 @@ class Checkpoint:
             data = self.store.read(path)
         except FileMissingError:
             return None
-        try:
-            return str(json.loads(data)["id"])
-        except (ValueError, KeyError, TypeError) as e:
-            raise CorruptFileError(f"{self.store.url(path)} does not hold the id of a query ({e!r})", path=path) from e
+        return decode_object(
+            data,
+            lambda raw: str(raw["id"]),
+            lambda why: CorruptFileError(f"{self.store.url(path)} does not hold the id of a query ({why})", path=path),
+        )
 
     def ends(self, batch_id: int) -> Ends:
         """Where a batch ends that has begun.
@@ -105,8 +106,8 @@ def decode_ends(data: bytes, path: str) -> Ends:
     for number, line in enumerate(lines[2:]):
         source, text = (str(number), line) if version == "v1" else line.partition(":")[::2]
         try:
-            raw = json.loads(text)
-        except ValueError:  # no offset, or one of another source, which chooses its content
+            raw = json_value(text)
+        except FormatError:  # no offset, or one of another source, which chooses its content
             continue
         if (end := _offset(raw)) is not None:
             ends[source] = end

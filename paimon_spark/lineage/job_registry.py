@@ -12,13 +12,13 @@ forgotten job still name it: what is not newer than that moment is skipped by ev
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from paimon_spark.errors import CorruptFileError, FileAlreadyThereError
+from paimon_spark.errors import CorruptFileError, FileAlreadyThereError, FormatError
+from paimon_spark.format.json_files import decode_object
 from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_SNAPSHOT, column_equals, newest_barrier
 from paimon_spark.lineage.warehouse import (
     FILE_VERSION,
@@ -232,13 +232,13 @@ def _decode_registration(data: bytes, path: str) -> tuple[str, Registration]:
 
 def checked_object(data: bytes, path: str) -> dict[str, Any]:
     """The JSON object of a small file of lineage. Raises CorruptFileError."""
-    try:
-        raw = json.loads(data)
-    except ValueError as e:
-        raise _corrupt(path, str(e)) from e
-    if not isinstance(raw, dict) or not isinstance(raw.get("version"), int) or raw["version"] > FILE_VERSION:
-        raise _corrupt(path, f"expected an object of version {FILE_VERSION}")
-    return raw
+
+    def build(raw: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(raw.get("version"), int) or raw["version"] > FILE_VERSION:
+            raise FormatError(f"expected an object of version {FILE_VERSION}")
+        return raw
+
+    return decode_object(data, build, lambda why: _corrupt(path, why))
 
 
 def _corrupt(path: str, why: str) -> CorruptFileError:
@@ -314,11 +314,14 @@ def _forgotten_path(warehouse: Warehouse, job: str) -> str:
 
 
 def _decode_forgotten(data: bytes, path: str) -> tuple[str, int]:
-    try:
-        raw: Any = json.loads(data)
+    def build(raw: dict[str, Any]) -> tuple[str, int]:
         job, moment = raw["job"], raw["beforeMs"]
         if not isinstance(job, str) or not isinstance(moment, int):
             raise ValueError("expected a job and a moment")
-    except (ValueError, KeyError, TypeError) as e:
-        raise CorruptFileError(f"{path} does not hold when a lineage job was forgotten: {e!r}", path=path) from e
-    return job, moment
+        return job, moment
+
+    return decode_object(
+        data,
+        build,
+        lambda why: CorruptFileError(f"{path} does not hold when a lineage job was forgotten: {why}", path=path),
+    )

@@ -12,7 +12,6 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from paimon_spark.errors import InvalidInputError
+from paimon_spark.format.json_files import find_object
 from paimon_spark.lineage.graph import NOWHERE, Graph, Node, newest_of
 from paimon_spark.lineage.job_registry import find_owner, read_json_files
 from paimon_spark.lineage.warehouse import Warehouse, encode_file, quote_name
@@ -219,9 +219,9 @@ def _sent_before(warehouse: Warehouse) -> dict[str, Sent]:
     """What was sent, by its file; jobs with unreadable files are sent once more."""
     found = {}
     for path, data in read_json_files(warehouse, _folder(warehouse)):
-        with suppress(ValueError, KeyError, TypeError):
-            raw = json.loads(data)
-            found[path] = Sent(str(raw["digest"]), int(raw["number"]), int(raw["sentMs"]))
+        sent = find_object(data, lambda raw: Sent(str(raw["digest"]), int(raw["number"]), int(raw["sentMs"])))
+        if sent is not None:
+            found[path] = sent
     return found
 
 

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from paimon_spark.format.json_files import find_object
+
 JOB: Final = "paimon-spark.lineage.job"
 BARRIER: Final = "paimon-spark.lineage.barrier"
 SOURCES: Final = "paimon-spark.lineage.sources"
@@ -131,8 +133,8 @@ def decode_provenance(properties: Mapping[str, str] | None) -> Provenance | None
     """
     if not properties or JOB not in properties:
         return None
-    try:
-        raw = json.loads(properties[SOURCES])
+
+    def build(raw: dict[str, Any]) -> Provenance | None:
         if raw["version"] > _VERSION:
             return None
         return Provenance(
@@ -142,8 +144,8 @@ def decode_provenance(properties: Mapping[str, str] | None) -> Provenance | None
             raw.get("query"),
             not raw.get("unknown", False),
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
+
+    return find_object(properties.get(SOURCES, ""), build)
 
 
 def _encode_source(source: SourceRange) -> dict[str, Any]:

@@ -22,7 +22,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
-from paimon_spark.errors import FileMissingError
+from paimon_spark.errors import CorruptFileError, FileMissingError
+from paimon_spark.format.json_files import decode_object, find_object
 from paimon_spark.jobs.lineage_port import TaskIdentity
 from paimon_spark.lineage.provenance import SourceRange, TableRef
 from paimon_spark.lineage.warehouse import Warehouse, quote_name, short_digest, warn_once
@@ -109,19 +110,22 @@ def encode_note(note: ReadNote) -> bytes:
 
 
 def decode_note(path: str, data: bytes) -> ReadNote:
-    """Decode a note. Raises KeyError, TypeError, ValueError, AttributeError: it is unreadable."""
-    raw = json.loads(data)
-    if raw["version"] > _VERSION:
-        raise ValueError(f"version {raw['version']}, known is {_VERSION}")
-    return ReadNote(
-        path,
-        TableRef.parse(_checked_text(raw["table"]), _optional_text(raw, "database")),
-        time_ms=int(raw["time"]),
-        job=_optional_text(raw, "job"),
-        task=decode_identity(raw),
-        is_recorded=bool(raw.get("recorded", False)),
-        **{name: _checked_count(raw.get(name)) for name in ("after", "last", "within", "barrier")},
-    )
+    """Decode a note. Raises CorruptFileError: it is unreadable."""
+
+    def build(raw: dict[str, Any]) -> ReadNote:
+        if raw["version"] > _VERSION:
+            raise ValueError(f"version {raw['version']}, known is {_VERSION}")
+        return ReadNote(
+            path,
+            TableRef.parse(_checked_text(raw["table"]), _optional_text(raw, "database")),
+            time_ms=int(raw["time"]),
+            job=_optional_text(raw, "job"),
+            task=decode_identity(raw),
+            is_recorded=bool(raw.get("recorded", False)),
+            **{name: _checked_count(raw.get(name)) for name in ("after", "last", "within", "barrier")},
+        )
+
+    return decode_object(data, build, lambda why: CorruptFileError(f"{path} is not a note of a read: {why}", path=path))
 
 
 def encode_identity(task: TaskIdentity) -> dict[str, Any]:
@@ -130,7 +134,7 @@ def encode_identity(task: TaskIdentity) -> dict[str, Any]:
 
 
 def decode_identity(raw: Any) -> TaskIdentity:
-    """Decode what a task ran for. Raises as `decode_note`."""
+    """Decode what a task ran for. Raises KeyError, TypeError, ValueError, AttributeError: it is unreadable."""
     query_id, name = _optional_text(raw, "query"), _optional_text(raw, "name")
     return TaskIdentity(_checked_text(raw["app"]), query_id, _checked_count(raw.get("batch")), name)
 
@@ -239,8 +243,8 @@ def all_batch_jobs(warehouse: Warehouse) -> list[str]:
 def query_of_reader(warehouse: Warehouse, reader: str) -> TaskIdentity | None:
     """The query of a stream's reader; None until one of its tasks has written it."""
     try:
-        return decode_identity(json.loads(warehouse.store.read(_of_reader(warehouse, reader))))
-    except (FileMissingError, KeyError, TypeError, ValueError, AttributeError):
+        return find_object(warehouse.store.read(_of_reader(warehouse, reader)), decode_identity)
+    except FileMissingError:
         return None
 
 
@@ -331,7 +335,7 @@ def _read(warehouse: Warehouse, paths: Sequence[str]) -> Iterator[ReadNote]:
     for path, data in read_existing(warehouse.store, paths):
         try:
             note = decode_note(path, data)
-        except (KeyError, TypeError, ValueError, AttributeError) as e:
+        except CorruptFileError as e:
             warn_once(warehouse.url, f"skipping {warehouse.store.url(path)}, which is not a note of a read", e)
             continue
         yield note

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+from paimon_spark.format.json_files import find_object
 
 PROPERTY: Final = "paimon-spark.lineage.statement"
 _MOST_CHARACTERS: Final = 16_384
@@ -45,10 +47,10 @@ def encode_statement(statement: Statement) -> str | None:
 
 def decode_statement(properties: Mapping[str, str] | None) -> Statement | None:
     """The statement among the properties of a snapshot; None without a readable one, as anybody may write them."""
-    try:
-        raw = json.loads((properties or {})[PROPERTY])
+
+    def build(raw: dict[str, Any]) -> Statement:
         again = raw.get("again")
         before = None if again is None else (str(again[0]), int(again[1]))
         return Statement(str(raw["sql"]), str(raw["catalog"]), str(raw["database"]), before, raw.get("values") is False)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        return None
+
+    return find_object((properties or {}).get(PROPERTY, ""), build)

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
+from paimon_spark.format.json_files import decode_object
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import is_ref_name
 from paimon_spark.metadata.small_files import checked_number, find_decoded, find_many
@@ -195,21 +196,25 @@ def _regex(argument: str, text: str) -> re.Pattern[str]:
 
 
 def _decode(data: bytes, path: str) -> Consumer:
-    try:
-        raw: Any = json.loads(data)
-        value = checked_number(raw["nextSnapshot"])
-    except (ValueError, TypeError, KeyError, RecursionError) as e:
-        raise CorruptFileError(
-            f"{path} is not a readable consumer file ({type(e).__name__}: {e}), so the snapshots that it needs are "
-            "unknown; reset the consumer, or clear it",
-            path=path,
-        ) from e
     name = path.rpartition("/")[2].removeprefix(CONSUMER_PREFIX)
-    return Consumer(name, value, raw.get(_IN_STATE) is True, raw.get(_HAS_READ) is True, _last(raw.get(_LAST)))
+
+    def build(raw: dict[str, Any]) -> Consumer:
+        value = checked_number(raw["nextSnapshot"])
+        return Consumer(name, value, raw.get(_IN_STATE) is True, raw.get(_HAS_READ) is True, _last(raw.get(_LAST)))
+
+    return decode_object(
+        data,
+        build,
+        lambda why: CorruptFileError(
+            f"{path} is not a readable consumer file ({why}), so the snapshots that it needs are unknown; reset the "
+            "consumer, or clear it",
+            path=path,
+        ),
+    )
 
 
 def _last(raw: Any) -> LastRead | None:
     try:
         return LastRead(int(raw["snapshot"]), str(raw["made"]), None if raw["rows"] is None else int(raw["rows"]))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         return None

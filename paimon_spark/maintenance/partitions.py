@@ -31,6 +31,7 @@ from paimon_spark.engine.commit.overwrite import ChosenPartitions
 from paimon_spark.engine.scan.fallback import OtherPartitions, other_partitions
 from paimon_spark.errors import CorruptFileError, InvalidInputError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import array_of, validity, values
+from paimon_spark.format.json_files import decode_object
 from paimon_spark.format.metadata_files.data_file import wall_clock_of
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
@@ -242,12 +243,13 @@ def _texts(handle: TableHandle, partition: Mapping[str, object]) -> list[str]:
 
 
 def _created_ms(handle: TableHandle, path: str) -> int:
-    try:
-        return int(json.loads(handle.store.read(path))["creationTime"])
-    except (ValueError, KeyError, TypeError) as e:
-        raise CorruptFileError(
-            f"{handle.store.url(path)} has no creationTime; delete it and mark the partition again", path=path
-        ) from e
+    return decode_object(
+        handle.store.read(path),
+        lambda raw: int(raw["creationTime"]),
+        lambda why: CorruptFileError(
+            f"{handle.store.url(path)} has no creationTime ({why}); delete it and mark the partition again", path=path
+        ),
+    )
 
 
 _DAY_MS: Final = 86_400_000

@@ -8,7 +8,6 @@ Source: Java `utils/BranchManager`, which derived the base from the branch's own
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import CorruptFileError
+from paimon_spark.format.json_files import decode_object, encode_value, find_object
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.metadata.handle import TableHandle, branch_names, visible_branch_names
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_ref_name
@@ -145,13 +145,13 @@ def encode_fork(fork: Fork) -> bytes:
         "createdMillis": fork.created_ms,
         "guards": dict(fork.guards),
     }
-    return json.dumps(raw, indent=2, ensure_ascii=False).encode()
+    return encode_value(raw, indent=2)
 
 
 def decode_fork(data: bytes, path: str) -> Fork:
     """The fork in the bytes of a `FORK` file; `path` is for messages. Raises CorruptFileError."""
-    try:
-        raw = json.loads(data)
+
+    def build(raw: dict[str, Any]) -> tuple[int, Fork]:
         fork = Fork(
             checked_text(raw["parent"]),
             _optional_number(raw["snapshotId"]),
@@ -160,12 +160,15 @@ def decode_fork(data: bytes, path: str) -> Fork:
             _optional_number(raw.get("createdMillis")),
             {checked_text(k): checked_text(v) for k, v in (raw.get("guards") or {}).items()},
         )
-        version = _optional_number(raw["version"])
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise CorruptFileError(
-            f"{path} cannot be decoded ({e!r}); remove it to derive the fork of the branch instead",
-            path=path,
-        ) from e
+        return checked_number(raw["version"]), fork
+
+    version, fork = decode_object(
+        data,
+        build,
+        lambda why: CorruptFileError(
+            f"{path} cannot be decoded ({why}); remove it to derive the fork of the branch instead", path=path
+        ),
+    )
     if version != _VERSION:
         raise CorruptFileError(f"{path} is of version {version}, known is {_VERSION}; use a newer release", path=path)
     return fork
@@ -391,17 +394,17 @@ class UndoNote:
 def read_undo_note(handle: TableHandle, directory: str) -> UndoNote | None:
     """The note of a backup branch; None when it has none that this release can read."""
     data = find_bytes(handle.store, f"{handle.on_branch_directory(directory).layout.branch_root}/{UNDO_FILE}")
-    try:
-        raw = {} if data is None else json.loads(data)
+
+    def build(raw: dict[str, Any]) -> UndoNote:
         (head, *head_lists), (kept, *kept_lists) = raw["head"], raw["kept"]
         (base, delta), (kept_base, kept_delta) = head_lists, kept_lists
         tags, schema_id = raw.get("tags"), raw.get("schema")
         return UndoNote(
             str(raw["operation"]),
-            (int(head), base, delta),
-            (int(kept), kept_base, kept_delta),
+            (int(head), checked_text(base), checked_text(delta)),
+            (int(kept), checked_text(kept_base), checked_text(kept_delta)),
             None if tags is None else frozenset(map(str, tags)),
             None if schema_id is None else int(schema_id),
         )
-    except (ValueError, KeyError, TypeError):
-        return None
+
+    return None if data is None else find_object(data, build)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from paimon_spark.errors import (
     CorruptFileError,
@@ -23,6 +23,7 @@ from paimon_spark.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
+from paimon_spark.format.json_files import decode_object
 from paimon_spark.format.metadata_files.table_schema import TableSchema, decode, encode
 from paimon_spark.metadata.layout import MAIN, SCHEMA_PREFIX, Layout
 from paimon_spark.metadata.small_files import find_bytes, find_decoded, numbered, numbers
@@ -173,16 +174,20 @@ def encode_handover(handover: Handover) -> bytes:
 
 def decode_handover(data: bytes, path: str) -> Handover:
     """The handover in the bytes of such a file; `path` is for messages. Raises CorruptFileError."""
-    try:
-        raw = json.loads(data)
+
+    def build(raw: dict[str, Any]) -> Handover:
         branch, schemas = raw["branch"], frozenset(int(i) for i in raw["schemas"])
         if not isinstance(branch, str | None) or raw["version"] != 1:
             raise ValueError("it names no branch, or is of another version")
-    except (ValueError, KeyError, TypeError) as e:
-        raise CorruptFileError(
-            f"{path} cannot be decoded ({e!r}); remove it to make the branch visible", path=path
-        ) from e
-    return Handover(branch, schemas)
+        return Handover(branch, schemas)
+
+    return decode_object(
+        data,
+        build,
+        lambda why: CorruptFileError(
+            f"{path} cannot be decoded ({why}); remove it to make the branch visible", path=path
+        ),
+    )
 
 
 def look_at_branch(store: Store, layout: Layout) -> BranchLook:

@@ -61,6 +61,14 @@ def find_bytes(store: Store, path: str) -> bytes | None:
         return None
 
 
+def text_of(data: bytes, path: str) -> str:
+    """The text of a small file; `path` is for messages. Raises CorruptFileError: it is not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as e:
+        raise CorruptFileError(f"{path} is no text in UTF-8: {e.reason} at byte {e.start}", path=path) from e
+
+
 def read_existing(store: Store, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """The files with their paths, but those that are not there, or no longer. Raises StorageError."""
     try:
@@ -90,19 +98,20 @@ def numbers(names: Iterable[str], prefix: str) -> list[int]:
 
 
 def id_of(text: str) -> int | None:
-    """The id that a text of digits is; None for anything else."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
+    """The id that a text of digits is; None for anything else, and from 2^63 on, which no writer reaches."""
+    found = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
+    return found if found is None or found < 2**63 else None
 
 
 def checked_text(value: Any) -> str:
     """A text from JSON. Raises ValueError: it is none, or is empty."""
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{value!r} is not text")
+        raise ValueError(f"{str(value)[:50]!r} is not text")
     return value
 
 
 def checked_number(value: Any) -> int:
     """A whole number from JSON. Raises ValueError: it is none."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{value!r} is not a number")
+    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
+        raise ValueError(f"{str(value)[:50]!r} is not a 64-bit number")
     return value

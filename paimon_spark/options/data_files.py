@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import wraps
 from typing import Final, NamedTuple, TypeVar
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
@@ -32,6 +33,8 @@ T = TypeVar("T")
 
 FORMATS: Final = ("parquet", "orc", "avro")
 """Formats that data files are written in."""
+_LEAST_ZSTD: Final = -(1 << 17)
+_MOST_ZSTD: Final = 22
 _CODEC_EXTENSIONS: Final = {"gzip": "gz", "bzip2": "bz2", "zstd": "zst", "none": ""}
 _TRUNCATE: Final = re.compile(r"truncate\s*\(\s*(\d+)\s*\)")
 
@@ -90,7 +93,15 @@ def per_level(parse: Callable[[str], T]) -> Callable[[str], Mapping[int, T]]:
 FILE_FORMAT_PER_LEVEL: Option[Mapping[int, str]] = Option(
     "file.format.per.level", per_level(lower), {}, "Format of the files of single levels, such as 0:avro,3:parquet."
 )
-ZSTD_LEVEL = Option("file.compression.zstd-level", integer, 1, "Compression level of zstd.")
+
+
+@wraps(integer)  # the options reference names the kind of value by it
+def zstd_level(text: str) -> int:
+    """A level of zstd: the nearest one that there is, as zstd itself takes it for Java."""
+    return max(_LEAST_ZSTD, min(integer(text), _MOST_ZSTD))
+
+
+ZSTD_LEVEL = Option("file.compression.zstd-level", zstd_level, 1, "Compression level of zstd.")
 TARGET_FILE_ROWS: Option[int | None] = Option(
     "target-file-row-num",
     at_least_one(integer),

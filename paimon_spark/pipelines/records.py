@@ -16,17 +16,19 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from paimon_spark.errors import (
     CorruptFileError,
     FileAlreadyThereError,
+    FormatError,
     InvalidInputError,
     NotFoundError,
     OperationInProgressError,
 )
+from paimon_spark.format.json_files import decode_object
 from paimon_spark.lineage.warehouse import Warehouse, quote_name
 from paimon_spark.maintenance.change import check_there, recover
 from paimon_spark.metadata.handle import open_table
@@ -46,6 +48,7 @@ from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.redaction import get_logger
 
 _LOG = get_logger(__name__)
+T = TypeVar("T")
 _VERSION: Final = 1
 _SUFFIX: Final = ".json"
 _ABORTED_KEPT_MS: Final = 86_400_000
@@ -332,8 +335,7 @@ def _release_ids(warehouse: Warehouse) -> list[int]:
 
 
 def _decode_branch(data: bytes, path: str) -> BranchRecord:
-    raw = _checked(data, path)
-    try:
+    def build(raw: dict[str, Any]) -> BranchRecord:
         record = BranchRecord(
             checked_text(raw["name"]),
             {_table(k): None if v is None else _snapshot_id(v) for k, v in raw["tables"].items()},
@@ -341,18 +343,17 @@ def _decode_branch(data: bytes, path: str) -> BranchRecord:
             str(raw["start"]),
             checked_number(raw["createdMs"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
-        raise _corrupt(path, repr(e)) from e
-    if path.rpartition("/")[2] != f"{quote_name(record.name)}{_SUFFIX}":
-        raise _corrupt(path, f"it is the record of another branch, {record.name!r}")
-    return record
+        if path.rpartition("/")[2] != f"{quote_name(record.name)}{_SUFFIX}":
+            raise FormatError(f"it is the record of another branch, {record.name!r}")
+        return record
+
+    return _decoded(data, path, build)
 
 
 def _decode_release(data: bytes, path: str) -> ReleaseRecord | None:
-    raw = _checked(data, path)
-    if "reserved" in raw:
-        return None
-    try:
+    def build(raw: dict[str, Any]) -> ReleaseRecord | None:
+        if "reserved" in raw:
+            return None
         record = ReleaseRecord(
             checked_number(raw["id"]),
             {_table(k): _snapshot_id(v) for k, v in raw["tables"].items()},
@@ -363,11 +364,20 @@ def _decode_release(data: bytes, path: str) -> ReleaseRecord | None:
             {_table(k): str(v) for k, v in raw.get("lost", {}).items()},  # records of releases before 0.3 lack it
             *(None if raw[key] is None else checked_number(raw[key]) for key in ("undoes", "undoneBy")),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
-        raise _corrupt(path, repr(e)) from e
-    if path.rpartition("/")[2] != f"{record.id}{_SUFFIX}":
-        raise _corrupt(path, f"it is the record of another release, {record.id}")
-    return record
+        if path.rpartition("/")[2] != f"{record.id}{_SUFFIX}":
+            raise FormatError(f"it is the record of another release, {record.id}")
+        return record
+
+    return _decoded(data, path, build)
+
+
+def _decoded(data: bytes, path: str, build: Callable[[dict[str, Any]], T]) -> T:
+    def of_version(raw: dict[str, Any]) -> T:
+        if raw.get("version") != _VERSION:
+            raise FormatError(f"expected an object of version {_VERSION}")
+        return build(raw)
+
+    return decode_object(data, of_version, lambda why: _corrupt(path, why))
 
 
 def _table(name: object) -> str:
@@ -389,16 +399,6 @@ def _snapshot_id(value: object) -> int:
     if number < 0:
         raise ValueError(f"{number} is not the id of a snapshot")
     return number
-
-
-def _checked(data: bytes, path: str) -> dict[str, Any]:
-    try:
-        raw = json.loads(data)
-    except (ValueError, RecursionError) as e:
-        raise _corrupt(path, str(e)) from e
-    if not isinstance(raw, dict) or raw.get("version") != _VERSION:
-        raise _corrupt(path, f"expected an object of version {_VERSION}")
-    return raw
 
 
 def _corrupt(path: str, why: str) -> CorruptFileError:

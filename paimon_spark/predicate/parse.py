@@ -41,6 +41,7 @@ from paimon_spark.predicate.ast import (
 from paimon_spark.predicate.coercion import literal_of
 from paimon_spark.predicate.terms import COMPARISONS, Node, Terms, is_column, is_negated, unwrapped
 from paimon_spark.spark_port import session_time_zone
+from paimon_spark.text import is_storable
 from paimon_spark.types import BOOLEAN, RowType
 
 _OPS: Final = {Function(op.value): op for op in Op}
@@ -77,6 +78,8 @@ def parse_predicate(text: str, row_type: RowType, time_zone: str | None = None) 
         ColumnNotFoundError: a column that does not exist, with the nearest name.
         InvalidOptionError: no such time zone.
     """
+    if not is_storable(text):
+        raise PredicateSyntaxError(f"the condition {text!r} has half of a surrogate pair, which is no text", text=text)
     try:
         spark = sqlglot.Dialect.get_or_raise("spark")
         level = sqlglot.ErrorLevel.RAISE

@@ -180,7 +180,7 @@ class _StatsEvaluator:
         kept = self._has_values(column)
         if op is not TextOp.STARTS_WITH or stats is None or stats.minimum is None or stats.maximum is None:
             return kept
-        prefix = pattern.encode()
+        prefix = pattern.encode(errors="surrogatepass")  # half of a pair is in no text
         kept &= _known(Op.GE, stats.maximum.cast(pa.binary()), prefix)
         after = _after_prefix(prefix)
         return kept if after is None else kept & _known(Op.LT, stats.minimum.cast(pa.binary()), after)

@@ -18,6 +18,7 @@ from paimon_spark.options.known import is_file_system_option
 from paimon_spark.redaction import has_password
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import AtomicCreate, FileInfo, Store, open_ranges
+from paimon_spark.text import reason
 
 _LOCAL: Final = ("file", "local")
 _S3: Final = ("s3", "s3a", "s3n")
@@ -81,7 +82,14 @@ def _remote_store(url: str, options: Mapping[str, str]) -> tuple[Store, str]:
     if scheme in HDFS_SCHEMES:
         return HdfsStore(scheme, authority, kept), _trim(path) or "/"
     # The class says which part of a URL is a host and which a path; this is how fsspec itself asks it.
-    path = str(filesystem_class(scheme)._strip_protocol(url))  # noqa: SLF001
+    of_scheme = filesystem_class(scheme)
+    try:
+        path = str(of_scheme._strip_protocol(url))  # noqa: SLF001
+    except Exception as e:  # of any file system, such as generic://, which is none by itself
+        raise InvalidInputError(
+            f"{url} is no location: the file system of {scheme}:// takes no such URL ({reason(e)}); give the URL of a "
+            "store"
+        ) from e
     host = authority if authority and not path.lstrip("/").startswith(authority) else ""
     store = FsspecStore(scheme, {**_host(scheme, authority), **arguments}, kept, host)
     return RetryingStore(store), _trim(path)
@@ -169,7 +177,7 @@ def _value(key: str, text: str) -> Any:
     if stripped.startswith(("{", "[")):
         try:
             return json.loads(stripped)
-        except ValueError as e:
+        except (ValueError, RecursionError) as e:
             raise InvalidInputError(f"option {key} is not valid JSON: {e}", option=key) from e
     if stripped.isdigit() and key.endswith(_NUMBERS):
         return int(stripped)

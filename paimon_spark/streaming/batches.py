@@ -19,13 +19,13 @@ Source: own; Java `FileStoreCommitImpl.filterCommitted` knows the newest snapsho
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.errors import CorruptFileError, FileMissingError, InvalidInputError, UnknownFormatVersionError
+from paimon_spark.format.json_files import decode_object, encode_value
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import is_file_name
@@ -381,13 +381,13 @@ def encode_sink_log(log: SinkLog) -> bytes:
         "jobs": list(log.jobs),
         "before": None if before is None else {"batch": before.batch_id, "place": _place(before.place)},
     }
-    return json.dumps(raw, indent=2, ensure_ascii=False).encode()
+    return encode_value(raw, indent=2)
 
 
 def decode_sink_log(data: bytes, path: str) -> SinkLog:
     """The log in the bytes of a file; `path` is for messages. Raises as `read_sink_log`."""
-    try:
-        raw = json.loads(data)
+
+    def build(raw: dict[str, Any]) -> SinkLog:
         version = raw["version"]
         if isinstance(version, int) and version > _VERSION:
             raise UnknownFormatVersionError(
@@ -405,12 +405,16 @@ def decode_sink_log(data: bytes, path: str) -> SinkLog:
             tuple(checked_text(job) for job in raw["jobs"]),
             None if before is None else LastBatch(checked_number(before["batch"]), _found(before["place"])),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise CorruptFileError(
-            f"{path} does not say which batch its query was about to commit ({e!r}); remove it, and the snapshots "
+
+    return decode_object(
+        data,
+        build,
+        lambda why: CorruptFileError(
+            f"{path} does not say which batch its query was about to commit ({why}); remove it, and the snapshots "
             "alive show that instead",
             path=path,
-        ) from e
+        ),
+    )
 
 
 def _place(place: SnapshotKey | None) -> Mapping[str, Any] | None:

@@ -109,7 +109,7 @@ def decode(raw: Mapping[str, Any]) -> StreamOffset:
                 version=version,
             )
         return _of_version_1(raw)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as e:
         shown = repr(raw)
         raise OffsetError(
             f"the checkpoint holds {shown if len(shown) < _SHOWN else shown[:_SHOWN] + '…'}, which is not an offset of "

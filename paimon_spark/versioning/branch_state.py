@@ -24,7 +24,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, PutNew, Step
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SCHEMA_PREFIX, Layout
 from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, list_schema_ids
-from paimon_spark.metadata.small_files import read_existing
+from paimon_spark.metadata.small_files import read_existing, text_of
 from paimon_spark.metadata.snapshots import list_changelog_ids, list_snapshot_ids
 from paimon_spark.metadata.tags import tag_names
 from paimon_spark.redaction import get_logger
@@ -118,7 +118,7 @@ def _refs(store: Store, paths: Mapping[K, str]) -> dict[K, Ref]:
 
 def _texts(store: Store, paths: Mapping[K, str]) -> dict[K, str]:
     keys = {path: key for key, path in paths.items()}
-    return {keys[path]: data.decode() for path, data in read_existing(store, list(keys))}
+    return {keys[path]: text_of(data, path) for path, data in read_existing(store, list(keys))}
 
 
 V = TypeVar("V", str, Ref)

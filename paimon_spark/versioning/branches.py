@@ -54,6 +54,7 @@ from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, Layout
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import latest_schema, list_schema_ids
+from paimon_spark.metadata.small_files import text_of
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.metadata.tags import (
     find_tag,
@@ -178,7 +179,9 @@ def plan_create(
         *create_on_server(handle, name, guards),
         put_fork(on_branch, fork),
         *(() if source is None else _base(on_branch, source)),
-        *publish_schemas(name, relative_path(handle, on_branch.layout.schema_dir), {i: s.decode() for i, s in schemas}),
+        *publish_schemas(
+            name, relative_path(handle, on_branch.layout.schema_dir), {i: text_of(s, f"schema {i}") for i, s in schemas}
+        ),
     )
     change = TableChange("create-branch", f"creation of branch {name!r}", steps, guards.released)
     branch = Branch(name, False, fork.tag, fork.snapshot_id, None, fork)

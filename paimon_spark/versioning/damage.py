@@ -32,7 +32,7 @@ from paimon_spark.metadata.journal.change import Delete, Put, Root, RootKind, St
 from paimon_spark.metadata.layout import LATEST, MAIN
 from paimon_spark.metadata.manifests import contradicts, follows, read_manifest_list
 from paimon_spark.metadata.schemas import list_schema_ids
-from paimon_spark.metadata.small_files import find_bytes
+from paimon_spark.metadata.small_files import find_bytes, text_of
 from paimon_spark.metadata.snapshots import read_hint
 from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, savepoint_tag
 from paimon_spark.text import counted, safe
@@ -452,4 +452,4 @@ def _from_the_same_history(table: Inspected, main: TableHandle, schema_id: int) 
 
 def _found(branch: TableHandle, schema_id: int) -> str | None:
     data = find_bytes(branch.store, branch.layout.schema_path(schema_id))
-    return None if data is None else data.decode()
+    return None if data is None else text_of(data, branch.layout.schema_path(schema_id))

@@ -6,13 +6,13 @@ log does no harm, while a missing one makes batches without rows look lost.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError
+from paimon_spark.format.json_files import find_object
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.maintenance.removal import Removed, released_names
 from paimon_spark.metadata.branches import Fork, ancestry, encode_fork, fork_of, snapshot_identity
@@ -21,6 +21,7 @@ from paimon_spark.metadata.journal.change import Delete, IfSnapshots, Put, Root,
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.manifests import follows
 from paimon_spark.metadata.resolve import resolve
+from paimon_spark.metadata.small_files import checked_number
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.tags import guard_name, is_release_tag
 from paimon_spark.metadata.version import VersionKind, VersionSpec
@@ -410,8 +411,5 @@ def put_sink_logs(directory: str, logs: Mapping[str, str]) -> tuple[Step, ...]:
 
 def _batch(text: str) -> int:
     """The batch of a sink log; -1 when it cannot be decoded."""
-    try:
-        found = json.loads(text)["batch"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return -1
-    return found if isinstance(found, int) else -1
+    found = find_object(text, lambda raw: checked_number(raw["batch"]))
+    return -1 if found is None else found

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-from paimon_spark.errors import FileMissingError, InvalidInputError, SnapshotExpiredError, SnapshotNotFoundError
+from paimon_spark.errors import InvalidInputError, SnapshotExpiredError, SnapshotNotFoundError
+from paimon_spark.format.json_files import find_object
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag, encode_tag
 from paimon_spark.maintenance.change import change_branch, reopened
@@ -39,6 +40,7 @@ from paimon_spark.metadata.journal.change import (
 )
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.served import refuse_on_server, server_of
+from paimon_spark.metadata.small_files import find_bytes
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, snapshot_missing
 from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, list_tags, tag_of_snapshot
 from paimon_spark.options.retention import TagOptions
@@ -106,10 +108,9 @@ def _success_path(handle: TableHandle, name: str) -> str:
 
 def _created_ms(handle: TableHandle, path: str, now_ms: int) -> int:
     """When the file was first created; `now_ms` when it is new or not readable."""
-    try:
-        return int(json.loads(handle.store.read(path))["creationTime"])
-    except (FileMissingError, ValueError, KeyError, TypeError):
-        return now_ms
+    data = find_bytes(handle.store, path)
+    found = None if data is None else find_object(data, lambda raw: int(raw["creationTime"]))
+    return now_ms if found is None else found
 
 
 @dataclass(frozen=True, slots=True)

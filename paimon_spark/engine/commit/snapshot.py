@@ -8,7 +8,6 @@ Source: Java `operation/FileStoreCommitImpl.tryCommitOnce`, `operation/SequenceS
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -36,12 +35,13 @@ from paimon_spark.engine.commit.entries import (
 from paimon_spark.engine.commit.index_files import write_index
 from paimon_spark.engine.commit.manifest_merge import Merged
 from paimon_spark.engine.commit.requests import Adopt, CompactManifests, Restore, SetStatistics, SnapshotRequest
-from paimon_spark.errors import CommitConflictError, StorageError, UnsupportedFeatureError
+from paimon_spark.errors import CommitConflictError, CorruptFileError, StorageError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import Bool
 from paimon_spark.format.metadata_files.data_file import FileSource
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.statistics import decode as decode_statistics
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests, read_manifests, write_manifest, write_manifest_list
@@ -266,9 +266,8 @@ class SnapshotWriter:
             return None
         path = self._handle.layout.statistics_path(head.statistics)
         try:
-            found = json.loads(self._handle.store.read(path))
-            of_schema = found.get("schemaId") if isinstance(found, dict) else None
-        except (StorageError, ValueError) as e:
+            of_schema = decode_statistics(self._handle.store.read(path), path).schema_id
+        except (StorageError, CorruptFileError) as e:
             _LOG.warning("cannot read the statistics %s of %s, dropped: %s", path, self._handle.describe(), e)
             return None
         return head.statistics if of_schema == schema_id else None

@@ -207,14 +207,15 @@ def _places(schema: TableSchema, source: pa.Schema, where: str) -> dict[str, int
     by_lower: dict[str, list[str]] = {}
     for name in names:
         by_lower.setdefault(name.lower(), []).append(name)
+    known = frozenset(names)
     out: dict[str, int] = {}
     fine = {*_fine_places(schema, source).values()}
     given: str
     for i, given in enumerate(source.names):
-        if (given == VALUE_KIND and given not in names) or i in fine:
+        if (given == VALUE_KIND and given not in known) or i in fine:
             continue
         alike = by_lower.get(given.lower(), [])
-        found: str | None = given if given in names else alike[0] if len(alike) == 1 else None
+        found: str | None = given if given in known else alike[0] if len(alike) == 1 else None
         if found is None:
             what_to_do = (
                 f"Rename it to {VALUE_KIND} if it says what the rows do; otherwise leave it out"

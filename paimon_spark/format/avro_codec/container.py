@@ -24,6 +24,7 @@ import fastavro.schema
 from paimon_spark.errors import CorruptFileError, FormatError, UnsupportedFeatureError
 from paimon_spark.format.compression import ERRORS as DECOMPRESSION_ERRORS
 from paimon_spark.format.compression import Decompress, decompressor
+from paimon_spark.format.json_files import json_value
 
 MAX_BLOCK_BYTES: Final = 256 << 20
 """Most bytes one block may decompress to. Writers close blocks at 16 to 64 KB."""
@@ -181,7 +182,7 @@ def stream_container(read: Callable[[int, int], bytes], path: str, window_bytes:
     """
     try:
         yield from _stream(read, path, window_bytes)
-    except (FormatError, ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as e:
+    except (FormatError, ValueError, LookupError, TypeError, AttributeError, RecursionError, ArithmeticError) as e:
         raise CorruptFileError(f"{path} is not a readable Avro file: {type(e).__name__}: {e}", path=path) from e
 
 
@@ -202,7 +203,7 @@ class RecordDecoder:
     def __init__(self, container: Container) -> None:
         """Raises CorruptFileError: fastavro cannot use the schema."""
         try:
-            self._schema = fastavro.parse_schema(_without_logical_types(json.loads(container.schema_text)))
+            self._schema = fastavro.parse_schema(_without_logical_types(json_value(container.schema_text)))
         except _RECORD_ERRORS as e:
             raise CorruptFileError(
                 f"{container.path} has an Avro schema that cannot be used: {e}", path=container.path
@@ -403,7 +404,7 @@ def _has_header(data: bytes) -> bool:
 
 
 def _parsed_type(schema_text: bytes) -> AvroType:
-    return parse_type(json.loads(schema_text))
+    return parse_type(json_value(schema_text))
 
 
 _cached_type = lru_cache(64)(_parsed_type)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import accumulate
@@ -52,7 +52,8 @@ from paimon_spark.format.data_files.requests import (
     WrittenFile,
     opened,
 )
-from paimon_spark.options.descriptor import Option, boolean, integer, memory_size, string
+from paimon_spark.options.data_files import zstd_level
+from paimon_spark.options.descriptor import Option, boolean, memory_size, string
 from paimon_spark.types import DataField, DataType, RowType, TimestampType
 
 _FETCHED_BYTES: Final = 64 << 20
@@ -125,14 +126,16 @@ class _Decoder:
         rows = self._read.rows_of(max(g.total_byte_size // max(g.num_rows, 1) for g in found))
         if rows == self._read.batch_rows:
             return rows
+        paths = set(self._paths)
         leaves = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-        wanted = [i for i, path in enumerate(leaves) if any(f"{path}.".startswith(f"{p}.") for p in self._paths)]
+        wanted = [i for i, path in enumerate(leaves) if not paths.isdisjoint(_outer(path))]
         sizes = [sum(g.column(i).total_uncompressed_size for i in wanted) // max(g.num_rows, 1) for g in found]
         return self._read.rows_of(max(sizes))
 
     def _arrays(self, batch: pa.RecordBatch) -> list[pa.Array]:
         if self._columns is None:
-            self._columns = [self._column(batch.schema, f) for f in self._read.fields]
+            places = {name: i for i, name in reversed([*enumerate(batch.schema.names)])}
+            self._columns = [self._column(batch.schema, places, f) for f in self._read.fields]
         return [
             pa.nulls(batch.num_rows, arrow_type(f.type))
             if number < 0
@@ -140,12 +143,12 @@ class _Decoder:
             for f, (number, convert) in zip(self._read.fields, self._columns, strict=True)
         ]
 
-    def _column(self, schema: pa.Schema, f: DataField) -> tuple[int, Convert | None]:
+    def _column(self, schema: pa.Schema, places: Mapping[str, int], f: DataField) -> tuple[int, Convert | None]:
         if f.name not in self._names:
             return -1, None
-        if f.name not in schema.names:
+        number = places.get(f.name)
+        if number is None:
             raise FormatError(f"column {f.name} has none of the fields of {f.type}")
-        number = schema.names.index(f.name)
         return number, conformer(schema.field(number).type, f.type, f.name)
 
 
@@ -156,6 +159,14 @@ def _paths(name: str, kind: object) -> Iterator[str]:
             yield from _paths(f"{name}.{f.name}", f.type)
     else:
         yield name
+
+
+def _outer(path: str) -> Iterator[str]:
+    """The dotted path and those that it begins with."""
+    yield path
+    while "." in path:
+        path = path.rpartition(".")[0]
+        yield path
 
 
 def _runs(file: pq.ParquetFile, read: FileRead) -> Iterator[tuple[int, list[int], int]]:
@@ -233,7 +244,7 @@ def _without_int96(source: pa.NativeFile) -> pq.FileMetaData:
 
 
 COMPRESSION: Option[str | None] = Option("parquet.compression", string, None, "Compression; wins over all others.")
-ZSTD_LEVEL: Option[int | None] = Option("parquet.compression.codec.zstd.level", integer, None, "Level of zstd.")
+ZSTD_LEVEL: Option[int | None] = Option("parquet.compression.codec.zstd.level", zstd_level, None, "Level of zstd.")
 DICTIONARY = Option("parquet.enable.dictionary", boolean, True, "Whether columns whose values repeat get a dictionary.")
 PAGE_SIZE = Option("parquet.page.size", memory_size, 1 << 20, "Bytes of a page.")
 DICTIONARY_SIZE = Option(

@@ -120,12 +120,16 @@ class BitmapIndex:
             self._firsts: list[Any] = []
             self._offsets = dict(zip(keys, offsets, strict=True))
             return
+        if not 0 <= count <= len(data):
+            raise FormatError(f"its bitmap announces {count} values in {len(data)} bytes")
+        self._left = count
         (count,) = self._numbers(">i", at)
         self._firsts, places, at = self._entries(at + 4, count, 1)
         (size,) = self._numbers(">i", at)
         self._places = [at + 4 + place for place in places]
         self._body = at + 4 + size
         self._block, self._offsets = -1, {}
+        self._decoded: dict[int, dict[Any, int]] = {}
 
     def equal(self, keys: pa.Array) -> Bool:
         """The rows that have one of the keys, none null."""
@@ -146,10 +150,20 @@ class BitmapIndex:
         if block < 0:
             return None
         if block != self._block:
-            (count,) = self._numbers(">i", self._places[block])
-            keys, offsets, _ = self._entries(self._places[block] + 4, count, 2)
-            self._block, self._offsets = block, dict(zip(keys, offsets, strict=True))
+            self._block, self._offsets = block, self._entries_of(block)
         return self._offsets.get(key)
+
+    def _entries_of(self, block: int) -> dict[Any, int]:
+        """The offsets of a block. All blocks together have as many values as the index: others lie over each other."""
+        found = self._decoded.get(block)
+        if found is None:
+            (count,) = self._numbers(">i", self._places[block])
+            self._left -= max(count, 0)
+            if self._left < 0:
+                raise FormatError("its bitmap has more values in blocks than it announces")
+            keys, offsets, _ = self._entries(self._places[block] + 4, count, 2)
+            found = self._decoded[block] = dict(zip(keys, offsets, strict=True))
+        return found
 
     def _bitmap(self, offset: int) -> Bool:
         out = np.zeros(self._rows, np.bool_)

@@ -19,6 +19,8 @@ from paimon_spark.format.file_index.range_bitmap import RangeBitmapIndex
 from paimon_spark.storage.store import ReadableStore
 from paimon_spark.types import CharType, DataType
 
+MOST_ROWS: Final = 1 << 27
+"""Rows of a data file whose indexes are used. Answers have a byte for each row, and manifests may state any number."""
 _MOST_LOOKUPS: Final = 1000
 """Values of an IN list that are looked up in a bitmap."""
 
@@ -58,6 +60,8 @@ class FileIndexes:
 
     def column(self, name: str, t: DataType) -> ColumnIndexes | None:
         """Those of a column, as the data file calls it and as its schema types it; None without any."""
+        if not 0 <= self.row_count <= MOST_ROWS:
+            return None
         key = (name, t)
         if key not in self._columns:
             kind, found = key_type(t), self._places.get(name, {})

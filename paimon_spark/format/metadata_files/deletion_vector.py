@@ -33,6 +33,7 @@ FILE_VERSION: Final = 1
 """The first byte of a file of vectors."""
 
 MAX_POSITIONS: Final = 1 << 27
+"""Positions that a vector is decoded to, 1 GiB of memory: a few bytes can announce billions, and so can manifests."""
 
 Positions = npt.NDArray[np.int64]
 
@@ -45,11 +46,11 @@ def decode(data: bytes, path: str, *, length: int | None = None, row_count: int 
             reads the recorded length plus `FRAME_BYTES`.
         path: names the vector in messages.
         length: the length recorded in the index manifest, checked when given.
-        row_count: rows of the data file; positions beyond it are refused. Without it, vectors of more than
-            `MAX_POSITIONS` are refused, as a few bytes can announce billions.
+        row_count: rows of the data file; positions beyond it are refused.
 
     Raises:
-        CorruptFileError: not a vector, cut short, a wrong checksum, or positions out of order or range.
+        CorruptFileError: not a vector, cut short, a wrong checksum, or positions out of order or range, or more than
+            `MAX_POSITIONS`.
     """
     try:
         return _decode(data, length, row_count)
@@ -118,7 +119,7 @@ def _decode(data: bytes, length: int | None, row_count: int | None) -> Positions
     body = data[4 : 4 + size]
     if zlib.crc32(body) != struct.unpack_from(">I", data, 4 + size)[0]:
         raise FormatError("its checksum does not match")
-    reader = _Roaring(body, 4, MAX_POSITIONS if row_count is None else row_count)
+    reader = _Roaring(body, 4, MAX_POSITIONS if row_count is None else min(row_count, MAX_POSITIONS))
     out = reader.bitmaps() if wide else reader.bitmap(0)
     if reader.at != size:
         raise FormatError(f"its bitmap ends at byte {reader.at} of {size}")

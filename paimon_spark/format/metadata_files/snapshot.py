@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from paimon_spark.display import ShownAsFacts, moment
 from paimon_spark.errors import CorruptFileError, FormatError, UnknownFormatVersionError
+from paimon_spark.format.json_files import decode_object, encode_value
 from paimon_spark.text import counted
 
 CURRENT_VERSION: Final = 3
@@ -117,6 +118,9 @@ _KEYS: Final = {
 """The JSON key of each attribute, in the order Java writes them."""
 _REQUIRED: Final = frozenset(f.name for f in fields(Snapshot) if f.default is f.default_factory) - {"commit_kind"}
 _TEXT: Final = frozenset(f.name for f in fields(Snapshot) if f.type in ("str", "str | None"))
+_LAST_ID: Final = 2**63 - 2
+"""The largest id of a snapshot that another one can follow."""
+_NUMBERED: Final = re.compile(r"(?:snapshot|changelog)-([0-9]{1,19})")
 _TAG_CREATE_TIME: Final = "tagCreateTime"
 _TAG_TIME_RETAINED: Final = "tagTimeRetained"
 
@@ -126,10 +130,18 @@ def decode(data: bytes, path: str) -> Snapshot:
     """The snapshot in the bytes of a snapshot or changelog file; `path` is for messages.
 
     Raises:
-        CorruptFileError: not the JSON of a snapshot.
+        CorruptFileError: not the JSON of a snapshot, or of another id than the file's name.
         UnknownFormatVersionError: written by a format version newer than 3.
     """
-    return _guarded(data, path, lambda raw: _from_json(raw, path))
+
+    def build(raw: dict[str, Any]) -> Snapshot:
+        snapshot = _from_json(raw, path)
+        named = _NUMBERED.fullmatch(path.rpartition("/")[2])
+        if named is not None and int(named[1]) != snapshot.id:
+            raise FormatError(f"id is {snapshot.id}, unlike the file's name")
+        return snapshot
+
+    return _guarded(data, path, build)
 
 
 def decode_tag(data: bytes, name: str, path: str) -> Tag:
@@ -151,15 +163,9 @@ _T = TypeVar("_T")
 
 
 def _guarded(data: bytes, path: str, build: Callable[[dict[str, Any]], _T]) -> _T:
-    try:
-        raw = json.loads(data)
-        if not isinstance(raw, dict):
-            raise FormatError("the top level is not an object")
-        return build(raw)
-    except UnknownFormatVersionError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError, FormatError) as e:
-        raise CorruptFileError(f"{path} is not a readable snapshot: {type(e).__name__}: {e}", path=path) from e
+    return decode_object(
+        data, build, lambda why: CorruptFileError(f"{path} is not a readable snapshot: {why}", path=path)
+    )
 
 
 def _local_date_time(value: Any) -> datetime:
@@ -182,6 +188,8 @@ def _from_json(raw: dict[str, Any], path: str) -> Snapshot:
                 raise FormatError(f"{key} is missing")
             continue
         values[attribute] = _typed(attribute, key, value)
+    if not 1 <= values["id"] <= _LAST_ID:
+        raise FormatError(f"id is {values['id']}, expected one from 1 to {_LAST_ID}")
     version = values.get("version", 1)
     if version > CURRENT_VERSION:
         raise UnknownFormatVersionError(
@@ -230,7 +238,7 @@ def encode(snapshot: Snapshot) -> bytes:
         if value is not None:
             out[key] = value.value if isinstance(value, CommitKind) else value
     out.update(snapshot.extra)
-    return json.dumps(out, ensure_ascii=False, indent=2).encode()
+    return encode_value(out, indent=2)
 
 
 def encode_tag(tag: Tag) -> bytes:

@@ -5,12 +5,12 @@ Source: Java `stats/Statistics`, `stats/ColStats`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 from typing import Any, Final
 
 from paimon_spark.errors import CorruptFileError
+from paimon_spark.format.json_files import decode_object, encode_value
 
 _KEYS: Final = ("colId", "distinctCount", "min", "max", "nullCount", "avgLen", "maxLen")
 """JSON keys of the fields of `ColumnStatistics`, in order."""
@@ -64,7 +64,7 @@ def encode(statistics: Statistics) -> bytes:
         "mergedRecordSize": statistics.record_size,
         "colStats": columns_json(statistics),
     }
-    return json.dumps({k: v for k, v in found.items() if v is not None}, ensure_ascii=False, indent=2).encode()
+    return encode_value({k: v for k, v in found.items() if v is not None}, indent=2)
 
 
 def columns_json(statistics: Statistics) -> dict[str, Any] | None:
@@ -79,8 +79,8 @@ def columns_json(statistics: Statistics) -> dict[str, Any] | None:
 
 def decode(data: bytes, path: str) -> Statistics:
     """Read a statistics file. Raises CorruptFileError."""
-    try:
-        raw = json.loads(data)
+
+    def build(raw: dict[str, Any]) -> Statistics:
         columns = raw.get("colStats")
         return Statistics(
             int(raw["snapshotId"]),
@@ -89,8 +89,10 @@ def decode(data: bytes, path: str) -> Statistics:
             _number(raw, "mergedRecordSize"),
             None if columns is None else {name: _column(column) for name, column in columns.items()},
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise CorruptFileError(f"statistics file {path} cannot be read: {type(e).__name__}: {e}", path=path) from e
+
+    return decode_object(
+        data, build, lambda why: CorruptFileError(f"statistics file {path} cannot be read: {why}", path=path)
+    )
 
 
 def _column(raw: Mapping[str, Any]) -> ColumnStatistics:

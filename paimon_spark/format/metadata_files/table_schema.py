@@ -5,13 +5,13 @@ Source: Paimon spec, chapter Schema; Java `schema/TableSchema`, `schema/SchemaSe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
 from paimon_spark.errors import CorruptFileError, FormatError, UnknownFormatVersionError
+from paimon_spark.format.json_files import decode_object, encode_value
 from paimon_spark.types import DataField, RowType, field_to_json, parse_field
 
 CURRENT_VERSION: Final = 3
@@ -81,15 +81,11 @@ def decode(data: bytes, path: str) -> TableSchema:
         CorruptFileError: not the JSON of a schema.
         UnknownFormatVersionError: written by a format version newer than 3.
     """
-    try:
-        raw = json.loads(data)
-        if not isinstance(raw, dict):
-            raise FormatError("the top level is not an object")
-        return _from_json(raw, path)
-    except UnknownFormatVersionError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, FormatError) as e:
-        raise CorruptFileError(f"schema file {path} cannot be read: {type(e).__name__}: {e}", path=path) from e
+    return decode_object(
+        data,
+        lambda raw: _from_json(raw, path),
+        lambda why: CorruptFileError(f"schema file {path} cannot be read: {why}", path=path),
+    )
 
 
 def _from_json(raw: dict[str, Any], path: str) -> TableSchema:
@@ -111,10 +107,10 @@ def _from_json(raw: dict[str, Any], path: str) -> TableSchema:
         id=_integer(raw["id"]),
         row_type=row_type,
         highest_field_id=_integer(raw.get("highestFieldId", -1)),
-        partition_keys=tuple(str(k) for k in raw.get("partitionKeys") or ()),
-        primary_keys=tuple(str(k) for k in raw.get("primaryKeys") or ()),
+        partition_keys=_texts(raw, "partitionKeys"),
+        primary_keys=_texts(raw, "primaryKeys"),
         options=options,
-        comment=raw.get("comment"),
+        comment=_text(raw, "comment"),
         time_ms=_integer(raw.get("timeMillis") or 0),
         version=version,
         extra={k: v for k, v in raw.items() if k not in _KEYS},
@@ -125,11 +121,26 @@ def _from_json(raw: dict[str, Any], path: str) -> TableSchema:
 
 def _check(schema: TableSchema) -> None:
     names = schema.row_type.names
-    if len(set(names)) != len(names):
+    known = frozenset(names)
+    if len(known) != len(names):
         raise FormatError("two columns have one name")
     for key in (*schema.partition_keys, *schema.primary_keys):
-        if key not in names:
+        if key not in known:
             raise FormatError(f"key column {key!r} is not among the columns {list(names)}")
+
+
+def _texts(raw: dict[str, Any], key: str) -> tuple[str, ...]:
+    value = raw.get(key) or []
+    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+        raise FormatError(f"{key} is no list of texts")
+    return tuple(value)
+
+
+def _text(raw: dict[str, Any], key: str) -> str | None:
+    value = raw.get(key)
+    if not isinstance(value, str | None):
+        raise FormatError(f"{key} is no text")
+    return value
 
 
 def _integer(value: Any) -> int:
@@ -153,4 +164,4 @@ def encode(schema: TableSchema) -> bytes:
         out["comment"] = schema.comment
     out["timeMillis"] = schema.time_ms
     out.update(schema.extra)
-    return json.dumps(out, ensure_ascii=False, indent=2).encode()
+    return encode_value(out, indent=2)

@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from paimon_spark.errors import CorruptFileError, FormatError
+from paimon_spark.format.json_files import decode_object, encode_value
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
@@ -31,7 +32,7 @@ from paimon_spark.metadata.journal.decision import (
 )
 from paimon_spark.metadata.journal.lock import Owner, journal_path
 from paimon_spark.metadata.layout import MAIN, is_file_name
-from paimon_spark.metadata.small_files import find_decoded
+from paimon_spark.metadata.small_files import find_decoded, text_of
 
 VERSION: Final = 1
 VERSION_WITH_DECISION: Final = 2
@@ -225,14 +226,14 @@ def encode(change: TableChange) -> bytes:
             for root in change.released
         ],
     }
-    return json.dumps(raw, ensure_ascii=False).encode()
+    return encode_value(raw)
 
 
 def decode(data: bytes, path: str) -> TableChange:
     """The change in the bytes of a journal; `path` is for messages. Raises CorruptFileError."""
-    try:
-        raw = json.loads(data)
-        if not isinstance(raw, dict) or raw["version"] not in (VERSION, VERSION_WITH_DECISION):
+
+    def build(raw: dict[str, Any]) -> TableChange:
+        if raw["version"] not in (VERSION, VERSION_WITH_DECISION):
             raise FormatError(f"it is not a change of version {VERSION} or {VERSION_WITH_DECISION}")
         steps = tuple(_decode_step(step) for step in raw["steps"])
         for touched in _paths(steps):
@@ -244,12 +245,16 @@ def decode(data: bytes, path: str) -> TableChange:
             raise FormatError(f"{decision!r} is not the id of a decision")
         ended_by_commits = raw.get("endedByCommits") is True
         return TableChange(_text(raw["kind"]), _text(raw["label"]), steps, released, decision, ended_by_commits)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, FormatError) as e:
-        raise CorruptFileError(
-            f"{path} is not a readable plan of a change: {e}. Nothing was done; if no process works on the table, "
+
+    return decode_object(
+        data,
+        build,
+        lambda why: CorruptFileError(
+            f"{path} is not a readable plan of a change: {why}. Nothing was done; if no process works on the table, "
             "remove the file and look at the table with doctor()",
             path=path,
-        ) from e
+        ),
+    )
 
 
 def find_change(handle: TableHandle, owner: Owner) -> TableChange | None:
@@ -285,7 +290,7 @@ def is_to_run(handle: TableHandle, change: TableChange, *, ends: bool) -> bool:
 
 def put_all(files: Sequence[tuple[str, bytes]]) -> tuple[Put, ...]:
     """Puts of (relative path, bytes)."""
-    return tuple(Put(path, data.decode()) for path, data in files)
+    return tuple(Put(path, text_of(data, path)) for path, data in files)
 
 
 def roots_put(change: TableChange) -> list[Root]:

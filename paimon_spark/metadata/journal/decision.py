@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from paimon_spark.errors import CorruptFileError, FileAlreadyThereError
+from paimon_spark.format.json_files import decode_object
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import is_file_name
 from paimon_spark.metadata.small_files import find_decoded
@@ -121,16 +122,19 @@ def _encode(decision: Decision) -> bytes:
 
 
 def _decode(data: bytes, path: str) -> Decision:
-    try:
-        raw = json.loads(data)
+    def build(raw: dict[str, Any]) -> Decision:
         if raw["version"] != _VERSION or not isinstance(raw["runs"], bool) or not isinstance(raw["record"], dict):
             raise ValueError(f"it is not a decision of version {_VERSION}")
         tables = raw["tables"]
         if not isinstance(tables, list) or not all(isinstance(t, str) and is_table_path(t) for t in tables):
             raise ValueError("it names what is no table of its warehouse")
         return Decision(raw["runs"], tuple(tables), raw["record"])
-    except (ValueError, KeyError, TypeError, RecursionError) as e:
-        raise CorruptFileError(
-            f"{path} does not hold the decision on a change of several tables: {e}; look at its tables with doctor()",
+
+    return decode_object(
+        data,
+        build,
+        lambda why: CorruptFileError(
+            f"{path} does not hold the decision on a change of several tables: {why}; look at its tables with doctor()",
             path=path,
-        ) from e
+        ),
+    )

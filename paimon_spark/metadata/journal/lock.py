@@ -33,6 +33,7 @@ from paimon_spark.errors import (
     OperationInProgressError,
     StorageError,
 )
+from paimon_spark.format.json_files import decode_object
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.small_files import checked_number, checked_text, find_decoded
@@ -307,17 +308,15 @@ def _claimant(handle: TableHandle, name: str) -> Owner | None:
 
 def _decoded(data: bytes, path: str, build: Callable[[dict[str, Any]], T]) -> T:
     """The value that `build` makes of a JSON object. Raises CorruptFileError that says what to do."""
-    try:
-        raw = json.loads(data)
-        if not isinstance(raw, dict):
-            raise FormatError("the top level is not an object")
-        return build(raw)
-    except (ValueError, KeyError, TypeError, RecursionError, FormatError) as e:
-        raise CorruptFileError(
-            f"the lock file {path} cannot be read ({e}). When no process changes tags or branches of the table, remove "
-            f"the directory {path.rpartition('/')[0]} and look at the table with doctor()",
+    return decode_object(
+        data,
+        build,
+        lambda why: CorruptFileError(
+            f"the lock file {path} cannot be read ({why}). When no process changes tags or branches of the table, "
+            f"remove the directory {path.rpartition('/')[0]} and look at the table with doctor()",
             path=path,
-        ) from e
+        ),
+    )
 
 
 def lock_timeout(handle: TableHandle, lock: LockFile, waited_ms: int) -> OperationInProgressError:

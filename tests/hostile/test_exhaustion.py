@@ -1,0 +1,198 @@
+"""Small inputs that ask for much memory or time: refused before anything is allocated, or handled in linear time."""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+import time
+import tracemalloc
+import zlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import paimon_spark
+from paimon_spark import Table
+from paimon_spark.errors import CorruptFileError, FormatError
+from paimon_spark.format.file_index.bitmap import BitmapIndex
+from paimon_spark.format.file_index.indexes import MOST_ROWS, FileIndexes
+from paimon_spark.format.file_index.keys import key_type
+from paimon_spark.format.metadata_files import deletion_vector
+from paimon_spark.predicate.parse import parse_predicate
+from paimon_spark.types import BIGINT, DataField, RowType
+
+
+def calls_of(act: Callable[[], object]) -> int:
+    """Calls of functions, of Python and C, that `act` makes."""
+    count = 0
+
+    def counted(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(counted)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def written_and_read(place: Path, columns: int) -> pa.Table:
+    catalog = paimon_spark.load_catalog(str(place / f"wh{columns}"))
+    catalog.create_database("db")
+    schema = pa.schema([(f"c{i}", pa.int64()) for i in range(columns)])
+    table = catalog.create_table("db.t", schema)
+    table.write(pa.table([pa.array([1, 2])] * columns, schema=schema))
+    return catalog.table("db.t").scan().to_arrow()
+
+
+def test_work_grows_with_the_columns_and_not_with_their_square(tmp_path: Path) -> None:
+    written_and_read(tmp_path, 2)  # imports
+    few, many = (calls_of(partial(written_and_read, tmp_path, n)) for n in (200, 1600))
+    assert many < 12 * few
+
+
+@pytest.mark.ci
+def test_thousands_of_columns_are_written_and_read_in_linear_time(tmp_path: Path) -> None:
+    # Searches in tuples are no calls, so this one is measured, in the time of this process.
+    written_and_read(tmp_path, 2)
+    times = []
+    for columns in (1000, 8000):
+        begun = time.process_time()
+        assert written_and_read(tmp_path, columns).num_columns == columns
+        times.append(time.process_time() - begun)
+    assert times[1] < 24 * times[0]
+
+
+def test_fields_of_a_row_are_found_without_a_search() -> None:
+    class Counted(str):
+        __slots__ = ()
+        compared = 0
+
+        def __eq__(self, other: object) -> bool:
+            Counted.compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    count = 2000
+    rows = RowType(True, tuple(DataField(i, Counted(f"c{i}"), BIGINT) for i in range(count)))
+    assert [rows.field(f"c{i}").id for i in range(count)] == list(range(count))
+    assert [rows.find_by_id(i) for i in range(count)] == list(rows.fields)
+    assert rows.project([f"c{i}" for i in range(count)]) == rows
+    assert Counted.compared < 10 * count
+    with pytest.raises(KeyError):
+        rows.field("none")
+    assert rows.find_by_id(count) is None
+
+
+def vector_of_all_rows(containers: int) -> bytes:
+    """A deletion vector of `containers` runs of 65,536 rows each."""
+    described = np.stack([np.arange(containers), np.full(containers, 65_535)], axis=1).astype("<u2").tobytes()
+    head = struct.pack("<I", 12347 | containers - 1 << 16) + b"\xff" * ((containers + 7) // 8) + described
+    body = struct.pack(">i", deletion_vector.MAGIC_32) + head + bytes(4 * containers)
+    body += struct.pack("<HHH", 1, 0, 65_535) * containers
+    return struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def test_a_deletion_vector_of_one_megabyte_does_not_ask_for_gigabytes() -> None:
+    assert len(deletion_vector.decode(vector_of_all_rows(4), "v", row_count=4 << 16)) == 4 << 16
+    data = vector_of_all_rows(1 << 16)
+    assert len(data) < 1_000_000
+    tracemalloc.start()
+    try:
+        for rows in (None, 1 << 32, 1 << 60):
+            with pytest.raises(CorruptFileError, match="at most 134217728 can be"):
+                deletion_vector.decode(data, "v", row_count=rows)
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def bitmap_of_blocks(places: list[int], values: int, announced: int) -> bytes:
+    """A bitmap index with one block of `values` numbers, which `places` point to."""
+    entries = b"".join(struct.pack(">qii", i, -1 - i, -1) for i in range(values))
+    block = struct.pack(">i", values) + entries
+    table = b"".join(struct.pack(">qi", i, place) for i, place in enumerate(places))
+    head = struct.pack(">bii?", 2, values, announced, False) + struct.pack(">i", len(places))
+    return head + table + struct.pack(">i", len(block)) + block
+
+
+def test_blocks_of_a_bitmap_index_that_lie_over_each_other_are_refused() -> None:
+    kind = key_type(BIGINT)
+    assert kind is not None
+    good = BitmapIndex(bitmap_of_blocks([0], 1000, 1000), kind, 1000)
+    assert good.equal(pa.array([5, 7])).nonzero()[0].tolist() == [5, 7]
+    many = BitmapIndex(bitmap_of_blocks([0] * 500, 1000, 1000), kind, 1000)
+    with pytest.raises(FormatError, match="more values in blocks than it announces"):
+        many.equal(pa.array(range(400)))
+    with pytest.raises(FormatError, match="announces 2000000000 values"):
+        BitmapIndex(bitmap_of_blocks([0] * 500, 1000, 2_000_000_000), kind, 1000)
+
+
+def test_indexes_of_a_file_with_more_rows_than_memory_are_not_used() -> None:
+    def read(_place: object) -> bytes:
+        raise AssertionError
+
+    for rows in (MOST_ROWS + 1, 1 << 60, -1):
+        assert FileIndexes({"a": {"bitmap": None}}, read, rows).column("a", BIGINT) is None  # type: ignore[dict-item]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
+    catalog.create_database("db")
+    made = catalog.create_table("db.t", "id BIGINT")
+    made.write(pa.table({"id": pa.array([1], pa.int64())}))
+    made.write(pa.table({"id": pa.array([2], pa.int64())}))
+    return made
+
+
+@pytest.mark.parametrize("forged", [-1, 0, 1, 7, 2**63 - 1, -(2**63), 2**63])
+def test_a_snapshot_of_another_id_than_its_name_fails_at_once(
+    table: Table, tmp_path: Path, forged: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(time, "sleep", waits.append)
+    path = tmp_path / "wh/db.db/t/snapshot/snapshot-2"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "id": forged}))
+    for verb in (
+        lambda: table.write(pa.table({"id": pa.array([3], pa.int64())})),
+        lambda: table.compact(),
+        lambda: table.create_tag("new"),
+        lambda: table.rollback_to(1),
+        lambda: table.scan().to_arrow(),
+    ):
+        with pytest.raises(CorruptFileError, match="snapshot-2 is not a readable snapshot"):
+            verb()
+    assert sum(waits) < 5
+
+
+@pytest.mark.parametrize("hint", [b"-1", b"0", b"99999999999999999999", b"9223372036854775808", b"\xff" * 1000, b""])
+def test_a_forged_hint_changes_nothing(table: Table, tmp_path: Path, hint: bytes) -> None:
+    for name in ("LATEST", "EARLIEST"):
+        (tmp_path / "wh/db.db/t/snapshot" / name).write_bytes(hint)
+    assert table.scan().to_arrow().num_rows == 2
+    table.write(pa.table({"id": pa.array([3], pa.int64())}))
+    assert [s.id for s in table.snapshots()] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("joined", ["id IN ({})", "{}"])
+def test_conditions_are_parsed_in_linear_time(joined: str) -> None:
+    rows = RowType(True, (DataField(0, "id", BIGINT),))
+
+    def parse(count: int) -> Callable[[], object]:
+        numbers = range(count)
+        text = ", ".join(map(str, numbers)) if "IN" in joined else " OR ".join(f"id = {i}" for i in numbers)
+        return lambda: parse_predicate(joined.format(text), rows)
+
+    parse(5)()
+    few, many = calls_of(parse(100)), calls_of(parse(800))
+    assert many < 12 * few
