@@ -68,8 +68,8 @@ class Verb(Enum):
     DELETE = DELETE
 
 
-class Fewer(Enum):
-    """What becomes of fields that a struct lacks which is assigned to a column.
+class MissingFields(Enum):
+    """How fields of a column are filled that the struct assigned to it lacks.
 
     Source: Java Spark connector, `MissingFieldBehavior`.
     """
@@ -87,7 +87,7 @@ class Clause:
         condition: None for all rows of the kind.
         values: expression by column of the table; a column that is left out keeps its value, or is null in a new row.
         same: those of `compared_columns` that must already have the value given.
-        fewer: of structs among the values.
+        missing: how fields that structs among the values lack are filled.
     """
 
     when: When
@@ -95,7 +95,7 @@ class Clause:
     condition: str | None = None
     values: Mapping[str, str] = field(default_factory=dict)
     same: Mapping[str, str] = field(default_factory=dict)
-    fewer: Fewer = Fewer.REFUSED
+    missing: MissingFields = MissingFields.REFUSED
 
 
 def merge(table: OpenedTable, data: Any, on: str, given: MergeClauses) -> WriteResult:
@@ -111,12 +111,14 @@ def merge(table: OpenedTable, data: Any, on: str, given: MergeClauses) -> WriteR
     if updates is not None:
         is_star = isinstance(given.when_matched_update, str)
         same = {n: updates.pop(n) for n in compared_columns(handle) if is_star and n in updates}
-        fewer = Fewer.KEPT if is_star else Fewer.REFUSED
-        clauses.append(Clause(When.MATCHED, Verb.UPDATE, given.when_matched_condition, updates, same, fewer))
+        missing = MissingFields.KEPT if is_star else MissingFields.REFUSED
+        clauses.append(Clause(When.MATCHED, Verb.UPDATE, given.when_matched_condition, updates, same, missing))
     inserts = _values(handle, source, given.when_not_matched_insert)
     if inserts is not None:
-        fewer = Fewer.NULL if isinstance(given.when_not_matched_insert, str) else Fewer.REFUSED
-        clauses.append(Clause(When.NOT_MATCHED, Verb.INSERT, given.when_not_matched_condition, inserts, fewer=fewer))
+        missing = MissingFields.NULL if isinstance(given.when_not_matched_insert, str) else MissingFields.REFUSED
+        clauses.append(
+            Clause(When.NOT_MATCHED, Verb.INSERT, given.when_not_matched_condition, inserts, missing=missing)
+        )
     if given.when_not_matched_by_source_delete is not None:
         clauses.append(Clause(When.NOT_MATCHED_BY_SOURCE, Verb.DELETE, given.when_not_matched_by_source_delete))
     if not clauses:
@@ -254,7 +256,7 @@ class Merge:
             value = old
             for number, clause in reversed(self._of(when)):
                 if name in clause.values:
-                    made = self._fitting(rows, name, clause.values[name], clause.fewer)
+                    made = self._fitting(rows, name, clause.values[name], clause.missing)
                 elif clause.verb is Verb.INSERT:
                     made = F.lit(None).cast(self._type_text(name))
                 else:
@@ -267,7 +269,7 @@ class Merge:
         """The Spark type of a column of the table, as DDL."""
         return spark_type(self.change.handle.schema.row_type.field(name).type, name).simpleString()
 
-    def _fitting(self, rows: DataFrame, name: str, expression: str, fewer: Fewer) -> Column:
+    def _fitting(self, rows: DataFrame, name: str, expression: str, missing: MissingFields) -> Column:
         """An expression fitted to a column, so that Spark combines it with others without loss.
 
         Raises:
@@ -277,9 +279,9 @@ class Merge:
         wanted = handle.schema.row_type.field(name).type
         given = F.expr(expression)
         schema = rows.select(given.alias(name)).schema
-        kept = self._target(name) if fewer is Fewer.KEPT else None
-        refuses = fewer is Fewer.REFUSED
-        placed = aligned(given, schema.fields[0].dataType, wanted, name, refuses_fewer=refuses, kept=kept)
+        kept = self._target(name) if missing is MissingFields.KEPT else None
+        refuses = missing is MissingFields.REFUSED
+        placed = aligned(given, schema.fields[0].dataType, wanted, name, refuses_missing=refuses, kept=kept)
         if placed is not given:
             schema = rows.select(placed.alias(name)).schema
         made = fitted(placed, schema.fields[0].dataType, wanted, name)

@@ -318,7 +318,7 @@ def aligned(
     wanted: DataType,
     name: str,
     *,
-    refuses_fewer: bool = False,
+    refuses_missing: bool = False,
     kept: Column | None = None,
 ) -> Column:
     """The column with the fields of its structs by name, in the order of the table's column `name`.
@@ -327,17 +327,17 @@ def aligned(
     of `kept`, values of the table, outside arrays and maps.
 
     Raises:
-        SchemaMismatchError: it lacks a field, with `refuses_fewer`.
+        SchemaMismatchError: it lacks a field, with `refuses_missing`.
     """
     if not _is_out_of_order(found, wanted):
         return column
-    how = partial(aligned, refuses_fewer=refuses_fewer)
+    how = partial(aligned, refuses_missing=refuses_missing)
     match found, wanted:
         case spark.StructType(), RowType():
             parts = []
             for w in wanted.fields:
                 own, old = in_any_case(w.name, found.names), None if kept is None else kept.getField(w.name)
-                if own is None and refuses_fewer:
+                if own is None and refuses_missing:
                     raise SchemaMismatchError(
                         f"column {name} has the field {w.name}, and the struct to be stored has only "
                         f"{', '.join(found.names)}; set single fields, SET {name}.x = …, or allow other fields with "

@@ -223,19 +223,19 @@ class _Merge:
         condition = None if clause.condition is None else self._expression(clause.condition)
         if verb is job.Verb.DELETE:
             return job.Clause(when, verb, condition)
-        fewer = job.Fewer.NULL if _merges_schema(self.target, self.statement) else job.Fewer.REFUSED
+        missing = job.MissingFields.NULL if _merges_schema(self.target, self.statement) else job.MissingFields.REFUSED
         if clause.assignments is None:
             values = self._all_columns(verb)
-            if verb is job.Verb.UPDATE and fewer is job.Fewer.NULL:
-                fewer = job.Fewer.KEPT
+            if verb is job.Verb.UPDATE and missing is job.MissingFields.NULL:
+                missing = job.MissingFields.KEPT
         else:
             given = values_by_column(self.target, clause.assignments, (self._alias,))
             values = {n: self._expression(e) for n, e in given.items()}
         if verb is job.Verb.INSERT:
             defaults = {f.name: default_expression(f) for f in self.target.columns if f.default_value is not None}
-            return job.Clause(when, verb, condition, {**defaults, **values}, fewer=fewer)
+            return job.Clause(when, verb, condition, {**defaults, **values}, missing=missing)
         same = {n: values.pop(n) for n in job.compared_columns(self.target.table.handle) if n in values}
-        return job.Clause(when, verb, condition, values, same, fewer)
+        return job.Clause(when, verb, condition, values, same, missing)
 
     def _all_columns(self, verb: job.Verb) -> dict[str, str]:
         """The values of `*`: each column of the table from the column of that name of the source."""
