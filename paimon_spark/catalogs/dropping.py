@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from paimon_spark.metadata.layout import LATEST, SNAPSHOT_PREFIX, Layout
 from paimon_spark.metadata.own_files import FoundFiles, OwnFiles
+from paimon_spark.redaction import get_logger
 from paimon_spark.storage.links import is_link
 from paimon_spark.storage.store import Store
 from paimon_spark.text import safe
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 MARKER: Final = ".database"
 """A file in databases of stores that have no directories; nothing reads it."""
 _FIRST: Final = ("snapshot", "branch", "tag")

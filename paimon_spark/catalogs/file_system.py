@@ -275,6 +275,7 @@ class FileSystemCatalog:
         place = self._existing(name, "dropped", ignore_if_not_exists)
         return [] if place is None else self._drop(place)
 
+    def _drop(self, place: TablePlace) -> list[str]:
         if is_link(place.store, place.root):
             return drop_table_files(place.store, place.root)
         outside = outside_files(place.store, place.root, place.name)

@@ -6,16 +6,16 @@ the table's manifests name, as other tables may have files beside them.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.metadata.external_files import OPTIONS, left_outside, open_for_deletion
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.named_outside import named_outside
+from paimon_spark.redaction import get_logger
 from paimon_spark.storage.store import Store
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

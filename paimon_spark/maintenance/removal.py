@@ -11,7 +11,6 @@ Changelog manifests are never merged: a changelog list that no other root names 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -46,10 +45,11 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.manifests import find_index_manifests, forget
+from paimon_spark.redaction import get_logger
 from paimon_spark.spark_port import can_spread, spread
 from paimon_spark.text import counted, moment, named, safe
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 _TOGETHER: Final = 1000
 """Files deleted with one call, and index manifests read with one."""
 _ROUND: Final = 100_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
@@ -15,8 +14,9 @@ from paimon_spark.metadata.external_files import OPTIONS, data_files_of, index_r
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import is_file_name
 from paimon_spark.metadata.manifests import find_index_manifests, find_manifest_lists, read_manifests
+from paimon_spark.redaction import get_logger
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 T = TypeVar("T")
 
 

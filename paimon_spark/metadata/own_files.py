@@ -10,7 +10,6 @@ Source: Paimon spec, chapter File Layout; Java `utils/FileStorePathFactory`, `io
 from __future__ import annotations
 
 import itertools
-import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,10 +25,11 @@ from paimon_spark.metadata.manifests import changelog_manifests, data_manifests,
 from paimon_spark.metadata.schemas import HANDOVER, latest_schema
 from paimon_spark.metadata.snapshots import list_snapshots
 from paimon_spark.metadata.tags import list_tags
+from paimon_spark.redaction import get_logger
 from paimon_spark.storage.links import is_link
 from paimon_spark.storage.store import Store, concurrently
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 Directory = tuple[str, ...]
 """A directory of the table by the segments of its path; of the table itself, none."""
 

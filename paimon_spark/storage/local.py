@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import logging
 import os
 import stat
 import sys
@@ -18,10 +17,11 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
+from paimon_spark.redaction import get_logger
 from paimon_spark.storage.links import find_link, refused
 from paimon_spark.storage.store import ATTEMPTS, AtomicCreate, FileInfo, open_output_file, put_whole, with_parents
 
-_LOG = logging.getLogger(__name__)
+_LOG = get_logger(__name__)
 _NOT_EMPTY: Final = (errno.ENOTEMPTY, errno.EEXIST)
 _IN_THE_WAY: Final = (*_NOT_EMPTY, errno.ENOTDIR)
 """Failures to rename a directory to where something is."""
