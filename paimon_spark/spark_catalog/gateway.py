@@ -1,6 +1,7 @@
 """The gateway to the JVM of a classic session.
 
-Only this module and `proxies.py` import py4j, whose objects have no types: `Any` begins and ends here.
+Only this module, `callback_server.py` and `proxies.py` import py4j, whose objects have no types: `Any` begins and
+ends here.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from uuid import uuid4
 from py4j.java_gateway import JavaClass, JavaMember, JavaObject
 from py4j.protocol import STATIC_PREFIX, Py4JJavaError
 from pyspark import SparkContext
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from paimon_spark.spark.session import SEPARATOR, entries_of
+from paimon_spark.spark_catalog.callback_server import start_callback_server
 
 SQL: Final = "org.apache.spark.sql."
 CATALOG: Final = SQL + "connector.catalog."
@@ -41,8 +42,7 @@ class Gateway:
         self._statics: dict[tuple[str, str], Any] = {}
         self._kept: dict[tuple[str, str], Any] = {}
         self._lock = threading.RLock()
-        start: Any = ensure_callback_server_started
-        start(gateway)
+        start_callback_server(context)
         for logger in ("py4j.clientserver", "py4j.java_gateway"):
             logging.getLogger(logger).addFilter(_is_unexpected)
         for parameters in ("callback_server_parameters", "python_parameters"):

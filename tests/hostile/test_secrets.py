@@ -35,7 +35,7 @@ from paimon_spark.redaction import (
     without_passwords,
 )
 from paimon_spark.sql.commands.show import table_properties
-from paimon_spark.sql.execute import execute_again
+from paimon_spark.sql.execute import check_again
 from paimon_spark.sql.lineage_job import has_secret, with_lineage_job
 from paimon_spark.sql.names import TableName
 from paimon_spark.sql.session import Session
@@ -271,4 +271,4 @@ def test_values_of_parameters_are_left_out_of_what_snapshots_keep(tmp_path: Path
     without = kept(own, sql, options)
     assert without is not None and without.sql == sql and not without.lacks_values
     with pytest.raises(InvalidInputError, match=r"recorded with lineage\.statement-values = false"):
-        execute_again(catalog, after, "fix")
+        check_again(catalog, [(after, "db.t")])

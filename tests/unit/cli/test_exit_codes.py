@@ -64,7 +64,7 @@ def test_errors_are_lines_or_json() -> None:
     error = errors.TagNotFoundError("no tag 'x\x1b'", tag="x\x1b", path=Path("/t"))
     assert error_text(error, as_json=False) == "error: no tag 'x\\x1b'"
     assert json.loads(error_text(error, as_json=True)) == {
-        "error": {"kind": "tag-not-found", "message": "no tag 'x\x1b'", "context": {"tag": "x\x1b", "path": "/t"}}
+        "error": {"kind": "tag-not-found", "message": "no tag 'x\\x1b'", "context": {"tag": "x\x1b", "path": "/t"}}
     }
 
 
