@@ -91,8 +91,8 @@ test-all:  ## all tests (hours)
 	@$(MAKE) --no-print-directory -k test-spark test-unit test-oldest test-docs test-wheel test-stores test-interop test-chaos
 
 test-unit: PROCESSES = $(shell expr $(JOBS) + 1)
-test-unit: setup  ## unit tests and golden tables, without Spark
-	@$(PYTEST) tests/unit tests/format $(FLAGS)
+test-unit: setup  ## unit tests, golden tables and hostile input, without Spark
+	@$(PYTEST) tests/unit tests/format tests/hostile $(FLAGS)
 
 test-spark: setup  ## Spark tests on the newest PySpark
 	@$(PYTEST) tests/spark $(FLAGS)
@@ -102,7 +102,7 @@ test-oldest: $(OLDEST_READY)  ## Spark tests on the oldest PySpark supported
 	@$(OLDEST_VENV)/bin/python -m pytest tests/spark $(FLAGS)
 
 test-python: .venv-python$(PYTHON)/.ready  ## unit tests and Spark tests on another Python: PYTHON=3.12
-	@.venv-python$(PYTHON)/bin/python -m pytest tests/unit tests/format tests/spark $(FLAGS)
+	@.venv-python$(PYTHON)/bin/python -m pytest tests/unit tests/format tests/hostile tests/spark $(FLAGS)
 
 test-nightly: export PYTHONHASHSEED = random
 test-nightly: export HYPOTHESIS_PROFILE = nightly

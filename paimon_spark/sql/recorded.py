@@ -80,7 +80,7 @@ def check_recorded(session: Session, statement: Statement, table: str, functions
     if not isinstance(statement, Insert | Delete | Update | Merge):
         check.refuse("it is not an INSERT, UPDATE, DELETE or MERGE")
     name = resolve_table(session, statement.table)
-    if name is None or name.as_named.suffix or name.bare.lower() != table.lower():
+    if name is None or name.as_named.suffix or f"{name.database}.{name.table}".lower() != table.lower():
         check.refuse(f"it writes {name or '.'.join(statement.table)}, not {table}")
     if isinstance(statement, Insert) and any("branch" in key.lower() for key in statement.options):
         check.refuse("its options name a branch")
