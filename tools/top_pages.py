@@ -1,4 +1,4 @@
-"""What mkdocs calls while it builds the site: SUPPORT.md and CHANGES.md become pages of it.
+"""What mkdocs calls while it builds the site: SUPPORT.md, CHANGES.md and SECURITY.md become pages of it.
 
 They stay at the top of the repository, where people look for them first; here only their links change.
 """
@@ -13,7 +13,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
-_PAGES: Final = {"SUPPORT.md": "support.md", "CHANGES.md": "changes.md"}
+_PAGES: Final = {"SUPPORT.md": "support.md", "CHANGES.md": "changes.md", "SECURITY.md": "report.md"}
 _LINK: Final = re.compile(r"\]\((?:docs/)?([\w./-]+\.md)(#[\w-]+)?\)")
 
 
@@ -26,7 +26,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Point links of other pages to the two pages of the site."""
+    """Point links of other pages to these pages of the site."""
     for source, page in _PAGES.items():
         markdown = markdown.replace(f"](../{source}", f"]({page}")
     return markdown
