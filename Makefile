@@ -39,6 +39,10 @@ STORES ?= hdfs azure s3 gcs
 # The peers that `make test-interop` gets.
 PEERS ?= $(if $(filter quick ci,$(TIER)),catalogs,connector dbt catalogs)
 
+# Finds releases for every Python and platform, and writes their hashes.
+LOCK = $(PYTHON_IN) -m uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
+  --no-header --no-emit-index-url --no-emit-find-links
+
 # More arguments for pytest: make test-spark ARGS="-k branches -x"
 ARGS ?=
 # What all tests are run with. Results are also written to build/junit.
@@ -47,7 +51,7 @@ FLAGS = --tier $(TIER) --part $(PART) $(if $(MARK),-m "$(MARK)") -n $(PROCESSES)
 SOURCES := $(wildcard paimon_spark pyspark_paimon.py pyspark_paimon_py.py tests tools examples conftest.py)
 
 .PHONY: help setup fmt lint type layers check test test-all test-unit test-spark test-oldest test-python test-nightly \
-  test-stores test-interop test-chaos test-docs test-wheel test-share shares peers record-seconds bench examples demo docs wheel clean
+  test-stores test-interop test-chaos test-docs test-wheel test-share shares peers lock record-seconds bench examples demo docs wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##[[:space:]]*/\t/' | \
@@ -135,6 +139,11 @@ test-share: setup  ## one of the shares of tests that runs of CI take in turn: S
 
 shares: setup  ## list the shares, and the tests that neither CI nor a share runs
 	@$(PYTHON_IN) -m tools.shares list
+
+lock: setup  ## write anew which releases CI installs, with their hashes (requirements/)
+	@$(PYTHON_IN) -m pip install --quiet uv
+	@$(LOCK) pyproject.toml requirements/build.in --extra dev --output-file requirements/ci.txt
+	@echo 'pyspark==$(OLDEST).*' | $(LOCK) - --output-file requirements/oldest.txt
 
 record-seconds: setup  ## measure how long tests take, by which they are divided: ARGS="tests/unit"
 	@$(PYTEST) --record-seconds -n $(JOBS) $(ARGS)

@@ -5,6 +5,7 @@
 #   tools/setup.sh --over BASE VENV REQUIREMENT ...
 #
 # The second form makes an environment that holds the requirements alone, and finds everything else in BASE.
+# With CI=true the releases are those of requirements/ci.txt and requirements/oldest.txt, by hash (make lock).
 # VENV is created with the first Python of at least 3.11 on PATH (PYTHON=... names another), or completed when it is
 # there; EXTRA is an extra of pyproject.toml (dev, test); a REQUIREMENT narrows it ("pyspark==4.1.*").
 # Safe to run again at any time.
@@ -91,6 +92,7 @@ lay_over() {
   shift 2
   "$base/bin/python" -m venv --clear "$venv"
   say "setup: installing $* into $venv, over $base"
+  if [ "${CI:-}" = true ]; then set -- --require-hashes -r requirements/oldest.txt; fi
   PIP_ROOT_USER_ACTION=ignore "$venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input install "$@"
   packages=$("$base/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   # Only now, as pip would take what is there for installed.
@@ -118,6 +120,11 @@ main() {
   local pip=("$venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input)
   # Run as root in a container pip would warn, about a virtual environment too.
   export PIP_ROOT_USER_ACTION=ignore
+  if [ "${CI:-}" = true ]; then
+    "${pip[@]}" install --require-hashes -r requirements/ci.txt
+    "${pip[@]}" install --no-deps --no-build-isolation --editable .
+    return
+  fi
   "${pip[@]}" install --upgrade pip
   "${pip[@]}" install --editable ".[$extra]" "$@"
 }
