@@ -1,9 +1,10 @@
-"""A driver of its own whose session has an attached catalog: started again in one process, or interrupted by Ctrl-C."""
+"""A driver of its own whose session has an attached catalog: started again, interrupted, or called by a stranger."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -84,6 +85,68 @@ def interrupted(home: str) -> None:
     spark.stop()
 
 
+def called(home: str) -> None:
+    """Call Python by the port of the JVM, as another user of the machine may."""
+    spark = session_at(home)
+    _stream_once(spark, home, "before")
+    gateway: Any = spark.sparkContext._gateway
+    open_to_all = gateway._callback_server.get_listening_port()
+    paimon_spark.attach(spark, f"{home}/wh")
+    spark.sql("CREATE DATABASE IF NOT EXISTS paimon.db")
+    spark.sql("CREATE TABLE paimon.db.t (id INT)")
+    server = gateway._callback_server
+    port, token = server.get_listening_port(), server.callback_server_parameters.auth_token
+    assert server.server_socket.getsockname()[0] == "127.0.0.1"
+    # With PYSPARK_PIN_THREAD=false PySpark's own port has a token.
+    assert port == open_to_all or not _is_open(open_to_all)
+    known = next(k for k, v in gateway.gateway_property.pool.dict.items() if hasattr(v, "toString"))
+    call = f"c\n{known}\ntoString\ne\n"
+    assert "!ys" in _answer(port, f"A\n{token}\ne\n{call}")
+    for first in ("", "A\n\ne\n", "A\nx\ne\n", f"A\n{token[:-1]}\ne\n", f"a\n{token}\ne\n", f"\n{token}\n", "g\nx\n"):
+        assert "!ys" not in _answer(port, first + call), first
+    spark.sql("INSERT INTO paimon.db.t VALUES (1)")
+    _stream_once(spark, home, "after")
+    assert _ids(spark.table("paimon.db.t")) == [1]
+    collect: Any = gateway.jvm.java.lang.System.gc
+    spark.stop()
+    assert not _is_open(port)
+    collect()  # Java's proxies of Python's objects have nobody to tell, and do not try
+    print("held", flush=True)
+
+
+def _stream_once(spark: SparkSession, home: str, name: str) -> None:
+    counts = []
+    spark.range(3).write.mode("overwrite").parquet(f"{home}/rows")
+    stream = spark.readStream.schema("id LONG").parquet(f"{home}/rows").writeStream
+    query = stream.foreachBatch(lambda rows, _: counts.append(rows.count())).option(
+        "checkpointLocation", f"{home}/{name}"
+    )
+    assert query.trigger(availableNow=True).start().awaitTermination(120)
+    assert counts == [3]
+
+
+def _is_open(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def _answer(port: int, sent: str) -> str:
+    """What the port answers before it closes, or falls silent."""
+    found = b""
+    with socket.create_connection(("127.0.0.1", port), 5) as stranger:
+        stranger.settimeout(2)
+        stranger.sendall(sent.encode())
+        try:
+            while part := stranger.recv(1000):
+                found += part
+        except OSError:
+            pass
+    return found.decode()
+
+
 def _sleeping(number: int) -> int:
     time.sleep(0.25)
     return number
@@ -94,4 +157,4 @@ def _ids(rows: DataFrame) -> list[int]:
 
 
 if __name__ == "__main__":
-    {"restarted": restarted, "interrupted": interrupted}[sys.argv[1]](sys.argv[2])
+    {"restarted": restarted, "interrupted": interrupted, "called": called}[sys.argv[1]](sys.argv[2])

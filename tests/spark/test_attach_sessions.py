@@ -564,6 +564,11 @@ def test_a_second_application_of_the_process_attaches_again(tmp_path: Path, pins
     driver("restarted", tmp_path, PYSPARK_PIN_THREAD=pins)
 
 
+@pytest.mark.parametrize("pins", ["true", "false"], ids=["pinned threads", "threads of the pool"])
+def test_python_is_called_with_a_token_alone(tmp_path: Path, pins: str) -> None:
+    driver("called", tmp_path, PYSPARK_PIN_THREAD=pins)
+
+
 @pytest.mark.slow
 def test_ctrl_c_leaves_the_session_usable(tmp_path: Path) -> None:
     told = driver("interrupted", tmp_path)
