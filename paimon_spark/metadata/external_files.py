@@ -147,7 +147,8 @@ def open_for_deletion(handle: TableHandle, path: str) -> tuple[Store, str]:
     """
     if path.startswith(f"{handle.layout.root}/") and not {"..", "."}.intersection(path.split("/")):
         return handle.store, path
-    url = path if "://" in path else handle.store.url(path)
+    # Java writes file:/path; a path in a store has no scheme.
+    url = handle.store.url(path) if path.startswith("/") or find_place(path) is None else path
     return index_files_of(handle, "").open(handle.store, url, handle.name, delete=True)
 
 
