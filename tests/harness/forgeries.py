@@ -461,7 +461,7 @@ RECORDS: Final[dict[str, Forgery]] = {
     "decision about another place": Forgery(_decision({}, ["db.db/../../victim"])),
     "decision of another name": Forgery(_decision({}, [], "..%2Fvictim"), unseen=True),
     "tables of a pipeline branch": Forgery(_branch_record(tables={"../../victim.t": 1})),
-    "other tables of a pipeline branch": Forgery(_branch_record(tables={"other.t": 1})),
+    "other tables of a pipeline branch": Forgery(_branch_record(tables={"other.t": 1}), unseen=True),
     "name of a pipeline branch": Forgery(_branch_record(name="../../victim")),
     "jobs of a pipeline branch": Forgery(_branch_record(jobs=["../../victim"]), unseen=True),
     "tables of a release": Forgery(_release_record(tables={"../../victim.t": 1})),
@@ -489,6 +489,15 @@ LINEAGE: Final[dict[str, Forgery]] = {
 FORGERIES: Final[dict[str, Forgery]] = {
     **DATA_FILES, **METADATA, **EXTERNAL, **SCHEMAS, **REFS, **JOURNALS, **RECORDS, **LINEAGE,
 }  # fmt: skip
+
+
+SAME: Final = frozenset(
+    name
+    for name in FORGERIES
+    for kind in ("data file", "manifest", "index file", *_SNAPSHOT_NAMES)
+    if name.startswith(f"{kind} ") and name.removeprefix(f"{kind} ") in TRICKS[2:]
+)
+"""Forgeries that the same rule refuses as others."""
 
 
 def digest(text: str) -> int:

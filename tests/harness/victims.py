@@ -9,6 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any, Final
 
 import fastavro
@@ -73,6 +74,14 @@ class Place(ABC):
         files = self.files()
         self._saved = {path: self.read(path) for path in files}
         self._digests = files
+
+    def copy(self, other: Place, kept: tuple[str, ...]) -> Place:
+        """Make the files those below some paths that another place saved, and save them."""
+        for path, data in other._saved.items():
+            if path.startswith(kept):
+                self.write(path, data)
+        self.save()
+        return self
 
     def restore(self) -> None:
         """Make the files what they were."""
@@ -148,7 +157,7 @@ class Memory(Place):
 
 
 class Local(Place):
-    """On local disk; of victims times and directories stay, too."""
+    """On local disk; of victims the times of files and the directories stay, too."""
 
     @property
     def root(self) -> str:
@@ -169,7 +178,9 @@ class Local(Place):
         (Path(self.url) / path).unlink()
 
     def victims(self) -> object:
-        return {path: state(Path(self.url) / path) for path in VICTIMS}
+        found = {f"{victim}/{path}": at for victim in VICTIMS for path, at in state(Path(self.url) / victim).items()}
+        # A lock in a directory changes its time.
+        return {path: (mode, S_ISDIR(mode) or time_ns, data) for path, (mode, time_ns, data) in found.items()}
 
     def save(self) -> None:
         old = time.time() - OLD_S
