@@ -77,10 +77,9 @@ def _in_snapshots(table: str = "db.t", **values: Any) -> Callable[[Place], None]
     """Other values in all snapshots, those in tags, branches and changelogs too."""
 
     def forge(place: Place) -> None:
-        given = {key: value(place) if callable(value) else value for key, value in values.items()}
         root = _root(table)
         for part in ("snapshot/snapshot-", "tag/tag-", "changelog/changelog-", "branch/branch-fix/snapshot/snapshot-"):
-            place.change_json(f"{root}/{part}", lambda raw: raw.update(given))
+            place.change_json(f"{root}/{part}", lambda raw: raw.update(values))
 
     return forge
 
@@ -164,6 +163,19 @@ def _row(text: str) -> bytes:
 
 def _partition(text: str) -> Callable[[Place], None]:
     return _in_entries(lambda entry: entry.update(_PARTITION=_row(text)))
+
+
+def _bucket(number: int) -> Callable[[Place], None]:
+    return _in_entries(lambda entry: entry.update(_BUCKET=number))
+
+
+def _snapshot_name(key: str, name: str) -> Callable[[Place], None]:
+    return lambda place: _in_snapshots("db.t", **{key: trick(place, name, 1, "manifest-1")})(place)
+
+
+def _data_file_of_vectors(entry: dict[str, Any]) -> None:
+    for found in entry["_DELETIONS_VECTORS_RANGES"]:
+        found["f0"] = UP
 
 
 def _lock(operation: str = OPERATION) -> dict[str, Any]:
@@ -251,10 +263,7 @@ DATA_FILES: Final[dict[str, Forgery]] = {
         for text in ("../victim", "..", f"/{UP}", "%2e%2e%2fvictim", "a\0", "..\\victim", "a/../../../victim")
     },
     "partition of another size": Forgery(_in_entries(lambda e: e.update(_PARTITION=b"\0\0\0\x09abc"))),
-    **{
-        f"bucket {number}": Forgery(_in_entries(lambda e, n=number: e.update(_BUCKET=n)))
-        for number in (-1, -2, -7, 2**31 - 1, -(2**31))
-    },
+    **{f"bucket {number}": Forgery(_bucket(number)) for number in (-1, -2, -7, 2**31 - 1, -(2**31))},
     "schema of a file": Forgery(_in_entries(lambda e: e["_FILE"].update(_SCHEMA_ID=FAR))),
     "negative schema of a file": Forgery(_in_entries(lambda e: e["_FILE"].update(_SCHEMA_ID=-1))),
     "numbers of a file": Forgery(_in_entries(lambda e: e["_FILE"].update(_ROW_COUNT=FAR, _FILE_SIZE=FAR))),
@@ -263,15 +272,13 @@ DATA_FILES: Final[dict[str, Forgery]] = {
 METADATA: Final[dict[str, Forgery]] = {
     **{f"manifest {name}": Forgery(_manifest_name(name)) for name in TRICKS},
     **{
-        f"{key} {name}": Forgery(_in_snapshots(**{key: lambda p, n=name: trick(p, n, 1, "manifest-1")}))
+        f"{key} {name}": Forgery(_snapshot_name(key, name))
         for key in _SNAPSHOT_NAMES
         for name in ("up", "absolute", "backslash", "nul", "parent")
     },
     **{f"index file {name}": Forgery(_index_name(name), "db.a") for name in TRICKS},
     "index file without a name": Forgery(_in_index_manifests(lambda e: e.update(_FILE_NAME="")), "db.a"),
-    "data file of a vector": Forgery(
-        _in_index_manifests(lambda e: [r.update(f0=UP) for r in e["_DELETIONS_VECTORS_RANGES"]]), "db.a", unseen=True
-    ),
+    "data file of a vector": Forgery(_in_index_manifests(_data_file_of_vectors), "db.a", unseen=True),
     "bucket of a vector": Forgery(_in_index_manifests(lambda e: e.update(_BUCKET=-5)), "db.a", unseen=True),
     "partition of a vector": Forgery(_in_index_manifests(lambda e: e.update(_PARTITION=_row(UP))), "db.a", unseen=True),
     "kind of an index": Forgery(_in_index_manifests(lambda e: e.update(_INDEX_TYPE="../victim")), "db.a", unseen=True),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -45,7 +46,7 @@ def _stream(table: Table) -> list[list[str]]:
     return out
 
 
-def _each(reads: list[Callable[[], object]]) -> list[object]:
+def _each(reads: Sequence[Callable[[], object]]) -> list[object]:
     """Call all of them, whether or not one raises; then raise what the first one raised."""
     out: list[object] = []
     failed: list[Exception] = []
@@ -57,6 +58,10 @@ def _each(reads: list[Callable[[], object]]) -> list[object]:
     if failed:
         raise min(failed, key=lambda e: type(e).__module__.startswith("paimon_spark"))
     return out
+
+
+def _system_table(catalog: Catalog, table: Table, name: str) -> pa.Table:
+    return catalog.table(f"{table.name}${name}").scan().to_arrow()
 
 
 READS: Final[dict[str, Verb]] = {
@@ -108,7 +113,7 @@ REFS: Final[dict[str, Verb]] = {
     "rename_branch": lambda c, t: t.rename_branch("fix", "mended"),
     "delete_branch": lambda c, t: t.delete_branch("fix"),
     "delete_branch x": lambda c, t: t.delete_branch("x"),
-    "delete all branches": lambda c, t: _each([lambda b=b: t.delete_branch(b.name) for b in t.branches()]),
+    "delete all branches": lambda c, t: _each([partial(t.delete_branch, b.name) for b in t.branches()]),
     "append_branch": lambda c, t: t.append_branch("fix"),
     "merge_branch": lambda c, t: t.merge_branch("fix", if_main_moved="replace", backup=False),
     "rebase": lambda c, t: t.merge_branch("fix", if_main_moved="rebase", on_conflict="theirs"),

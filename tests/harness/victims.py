@@ -257,9 +257,10 @@ def prepare(place: Place) -> Place:
     catalog.create_table("db.t", columns, partition_keys=["p"], primary_keys=["p", "k"], options=keyed)
     vectors = {"deletion-vectors.enabled": "true", "write-only": "true"}
     catalog.create_table("db.a", columns, partition_keys=["p"], options=vectors)
-    found = catalog.table("db.src").scan(**{"lineage.job": "load"}).to_arrow()
-    catalog.table("db.t").write(found, **{"lineage.job": "load"})
-    catalog.table("db.a").write(found, **{"lineage.job": "load"})
+    job: dict[str, Any] = {"lineage.job": "load"}
+    found = catalog.table("db.src").scan(**job).to_arrow()
+    catalog.table("db.t").write(found, **job)
+    catalog.table("db.a").write(found, **job)
     for name in ("db.t", "db.a"):
         _history(place, catalog, name)
     catalog.pipeline("db.t").branch("dev")

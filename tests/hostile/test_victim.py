@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -112,12 +112,16 @@ class Outcome:
         self.told = (self.text.partition(":")[0], tuple(sorted(logged)))
 
     def _watch(self, patch: pytest.MonkeyPatch) -> None:
-        looked = self.looked
         for store in (FsspecStore, LocalStore):
-            read, read_many, list_ = store.read, store.read_many, store.list
-            patch.setattr(store, "read", lambda s, path, do=read: (looked.add(path), do(s, path))[1])
-            patch.setattr(store, "read_many", lambda s, paths, do=read_many: (looked.update(paths), do(s, paths))[1])
-            patch.setattr(store, "list", lambda s, path, do=list_: (looked.add(f"{path}/"), do(s, path))[1])
+            for name in ("read", "read_many", "list"):
+                patch.setattr(store, name, self._noting(getattr(store, name), "/" if name == "list" else ""))
+
+    def _noting(self, act: Callable[..., Any], end: str) -> Callable[..., Any]:
+        def noted(store: object, paths: str | list[str]) -> Any:
+            self.looked.update([f"{paths}{end}"] if isinstance(paths, str) else paths)
+            return act(store, paths)
+
+        return noted
 
 
 def _text(value: Any) -> str:
