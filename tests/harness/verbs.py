@@ -80,9 +80,7 @@ READS: Final[dict[str, Verb]] = {
     "status": lambda c, t: str(t.status(doctor=True, sizes=True)),
     "history": lambda c, t: str(t.history()),
     "doctor": lambda c, t: t.doctor(),
-    "system tables": lambda c, t: _each(
-        [lambda n=n: c.table(f"{t.name}${n}").scan().to_arrow() for n in _SYSTEM_TABLES]
-    ),
+    "system tables": lambda c, t: _each([partial(_system_table, c, t, name) for name in _SYSTEM_TABLES]),
     "tables": lambda c, t: [c.list_tables(d) for d in c.list_databases()],
     "orphans, tried": lambda c, t: t.remove_orphan_files(_now(), dry_run=True),
 }

@@ -240,20 +240,22 @@ def test_forged_numbers_and_names_make_errors_of_ours(
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("name", [name for name in FORGERIES if name not in SAME])
-def test_verbs_on_every_forged_table_reach_no_victim(memory: Place, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", [name for name in FORGERIES if name not in SAME and digest(name) % 2])
+def test_verbs_on_half_of_the_forged_tables_reach_no_victim(
+    memory: Place, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     check(memory, name, _verbs_for(name, FEW), monkeypatch)
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("name", _one_each(2))
+@pytest.mark.parametrize("name", _one_each(1))
 def test_verbs_on_local_disk_reach_no_victim(local: Place, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check(local, name, _verbs_for(name, FEW), monkeypatch)
 
 
 @pytest.mark.s3
 @pytest.mark.ci
-@pytest.mark.parametrize("name", ["data file up", "external path of old files, listed", f"step delete-tree of {UP}"])
+@pytest.mark.parametrize("name", ["external path of old files, listed", f"step delete-tree of {UP}"])
 def test_verbs_on_s3_reach_no_victim(s3: Place, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check(s3, name, _verbs_for(name, ("read", "expire", "drop_table")), monkeypatch)
 
