@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode, encode
-from paimon_spark.maintenance.consumers import CONSUMER_PREFIX
+from paimon_spark.maintenance.consumers import CONSUMER_PREFIX, consumer_names
+from paimon_spark.maintenance.consumers import consumer_path as path_of_consumer
 from paimon_spark.metadata.branches import UNDO_FILE, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, PutNew, Step
@@ -86,21 +87,16 @@ class BranchState:
 def read_branch_state(handle: TableHandle) -> BranchState:
     """The refs in the directory of the handle's branch. Five listings, and concurrent small reads.
 
-    Files that are deleted meanwhile are left out.
+    Files that are deleted meanwhile are left out. Raises InvalidInputError: a tag or a consumer has no possible name.
     """
     store, layout = handle.store, handle.layout
-    consumers = [
-        info.name.removeprefix(CONSUMER_PREFIX)
-        for info in store.list(layout.consumer_dir)
-        if info.name.startswith(CONSUMER_PREFIX) and not info.is_directory
-    ]
     return BranchState(
         layout.directory_branch,
         _refs(store, {i: layout.snapshot_path(i) for i in list_snapshot_ids(handle)}),
         _refs(store, {name: layout.tag_path(name) for name in tag_names(handle)}),
         _refs(store, {i: layout.changelog_path(i) for i in list_changelog_ids(handle)}),
         _texts(store, {i: layout.schema_path(i) for i in list_schema_ids(store, layout)}),
-        _texts(store, {name: f"{layout.consumer_dir}/{CONSUMER_PREFIX}{name}" for name in consumers}),
+        _texts(store, {name: path_of_consumer(handle, name) for name in consumer_names(handle)}),
     )
 
 

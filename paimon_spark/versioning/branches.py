@@ -356,7 +356,7 @@ def _schemas(handle: TableHandle, newest: int | None) -> list[tuple[int, bytes]]
     paths = {i: layout.schema_path(i) for i in list_schema_ids(store, layout)}
     if newest is None:
         newest = max(paths)
-    if not set(range(newest + 1)) <= set(paths):
+    if sum(i <= newest for i in paths) <= newest:
         # Branches of Paimon 0.9 and older have only one schema; the others are read from main.
         for place in (layout.with_branch(MAIN), Layout(layout.root)):
             paths = {**{i: place.schema_path(i) for i in list_schema_ids(store, place)}, **paths}

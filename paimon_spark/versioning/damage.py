@@ -375,7 +375,7 @@ def _foreign_tag(table: Inspected, root: Root, why: str, homes: Sequence[TableHa
 
 
 _SCHEMAS_COMPARED: Final = 200
-"""Schemas before the newest shared one that are compared."""
+"""Schemas before the newest shared one that are compared, and missing ones that are named."""
 
 
 def missing_schemas(table: Inspected, branch: TableHandle) -> Iterator[Case]:
@@ -384,7 +384,8 @@ def missing_schemas(table: Inspected, branch: TableHandle) -> Iterator[Case]:
     there = set(list_schema_ids(store, layout))
     refs = [*table.of(branch, RootKind.SNAPSHOT), *table.of(branch, RootKind.TAG)]
     named = {r.snapshot.schema_id for r in refs}
-    lacking = sorted((named | set(range(max(named | there)))) - there)
+    gaps = (i for i in range(max(named | there)) if i not in there)  # a forged id may be anything
+    lacking = sorted((named - there) | set(itertools.islice(gaps, _SCHEMAS_COMPARED)))
     fork = fork_of(branch)
     for schema_id in lacking:
         text: str | None = None

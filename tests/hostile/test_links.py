@@ -9,22 +9,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
-from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError, PaimonError, StorageError
 from paimon_spark.storage.links import check_path
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.urls import open_store
+from tests.harness.verbs import VERBS, rows
+from tests.harness.victims import state
 
 OLD_S = 400_000
-
-
-def rows(*keys: int) -> pa.Table:
-    return pa.table({"k": pa.array(keys, pa.int64()), "v": pa.array([f"v{k}" for k in keys], pa.string())})
 
 
 @pytest.fixture
@@ -68,41 +64,11 @@ def victim(tmp_path: Path) -> Path:
     return place
 
 
-def state(place: Path) -> dict[str, tuple[int, int, bytes]]:
-    """Every path of a folder: kind, time of the last change, and bytes."""
-    found = {}
-    for path in [place, *place.rglob("*")]:
-        status = path.lstat()
-        data = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
-        found[str(path.relative_to(place))] = (status.st_mode, status.st_mtime_ns, data)
-    return found
-
-
-VERBS: dict[str, Callable[[Catalog, Table], object]] = {
-    "orphans": lambda c, t: t.remove_orphan_files(),
-    "orphans, tried": lambda c, t: t.remove_orphan_files(dry_run=True),
-    "write": lambda c, t: t.write(rows(50)),
-    "write to the branch": lambda c, t: t.branch("fix").write(rows(51)),
-    "overwrite": lambda c, t: t.write(rows(60), mode="overwrite"),
-    "create_tag": lambda c, t: t.create_tag("v2", snapshot_id=2),
-    "delete_tag": lambda c, t: t.delete_tag("v1"),
-    "create_branch": lambda c, t: t.create_branch("more", snapshot_id=2),
-    "rename_branch": lambda c, t: t.rename_branch("fix", "mended"),
-    "delete_branch": lambda c, t: t.delete_branch("fix"),
-    "delete_branch x": lambda c, t: t.delete_branch("x"),
-    "replace_main": lambda c, t: t.replace_main("fix"),
-    "rollback": lambda c, t: t.rollback_to(2),
-    "expire": lambda c, t: t.expire_snapshots(1, retain_min=1),
-    "compact": lambda c, t: t.compact(full=True),
-    "purge": lambda c, t: t.purge(),
-    "alter": lambda c, t: t.alter(set_options={"snapshot.time-retained": "2 h"}),
-    "reset_consumer": lambda c, t: t.reset_consumer("me", next_snapshot=1),
-    "read": lambda c, t: t.scan().to_arrow(),
-    "doctor": lambda c, t: t.doctor(),
-    "rename_table": lambda c, t: c.rename_table("db.t", "db.u"),
-    "drop_table": lambda c, t: c.drop_table("db.t"),
-    "drop_database": lambda c, t: c.drop_database("db", cascade=True),
-}
+USED = (
+    "orphans", "orphans, tried", "write", "write to the branch", "overwrite", "create_tag", "delete_tag",
+    "create_branch", "rename_branch", "delete_branch", "delete_branch x", "replace_main", "rollback", "expire",
+    "compact", "purge", "alter", "reset_consumer", "read", "doctor", "rename_table", "drop_table", "drop_database",
+)  # fmt: skip
 DIRECTORIES = (
     "tag", "branch/branch-fix", "bucket-0", "evil",
     *(pytest.param(name, marks=pytest.mark.ci) for name in (
@@ -122,7 +88,7 @@ def put_link(place: Path, target: Path | str) -> None:
     place.symlink_to(target)
 
 
-@pytest.mark.parametrize("name", [name for name in VERBS if name != "delete_branch x"])
+@pytest.mark.parametrize("name", [name for name in USED if name != "delete_branch x"])
 def test_every_verb_works_on_a_table_without_links(catalog: Catalog, name: str) -> None:
     VERBS[name](catalog, catalog.table("db.t"))
 
@@ -134,14 +100,14 @@ def test_no_verb_reaches_the_target_of_a_link_to_a_directory(
     before = state(victim)
     kept = tmp_path / "kept"
     shutil.copytree(root.parent, kept, symlinks=True)
-    for name, verb in VERBS.items():
+    for name in USED:
         shutil.rmtree(root.parent, ignore_errors=True)
         shutil.copytree(kept, root.parent, symlinks=True)
         table = catalog.table("db.t")
         put_link(root / where, victim)
         for opened in (table, None):
             with suppress(PaimonError):
-                verb(catalog, opened or catalog.table("db.t"))
+                VERBS[name](catalog, opened or catalog.table("db.t"))
             assert state(victim) == before, name
 
 

@@ -344,9 +344,13 @@ def _continues(handle: TableHandle, before: Snapshot, head: Snapshot | None) -> 
 
 def _between(handle: TableHandle, after_id: int, head: Snapshot) -> list[Snapshot] | None:
     """The snapshots after an id up to the head; None when one of them is gone."""
-    found = [head if i == head.id else find_snapshot(handle, i) for i in range(after_id + 1, head.id + 1)]
-    alive = [s for s in found if s is not None]
-    return alive if len(alive) == len(found) else None
+    alive = []
+    for i in range(after_id + 1, head.id + 1):
+        found = head if i == head.id else find_snapshot(handle, i)
+        if found is None:
+            return None
+        alive.append(found)
+    return alive
 
 
 def _without_known(changes: Changes, base: pa.Table) -> Changes:

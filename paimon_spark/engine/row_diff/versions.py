@@ -32,6 +32,10 @@ PART_ROWS: Final = 4_000_000
 """Maximum of rows, before merging, that are compared at a time."""
 PART_BYTES = 2 << 30
 """Maximum of bytes of merged rows that are compared at a time, as far as keys and rows can be told apart."""
+_MOST_PARTS: Final = 1 << 16
+_MOST_FIRST: Final = 64
+"""Parts by the number of rows alone, which manifests may say wrongly; in one process those of many bytes are divided.
+"""
 _MOST_DIVIDED: Final = 256
 _HASHED: Final = 4
 """Columns that are hashed of rows without keys."""
@@ -101,7 +105,7 @@ class Comparison:
 
         One, whatever is asked for, where no column can be hashed.
         """
-        return max(at_least, -(-rows // PART_ROWS)) if self._hashed else 1
+        return max(at_least, min(-(-rows // PART_ROWS), _MOST_PARTS)) if self._hashed else 1
 
     def part(self, batch: pa.RecordBatch, parts: int) -> np.ndarray:
         """The part of each row."""
@@ -137,7 +141,7 @@ class Comparison:
     def _parts(self, sides: Sequence[tuple[Version, Sequence[DataSplit]]]) -> Iterator[list[list[pa.RecordBatch]]]:
         """The rows of all sides, part by part. A part of too many bytes is divided before it is read to its end."""
         rows = sum(s.row_count for _, splits in sides for s in splits)
-        first = self.parts_of(rows)
+        first = min(self.parts_of(rows), _MOST_FIRST)
         most = first * _MOST_DIVIDED if self._hashed else first
         waiting = [(part, first) for part in reversed(range(first))]
         while waiting:
