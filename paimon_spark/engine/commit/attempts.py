@@ -245,9 +245,11 @@ class _Attempts:
         if not author.may_repeat or request.identifier == BATCH_COMMIT_IDENTIFIER or seen is None or head is None:
             return None
         wanted = author.commit_user, request.identifier, request.kind
-        for snapshot_id in range(seen + 1, head.id + 1):
+        for snapshot_id in range(head.id, seen, -1):
             found = head if snapshot_id == head.id else find_snapshot(self._handle, snapshot_id)
-            if found is None or not request.properties.items() <= (found.properties or {}).items():
+            if found is None:  # it and the older ones have expired, or the head has a forged id
+                return None
+            if not request.properties.items() <= (found.properties or {}).items():
                 continue
             if (found.commit_user, found.commit_identifier, found.commit_kind) == wanted:
                 return found
