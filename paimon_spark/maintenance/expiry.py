@@ -35,7 +35,7 @@ from paimon_spark.metadata.journal.change import (
 )
 from paimon_spark.metadata.layout import EARLIEST, LATEST
 from paimon_spark.metadata.retry import now_ms
-from paimon_spark.metadata.small_files import find_bytes, read_existing
+from paimon_spark.metadata.small_files import find_bytes, id_of, read_existing
 from paimon_spark.metadata.snapshots import (
     find_changelog,
     find_snapshot,
@@ -329,7 +329,8 @@ def _delete_misleading_hint(handle: TableHandle, first_kept: int) -> list[Step]:
     """Delete the hint LATEST when its successor expires: Java would take the snapshot that it names for the head."""
     path = f"{handle.layout.snapshot_dir}/{LATEST}"
     hint = find_bytes(handle.store, path)
-    return [delete_unchanged(handle, path, hint)] if hint and hint.isdigit() and int(hint) < first_kept - 1 else []
+    named = None if hint is None else id_of(hint.decode("ascii", "replace"))
+    return [] if hint is None or named is None or named >= first_kept - 1 else [delete_unchanged(handle, path, hint)]
 
 
 def _correct_earliest(handle: TableHandle) -> int | None:
