@@ -8,26 +8,32 @@ import sys
 import time
 import tracemalloc
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from datetime import datetime, timedelta
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import paimon_spark
 from paimon_spark import Table
-from paimon_spark.errors import CorruptFileError, FormatError
+from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, FormatError, InvalidInputError
+from paimon_spark.format.data_files.requests import Bounds
 from paimon_spark.format.file_index.bitmap import BitmapIndex
 from paimon_spark.format.file_index.indexes import MOST_ROWS, FileIndexes
 from paimon_spark.format.file_index.keys import key_type
 from paimon_spark.format.metadata_files import deletion_vector
+from paimon_spark.predicate.arrow import compare, one_of
+from paimon_spark.predicate.ast import Column, In, Op
 from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.types import BIGINT, DataField, RowType
+from paimon_spark.predicate.stats import row_group_may_match
+from paimon_spark.types import BIGINT, DOUBLE, INT, DataField, RowType
 
 
 def calls_of(act: Callable[[], object]) -> int:
@@ -329,3 +335,46 @@ def test_a_footer_with_other_row_counts_than_the_manifest_is_refused(tmp_path: P
     table = forged(tmp_path, "id BIGINT", pa.table({"id": pa.array([1], pa.int64())}), values)
     with pytest.raises(CorruptFileError, match="holds 5000000 rows, its manifest says 1"):
         table.scan().to_arrow()
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "i", "d", "nope"])
+def test_long_lists_of_numbers_mean_what_short_ones_mean(name: str) -> None:
+    row_type = RowType(True, (DataField(0, "id", BIGINT), DataField(1, "i", INT), DataField(2, "d", DOUBLE)))
+    numbers = [*range(-700, 700), 2**40, -(2**40), 7, 10**17]
+    listed = ", ".join(map(str, numbers))
+
+    def outcome(text: str) -> object:
+        try:
+            return parse_predicate(text, row_type)
+        except ColumnNotFoundError:
+            return None
+
+    assert outcome(f" {name}\tin ({listed}) ") == outcome(f"({name} IN ({listed}))")
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_lists_of_moments_find_what_single_moments_find(unit: str) -> None:
+    begin = datetime(1969, 12, 31, 23, 59, 59)
+    moments = [begin + timedelta(microseconds=n * 250_001) for n in range(12)]
+    array = pa.array([*moments, None], pa.timestamp("us")).cast(pa.timestamp(unit), safe=False)
+    array = pa.concat_arrays([array, pa.array([1_999, -1], pa.int64()).view(array.type)])
+    for wanted in (moments[:1], moments[1:4], moments, [datetime(1, 1, 1), datetime(9999, 12, 31)]):
+        single = boolean_or(compare(Op.EQ, array, moment) for moment in wanted)
+        assert one_of(array, wanted).equals(single)
+    with pytest.raises(InvalidInputError):
+        one_of(array, [7])
+
+
+def boolean_or(masks: Iterable[pa.BooleanArray]) -> pa.BooleanArray:
+    return reduce(pc.or_kleene, masks)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(-5, -1), (-5, 0), (1, 9), (1, 10), (2990, 4000), (2991, 4000), (None, -1), (1, None), (3, 3)],
+)
+def test_long_lists_are_compared_with_bounds_as_short_ones(low: int | None, high: int | None) -> None:
+    column, bounds = Column(("id",), BIGINT), Bounds(low, high, 0, 5)
+    numbers = tuple(range(0, 3000, 10))
+    expected = any(row_group_may_match(In(column, (n,)), lambda _: bounds) for n in numbers)
+    assert row_group_may_match(In(column, numbers), lambda _: bounds) == expected
