@@ -1,4 +1,4 @@
-"""Bounds of the memory that Arrow needs to decode a Parquet file, known before it is allocated.
+"""Bounds of the memory to decode a Parquet file, known before it is allocated.
 
 A few bytes of a file can stand for many values: for a run of equal ones, and for indexes into a dictionary of long
 texts. Arrow reads no more values than the footer says, and values of fixed width take as many bytes as their type.
