@@ -81,10 +81,12 @@ def pushed_down(predicate: pl.Expr, columns: RowType) -> Predicate | None:
 
     The serialized form of expressions is not stable between releases: what is not known is not pushed.
     """
+    from polars.exceptions import PolarsError
+
     try:
         texts = _conjuncts(json.loads(predicate.meta.serialize(format="json")), columns)
         return conjunction([parse_predicate(text, columns) for text in texts])
-    except (ValueError, TypeError, KeyError, AttributeError, PaimonError):
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, PaimonError, PolarsError):
         return None
 
 

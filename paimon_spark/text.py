@@ -13,6 +13,7 @@ _BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066
 _UNSEEN: Final = ("Cc", "Cs", "Zl", "Zp")
 _GAP: Final = "  "
 _NAMED: Final = 10
+_INTEGER_DIGITS: Final = 19
 _LEAST: Final = 8
 """The narrowest column of a wrapped table; where that does not fit, each value has its own line."""
 
@@ -27,6 +28,15 @@ def safe(text: str) -> str:
 def is_storable(text: str) -> bool:
     """Whether a text has a form in UTF-8: halves of surrogate pairs, which Python's texts may have, have none."""
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def integer_of(text: str) -> int | None:
+    """The number that ASCII digits are, perhaps after a minus; None for other text and over 64 bits."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > _INTEGER_DIGITS:
+        return None
+    found = int(text)
+    return found if -(2**63) <= found < 2**63 else None
 
 
 def _escaped(character: str) -> str:

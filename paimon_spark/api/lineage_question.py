@@ -30,6 +30,7 @@ from paimon_spark.lineage.warehouse import Warehouse, find_warehouse_table, is_l
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import resolve
+from paimon_spark.metadata.small_files import id_of
 from paimon_spark.metadata.version import from_option
 from paimon_spark.options.location import is_name, split_name, split_suffix
 from paimon_spark.options.scan import VERSION_AS_OF, ScanOptions
@@ -371,8 +372,9 @@ class Warehouses:
                 f"{version!r} is not a snapshot; give its id, or a version such as a tag", version=version
             )
         text = str(version).strip()
-        if version is not None and text.isascii() and text.isdigit() and int(text) > 0:
-            return asked, int(text)
+        snapshot_id = None if version is None else id_of(text)
+        if snapshot_id:
+            return asked, snapshot_id
         if isinstance(version, int):
             raise InvalidInputError(
                 f"snapshot {version} of table {asked.given} cannot exist: ids begin at 1", snapshot=version

@@ -6,13 +6,13 @@ the API states is a CatalogError.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from paimon_spark.errors import CatalogError
+from paimon_spark.format.json_files import find_object
 from paimon_spark.text import counted, safe
 
 MOST_BYTES: Final = 64 << 20
@@ -140,14 +140,7 @@ def read_body(response: Any, source: str, *, in_doubt: bool = False) -> bytes:
 
 def decode_body(data: bytes) -> Mapping[str, Any] | None:
     """The object of JSON that a body is; empty for an empty body, None for what is no object of JSON."""
-    try:
-        text = data.decode()
-        body = json.loads(text) if text.strip() else {}
-        if "\\ud" in text or "\\uD" in text:  # halves of characters cannot be sent or stored again
-            json.dumps(body, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
-        return None
-    return body if isinstance(body, dict) else None
+    return find_object(data, dict) if data.strip() else {}
 
 
 def message_of(body: Mapping[str, Any]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import json
 import re
 import time
 import uuid
@@ -17,11 +16,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
-from typing import Any, Final
+from http.client import HTTPException
+from typing import Final
 from urllib.parse import quote_plus, unquote_plus, urlsplit
 from urllib.request import urlopen
 
-from paimon_spark.errors import CatalogError, InvalidOptionError
+from paimon_spark.errors import CatalogError, FormatError, InvalidOptionError
+from paimon_spark.format.json_files import json_value
 from paimon_spark.options.catalog import DLF, ECS, CatalogOptions
 from paimon_spark.redaction import shown_option
 from paimon_spark.text import reason
@@ -114,7 +115,7 @@ class Login:
                 return _decoded(_fetched(where))
             with open(where, encoding="utf-8") as file:
                 return _decoded(file.read())
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as e:
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, HTTPException, FormatError) as e:
             raise CatalogError(f"no access key of DLF can be read from {where}: {reason(e)}") from e
 
 
@@ -124,7 +125,7 @@ def _fetched(url: str) -> str:
 
 
 def _decoded(text: str) -> AccessKey:
-    raw: Any = json.loads(text)
+    raw = json_value(text)
     if not isinstance(raw, dict) or not all(isinstance(raw.get(name, ""), str) for name in _OF_KEY):
         raise TypeError(f"expected a JSON object with the texts {', '.join(_OF_KEY)}")
     ends = raw.get("Expiration")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -29,8 +28,9 @@ from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.commit_message import UNKNOWN_ROWS, CommitMessage, RowCounts, sum_if_known
 from paimon_spark.engine.tasks.split import FILE_PATH, ROW_INDEX
-from paimon_spark.errors import InvalidInputError, PaimonError
+from paimon_spark.errors import FormatError, InvalidInputError, InvalidOptionError, PaimonError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
+from paimon_spark.format.json_files import json_value
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.batch_write import WriteJob, place_and_options, plan_write
 from paimon_spark.jobs.branch_access import at_head, reopen_to_change, to_change
@@ -142,8 +142,20 @@ def plan_path_row_level(options: Mapping[str, str], source: pa.Schema, operation
     base_id = ROW_LEVEL_BASE.get(canonical_write(options))
     deletes = plan_rows(rows.handle, None, updates=operation != "DELETE", base_id=base_id)
     deletes = replace(deletes, commit_user=rows.commit_user, job=rows.job)
-    changed = json.loads(ROW_LEVEL_COLUMNS.get(canonical_write(options)) or "[]")
-    return RowLevelWrite(rows, deletes, operation, tuple(changed) if rows.handle.options.data_evolution else None)
+    changed = _changed_columns(ROW_LEVEL_COLUMNS.get(canonical_write(options)) or "[]")
+    return RowLevelWrite(rows, deletes, operation, changed if rows.handle.options.data_evolution else None)
+
+
+def _changed_columns(text: str) -> tuple[str, ...]:
+    """The names in an option. Raises InvalidOptionError."""
+    key = ROW_LEVEL_COLUMNS.key
+    try:
+        names = json_value(text)
+    except FormatError as e:
+        raise InvalidOptionError(f"option {key} is not JSON: {e}", option=key) from e
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InvalidOptionError(f"option {key} is not a JSON list of names", option=key)
+    return tuple(names)
 
 
 def delete_rows(table: OpenedTable, where: str) -> WriteResult:

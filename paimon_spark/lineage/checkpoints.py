@@ -96,7 +96,7 @@ def decode_ends(data: bytes, path: str) -> Ends:
     """The offsets in the bytes of a file; `path` is for messages. Raises CorruptFileError."""
     lines = data.decode("utf-8", "replace").split("\n")
     version = lines[0].strip()
-    if len(lines) < 2 or not re.fullmatch(r"v\d+", version) or int(version[1:]) > _NEWEST_FORMAT:
+    if len(lines) < 2 or not re.fullmatch(r"v[0-9]{1,9}", version) or int(version[1:]) > _NEWEST_FORMAT:
         raise CorruptFileError(
             f"{path} is not a known offset log of Spark: expected v1 or v2, found {lines[0][:40]!r}",
             path=path,

@@ -60,6 +60,7 @@ from paimon_spark.metadata.version import (
     typed_version,
 )
 from paimon_spark.options.scan import INCREMENTAL_KEYS, SCAN_MODE
+from paimon_spark.text import integer_of
 
 _RACES: Final = 5
 """Times a version is looked for again when main changes its directory meanwhile."""
@@ -351,8 +352,8 @@ def _two(key: str, text: str) -> tuple[str, str]:
 
 def _end_ms(text: str, time_zone: str | None, key: str) -> int:
     """A bare number is milliseconds here, as in Paimon."""
-    number = text.removeprefix("-")
-    return int(text) if number.isascii() and number.isdigit() else epoch_ms(text, time_zone, key)
+    number = integer_of(text)
+    return epoch_ms(text, time_zone, key) if number is None else number
 
 
 def _between(handle: TableHandle, first: str, second: str) -> ResolvedRange:

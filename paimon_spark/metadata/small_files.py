@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 from paimon_spark.errors import CorruptFileError, FileMissingError
 from paimon_spark.storage.store import Store
+from paimon_spark.text import integer_of
 
 T = TypeVar("T")
 
@@ -99,8 +100,7 @@ def numbers(names: Iterable[str], prefix: str) -> list[int]:
 
 def id_of(text: str) -> int | None:
     """The id that a text of digits is; None for anything else, and from 2^63 on, which no writer reaches."""
-    found = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
-    return found if found is None or found < 2**63 else None
+    return None if text.startswith("-") else integer_of(text)
 
 
 def checked_text(value: Any) -> str:

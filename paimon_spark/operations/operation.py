@@ -211,12 +211,14 @@ class Request(ABC):
 
     def moment(self, name: str) -> int | None:
         """A point in time, in epoch milliseconds, which may be given as digits. Raises InvalidInputError."""
+        from paimon_spark.metadata.small_files import id_of
         from paimon_spark.metadata.version import moment_ms
 
         text = self[name]
         if text is None:
             return None
-        return moment_ms(int(text) if text.strip().isdecimal() else text, name, self.time_zone)
+        number = id_of(text.strip())
+        return moment_ms(text if number is None else number, name, self.time_zone)
 
     def no_snapshot(self, table: Table, which: str) -> SnapshotNotFoundError:
         """The error for a table without a snapshot such as `committed at or before 5`; it names those there are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import InvalidInputError
+from paimon_spark.metadata.small_files import id_of
 from paimon_spark.operations.answer import (
     Answer,
     change,
@@ -142,7 +143,8 @@ def _roll_to(a: Request, version: str | int) -> tuple[int | None, RolledBack]:
     before = max((s.id for s in table.snapshots()), default=None)
     if isinstance(version, str):
         version = version.strip()
-        version = int(version) if version.isascii() and version.isdigit() else version
+        snapshot_id = id_of(version)
+        version = version if snapshot_id is None else snapshot_id
     return before, table.rollback_to(version, backup=bool(a["backup"]), dry_run=a.dry_run)
 
 
@@ -161,7 +163,8 @@ def _show_rolled_back(a: Request, result: Any) -> Answer:
 
 def _as_latest(a: Request) -> Restored:
     version = a["version"].strip()
-    return a.table().rollback_to_as_latest(int(version) if version.isdecimal() else version)
+    snapshot_id = id_of(version)
+    return a.table().rollback_to_as_latest(version if snapshot_id is None else snapshot_id)
 
 
 def _to_timestamp(a: Request) -> tuple[int | None, RolledBack]:

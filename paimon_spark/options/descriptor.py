@@ -180,7 +180,10 @@ def _quantity(text: str, units: Mapping[str, int], what: str) -> int:
     m = _QUANTITY.match(text)
     if m is None or m[2].lower() not in units:
         raise ValueError(f"expected {what}")
-    return int(m[1]) * units[m[2].lower()]
+    found = int(m[1]) * units[m[2].lower()]
+    if found >= 2**63:
+        raise ValueError(f"it is too large; expected {what}")
+    return found
 
 
 def spelt(options: Mapping[str, str], by_lower: Mapping[str, str]) -> dict[str, str]:

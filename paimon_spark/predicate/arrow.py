@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
@@ -104,20 +104,46 @@ def compare(op: Op, array: pa.Array, literal: Literal) -> pa.BooleanArray:
 def one_of(array: pa.Array, literals: Sequence[Literal]) -> pa.BooleanArray:
     """Whether each value equals one of `literals`, null for null."""
     t = array.type
-    if not literals or pa.types.is_timestamp(t) or pa.types.is_time(t):
-        found = boolean_array(np.zeros(len(array), np.bool_), validity(array))
-        for literal in literals:
-            found = pc.or_kleene(found, compare(Op.EQ, array, literal))
-        return found
-    wanted = list(literals)
-    if pa.types.is_floating(t):
-        if any(math.isnan(v) for v in wanted):  # type: ignore[arg-type]
-            rest = one_of(array, [v for v in wanted if not math.isnan(v)])  # type: ignore[arg-type]
-            return pc.or_kleene(rest, pc.is_nan(array))
-        if 0.0 in wanted:
-            wanted += [0.0, -0.0]
-    found = values(pc.is_in(array, value_set=array_of(wanted, t)))
-    return boolean_array(found, validity(array))
+    if not literals:
+        return boolean_array(np.zeros(len(array), np.bool_), validity(array))
+    if pa.types.is_floating(t) and any(math.isnan(v) for v in literals):  # type: ignore[arg-type]
+        rest = one_of(array, [v for v in literals if not math.isnan(v)])  # type: ignore[arg-type]
+        return pc.or_kleene(rest, pc.is_nan(array))
+    wanted = _value_set(tuple(literals), t)
+    if pa.types.is_timestamp(t):
+        array = _comparable_ticks(array)
+    elif pa.types.is_time(t):
+        array = array.view(wanted.type)
+    return boolean_array(values(pc.is_in(array, value_set=wanted)), validity(array))
+
+
+@lru_cache(maxsize=8)
+def _value_set(literals: tuple[Literal, ...], t: pa.DataType) -> pa.Array:
+    """The values of a list, made once for all batches; of timestamps those that can be equal to `_comparable_ticks`."""
+    if pa.types.is_timestamp(t):
+        scale = {"s": 1_000_000, "ms": 1000}.get(t.unit, 1)
+        moments = [_micros_of(literal, t) for literal in literals]
+        return array_of([m // scale for m in moments if m % scale == 0], pa.int64())
+    if pa.types.is_time(t):
+        return array_of(literals, pa.int32() if pa.types.is_time32(t) else pa.int64())
+    if pa.types.is_floating(t) and 0.0 in literals:
+        literals = (*literals, 0.0, -0.0)
+    return array_of(literals, t)
+
+
+def _micros_of(literal: Literal, t: pa.DataType) -> int:
+    if not isinstance(literal, datetime):
+        raise InvalidInputError(f"literal {literal!r} does not fit a column of type {t}")
+    return microseconds(literal)
+
+
+def _comparable_ticks(array: pa.Array) -> pa.Array:
+    """Timestamps as numbers of their unit; nanoseconds as microseconds, rounded down."""
+    ticks = array.view(pa.int64())
+    if array.type.unit != "ns":
+        return ticks
+    # Integer division rounds down, and keeps every literal inside 64 bits.
+    return fixed_array(np.floor_divide(values(ticks), 1000), pa.int64(), validity(array))
 
 
 def _evaluate(predicate: Predicate, batch: Batch) -> pa.BooleanArray:
@@ -192,15 +218,9 @@ def _compare_with_nan(op: Op, array: pa.Array) -> pa.BooleanArray:
 
 
 def _compare_timestamps(op: Op, array: pa.Array, literal: Literal) -> pa.BooleanArray:
-    if not isinstance(literal, datetime):
-        raise InvalidInputError(f"literal {literal!r} does not fit a column of type {array.type}")
-    wanted = microseconds(literal)
-    ticks = array.view(pa.int64())
+    wanted = _micros_of(literal, array.type)
+    ticks = _comparable_ticks(array)
     match array.type.unit:
-        case "ns":
-            # Integer division rounds down, and keeps every literal inside 64 bits.
-            valid = validity(array)
-            ticks = fixed_array(np.floor_divide(values(ticks), 1000), pa.int64(), valid)
         case "ms" | "s" as unit:
             scale = 1000 if unit == "ms" else 1_000_000
             floor, rest = divmod(wanted, scale)

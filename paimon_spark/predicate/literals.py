@@ -56,6 +56,8 @@ BLANKS: Final = "".join(map(chr, range(0x21)))
 """What Spark takes off text before it reads a value from it, but for control characters that nobody writes."""
 _WHOLE: Final = re.compile(r"[+-]?\d+", re.ASCII)
 _REAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|nan|[+-]?inf(?:inity)?", re.ASCII | re.IGNORECASE)
+_MOST_DIGITS: Final = 1000
+"""Of a number as text; Python itself converts no more than 4,300."""
 _DATE: Final = re.compile(r"^\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?\s*$", re.DOTALL | re.ASCII)
 _TIMESTAMP: Final = re.compile(
     r"^\s*(?P<y>\d{4})(?:-(?P<mo>\d{1,2})(?:-(?P<d>\d{1,2}))?)?"
@@ -296,8 +298,10 @@ def _number(column: Column, value: Literal) -> int | float | Decimal:
     if isinstance(value, str):
         integral = isinstance(column.type, AtomicType) and column.type.name in INTEGER_NAMES
         text = value.strip(BLANKS)
-        if (_WHOLE if integral else _REAL).fullmatch(text) is None:
-            raise PredicateSyntaxError(f"column {column} is {_plain(column.type)}, and {value!r} is not such a number")
+        if (_WHOLE if integral else _REAL).fullmatch(text) is None or len(text) > _MOST_DIGITS:
+            raise PredicateSyntaxError(
+                f"column {column} is {_plain(column.type)}, and {value[:_MOST_DIGITS]!r} is not such a number"
+            )
         return int(text) if integral else float(text)
     raise _cannot(column, value)
 

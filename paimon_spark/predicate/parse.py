@@ -7,6 +7,7 @@ columns on both sides is computed. Everything else is refused by name and positi
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable
 from datetime import tzinfo
 from itertools import pairwise
@@ -27,6 +28,7 @@ from paimon_spark.predicate.ast import (
     Constant,
     Expression,
     Function,
+    In,
     IsNotNull,
     IsNull,
     Literal,
@@ -42,7 +44,7 @@ from paimon_spark.predicate.coercion import literal_of
 from paimon_spark.predicate.terms import COMPARISONS, Node, Terms, is_column, is_negated, unwrapped
 from paimon_spark.spark_port import session_time_zone
 from paimon_spark.text import is_storable
-from paimon_spark.types import BOOLEAN, RowType
+from paimon_spark.types import BOOLEAN, INTEGER_NAMES, AtomicType, RowType
 
 _OPS: Final = {Function(op.value): op for op in Op}
 _COMPARISONS: Final = {node: _OPS[function] for node, function in COMPARISONS.items() if function in _OPS}
@@ -55,6 +57,11 @@ _OPERATORS: Final[dict[Op, Callable[[Any, Any], bool]]] = {
     Op.GT: operator.gt,
     Op.GE: operator.ge,
 }
+_LONG_TEXT: Final = 2000
+_NUMBERS_OF_COLUMN: Final = re.compile(
+    r"\s*([a-z_]\w*)\s+in\s*\((\s*-?\d{1,18}(?:\s*,\s*-?\d{1,18})*)\s*\)\s*", re.ASCII | re.IGNORECASE
+)
+_INTEGERS: Final = tuple(AtomicType(name=name) for name in INTEGER_NAMES)
 _TEXT_OPS: Final = {
     Function.LIKE: TextOp.LIKE,
     Function.STARTS_WITH: TextOp.STARTS_WITH,
@@ -78,6 +85,9 @@ def parse_predicate(text: str, row_type: RowType, time_zone: str | None = None) 
         ColumnNotFoundError: a column that does not exist, with the nearest name.
         InvalidOptionError: no such time zone.
     """
+    listed = _long_list(text, row_type, time_zone) if len(text) > _LONG_TEXT else None
+    if listed is not None:
+        return listed
     if not is_storable(text):
         raise PredicateSyntaxError(f"the condition {text!r} has half of a surrogate pair, which is no text", text=text)
     try:
@@ -92,6 +102,15 @@ def parse_predicate(text: str, row_type: RowType, time_zone: str | None = None) 
     if len(statements) != 1 or statements[0] is None:
         raise PredicateSyntaxError(f"expected one condition, found {text!r}", text=text)
     return build_predicate(statements[0], row_type, time_zone, text)
+
+
+def _long_list(text: str, row_type: RowType, time_zone: str | None) -> Predicate | None:
+    """The predicate of nothing but a column and a long list of numbers, which sqlglot takes long for; else None."""
+    match = _NUMBERS_OF_COLUMN.fullmatch(text)
+    first = None if match is None else parse_predicate(f"{match[1]} IN (0)", row_type, time_zone)
+    if match is None or not isinstance(first, In) or first.column.type.with_nullable(True) not in _INTEGERS:
+        return None
+    return literals.one_of(first.column, map(int, match[2].split(",")))
 
 
 def _with_escaped_quotes(text: str) -> str:

@@ -7,9 +7,11 @@ NaNs writers leave out of minimum and maximum, and bounds cut short by writers k
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -259,12 +261,29 @@ def _leaf_may_match(predicate: Predicate, b: Bounds) -> bool:
         case NullSafeEqual(column, literal):
             return _compare_bounds(Op.EQ, column, literal, b)
         case In(column, literals):
-            return any(_compare_bounds(Op.EQ, column, literal, b) for literal in literals)
+            return _one_of_may_match(column, literals, b)
         case Text(TextOp.STARTS_WITH, _, prefix):
             is_below = isinstance(b.upper, str) and b.upper < prefix
             is_above = isinstance(b.lower, str) and b.lower[: len(prefix)] > prefix
             return not (is_below or is_above)
     return True
+
+
+def _one_of_may_match(column: Column, literals: tuple[Any, ...], b: Bounds) -> bool:
+    ordered = _ordered(literals) if len(literals) > _MAX_LITERALS else None
+    if ordered is None:
+        return any(_compare_bounds(Op.EQ, column, literal, b) for literal in literals)
+    lower = _of_type(b.lower, ordered[0])
+    place = 0 if lower is None else bisect_left(ordered, lower)
+    return place < len(ordered) and _compare_bounds(Op.EQ, column, ordered[place], b)
+
+
+@lru_cache(maxsize=8)
+def _ordered(literals: tuple[Any, ...]) -> list[Any] | None:
+    """The literals in order; None where they have none: NaN, and values of several types."""
+    if len(set(map(type, literals))) > 1 or any(v != v for v in literals):
+        return None
+    return sorted(literals)
 
 
 def _compare_bounds(op: Op, column: Column, literal: Any, b: Bounds) -> bool:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from paimon_spark.api.catalog import Catalog, load_catalog
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
+from paimon_spark.format.json_files import find_object
 from paimon_spark.jobs.opened_table import OptionValue, as_text
 from paimon_spark.redaction import spark_pattern
 from paimon_spark.spark.session import configure_session, find_sources_here, is_classic, register, settings
@@ -151,8 +152,11 @@ def _change_settings(spark: SparkSession, name: str, conf: Mapping[str, str], wa
 
 def _former(conf: Mapping[str, str], name: str) -> dict[str, str | None]:
     """The values before an earlier call of `attach` of the settings that are still as it made them; None: not set."""
-    changed = json.loads(conf.get(_ATTACHED + name, "{}"))
-    return {key: before for key, (before, after) in changed.items() if conf.get(key) == after}
+
+    def build(raw: dict[str, Any]) -> dict[str, str | None]:
+        return {key: before for key, (before, after) in raw.items() if conf.get(key) == after}
+
+    return find_object(conf.get(_ATTACHED + name, "{}"), build) or {}  # anybody may write settings
 
 
 def server_session(spark: SparkSession) -> SparkSession | None:

@@ -34,6 +34,7 @@ PAIMON_FILE: Final = "data-"
 _SPARK_VERSION: Final = b"org.apache.spark.version"
 _SHIFTED: Final = b"org.apache.spark.legacyDateTime"
 _FIRST_CORRECT: Final = 3
+_DIGITS: Final = 9
 """The first major version of Spark whose dates before 1582 are those of everyone else."""
 _KEPT: Final = (RowKind.INSERT, RowKind.UPDATE_AFTER)
 _SHORT: Final = ("TINYINT", "SMALLINT")
@@ -114,7 +115,7 @@ def _has_shifted_dates(metadata: Mapping[bytes, bytes]) -> bool:
     if version is None:
         return False
     major = version.partition(b".")[0]
-    return _SHIFTED in metadata or not major.isdigit() or int(major) < _FIRST_CORRECT
+    return _SHIFTED in metadata or not major.isdigit() or len(major) > _DIGITS or int(major) < _FIRST_CORRECT
 
 
 def has_several_forms(t: DataType) -> bool:

@@ -89,7 +89,10 @@ def conditions_of(gateway: Gateway, of_spark: Any, columns: RowType) -> Conditio
     if not len(of_spark):
         return Conditions(gateway, of_spark)
     # One text takes one call; each part of an expression would take several.
-    given = json.loads(gateway.java_code("Conditions").json(of_spark))
+    try:
+        given = json.loads(gateway.java_code("Conditions").json(of_spark))
+    except RecursionError:  # conditions that are nested too deep are left to Spark
+        return Conditions(gateway, of_spark)
     found = {n: p for n, c in enumerate(given) if (p := _or_none(c, columns)) is not None}
     return Conditions(gateway, of_spark, found)
 
@@ -105,7 +108,7 @@ class _UnknownError(Exception):
 def _or_none(condition: Any, columns: RowType) -> Predicate | None:
     try:
         return _predicate(condition, columns)
-    except (_UnknownError, OverflowError):  # Spark's dates and timestamps reach further than Python's
+    except (_UnknownError, OverflowError, RecursionError):  # Spark's dates and timestamps reach further than Python's
         return None
 
 

@@ -18,7 +18,7 @@ from paimon_spark.options.known import is_file_system_option
 from paimon_spark.redaction import has_password
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import AtomicCreate, FileInfo, Store, open_ranges
-from paimon_spark.text import reason
+from paimon_spark.text import integer_of, reason
 
 _LOCAL: Final = ("file", "local")
 _S3: Final = ("s3", "s3a", "s3n")
@@ -102,8 +102,8 @@ def _host(scheme: str, authority: str) -> dict[str, Any]:
     user, _, place = authority.rpartition("@")
     host, _, port = place.partition(":")
     out: dict[str, Any] = {"host": host}
-    if port.isdigit():
-        out["port"] = int(port)
+    if (number := integer_of(port)) is not None:
+        out["port"] = number
     elif scheme == "webhdfs":
         out["port"] = _WEBHDFS_PORT
     if user:
@@ -179,9 +179,8 @@ def _value(key: str, text: str) -> Any:
             return json.loads(stripped)
         except (ValueError, RecursionError) as e:
             raise InvalidInputError(f"option {key} is not valid JSON: {e}", option=key) from e
-    if stripped.isdigit() and key.endswith(_NUMBERS):
-        return int(stripped)
-    return text
+    number = integer_of(stripped) if key.endswith(_NUMBERS) and not stripped.startswith("-") else None
+    return text if number is None else number
 
 
 def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -148,12 +148,17 @@ LISTINGS: Final = (
 
 
 class _Group(NamedTuple):
-    """Files of one schema that have the same columns and statistics of the same columns."""
+    """Files of one schema that have the same columns and statistics of the same columns.
+
+    Attributes:
+        positions: where the statistics have each column.
+    """
 
     files: pa.RecordBatch
     schema: TableSchema
     columns: RowType
     with_stats: Sequence[str] | None
+    positions: Mapping[str, int]
 
 
 class FileTexts(NamedTuple):
@@ -203,8 +208,12 @@ class FileTexts(NamedTuple):
         written = files.column("write_cols")[0].as_py()
         columns = schema.row_type
         if written is not None:
-            columns = columns.project([n for n in written if n in columns.names])
-        return _Group(files, schema, columns, files.column("value_stats_cols")[0].as_py())
+            known = set(columns.names)
+            columns = columns.project([n for n in written if n in known])
+        with_stats = files.column("value_stats_cols")[0].as_py()
+        names = columns.names if with_stats is None else with_stats
+        positions = {name: i for i, name in reversed([*enumerate(names)])}
+        return _Group(files, schema, columns, with_stats, positions)
 
 
 def _groups(columns: Sequence[pa.Array]) -> Iterator[np.ndarray]:
@@ -276,5 +285,4 @@ def _null_count_text(group: _Group, field: DataField) -> pa.Array:
 
 def _position(group: _Group, old: DataField) -> int | None:
     """Where the statistics have the column; None when they leave it out."""
-    names = group.columns.names if group.with_stats is None else group.with_stats
-    return list(names).index(old.name) if old.name in names else None
+    return group.positions.get(old.name)

@@ -153,7 +153,8 @@ def _changes(old: RowType, new: RowType, shared: int | None, prefix: str) -> Ite
         {(f.id, "" if shared is None or f.id <= shared else f.name): f for f in side.fields} for side in (old, new)
     )
     both = [key for key in after if key in before]
-    moved = set(both) - set(_staying([list(before).index(key) for key in both], both))
+    places = {key: place for place, key in enumerate(before)}
+    moved = set(both) - set(_staying([places[key] for key in both], both))
     for place, (key, f) in enumerate(after.items()):
         name = prefix + f.name
         was = before.get(key)
@@ -168,7 +169,7 @@ def _changes(old: RowType, new: RowType, shared: int | None, prefix: str) -> Ite
         if was.default_value != f.default_value:
             yield ColumnChange("defaulted", name, f.id, was.default_value, f.default_value)
         if key in moved:
-            yield ColumnChange("moved", name, f.id, str(list(before).index(key) + 1), str(place + 1))
+            yield ColumnChange("moved", name, f.id, str(places[key] + 1), str(place + 1))
     for key, f in before.items():
         if key not in after:
             yield ColumnChange("dropped", prefix + f.name, f.id, str(f.type), None)

@@ -8,24 +8,32 @@ import sys
 import time
 import tracemalloc
 import zlib
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import paimon_spark
 from paimon_spark import Table
-from paimon_spark.errors import CorruptFileError, FormatError
+from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, FormatError, InvalidInputError
+from paimon_spark.format.data_files.requests import Bounds
 from paimon_spark.format.file_index.bitmap import BitmapIndex
 from paimon_spark.format.file_index.indexes import MOST_ROWS, FileIndexes
 from paimon_spark.format.file_index.keys import key_type
 from paimon_spark.format.metadata_files import deletion_vector
+from paimon_spark.predicate.arrow import compare, one_of
+from paimon_spark.predicate.ast import Column, In, Op
 from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.types import BIGINT, DataField, RowType
+from paimon_spark.predicate.stats import row_group_may_match
+from paimon_spark.types import BIGINT, DOUBLE, INT, DataField, RowType
 
 
 def calls_of(act: Callable[[], object]) -> int:
@@ -196,3 +204,177 @@ def test_conditions_are_parsed_in_linear_time(joined: str) -> None:
     parse(5)()
     few, many = calls_of(parse(100)), calls_of(parse(800))
     assert many < 12 * few
+
+
+_POOLS: list[pa.MemoryPool] = []
+"""Arrays do not keep the pool that they are in."""
+
+
+@contextmanager
+def peak_memory() -> Iterator[Callable[[], int]]:
+    """The most bytes that Arrow had allocated at a time since the begin."""
+    before = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(before)
+    _POOLS.append(pool)
+    pa.set_memory_pool(pool)
+    try:
+        yield lambda: int(pool.max_memory() or 0)
+    finally:
+        pa.set_memory_pool(before)
+
+
+def forged(place: Path, columns: str, honest: pa.Table, values: pa.Table, **options: Any) -> Table:
+    """A table whose one data file was replaced by other values of the same number of rows, in one row group."""
+    catalog = paimon_spark.load_catalog(str(place / "wh"))
+    catalog.create_database("db")
+    made = catalog.create_table("db.t", columns)
+    made.write(honest)
+    (path,) = (place / "wh/db.db/t").glob("bucket-*/*.parquet")
+    pq.write_table(values, path, row_group_size=values.num_rows, **options)
+    assert path.stat().st_size < 100_000
+    return made
+
+
+def indexed(values: list[str], indexes: Any) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(indexes, pa.int32()), values)
+
+
+@pytest.mark.parametrize("with_arrow_schema", [False, True])
+@pytest.mark.parametrize("nested", [False, True])
+def test_ten_kilobytes_of_parquet_do_not_ask_for_gigabytes_of_text(
+    tmp_path: Path, *, nested: bool, with_arrow_schema: bool
+) -> None:
+    count, size = 20_000, 200_000  # 4 GB
+    texts = indexed(["x" * size], np.zeros(count))
+    honest = pa.array(["a"] * count)
+    if nested:
+        ends = pa.array(range(count + 1), pa.int32())
+        texts, honest = (pa.ListArray.from_arrays(ends, values) for values in (texts, honest))
+    table = forged(
+        tmp_path,
+        f"s {'ARRAY<STRING>' if nested else 'STRING'}",
+        pa.table({"s": honest}),
+        pa.table({"s": texts}),
+        store_schema=with_arrow_schema,
+    )
+    rows = 0
+    with peak_memory() as peak:
+        for batch in table.scan().to_batches():
+            assert batch.nbytes < 100_000_000
+            rows += batch.num_rows
+            if rows > 1000:
+                break
+        assert peak() < 300_000_000
+    last = batch.column(0)[-1].as_py()
+    assert last == (["x" * size] if nested else "x" * size)
+
+
+def test_one_long_text_among_short_ones_leaves_batches_large(tmp_path: Path) -> None:
+    count = 50_000
+    texts = indexed([f"v{i}" for i in range(100)] + ["x" * 1_000_000], np.where(np.arange(count) == 7, 100, 0))
+    table = forged(tmp_path, "s STRING", pa.table({"s": ["a"] * count}), pa.table({"s": texts}), store_schema=False)
+    with peak_memory() as peak:
+        batches = list(table.scan().to_batches())
+        assert peak() < 300_000_000
+    assert len(batches) < 5
+    assert batches[0].column(0)[7].as_py() == "x" * 1_000_000
+
+
+@pytest.mark.parametrize("limit", [1 << 20, 16 << 20])
+def test_a_long_text_in_a_large_dictionary_is_found(tmp_path: Path, limit: int) -> None:
+    # The chunk is too large to be decoded to dictionaries at once.
+    count = 60_000
+    chance = np.random.default_rng(1)
+    noise = [chance.bytes(50).hex() for _ in range(5000)]
+    indexes = np.where(np.arange(count) < 5000, np.arange(count) % 5000, 5000)
+    texts = indexed([*noise, "x" * 400_000], indexes)  # 22 GB
+    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", "s STRING")
+    table.write(pa.table({"s": ["a"] * count}))
+    (path,) = (tmp_path / "wh/db.db/t").glob("bucket-*/*.parquet")
+    pq.write_table(
+        pa.table({"s": texts}), path, row_group_size=count, store_schema=False, dictionary_pagesize_limit=limit
+    )
+    assert pq.read_metadata(path).row_group(0).column(0).total_compressed_size > 200_000
+    rows = 0
+    with peak_memory() as peak:
+        for batch in table.scan().to_batches():
+            rows += batch.num_rows
+            if rows > 6000:
+                break
+        assert peak() < 400_000_000
+
+
+def test_many_columns_of_runs_are_decoded_in_small_batches(tmp_path: Path) -> None:
+    count, columns = 65_536, 600  # 315 MB
+    schema = pa.schema([(f"c{i}", pa.int64()) for i in range(columns)])
+    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", schema)
+    table.write(pa.table([pa.array(np.zeros(count, np.int64))] * columns, schema=schema))
+    with peak_memory() as peak:
+        assert sum(batch.num_rows for batch in table.scan().to_batches()) == count
+        assert peak() < 200_000_000
+
+
+def test_long_lists_of_one_value_are_decoded_in_small_batches(tmp_path: Path) -> None:
+    count, length = 20_000, 4000  # 640 MB
+    values = pa.array(np.zeros(count * length, np.int64))
+    lists = pa.ListArray.from_arrays(pa.array(np.arange(0, count * length + 1, length), pa.int32()), values)
+    honest = pa.array([[1]] * count, lists.type)
+    table = forged(tmp_path, "a ARRAY<BIGINT>", pa.table({"a": honest}), pa.table({"a": lists}), store_schema=False)
+    del values, lists
+    with peak_memory() as peak:
+        assert sum(batch.num_rows for batch in table.scan().to_batches()) == count
+        assert peak() < 300_000_000
+
+
+def test_a_footer_with_other_row_counts_than_the_manifest_is_refused(tmp_path: Path) -> None:
+    values = pa.table({"id": pa.array(np.zeros(5_000_000, np.int64))})
+    table = forged(tmp_path, "id BIGINT", pa.table({"id": pa.array([1], pa.int64())}), values)
+    with pytest.raises(CorruptFileError, match="holds 5000000 rows, its manifest says 1"):
+        table.scan().to_arrow()
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "i", "d", "nope"])
+def test_long_lists_of_numbers_mean_what_short_ones_mean(name: str) -> None:
+    row_type = RowType(True, (DataField(0, "id", BIGINT), DataField(1, "i", INT), DataField(2, "d", DOUBLE)))
+    numbers = [*range(-700, 700), 2**40, -(2**40), 7, 10**17]
+    listed = ", ".join(map(str, numbers))
+
+    def outcome(text: str) -> object:
+        try:
+            return parse_predicate(text, row_type)
+        except ColumnNotFoundError:
+            return None
+
+    assert outcome(f" {name}\tin ({listed}) ") == outcome(f"({name} IN ({listed}))")
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_lists_of_moments_find_what_single_moments_find(unit: str) -> None:
+    begin = datetime(1969, 12, 31, 23, 59, 59)
+    moments = [begin + timedelta(microseconds=n * 250_001) for n in range(12)]
+    array = pa.array([*moments, None], pa.timestamp("us")).cast(pa.timestamp(unit), safe=False)
+    array = pa.concat_arrays([array, pa.array([1_999, -1], pa.int64()).view(array.type)])
+    for wanted in (moments[:1], moments[1:4], moments, [datetime(1, 1, 1), datetime(9999, 12, 31)]):
+        single = boolean_or(compare(Op.EQ, array, moment) for moment in wanted)
+        assert one_of(array, wanted).equals(single)
+    with pytest.raises(InvalidInputError):
+        one_of(array, [7])
+
+
+def boolean_or(masks: Iterable[pa.BooleanArray]) -> pa.BooleanArray:
+    return reduce(pc.or_kleene, masks)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(-5, -1), (-5, 0), (1, 9), (1, 10), (2990, 4000), (2991, 4000), (None, -1), (1, None), (3, 3)],
+)
+def test_long_lists_are_compared_with_bounds_as_short_ones(low: int | None, high: int | None) -> None:
+    column, bounds = Column(("id",), BIGINT), Bounds(low, high, 0, 5)
+    numbers = tuple(range(0, 3000, 10))
+    expected = any(row_group_may_match(In(column, (n,)), lambda _: bounds) for n in numbers)
+    assert row_group_may_match(In(column, numbers), lambda _: bounds) == expected

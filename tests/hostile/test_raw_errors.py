@@ -13,12 +13,17 @@ import pytest
 
 import paimon_spark
 from paimon_spark import Catalog, PaimonError, Table
-from paimon_spark.errors import CorruptFileError, InvalidInputError, PredicateSyntaxError
+from paimon_spark.catalogs.rest_answer import decode_body
+from paimon_spark.errors import CatalogError, CorruptFileError, InvalidInputError, PredicateSyntaxError
 from paimon_spark.format.json_files import decode_object, encode_value, find_object
+from paimon_spark.lineage.checkpoints import decode_ends
 from paimon_spark.metadata.branches import decode_fork
 from paimon_spark.metadata.journal.change import decode as decode_change
 from paimon_spark.metadata.schemas import decode_handover
+from paimon_spark.polars import pushed_down
 from paimon_spark.redaction import get_logger as logger
+from paimon_spark.text import integer_of
+from paimon_spark.types import BIGINT, DataField, RowType
 
 HALF = "x\ud800y"
 """A text with half of a surrogate pair, which has no form in UTF-8."""
@@ -148,3 +153,76 @@ def test_forged_names_of_columns_do_not_reach_messages_raw(table: Table, tmp_pat
         table.scan().to_arrow()
     assert "\x1b" not in str(found.value)
     assert "\n" not in str(found.value)
+
+
+MANY_DIGITS = "9" * 5000
+"""More digits than Python converts to a number."""
+
+
+@pytest.mark.parametrize("text", ["²", "٣", "--5", "-", "", MANY_DIGITS, str(2**63), "1_0", " 1", "+1"])
+def test_texts_that_are_no_numbers_of_64_bits_are_none(text: str) -> None:
+    assert integer_of(text) is None
+
+
+def test_numbers_with_too_many_digits_are_refused(catalog: Catalog, table: Table) -> None:
+    for act in (
+        lambda: table.scan(where=f"id = '{MANY_DIGITS}'").to_arrow(),
+        lambda: table.delete(f"id IN ('-{MANY_DIGITS}', '1')"),
+        lambda: table.scan(**{"incremental-between-timestamp": f"1,{MANY_DIGITS}"}).to_arrow(),
+        lambda: table.scan(**{"scan.snapshot-id": MANY_DIGITS}).to_arrow(),
+        lambda: table.create_tag("a", time_retained=f"{'9' * 400} d"),
+        lambda: catalog.create_table("db.a", f"a DECIMAL({MANY_DIGITS}, 2)"),
+        lambda: catalog.create_table("db.b", "a INT", options={"target-file-size": f"{'9' * 400} gb"}),
+        lambda: paimon_spark.load_catalog("webhdfs://h:²/x").list_databases(),
+    ):
+        with pytest.raises(PaimonError):
+            act()
+    for size in ("²", MANY_DIGITS):
+        with pytest.raises(PaimonError):
+            paimon_spark.load_catalog("memory://none/wh", **{"fs.block_size": size}).list_databases()
+
+
+@pytest.mark.parametrize("forged", ["²", "--5", MANY_DIGITS, "9" * 30, "\ud800"])
+def test_forged_numbers_in_hints_and_properties_change_nothing(table: Table, tmp_path: Path, forged: str) -> None:
+    place = tmp_path / "wh/db.db/t/snapshot"
+    raw = json.loads((place / "snapshot-1").read_text())
+    properties = {"sequence.generation.max-sequence-number": forged.replace("\ud800", "")}
+    (place / "snapshot-1").write_text(json.dumps({**raw, "properties": properties}))
+    for id_ in (2, 3):
+        table.write(pa.table({"id": pa.array([id_], pa.int64()), "s": ["a"]}))
+    (place / "LATEST").write_bytes(forged.encode("utf-8", "replace"))
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=2**40 * 2)
+    assert table.scan().to_arrow().num_rows == 3
+
+
+@pytest.mark.parametrize("version", ["v" + MANY_DIGITS, "v²", "v٣", "v", "2"])
+def test_forged_logs_of_offsets_are_refused(version: str) -> None:
+    with pytest.raises(CorruptFileError, match="not a known offset log"):
+        decode_ends(f"{version}\n{{}}\n0".encode(), "offsets/0")
+
+
+@pytest.mark.parametrize(
+    "data", [DEEP, b"[]", b"\xff", b'{"a": NaN}', b'{"a": ' + b"9" * 5000 + b"}", b'{"a": "\\ud800"}']
+)
+def test_answers_of_servers_that_are_no_objects_are_none(data: bytes) -> None:
+    assert decode_body(data) is None
+    assert decode_body(b" \n") == {}
+
+
+@pytest.mark.parametrize("text", [DEEP.decode(), "[]", '{"AccessKeyId": 1}', "{}", '{"Expiration": "x"}', "9" * 5000])
+def test_forged_access_keys_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "key").write_text(text)
+    options = {"token.provider": "dlf", "dlf.token-path": str(tmp_path / "key"), "dlf.region": "cn-hangzhou"}
+    with pytest.raises(CatalogError, match="no access key of DLF"):
+        paimon_spark.load_catalog("wh", metastore="rest", uri="http://127.0.0.1:1", **options).list_databases()
+
+
+def test_conditions_that_polars_cannot_serialize_are_not_pushed_down() -> None:
+    pl = pytest.importorskip("polars")
+    columns = RowType(True, (DataField(0, "a", BIGINT),))
+    deep = pl.col("a") == 0
+    for number in range(5000):
+        deep = deep | (pl.col("a") == number)
+    unknown = pl.col("a").map_elements(lambda a: hash(str(a)) > 1, return_dtype=pl.Boolean)
+    for condition in (deep, unknown):
+        assert pushed_down(condition, columns) is None

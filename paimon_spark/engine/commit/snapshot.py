@@ -47,6 +47,7 @@ from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests, read_manifests, write_manifest, write_manifest_list
 from paimon_spark.options.commit import CommitOptions
 from paimon_spark.redaction import get_logger
+from paimon_spark.text import integer_of
 
 _LOG = get_logger(__name__)
 
@@ -308,8 +309,9 @@ def _watermark(given: int | None, head: Snapshot | None) -> int | None:
 def _max_sequence_number(handle: TableHandle, head: Snapshot | None, before: list[ManifestFileMeta]) -> int | None:
     """The property of the head, else the largest number in its manifests."""
     said = (head.properties or {}).get(MAX_SEQUENCE_NUMBER) if head is not None else None
-    if said is not None and said.lstrip("-").isdigit():
-        return int(said)
+    number = None if said is None else integer_of(said)
+    if number is not None:
+        return number
     largest = [_largest(read_manifests(handle, [m])) for m in before]
     return max((n for n in largest if n is not None), default=None)
 

@@ -55,6 +55,7 @@ from paimon_spark.metadata.journal.lock import LockFile, find_lock
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SNAPSHOT_PREFIX, Layout
 from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.schemas import list_schema_ids
+from paimon_spark.metadata.small_files import id_of
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_hint
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.redaction import get_logger
@@ -161,7 +162,8 @@ def _touches(change: TableChange, handle: TableHandle, made: Snapshot) -> bool:
     for step in change.steps:
         for path in _changed_paths(step):
             number = path.removeprefix(f"{snapshots}/{SNAPSHOT_PREFIX}")
-            if path in (directory, snapshots) or (number != path and number.isdigit() and int(number) >= made.id - 1):
+            snapshot_id = id_of(number) if number != path else None
+            if path in (directory, snapshots) or (snapshot_id is not None and snapshot_id >= made.id - 1):
                 return True
         if layout.branch == MAIN and _sets_main(step, layout):
             return True

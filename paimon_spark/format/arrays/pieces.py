@@ -57,7 +57,7 @@ def cut(batch: pa.RecordBatch, most_bytes: int | None = None, most_rows: int | N
     """
     limit, rows = most_bytes or BATCH_BYTES, batch.num_rows
     step = rows if most_rows is None else most_rows
-    small = batch.nbytes <= limit and not any(map(pa.types.is_dictionary, batch.schema.types))
+    small = batch.nbytes <= limit and not any(map(has_dictionary, batch.schema.types))
     if rows and (not batch.num_columns or (small and rows <= step)):
         yield batch
         return
@@ -175,6 +175,12 @@ def _span(array: pa.Array) -> tuple[int, int]:
 
 def _is_wide(t: pa.DataType) -> bool:
     return bool(pa.types.is_large_list(t) or pa.types.is_large_string(t) or pa.types.is_large_binary(t))
+
+
+@lru_cache(maxsize=4096)
+def has_dictionary(t: pa.DataType) -> bool:
+    """Whether values, or values inside them, are indexes into a dictionary."""
+    return bool(pa.types.is_dictionary(t)) or any(has_dictionary(t.field(i).type) for i in range(t.num_fields))
 
 
 def is_text(t: pa.DataType) -> bool:

@@ -233,7 +233,8 @@ _RECORD_ERRORS: Final = (
     KeyError,
     TypeError,
     AttributeError,
-    OverflowError,
+    ArithmeticError,
+    RecursionError,
     MemoryError,
     struct.error,
 )

@@ -4,4 +4,5 @@ registry.py                    the reader of a file, by its name, and the writer
 requests.py                    what readers and writers take and give
 parquet.py, orc.py, avro.py    one format each
 parquet_footer.py              changes of Parquet footers
+parquet_memory.py              bounds of the memory for decoding Parquet files
 """

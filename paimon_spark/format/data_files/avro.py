@@ -9,7 +9,7 @@ Source: Paimon spec, chapter Data file; Java `format/avro/AvroSchemaConverter`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -90,7 +90,13 @@ def _columns(container: Container, fields: Sequence[DataField]) -> list[tuple[in
     record = _unwrapped(container.type)
     if record.kind != "record":
         raise FormatError(f"its schema is {record.kind}, not a record")
-    return [_column(record, f) for f in fields]
+    places = _places(record)
+    return [_column(places, record, f) for f in fields]
+
+
+def _places(record: AvroType) -> dict[str, int]:
+    """Where a record has its fields; the first one of a name."""
+    return {name: i for i, name in reversed([*enumerate(record.names)])}
 
 
 def _decoded(
@@ -133,11 +139,11 @@ def _block_groups(container: Container, read: FileRead, first: int) -> Iterator[
         yield start, replace(container, blocks=tuple(group), first_block=last - len(group))
 
 
-def _column(record: AvroType, f: DataField, inside: str = "") -> tuple[int, Convert | None]:
+def _column(places: Mapping[str, int], record: AvroType, f: DataField, inside: str = "") -> tuple[int, Convert | None]:
     """Where the field is in a record of the file, -1 for nowhere, and how it becomes canonical."""
-    if f.name not in record.names:
+    number = places.get(f.name)
+    if number is None:
         return -1, None
-    number = record.names.index(f.name)
     return number, _conformer(record.inner[number], f.type, inside + f.name)
 
 
@@ -174,8 +180,9 @@ def _row(found: AvroType, wanted: RowType, target: pa.DataType, path: str) -> Co
     if found.kind != "record":
         raise FormatError(f"column {path} is {found.kind} in the file, its schema says {wanted}")
     steps: list[tuple[int, Convert | None]] = []
+    places = _places(found)
     for f in wanted.fields:
-        step = _column(found, f, path + ".")
+        step = _column(places, found, f, path + ".")
         if step[0] < 0:
             raise FormatError(f"column {path}.{f.name} is not in the file, which has {', '.join(found.names)}")
         steps.append(step)

@@ -43,6 +43,7 @@ from paimon_spark.format.arrays.pieces import cut, together
 from paimon_spark.format.casts.conformance import conformed, conformer
 from paimon_spark.format.casts.timestamps import INT96, to_int96
 from paimon_spark.format.data_files.parquet_footer import MAGIC, as_file, bytes_as_int96, int96_as_bytes, without_bounds
+from paimon_spark.format.data_files.parquet_memory import TextReader, leaf_of, row_bytes, without_dictionaries
 from paimon_spark.format.data_files.requests import (
     Bounds,
     FileRead,
@@ -77,8 +78,12 @@ def read_parquet(read: FileRead) -> Iterator[Rows]:
         if any(f.name in int96 for f in read.fields):
             metadata = _without_int96(source)
         options = _buffering(source, metadata.num_columns, read.open_files)
-        file = pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True, **options)
-        yield from _Decoder(file, read).rows()
+        options["page_checksum_verification"] = True
+        yield from _Decoder(source, metadata, read, options).rows()
+
+
+def _is_local(source: pa.NativeFile) -> bool:
+    return isinstance(source, (pa.OSFile, pa.MemoryMappedFile, pa.BufferReader))
 
 
 def _buffering(source: pa.NativeFile, columns: int, open_files: int) -> dict[str, Any]:
@@ -86,7 +91,7 @@ def _buffering(source: pa.NativeFile, columns: int, open_files: int) -> dict[str
 
     Without it Arrow holds the compressed columns of a row group, which may be as large as its writer liked.
     """
-    local = isinstance(source, (pa.OSFile, pa.MemoryMappedFile, pa.BufferReader))
+    local = _is_local(source)
     if source.size() <= (_LOCAL_BYTES if local else _FETCHED_BYTES) // open_files:
         return {"buffer_size": 0, "pre_buffer": not local}
     each = min(max(_FETCHED_BYTES // max(columns, 1) // open_files, _MIN_BUFFER), _MAX_BUFFER)
@@ -96,11 +101,19 @@ def _buffering(source: pa.NativeFile, columns: int, open_files: int) -> dict[str
 class _Decoder:
     """Decodes the wanted columns of an open file."""
 
-    def __init__(self, file: pq.ParquetFile, read: FileRead) -> None:
-        self._file = file
+    def __init__(
+        self, source: pa.NativeFile, metadata: pq.FileMetaData, read: FileRead, options: Mapping[str, Any]
+    ) -> None:
+        self._open = partial(pq.ParquetFile, source, metadata=metadata, **options)
+        self._file = self._open()
         self._read = read
-        self._names = set(file.schema_arrow.names)
+        self._names = set(self._file.schema_arrow.names)
         self._paths = [p for f in read.fields if f.name in self._names for p in _paths(f.name, f.type)]
+        paths = set(self._paths)
+        columns = (metadata.schema.column(i) for i in range(metadata.num_columns))
+        wanted = [(i, c) for i, c in enumerate(columns) if not paths.isdisjoint(_outer(c.path))]
+        self._leaves = [leaf_of(i, c) for i, c in wanted]
+        self._texts = TextReader(source, metadata, self._leaves, is_local=_is_local(source))
         self._columns: list[tuple[int, Convert | None]] | None = None
 
     def rows(self) -> Iterator[Rows]:
@@ -111,26 +124,33 @@ class _Decoder:
                     yield Rows(first + start, n, [pa.nulls(n, arrow_type(f.type)) for f in self._read.fields])
                 continue
             done = 0
-            for batch in self._file.iter_batches(
-                self._batch_rows(groups), row_groups=groups, columns=self._paths, use_threads=self._read.threads
-            ):
+            for batch in self._batches(groups):
                 yield Rows(first + done, batch.num_rows, self._arrays(batch))
                 done += batch.num_rows
             if done != count:
                 raise FormatError(f"row groups {list(groups)} hold {done} rows, their metadata says {count}")
 
+    def _batches(self, all_groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """The rows of row groups, without dictionaries."""
+        rows = self._batch_rows(all_groups)
+        for groups, texts in self._texts.runs(all_groups, rows, self._read.open_files):
+            file = self._open(read_dictionary=texts) if texts else self._file
+            for batch in file.iter_batches(
+                rows, row_groups=groups, columns=self._paths, use_threads=self._read.threads
+            ):
+                yield from without_dictionaries(batch)
+
     def _batch_rows(self, groups: Sequence[int]) -> int:
         """Rows to decode at a time."""
         metadata = self._file.metadata
         found = [metadata.row_group(i) for i in groups]
-        rows = self._read.rows_of(max(g.total_byte_size // max(g.num_rows, 1) for g in found))
+        least = row_bytes(self._read.fields, self._leaves, found)
+        rows = self._read.rows_of(max(least, *(g.total_byte_size // max(g.num_rows, 1) for g in found)))
         if rows == self._read.batch_rows:
             return rows
-        paths = set(self._paths)
-        leaves = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-        wanted = [i for i, path in enumerate(leaves) if not paths.isdisjoint(_outer(path))]
-        sizes = [sum(g.column(i).total_uncompressed_size for i in wanted) // max(g.num_rows, 1) for g in found]
-        return self._read.rows_of(max(sizes))
+        stored = (sum(g.column(i.number).total_uncompressed_size for i in self._leaves) for g in found)
+        sizes = [size // max(g.num_rows, 1) for size, g in zip(stored, found, strict=True)]
+        return self._read.rows_of(max(least, *sizes))
 
     def _arrays(self, batch: pa.RecordBatch) -> list[pa.Array]:
         if self._columns is None:

@@ -13,6 +13,7 @@ import sqlglot
 from paimon_spark.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.casts.defaults import collection_text
 from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.text import integer_of
 from paimon_spark.types import (
     DOUBLE,
     ArrayType,
@@ -312,9 +313,11 @@ class _Parser:
         found = []
         while True:
             token = self._peek()
-            if token is None or token.token_type.name != "NUMBER" or not str(token.text).isdigit():
+            is_number = token is not None and token.token_type.name == "NUMBER"
+            number = integer_of(str(token.text)) if is_number else None
+            if number is None:
                 raise self._wrong("expected a number")
-            found.append(int(token.text))
+            found.append(number)
             self._next += 1
             if self._take(")"):
                 return found
