@@ -111,19 +111,23 @@ class RestClient:
             f"{'the same' if token == before else 'another'} page is next"
         )
 
+    def is_allowed_location(self, url: str) -> bool:
+        """Whether the server may name a folder: of an object store or HDFS, or below `rest.local-warehouse`."""
+        scheme, _, path = split_url(url)
+        if scheme == "file":
+            return bool(self._local_root) and _is_below(path, self._local_root)
+        return scheme in _SERVED and bool(path.strip("/"))
+
     def checked_location(self, url: str, what: str) -> str:
         """The location of files that the server names, if it may.
 
         Raises CatalogError: it is on this machine and not below `rest.local-warehouse`, or of no store that other
         machines reach, or a whole store.
         """
-        scheme, _, path = split_url(url)
-        local = self._local_root
-        if scheme in _SERVED and path.strip("/"):
+        if self.is_allowed_location(url):
             return url
-        if scheme == "file" and local and _is_below(path, local):
-            return url
-        if scheme == "file":
+        if split_url(url)[0] == "file":
+            local = self._local_root
             allowed = f"only {local} is" if local else "none is"
             raise CatalogError(
                 f"the REST catalog {self.address} says that {what} is at {url}, a folder of this machine; a server may "
