@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from py4j.java_gateway import JavaClass, JavaObject, quiet_close, quiet_shutdown
 from pyspark import SparkContext
+from pyspark.java_gateway import ensure_callback_server_started as _ensure_started
 
 _ADDRESS: Final = "127.0.0.1"
 _NEVER_CLOSE_S: Final = 30
@@ -26,8 +27,10 @@ def start_callback_server(context: SparkContext) -> None:
     application: Any = context
     gateway: Any = application._gateway
     server = gateway.__dict__.get("_callback_server")  # py4j takes other names for those of the JVM
-    is_protected = server is not None and bool(server.callback_server_parameters.auth_token)
-    if not is_protected:
+    if gateway.callback_server_parameters.auth_token and not _has_pinned_threads(gateway):
+        start: Any = _ensure_started
+        start(gateway)  # PySpark's own has a token then
+    elif server is None or not server.callback_server_parameters.auth_token:
         _start(gateway, secrets.token_hex(32))
         if server is not None:
             # Calls that are under way keep their connections; the JVM makes no new ones by the old port.
@@ -37,6 +40,11 @@ def start_callback_server(context: SparkContext) -> None:
     _close_with(application, gateway)
 
 
+def _has_pinned_threads(gateway: Any) -> bool:
+    """Whether each thread of Python has one of the JVM, unlike with PYSPARK_PIN_THREAD=false."""
+    return "python_parameters" in gateway.__dict__
+
+
 def _start(gateway: Any, token: str) -> None:
     parameters = copy.copy(gateway.callback_server_parameters)
     parameters.address = _ADDRESS
@@ -44,7 +52,7 @@ def _start(gateway: Any, token: str) -> None:
     parameters.auth_token = token
     parameters.eager_load = parameters.daemonize = parameters.daemonize_connections = True
     gateway.callback_server_parameters = parameters
-    if "python_parameters" in gateway.__dict__:  # missing with PYSPARK_PIN_THREAD=false
+    if _has_pinned_threads(gateway):
         gateway.python_parameters = parameters
     gateway._callback_server = None
     gateway.start_callback_server(parameters)
@@ -65,7 +73,7 @@ def _set_client(gateway: Any, port: int, token: str | None) -> None:
     seconds = java_class("java.util.concurrent.TimeUnit").SECONDS
     sockets = java_class("javax.net.SocketFactory").getDefault()
     tells_of_garbage = token is not None
-    if "python_parameters" in gateway.__dict__:
+    if _has_pinned_threads(gateway):
         client = java_class("py4j.PythonClient")(
             java_gateway, None, port, address, _NEVER_CLOSE_S, seconds, sockets, java_server, tells_of_garbage, 0, token
         )
@@ -97,7 +105,8 @@ def _close(gateway: Any) -> None:
     if server is None:
         return
     try:
-        _set_client(gateway, server.port, None)
+        if _has_pinned_threads(gateway):
+            _set_client(gateway, server.port, None)
     finally:
         with server.lock:
             for connection in list(server.connections):

@@ -23,6 +23,7 @@ _SLOW = "SELECT CAST(sleeping(id) AS INT) id FROM range(0, 40, 1, 2)"
 def restarted(home: str) -> None:
     """Attach in two applications, one after the other."""
     for application in (1, 2):
+        print("application", application, flush=True)
         spark = session_at(home)
         paimon_spark.attach(spark, f"{home}/wh")
         spark.sql("CREATE DATABASE IF NOT EXISTS paimon.db")
