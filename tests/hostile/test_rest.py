@@ -268,7 +268,7 @@ class TestPlaces:
                 act()
         server.says("databases/db", {"name": "db", "location": url})
         opened = server.opened()
-        store, root = opened.check_database("db")  # nothing is looked for there: the server has the names
+        _, root = opened.check_database("db")  # nothing is looked for there: the server has the names
         assert root.startswith("/rest-catalog/") and str(victim) not in opened.database_url("db")
 
     @pytest.mark.parametrize("url", ELSEWHERE)
