@@ -42,13 +42,14 @@ class Gateway:
         self._statics: dict[tuple[str, str], Any] = {}
         self._kept: dict[tuple[str, str], Any] = {}
         self._lock = threading.RLock()
-        start_callback_server(context)
         for logger in ("py4j.clientserver", "py4j.java_gateway"):
             logging.getLogger(logger).addFilter(_is_unexpected)
+        # Before the server gets a copy: the JVM also calls by connections that Python opened.
         for parameters in ("callback_server_parameters", "python_parameters"):
             found = getattr(self._gateway, parameters, None)
             if found is not None:
                 found.propagate_java_exceptions = True
+        start_callback_server(context)
 
     def is_of(self, spark: SparkSession) -> bool:
         """Whether a session is one of this application."""
