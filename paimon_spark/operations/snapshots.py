@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.metadata.small_files import id_of
 from paimon_spark.operations.answer import (
     Answer,
     change,
@@ -28,12 +27,17 @@ from paimon_spark.operations.operation import (
     command_flag,
     positional,
 )
-from paimon_spark.text import moment, safe
+from paimon_spark.text import integer_of, moment, safe
 
 if TYPE_CHECKING:
     from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.versioning.rollback import Restored, RolledBack
+
+
+def _id_of(version: str) -> int | None:
+    """The id that the text of a version is; None where it is the name of a tag, or another text."""
+    return None if version.startswith("-") else integer_of(version)
 
 
 def check_limit(a: Request) -> int | None:
@@ -143,7 +147,7 @@ def _roll_to(a: Request, version: str | int) -> tuple[int | None, RolledBack]:
     before = max((s.id for s in table.snapshots()), default=None)
     if isinstance(version, str):
         version = version.strip()
-        snapshot_id = id_of(version)
+        snapshot_id = _id_of(version)
         version = version if snapshot_id is None else snapshot_id
     return before, table.rollback_to(version, backup=bool(a["backup"]), dry_run=a.dry_run)
 
@@ -163,7 +167,7 @@ def _show_rolled_back(a: Request, result: Any) -> Answer:
 
 def _as_latest(a: Request) -> Restored:
     version = a["version"].strip()
-    snapshot_id = id_of(version)
+    snapshot_id = _id_of(version)
     return a.table().rollback_to_as_latest(version if snapshot_id is None else snapshot_id)
 
 

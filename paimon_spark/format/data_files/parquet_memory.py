@@ -190,8 +190,10 @@ def _decoded(array: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(kind):
         if not len(array.dictionary) and is_text(kind.value_type):
             # Values inside of what is null need not be null, and have no value.
-            empty = pa.scalar("", pa.string()).cast(kind.value_type)
-            return pc.if_else(array.is_valid(), empty, pa.scalar(None, kind.value_type))
+            long = pa.types.is_large_string(kind.value_type) or pa.types.is_large_binary(kind.value_type)
+            offsets = pa.py_buffer(bytes((8 if long else 4) * (array.offset + len(array) + 1)))
+            buffers = [array.buffers()[0], offsets, pa.py_buffer(b"")]
+            return pa.Array.from_buffers(kind.value_type, len(array), buffers, offset=array.offset)
         return array.cast(kind.value_type)
     target = _plain(kind)
     if pa.types.is_struct(kind):
