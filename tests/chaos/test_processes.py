@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from collections.abc import Iterator
@@ -64,7 +65,7 @@ def test_the_check_notices_what_it_looks_for(tmp_path: Path) -> None:
     head.unlink()
     with pytest.raises(AssertionError, match="a commit that succeeded is gone"):
         check(scenario)
-    head.with_name("snapshot-6").write_bytes(content)
+    head.with_name("snapshot-6").write_text(json.dumps({**json.loads(content), "id": 6}))
     with pytest.raises(AssertionError, match="a hole among the ids"):
         check(scenario)
     head.with_name("snapshot-6").unlink()
