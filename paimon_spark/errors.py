@@ -214,7 +214,7 @@ class CommitRetriesExhaustedError(CommitError):
 
 
 class CommitOutcomeUnknownError(CommitError):
-    """The store failed, and the snapshot may exist or not; look before writing again."""
+    """The snapshot may exist or not, or only a tag or another branch has it; look before writing again."""
 
     kind = "commit-outcome-unknown"
 

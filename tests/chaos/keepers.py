@@ -24,6 +24,7 @@ from paimon_spark.api.table import Table
 from paimon_spark.errors import (
     AlreadyExistsError,
     CommitConflictError,
+    CommitOutcomeUnknownError,
     CommitRetriesExhaustedError,
     CorruptFileError,
     FileMissingError,
@@ -237,10 +238,20 @@ def _writer(scene: Scene, number: int, life: int, seconds: float) -> None:
             word, acted = "done", True
         except BUSY:
             word = "conflict"
+        except CommitOutcomeUnknownError as e:
+            if not _is_elsewhere(e):
+                os.write(log, f"# {type(e).__name__} {e!s:.2000}\n".encode())
+                raise
+            word = "elsewhere"
         except Exception as e:
             os.write(log, f"# {type(e).__name__} {e!s:.2000}\n".encode())
             raise
         os.write(log, f"{word} {row}\n".encode())
+
+
+def _is_elsewhere(error: CommitOutcomeUnknownError) -> bool:
+    """Whether a tag or a branch was created from a snapshot that a merge took away."""
+    return "created from it before" in str(error)
 
 
 def _keeper(scene: Scene, number: int, life: int, seconds: float) -> None:
@@ -260,6 +271,8 @@ def _keeper(scene: Scene, number: int, life: int, seconds: float) -> None:
         except (*BUSY, NotFoundError, AlreadyExistsError, InvalidInputError) as e:
             os.write(log, f"refused {type(e).__name__} {e!s:.300}\n".encode())
         except Exception as e:
+            if isinstance(e, CommitOutcomeUnknownError) and _is_elsewhere(e):
+                continue
             os.write(log, f"# {act.__name__} {type(e).__name__} {e!s:.2000}\n".encode())
             raise
         time.sleep(chance.uniform(0, 0.05))

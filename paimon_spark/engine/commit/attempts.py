@@ -24,7 +24,7 @@ from paimon_spark.engine.commit.publish import (
 )
 from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER, SnapshotRequest
 from paimon_spark.engine.commit.snapshot import Prepared, SnapshotWriter
-from paimon_spark.engine.commit.verify import verify_committed
+from paimon_spark.engine.commit.verify import check_unused, verify_committed
 from paimon_spark.errors import (
     CommitOutcomeUnknownError,
     CommitRetriesExhaustedError,
@@ -236,6 +236,7 @@ class _Attempts:
             handle.store.delete(handle.layout.snapshot_path(snapshot.id))
         except StorageError as e:
             return Unknown(snapshot, e)
+        check_unused(handle, snapshot, self._clock)
         _LOG.warning("snapshot %d of %s was made behind later ones, and was removed", snapshot.id, handle.describe())
         return LostRace(snapshot)
 

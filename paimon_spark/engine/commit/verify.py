@@ -11,6 +11,9 @@ that read would be lost silently, so the committer checks afterwards, in this or
 An operation journalled after 1 has read the snapshot; one that ended before 1 shows in 2. It may have moved the
 snapshot to a backup branch as that of an engine that does not verify; there it is taken back too.
 
+Until it is taken back, an operation may read the snapshot and create a tag or a branch from it. So the committer waits
+for the operation that runs then, and keeps the files of the commit where something was created.
+
 A publication of several tables writes the journals of all, reads their heads again, and is then decided. No commit
 waits for that: one that the publication was not planned with decides that it does not run (`ended_by_commits`), and the
 publication is planned again; or, when main may lose commits to the backup branch, goes there. Once it is decided, 1
@@ -51,7 +54,7 @@ from paimon_spark.metadata.journal.change import (
     relative_path,
     written_texts,
 )
-from paimon_spark.metadata.journal.lock import LockFile, find_lock
+from paimon_spark.metadata.journal.lock import LockFile, Owner, find_lock
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SNAPSHOT_PREFIX, Layout
 from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.schemas import list_schema_ids
@@ -243,12 +246,14 @@ def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: b
 
     When it `is_replaced`, the running operation writes another file there, which must not be deleted.
     """
+    removed = False
     for _ in _waiting(clock):
         if not _is_ours(handle, made):
             break
         # Snapshots that others made on it are removed first: by them, or with the branch.
         if not is_replaced and find_snapshot(handle, made.id + 1) is None:
             _remove(handle, made)
+            removed = True
             break
         if is_replaced and _is_changed_by_this_thread(handle):
             raise _unknown(handle, made, "this thread is changing the branch's history")
@@ -262,6 +267,8 @@ def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: b
         )
     if not is_replaced:
         _mend_hints(handle, made)
+    if removed:
+        check_unused(handle, made, clock)
     if _is_kept(handle, made):
         return False
     # Check again once the operation has ended: a commit reported as failed is written again.
@@ -282,6 +289,7 @@ def _take_back(handle: TableHandle, made: Snapshot, clock: Clock, is_replaced: b
 def _take_back_late(handle: TableHandle, made: Snapshot, clock: Clock) -> bool:
     """Remove the snapshot from the backup branch that it was moved to; whether it is kept after all."""
     late = [branch for branch in _branches_with(handle, made) if _is_late(branch, made)]
+    removed = False
     for branch in late:
         for _ in _waiting(clock):
             if not _is_ours(branch, made):
@@ -289,9 +297,12 @@ def _take_back_late(handle: TableHandle, made: Snapshot, clock: Clock) -> bool:
             if find_snapshot(branch, made.id + 1) is None:
                 _remove(branch, made)
                 _mend_hints(branch, made)
+                removed = True
                 break
         else:
             raise _unknown(handle, made, f"others have committed after it on {branch.describe()}")
+    if removed:
+        check_unused(handle, made, clock)
     if late:
         _until_over(handle, clock)  # an operation begun since may have read it there
     return bool(late) and bool(_branches_with(handle, made))
@@ -308,6 +319,51 @@ def _is_late(branch: TableHandle, made: Snapshot) -> bool:
 
 def _remove(branch: TableHandle, made: Snapshot) -> None:
     branch.store.delete(branch.layout.snapshot_path(made.id))
+
+
+def check_unused(handle: TableHandle, made: Snapshot, clock: Clock) -> None:
+    """Check that no tag or branch was created from a snapshot that has just been removed, and that none will be.
+
+    Waits for the operation that runs, which may have read the snapshot before.
+
+    Raises CommitOutcomeUnknownError: there is one, or it cannot be told, so that no file of the commit may be deleted.
+    """
+    first: Owner | None = None
+    for _ in _waiting(clock):
+        lock = _find_lock(handle)
+        if lock is None or lock.owner.is_of_this_thread() or (first is not None and lock.owner != first):
+            break
+        first = lock.owner
+        if not _may_use(handle, lock, made):
+            break
+    else:
+        raise _unknown(handle, made, "another process may have created a tag or a branch from it, and does not finish")
+    users = []
+    for branch in _branches_with(handle, made):
+        tags = (tag.name for tag in list_tags(branch) if same_snapshot(tag.snapshot, made))
+        users += [f"tag {name!r} of branch {branch.branch!r}" for name in tags]
+        if _is_ours(branch, made) and not _is_late(branch, made):
+            users.append(f"branch {branch.branch!r}")
+    if users:
+        raise CommitOutcomeUnknownError(
+            f"snapshot {made.id} is no longer in {handle.describe()}, which was given another history while it was "
+            f"committed, but {', '.join(users)} was created from it before it was removed. Write again, and delete "
+            "what was created if it is not needed",
+            table=handle.name,
+            branch=handle.branch,
+            snapshot_id=made.id,
+            uuid=made.uuid,
+        )
+
+
+def _may_use(handle: TableHandle, lock: LockFile, made: Snapshot) -> bool:
+    """Whether an operation under way may create something from a snapshot that it read before."""
+    is_dead = lock.owner.is_alive() is False  # before the journal is read: it may die just after writing it
+    try:
+        change = find_change(handle, lock.owner)
+    except CorruptFileError:  # nobody runs it
+        return False
+    return not is_dead if change is None else _includes(change, made)
 
 
 def _until_over(handle: TableHandle, clock: Clock) -> None:

@@ -7,7 +7,7 @@ table are taken in pieces. Arrow's own `concat_arrays`, `combine_chunks` and `ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -48,6 +48,23 @@ def together(batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
     if len(batches) < 2 or sum(b.nbytes for b in batches) > ARRAY_BYTES:
         return batches
     return [b for b in pa.Table.from_batches(batches).combine_chunks().to_batches() if b.num_rows]
+
+
+def gathered(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows in the same order, neighbours put together up to `most_rows` and to `BATCH_BYTES`."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if rows + batch.num_rows > most_rows or size + batch.nbytes > BATCH_BYTES:
+            yield from together(held)
+            held, rows, size = [], 0, 0
+        if not held and batch.num_rows >= most_rows:
+            yield batch
+            continue
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+    yield from together(held)
 
 
 def cut(batch: pa.RecordBatch, most_bytes: int | None = None, most_rows: int | None = None) -> Iterator[pa.RecordBatch]:

@@ -39,7 +39,7 @@ from paimon_spark.format.arrays.nested import (
     leaf_types,
     replaced_fields,
 )
-from paimon_spark.format.arrays.pieces import cut, together
+from paimon_spark.format.arrays.pieces import cut, gathered, together
 from paimon_spark.format.casts.conformance import conformed, conformer
 from paimon_spark.format.casts.timestamps import INT96, to_int96
 from paimon_spark.format.data_files.parquet_footer import MAGIC, as_file, bytes_as_int96, int96_as_bytes, without_bounds
@@ -133,6 +133,10 @@ class _Decoder:
     def _batches(self, all_groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows of row groups, without dictionaries."""
         rows = self._batch_rows(all_groups)
+        # Arrow cuts batches with dictionaries at row groups, which some writers make small.
+        return gathered(self._decoded(all_groups, rows), rows)
+
+    def _decoded(self, all_groups: Sequence[int], rows: int) -> Iterator[pa.RecordBatch]:
         for groups, texts in self._texts.runs(all_groups, rows, self._read.open_files):
             file = self._open(read_dictionary=texts) if texts else self._file
             for batch in file.iter_batches(

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -117,15 +116,17 @@ class TextReader:
             yield list(groups), []
             return
         most = _MOST_TEXT_BYTES // open_files
-        chosen = [[t for t in self._texts if self._as_dictionary(g, t, rows, most)] for g in groups]
-        # Arrow cannot decode a batch of nested dictionaries that belong to several row groups.
-        starts = [
-            n
-            for n, texts in enumerate(chosen)
-            if n == 0 or texts != chosen[n - 1] or any(t.repeats or "." in t.path for t in texts)
-        ]
-        for start, end in pairwise([*starts, len(groups)]):
-            yield list(groups[start:end]), [t.path for t in chosen[start]]
+        run: list[int] = []
+        chosen: list[Leaf] = []
+        for group in groups:
+            texts = [t for t in self._texts if self._as_dictionary(group, t, rows, most)]
+            # Arrow cannot decode a batch of nested dictionaries that belong to several row groups.
+            if run and (texts != chosen or any(t.repeats or "." in t.path for t in texts)):
+                yield run, [t.path for t in chosen]
+                run = []
+            run.append(group)
+            chosen = texts
+        yield run, [t.path for t in chosen]
 
     def _as_dictionary(self, group: int, text: Leaf, rows: int, most: int) -> bool:
         chunk = self._metadata.row_group(group).column(text.number)

@@ -318,3 +318,54 @@ def test_a_directory_that_is_gone_is_a_branch_that_is_gone(table: TableHandle, m
     monkeypatch.setattr(LocalStore, "create_exclusive", create)
     with pytest.raises(CommitConflictError, match="open the table again and write again"):
         committer(table).commit([message(table, a_file("new"))])
+
+
+@pytest.mark.parametrize("has_journal", [False, True])
+@pytest.mark.parametrize("of", ["tag", "branch"])
+def test_what_is_created_from_it_before_it_is_removed_keeps_its_files(
+    table: TableHandle, monkeypatch: pytest.MonkeyPatch, of: str, has_journal: bool
+) -> None:
+    """The operation has read the snapshot when it is removed, and writes it later."""
+    path = {"tag": "tag/tag-x", "branch": "branch/branch-x/snapshot/snapshot-3"}[of]
+    text, calm, real = [""], Calm(), write_hints
+
+    def hints(handle: TableHandle, snapshot_id: int, first: bool) -> None:
+        real(handle, snapshot_id, first)
+        text[0] = snapshot_file(handle, 3).read_text()
+        other(handle, 2)
+        announce(handle, f"create-{of}", [["put", path, text[0]]] if has_journal else None)
+
+    def sleep(seconds: float) -> None:
+        calm.sleep(seconds)
+        assert not snapshot_file(table, 3).exists()
+        if len(calm.waits or []) == 3:
+            created = Path(table.layout.root) / path
+            created.parent.mkdir(parents=True, exist_ok=True)
+            created.write_text(text[0])
+            (Path(table.layout.root) / "intent" / "intent").unlink()
+
+    monkeypatch.setattr(attempts, "write_hints", hints)
+    before = manifest_names(table)
+    with pytest.raises(CommitOutcomeUnknownError, match=f"{of} 'x' .*created from it before .* Write again"):
+        committer(table, sleep=sleep, clock_ms=calm.clock_ms).commit([message(table, a_file("new"))])
+    assert list_snapshot_ids(table) == [1, 2]
+    assert manifest_names(table) > before, "what was created needs them"
+
+
+def test_it_waits_for_who_may_create_something_from_it(table: TableHandle, monkeypatch: pytest.MonkeyPatch) -> None:
+    def meanwhile(handle: TableHandle, _: Snapshot) -> None:
+        other(handle, 2)
+        announce(handle, "create-tag", None)
+
+    before = manifest_names(table)
+    with pytest.raises(CommitOutcomeUnknownError, match="may have created a tag or a branch from it"):
+        landing(table, monkeypatch, meanwhile)
+    assert manifest_names(table) > before
+
+
+def test_it_does_not_wait_for_who_creates_nothing_from_it(table: TableHandle, monkeypatch: pytest.MonkeyPatch) -> None:
+    def meanwhile(handle: TableHandle, _: Snapshot) -> None:
+        other(handle, 2)
+        announce(handle, "create-tag", [["put", "tag/tag-x", snapshot_file(handle, 1).read_text()]])
+
+    refused(table, monkeypatch, meanwhile)

@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.format.arrays import pieces
-from paimon_spark.format.arrays.pieces import cut, joined, narrow_type, narrowed, row_ends, taken, together, wide_type
+from paimon_spark.format.arrays.pieces import (
+    cut,
+    gathered,
+    joined,
+    narrow_type,
+    narrowed,
+    row_ends,
+    taken,
+    together,
+    wide_type,
+)
 
 TEXT = st.none() | st.text("abé", max_size=20)
 LISTS = st.none() | st.lists(TEXT, max_size=4)
@@ -116,6 +126,19 @@ def test_fixed_lists_and_nothing_are_cut_too() -> None:
     batch = pa.RecordBatch.from_arrays([lists, pa.nulls(3)], names=["l", "nothing"])
     assert [part.num_rows for part in cut(batch.slice(1), 20)] == [1, 1]
     assert list(cut(batch.slice(3), 20)) == []
+
+
+def test_small_batches_are_gathered_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = [2, 2, 0, 3, 7, 8, 9, 1]
+    ends = np.cumsum([0, *counts])
+    batches = [a_batch([{"s": str(n)} for n in range(ends[i], ends[i + 1])]) for i in range(len(counts))]
+    found = list(gathered(batches, 8))
+    assert [b.num_rows for b in found] == [7, 7, 8, 9, 1]
+    assert [s for b in found for s in b.column("s").to_pylist()] == [str(n) for n in range(32)]
+    assert found[2] is batches[5]
+    assert list(gathered([], 8)) == []
+    monkeypatch.setattr(pieces, "BATCH_BYTES", batches[0].nbytes)
+    assert [b.num_rows for b in gathered(batches[:2], 8)] == [2, 2]
 
 
 def test_usual_batches_are_left_alone() -> None:

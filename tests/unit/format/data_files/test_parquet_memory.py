@@ -40,3 +40,12 @@ def test_the_more_files_are_open_the_less_each_holds(large_row_group: Path, monk
     monkeypatch.setattr(parquet, "_FETCHED_BYTES", 2 << 20)
     assert held_at_first_rows(large_row_group, 1) > 4 << 20
     assert held_at_first_rows(large_row_group, 8) < 2 << 20
+
+
+def test_small_row_groups_of_texts_come_in_whole_batches(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    table = pa.table({"a": [b"%d" % (n % 5) for n in range(1000)]})
+    pq.write_table(table, path, row_group_size=16)
+    found = list(read_rows(FileRead(LocalStore(), str(path), FIELDS, 1000, 256)))
+    assert all(240 <= rows.row_count <= 256 for rows in found[:-1])
+    assert pa.chunked_array([rows.arrays[0] for rows in found]) == table.column("a")
