@@ -39,6 +39,11 @@ def integer_of(text: str) -> int | None:
     return found if -(2**63) <= found < 2**63 else None
 
 
+def id_of(text: str) -> int | None:
+    """The id that a text of digits is; None for anything else, and from 2^63 on, which no writer reaches."""
+    return None if text.startswith("-") else integer_of(text)
+
+
 def _escaped(character: str) -> str:
     if character in _SHORT:
         return _SHORT[character]

@@ -30,11 +30,11 @@ from paimon_spark.lineage.warehouse import Warehouse, find_warehouse_table, is_l
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import resolve
-from paimon_spark.metadata.small_files import id_of
 from paimon_spark.metadata.version import from_option
 from paimon_spark.options.location import is_name, split_name, split_suffix
 from paimon_spark.options.scan import VERSION_AS_OF, ScanOptions
 from paimon_spark.redaction import get_logger
+from paimon_spark.text import id_of
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table

@@ -35,7 +35,7 @@ from paimon_spark.metadata.journal.change import (
 )
 from paimon_spark.metadata.layout import EARLIEST, LATEST
 from paimon_spark.metadata.retry import now_ms
-from paimon_spark.metadata.small_files import find_bytes, id_of, read_existing
+from paimon_spark.metadata.small_files import find_bytes, read_existing
 from paimon_spark.metadata.snapshots import (
     find_changelog,
     find_snapshot,
@@ -44,6 +44,7 @@ from paimon_spark.metadata.snapshots import (
     read_hint,
 )
 from paimon_spark.options.retention import Retention
+from paimon_spark.text import id_of
 
 SNAPSHOT_EXPIRY: Final = "expire-snapshots"
 CHANGELOG_EXPIRY: Final = "expire-changelogs"

@@ -27,9 +27,10 @@ from paimon_spark.metadata.layout import (
     Layout,
 )
 from paimon_spark.metadata.manifests import find_manifest_lists
-from paimon_spark.metadata.small_files import find_decoded, find_many, id_of
+from paimon_spark.metadata.small_files import find_decoded, find_many
 from paimon_spark.metadata.snapshots import read_hint
 from paimon_spark.metadata.tags import decode_tag_file
+from paimon_spark.text import id_of
 
 _ROUNDS: Final = 5
 """How often roots are listed again while new ones appear."""

@@ -27,7 +27,6 @@ from paimon_spark.metadata.branches import branch_exists, list_branch_names
 from paimon_spark.metadata.handle import TableHandle, current, open_branch, read_main_branch
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.schemas import read_schema
-from paimon_spark.metadata.small_files import id_of
 from paimon_spark.metadata.snapshots import (
     alive_range,
     earliest_snapshot,
@@ -60,7 +59,7 @@ from paimon_spark.metadata.version import (
     typed_version,
 )
 from paimon_spark.options.scan import INCREMENTAL_KEYS, SCAN_MODE
-from paimon_spark.text import integer_of
+from paimon_spark.text import id_of, integer_of
 
 _RACES: Final = 5
 """Times a version is looked for again when main changes its directory meanwhile."""

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from paimon_spark.errors import CorruptFileError, FileMissingError
 from paimon_spark.storage.store import Store
-from paimon_spark.text import integer_of
+from paimon_spark.text import id_of
 
 T = TypeVar("T")
 
@@ -96,11 +96,6 @@ def numbers(names: Iterable[str], prefix: str) -> list[int]:
         if found is not None:
             ids.append(found)
     return sorted(ids)
-
-
-def id_of(text: str) -> int | None:
-    """The id that a text of digits is; None for anything else, and from 2^63 on, which no writer reaches."""
-    return None if text.startswith("-") else integer_of(text)
 
 
 def checked_text(value: Any) -> str:

@@ -211,8 +211,8 @@ class Request(ABC):
 
     def moment(self, name: str) -> int | None:
         """A point in time, in epoch milliseconds, which may be given as digits. Raises InvalidInputError."""
-        from paimon_spark.metadata.small_files import id_of
         from paimon_spark.metadata.version import moment_ms
+        from paimon_spark.text import id_of
 
         text = self[name]
         if text is None:

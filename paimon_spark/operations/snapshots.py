@@ -27,17 +27,12 @@ from paimon_spark.operations.operation import (
     command_flag,
     positional,
 )
-from paimon_spark.text import integer_of, moment, safe
+from paimon_spark.text import id_of, moment, safe
 
 if TYPE_CHECKING:
     from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.versioning.rollback import Restored, RolledBack
-
-
-def _id_of(version: str) -> int | None:
-    """The id that the text of a version is; None where it is the name of a tag, or another text."""
-    return None if version.startswith("-") else integer_of(version)
 
 
 def check_limit(a: Request) -> int | None:
@@ -147,7 +142,7 @@ def _roll_to(a: Request, version: str | int) -> tuple[int | None, RolledBack]:
     before = max((s.id for s in table.snapshots()), default=None)
     if isinstance(version, str):
         version = version.strip()
-        snapshot_id = _id_of(version)
+        snapshot_id = id_of(version)
         version = version if snapshot_id is None else snapshot_id
     return before, table.rollback_to(version, backup=bool(a["backup"]), dry_run=a.dry_run)
 
@@ -167,7 +162,7 @@ def _show_rolled_back(a: Request, result: Any) -> Answer:
 
 def _as_latest(a: Request) -> Restored:
     version = a["version"].strip()
-    snapshot_id = _id_of(version)
+    snapshot_id = id_of(version)
     return a.table().rollback_to_as_latest(version if snapshot_id is None else snapshot_id)
 
 

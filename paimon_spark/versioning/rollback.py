@@ -30,12 +30,11 @@ from paimon_spark.metadata.journal.change import Delete, MoveLate, Put, Root, Ro
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.retry import now_ms
-from paimon_spark.metadata.small_files import id_of
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import find_tag, guard_name
 from paimon_spark.metadata.version import text_version
 from paimon_spark.redaction import get_logger
-from paimon_spark.text import named
+from paimon_spark.text import id_of, named
 from paimon_spark.versioning.branch_state import (
     BranchState,
     create_state,

@@ -58,10 +58,10 @@ from paimon_spark.metadata.journal.lock import LockFile, Owner, find_lock
 from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, SNAPSHOT_PREFIX, Layout
 from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.schemas import list_schema_ids
-from paimon_spark.metadata.small_files import id_of
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshot_ids, read_hint
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.redaction import get_logger
+from paimon_spark.text import id_of
 
 _LOG = get_logger(__name__)
 

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import InvalidOptionError, PaimonError, VersionSyntaxError
-from paimon_spark.metadata.small_files import id_of
 from paimon_spark.metadata.version import (
     VersionKind,
     VersionSpec,
@@ -22,6 +21,7 @@ from paimon_spark.metadata.version import (
     typed_version,
 )
 from paimon_spark.options.scan import parse_scan_options
+from paimon_spark.text import id_of
 
 
 @pytest.mark.parametrize(
