@@ -20,11 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 import paimon_spark
 from paimon_spark import Table
 from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, FormatError, InvalidInputError
-from paimon_spark.format.data_files.requests import Bounds
+from paimon_spark.format.data_files.registry import read_rows
+from paimon_spark.format.data_files.requests import Bounds, FileRead
 from paimon_spark.format.file_index.bitmap import BitmapIndex
 from paimon_spark.format.file_index.indexes import MOST_ROWS, FileIndexes
 from paimon_spark.format.file_index.keys import key_type
@@ -33,6 +35,7 @@ from paimon_spark.predicate.arrow import compare, one_of
 from paimon_spark.predicate.ast import Column, In, Op
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.predicate.stats import row_group_may_match
+from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import BIGINT, DOUBLE, INT, DataField, RowType
 
 
@@ -328,6 +331,21 @@ def test_long_lists_of_one_value_are_decoded_in_small_batches(tmp_path: Path) ->
     with peak_memory() as peak:
         assert sum(batch.num_rows for batch in table.scan().to_batches()) == count
         assert peak() < 300_000_000
+
+
+@pytest.mark.parametrize("skips", [False, True])
+def test_a_stripe_of_runs_in_orc_is_decoded_in_parts(tmp_path: Path, *, skips: bool) -> None:
+    count, columns = 8_000_000, 5  # 320 MB
+    names = [f"c{i}" for i in range(columns)]
+    path = tmp_path / "f.orc"
+    orc.write_table(pa.table([pa.array(np.zeros(count, np.int64))] * columns, names), path, stripe_size=1 << 30)
+    assert path.stat().st_size < 1_000_000
+    fields = tuple(DataField(i, name, BIGINT) for i, name in enumerate(names))
+    wanted = (5, 6) if skips else None
+    with peak_memory() as peak:
+        found = read_rows(FileRead(LocalStore(), str(path), fields, count, rows=wanted))
+        assert sum(rows.row_count for rows in found) == count
+        assert peak() < 100_000_000
 
 
 def test_a_footer_with_other_row_counts_than_the_manifest_is_refused(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ BATCH_BYTES = 64 << 20
 
 I64 = npt.NDArray[np.int64]
 _VIEW_BYTES = 16
+_OFFSET_BYTES = 4
 
 
 def joined(arrays: Sequence[pa.Array]) -> pa.Array:
@@ -192,6 +193,17 @@ def _span(array: pa.Array) -> tuple[int, int]:
 
 def _is_wide(t: pa.DataType) -> bool:
     return bool(pa.types.is_large_list(t) or pa.types.is_large_string(t) or pa.types.is_large_binary(t))
+
+
+@lru_cache(maxsize=4096)
+def least_bytes(t: pa.DataType) -> int:
+    """Bytes of a value, at least; of the offsets of texts and lists."""
+    if pa.types.is_struct(t):
+        return sum(least_bytes(f.type) for f in t)
+    try:
+        return max(int(t.bit_width) // 8, 1)
+    except ValueError:  # it has no fixed width
+        return _OFFSET_BYTES
 
 
 @lru_cache(maxsize=4096)

@@ -25,6 +25,7 @@ from paimon_spark.errors import FormatError, InvalidOptionError, UnsupportedFeat
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import NANOSECOND_DAYS, ORC_ID, arrow_type, with_field_id
 from paimon_spark.format.arrays.nested import Replacement, convert_table, replaced_fields, with_null_fields
+from paimon_spark.format.arrays.pieces import BATCH_BYTES, least_bytes
 from paimon_spark.format.casts.conformance import conformed, conformer
 from paimon_spark.format.casts.timestamps import PER_SECOND
 from paimon_spark.format.compression import ERRORS, decompressor
@@ -66,15 +67,20 @@ def _batches(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The columns of the file with the position of the first row of each batch.
 
-    Stripes that hold none of the wanted rows are skipped. Large ones are decoded in parts, unless some are skipped.
+    Stripes that hold none of the wanted rows are skipped. Large ones are decoded in parts, unless some are skipped and
+    the others can be decoded whole.
     """
     stripes = footer.stripes if footer is not None else ()
     places = list(accumulate((s.rows for s in stripes), initial=0))
     wanted = [read.wants(first, s.rows) for first, s in zip(places, stripes, strict=False)]
     large = max((s.size for s in stripes), default=0) > _STRIPE_AT_ONCE_BYTES // read.open_files
-    if columns and (read.in_parts or (large and all(wanted))):
+    # Runs of equal values take next to no bytes in the file.
+    least = sum(least_bytes(arrow_type(f.type)) for f in read.fields)
+    longest = max((s.rows for s in stripes), default=read.row_count)
+    is_huge = least * longest > _MOST_DECODED_BYTES // read.open_files
+    if columns and (read.in_parts or is_huge or (large and all(wanted))):
         row_bytes = max((s.size // max(s.rows, 1) for s in stripes), default=0)
-        yield from _streamed(source, columns, read.row_count, read.rows_of(row_bytes))
+        yield from _streamed(source, columns, read.row_count, read.rows_of(max(row_bytes, least)))
         return
     first = 0
     for number in range(file.nstripes):
@@ -314,6 +320,8 @@ _FOOTER_CODECS: Final = ("null", "deflate", "snappy", "lzo", "lz4", "zstandard")
 _TAIL_BYTES: Final = 1 << 16
 _STRIPE_AT_ONCE_BYTES: Final = 8 << 20
 """A stripe of more bytes in the file is decoded in parts."""
+_MOST_DECODED_BYTES: Final = 4 * BATCH_BYTES
+"""Of the values of fixed width of a stripe that is decoded whole."""
 _BLOCK_BYTES: Final = 256 << 10
 SAFE_SECONDS: Final = 9_223_372_036
 """Timestamps nearer to 1970 fit 64-bit nanoseconds, whatever their fraction of a second."""

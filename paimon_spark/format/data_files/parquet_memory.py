@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.arrays.nested import leaf_arrays, with_children, with_elements, with_entries
-from paimon_spark.format.arrays.pieces import BATCH_BYTES, cut, has_dictionary, is_text
+from paimon_spark.format.arrays.pieces import BATCH_BYTES, cut, has_dictionary, is_text, least_bytes
 from paimon_spark.types import DataField
 
 _SMALL_BYTES: Final = 64 << 10
@@ -67,23 +67,12 @@ def leaf_of(number: int, column: pq.ColumnSchema) -> Leaf:
 def row_bytes(fields: Sequence[DataField], leaves: Sequence[Leaf], groups: Sequence[pq.RowGroupMetaData]) -> int:
     """Bytes of a row in Arrow, at least: of the canonical types, with as many list elements as row groups have."""
     long = [leaf for leaf in leaves if leaf.repeats or leaf.value_bytes > _PHYSICAL_BYTES["INT96"]]
-    least = sum(_width(arrow_type(f.type)) for f in fields)
+    least = sum(least_bytes(arrow_type(f.type)) for f in fields)
     extra = (
         sum(leaf.value_bytes * max(g.column(leaf.number).num_values, g.num_rows) for leaf in long) // max(g.num_rows, 1)
         for g in groups
     )
     return least + max(extra, default=0)
-
-
-@lru_cache(maxsize=4096)
-def _width(kind: pa.DataType) -> int:
-    """Bytes of a value, at least; of the offsets of texts and lists."""
-    if pa.types.is_struct(kind):
-        return sum(_width(f.type) for f in kind)
-    try:
-        return max(int(kind.bit_width) // 8, 1)
-    except ValueError:  # it has no fixed width
-        return _OFFSET_BYTES
 
 
 class TextReader:
