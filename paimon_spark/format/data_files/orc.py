@@ -1,4 +1,4 @@
-"""Reader and writer of ORC data files, and parser of their footers.
+"""Reader and writer of ORC data files.
 
 Types are those of Java, but CHAR and VARCHAR are written as plain strings: Arrow cannot name them. Java asks for the
 type it knows and converts, so it reads the same values.
@@ -13,10 +13,10 @@ Source: Paimon spec, chapter Data file; Java `format/orc/OrcReaderFactory`, `for
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from itertools import accumulate
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.orc as po
@@ -25,10 +25,10 @@ from paimon_spark.errors import FormatError, InvalidOptionError, UnsupportedFeat
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import NANOSECOND_DAYS, ORC_ID, arrow_type, with_field_id
 from paimon_spark.format.arrays.nested import Replacement, convert_table, replaced_fields, with_null_fields
-from paimon_spark.format.arrays.pieces import BATCH_BYTES, least_bytes
+from paimon_spark.format.arrays.pieces import BATCH_BYTES, is_text, least_bytes
 from paimon_spark.format.casts.conformance import conformed, conformer
 from paimon_spark.format.casts.timestamps import PER_SECOND
-from paimon_spark.format.compression import ERRORS, decompressor
+from paimon_spark.format.data_files.orc_footer import OrcFooter, longest_texts, read_footer
 from paimon_spark.format.data_files.requests import FileRead, FileWrite, Rows, WrittenFile, opened
 from paimon_spark.options.descriptor import Option, integer, memory_size, string
 from paimon_spark.types import AtomicType, DataField, types_in
@@ -68,16 +68,21 @@ def _batches(
     """The columns of the file with the position of the first row of each batch.
 
     Stripes that hold none of the wanted rows are skipped. Large ones are decoded in parts, unless some are skipped and
-    the others can be decoded whole.
+    the others need not much more memory.
     """
     stripes = footer.stripes if footer is not None else ()
     places = list(accumulate((s.rows for s in stripes), initial=0))
     wanted = [read.wants(first, s.rows) for first, s in zip(places, stripes, strict=False)]
     large = max((s.size for s in stripes), default=0) > _STRIPE_AT_ONCE_BYTES // read.open_files
-    # Runs of equal values take next to no bytes in the file.
+    # Runs of equal values take next to no bytes in the file, nor do indexes into a dictionary.
     least = sum(least_bytes(arrow_type(f.type)) for f in read.fields)
+    if footer is not None:
+        texts = _text_columns(file.schema, columns)
+        found = [s for s, is_wanted in zip(stripes, wanted, strict=True) if is_wanted] if texts else ()
+        least += max((longest_texts(source, footer, s, texts) for s in found), default=0)
     longest = max((s.rows for s in stripes), default=read.row_count)
-    is_huge = least * longest > _MOST_DECODED_BYTES // read.open_files
+    most = (_MOST_DECODED_BYTES if all(wanted) else 4 * _MOST_DECODED_BYTES) // read.open_files
+    is_huge = least * longest > most
     if columns and (read.in_parts or is_huge or (large and all(wanted))):
         row_bytes = max((s.size // max(s.rows, 1) for s in stripes), default=0)
         yield from _streamed(source, columns, read.row_count, read.rows_of(max(row_bytes, least)))
@@ -113,6 +118,12 @@ def _streamed(
 
 def _conformed(array: pa.Array, f: DataField) -> pa.Array:
     return conformed(array, conformer(array.type, f.type, f.name, padded_chars=True), f.name)
+
+
+def _text_columns(schema: pa.Schema, names: Collection[str]) -> list[int]:
+    """Ids of the columns with texts or bytes of any length, in those of these names."""
+    kinds = [(f.name, kind) for f in schema for _, kind in _with_nested(f.name, f.type)]
+    return [number for number, (name, kind) in enumerate(kinds, 1) if name in names and is_text(kind)]
 
 
 def _refuse_far_timestamps(footer: OrcFooter | None, schema: pa.Schema, names: list[str]) -> None:
@@ -316,140 +327,9 @@ class _Sink(io.RawIOBase):
             raise self._failure
 
 
-_FOOTER_CODECS: Final = ("null", "deflate", "snappy", "lzo", "lz4", "zstandard")
-_TAIL_BYTES: Final = 1 << 16
 _STRIPE_AT_ONCE_BYTES: Final = 8 << 20
 """A stripe of more bytes in the file is decoded in parts."""
 _MOST_DECODED_BYTES: Final = 4 * BATCH_BYTES
-"""Of the values of fixed width of a stripe that is decoded whole."""
-_BLOCK_BYTES: Final = 256 << 10
+"""Of the values of a stripe that is decoded whole, as far as they are known before."""
 SAFE_SECONDS: Final = 9_223_372_036
 """Timestamps nearer to 1970 fit 64-bit nanoseconds, whatever their fraction of a second."""
-
-
-class Stripe(NamedTuple):
-    """Rows of a stripe, and bytes of its data in the file."""
-
-    rows: int
-    size: int
-
-
-class OrcFooter(NamedTuple):
-    """Facts of a footer.
-
-    Attributes:
-        stripes: those of the file, in order; memory is taken for their rows before they are decoded.
-        timestamp_ranges: by column id, least and greatest millisecond in UTC; None where not stated. A column
-            without values has (0, 0).
-    """
-
-    stripes: tuple[Stripe, ...]
-    timestamp_ranges: tuple[tuple[int, int] | None, ...]
-
-    @property
-    def stripe_rows(self) -> int:
-        """Rows of all stripes."""
-        return sum(s.rows for s in self.stripes)
-
-
-def read_footer(source: pa.NativeFile) -> OrcFooter | None:
-    """The footer of an open file; None when it is compressed by LZO, which is not supported. Raises FormatError."""
-    size = source.size()
-    raw = _read(source, max(0, size - _TAIL_BYTES), min(size, _TAIL_BYTES))
-    if len(raw) < 2 or raw[-1] + 1 > len(raw):
-        raise FormatError("it is too short for ORC")
-    post = dict(_message(raw[-1 - raw[-1] : -1]))
-    length, codec, block_bytes = _int(post, 1), _int(post, 2), _int(post, 3) or _BLOCK_BYTES
-    start = size - 1 - raw[-1] - length
-    if start < 0:
-        raise FormatError("its footer is longer than itself")
-    footer = _decompressed(
-        _read(source, start, length), _FOOTER_CODECS[codec] if codec < len(_FOOTER_CODECS) else "", block_bytes
-    )
-    if footer is None:
-        return None
-    stripes, ranges = [], []
-    for number, value in _message(footer):
-        if number == 3:
-            facts = dict(_message(value))
-            stripes.append(Stripe(_int(facts, 5), _int(facts, 3)))
-        elif number == 7:
-            ranges.append(_timestamp_range(value))
-    return OrcFooter(tuple(stripes), tuple(ranges))
-
-
-def _decompressed(data: bytes, codec: str, block_bytes: int) -> bytes | None:
-    """A stream of compressed blocks as bytes; None for an unknown codec. Raises FormatError."""
-    if codec == "null":
-        return data
-    decompress = decompressor(codec, block_bytes)
-    if decompress is None:
-        return None
-    out, at = [], 0
-    while at + 3 <= len(data):
-        header = int.from_bytes(data[at : at + 3], "little")
-        block = data[at + 3 :][: header >> 1]
-        at += 3 + (header >> 1)
-        try:
-            out.append(block if header & 1 else decompress(block))
-        except (*ERRORS, ValueError) as e:
-            raise FormatError(f"a block of it does not decompress: {e}") from e
-    return b"".join(out)
-
-
-def _read(source: pa.NativeFile, offset: int, size: int) -> bytes:
-    source.seek(offset)
-    data = bytes(source.read(size))
-    if len(data) != size:
-        raise FormatError("it is cut short")
-    return data
-
-
-def _timestamp_range(data: bytes) -> tuple[int, int] | None:
-    facts = dict(_message(data))
-    if facts.get(1) == 0:
-        return 0, 0
-    stats = dict(_message(facts.get(9, b"")))
-    if 3 not in stats or 4 not in stats:
-        return None
-    low, high = ((stats[n] >> 1) ^ -(stats[n] & 1) for n in (3, 4))
-    return low, high
-
-
-def _int(facts: dict[int, Any], number: int) -> int:
-    value = facts.get(number, 0)
-    if not isinstance(value, int):
-        raise FormatError("its tail is not ORC's")
-    return value
-
-
-def _message(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Number and value (int or bytes) of each field of a Protocol Buffers message."""
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        match key & 7:
-            case 0:
-                value, at = _varint(data, at)
-                yield key >> 3, value
-            case 2:
-                size, at = _varint(data, at)
-                if at + size > len(data):
-                    raise FormatError("its tail is cut short")
-                yield key >> 3, data[at : at + size]
-                at += size
-            case _:
-                raise FormatError("its tail is not ORC's")
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(data):
-            break
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise FormatError("its tail is cut short")

@@ -166,7 +166,7 @@ def decode(data: bytes, path: str) -> list[pa.StructArray]:
 def _orc(source: pa.NativeFile) -> pa.Table:
     import pyarrow.orc as po
 
-    from paimon_spark.format.data_files.orc import read_footer
+    from paimon_spark.format.data_files.orc_footer import read_footer
 
     file = po.ORCFile(source)
     table = file.read()
