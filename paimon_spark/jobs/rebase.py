@@ -36,9 +36,8 @@ from paimon_spark.jobs.compaction import compact_batch
 from paimon_spark.jobs.opened_table import OpenedTable, on_branch
 from paimon_spark.jobs.rebase_files import rebase_files
 from paimon_spark.jobs.rebase_keys import rebase_keys
-from paimon_spark.jobs.rebase_sides import Sides, check_alike, find_sides
+from paimon_spark.jobs.rebase_sides import Sides, check_alike, find_sides, unchanged
 from paimon_spark.maintenance.change import change_branch
-from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import fork_of, list_branch_names, same_snapshot
 from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.retry import now_ms
@@ -229,7 +228,7 @@ def _make(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: bool) 
     if same_snapshot(sides.base.snapshot, sides.theirs.snapshot):
         head = latest_snapshot(sides.main)
         assert head is not None
-        return MergeResult(sides.branch, sides.fork.id, head.id, already_merged=True, removed=Removed(dry_run=dry_run))
+        return unchanged(sides, head, dry_run=dry_run)
     check_alike(sides)
     if sides.main.schema.primary_keys:
         return rebase_keys(table, sides, on_conflict, dry_run=dry_run)

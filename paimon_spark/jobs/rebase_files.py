@@ -7,8 +7,10 @@ snapshot, on which the same rows were written again, would double them.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +29,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.commit import commit_batch
 from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.rebase_sides import Sides, plan_rows, unsupported
+from paimon_spark.jobs.rebase_sides import Sides, plan_rows, unchanged, unsupported
 from paimon_spark.jobs.row_diff import RowComparison, compare_versions
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.resolve import Resolved
@@ -55,8 +57,9 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
     assert head is not None
     now = live_at(main, head)
     added, gone = missing_files(missing_files(after, before), now), missing_files(before, after)
+    rewritten = _Rewritten.of(sides, head) if len(gone) else None
     lost = missing_files(gone, now)
-    if len(lost):
+    if len(lost) and rewritten is None:
         raise BranchDivergedError(
             f"{sides.what} was not rebased: main no longer has {counted(len(lost), 'file')} that the branch removed or "
             "rewrote, as they were compacted or rewritten there, too; pass if_main_moved='replace', or make the same "
@@ -64,8 +67,14 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
             table=main.name,
             branch=sides.branch,
         )
-    on_top = _OnTop.of(sides, head, added, gone)
-    given = int(numbers(added, "row_count").sum())
+    on_top: _OnTop | _Rewritten
+    if rewritten is None:
+        on_top = _OnTop.of(sides, head, added, gone)
+    elif rewritten.given:
+        on_top, gone = rewritten, gone.slice(0, 0)
+    else:
+        return unchanged(sides, head, dry_run=dry_run)
+    given = on_top.given
     repeated = given - on_top.count_new() if given and on_top.may_repeat else 0
     if repeated and on_conflict in (FAIL, NEWEST):
         raise _repeats(sides, given, repeated)
@@ -81,7 +90,7 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
     )
     if dry_run:
         return result
-    job = plan_rows(table, on_top.compared.comparison.schema)
+    job = plan_rows(table, on_top.schema)
     messages = job.write(on_top.new_rows() if leaves_out else on_top.rows())
     made = commit_batch(job.handle, job.commit_user, messages, _Publish(sides, gone), lineage=sides.lineage(job.handle))
     return replace(result, published_snapshot_id=made.snapshot_id or head.id)
@@ -108,9 +117,11 @@ class _OnTop:
         compared: head of main, and the branch.
         groups: of each group of splits that may have equal rows: those that only main's files of before have, those
             that main got since, and those that the branch added.
+        given: how many rows the branch added.
     """
 
     compared: RowComparison
+    given: int
     groups: list[tuple[list[DataSplit], list[DataSplit], list[DataSplit]]]
 
     @classmethod
@@ -123,7 +134,12 @@ class _OnTop:
             new = [s for s in of_branch if s.files[0].file_name in names]
             before = [s for s in of_branch if s.files[0].file_name not in names]
             groups.append((before, [s for s in of_main if s.files[0].file_name not in removed], new))
-        return cls(compared, groups)
+        return cls(compared, int(numbers(added, "row_count").sum()), groups)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows."""
+        return self.compared.comparison.schema
 
     @property
     def may_repeat(self) -> bool:
@@ -140,8 +156,7 @@ class _OnTop:
     def new_rows(self) -> Iterator[pa.RecordBatch]:
         """Those that main lacks."""
         for part in self._run():
-            rows = part.rows.filter(pc.equal(part.rows.column(CHANGE), ADDED)).drop_columns([CHANGE])
-            yield from rows.to_batches()
+            yield from _added(part)
 
     def count_new(self) -> int:
         """How many rows main lacks."""
@@ -153,6 +168,83 @@ class _OnTop:
             for before, of_main, new in self.groups:
                 if new:
                     yield from self.compared.comparison.run_on_top(before, of_main, new)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewritten:
+    """As `_OnTop`, of a branch that removed no row, and only rewrote the files that it removed, as compactions do.
+
+    Main may have rewritten the same files. The rows of one partition are held at a time.
+
+    Attributes:
+        of_branch, of_main: what each changed since they parted.
+        given: how many rows the branch added.
+    """
+
+    of_branch: RowComparison
+    of_main: RowComparison
+    given: int
+
+    @classmethod
+    def of(cls, sides: Sides, head: Snapshot) -> _Rewritten | None:
+        """None where the branch removed rows."""
+        of_branch = compare_versions(sides.base, sides.theirs)
+        given = 0
+        for part in of_branch.run():
+            if part.removed:
+                return None
+            given += part.added
+        of_main = compare_versions(sides.main_base, Resolved(sides.main, head, "head of main"))
+        return cls(of_branch, of_main, given)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.of_branch.comparison.schema
+
+    @property
+    def may_repeat(self) -> bool:
+        return bool(self.of_main.new)
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        for part in self.of_branch.run():
+            yield from _added(part)
+
+    def new_rows(self) -> Iterator[pa.RecordBatch]:
+        for part in self._run():
+            yield from _added(part)
+
+    def count_new(self) -> int:
+        return sum(part.added for part in self._run())
+
+    def _run(self) -> Iterator[Differences]:
+        """The differences between what main and the branch added."""
+        of_main, of_branch = (_by_partition(compared) for compared in (self.of_main, self.of_branch))
+        for partition, groups in of_branch.items():
+            added = list(_added_rows(self.of_branch, groups))
+            there = list(_added_rows(self.of_main, of_main.get(partition, ())))
+            yield self.of_branch.comparison.compare(there, added)
+
+
+_Groups: TypeAlias = Sequence[tuple[list[DataSplit], list[DataSplit]]]
+
+
+def _by_partition(compared: RowComparison) -> dict[bytes, list[tuple[list[DataSplit], list[DataSplit]]]]:
+    """The groups of splits by the partition of all their splits."""
+    found = defaultdict(list)
+    for old, new in compared.groups:
+        found[(old or new)[0].partition].append((old, new))
+    return found
+
+
+def _added_rows(compared: RowComparison, groups: _Groups) -> Iterator[pa.RecordBatch]:
+    for part in compared.run(groups):
+        yield from _added(part)
+
+
+def _added(part: Differences) -> Iterator[pa.RecordBatch]:
+    """The rows that only the new version has."""
+    rows = part.rows.filter(pc.equal(part.rows.column(CHANGE), ADDED)).drop_columns([CHANGE])
+    yield from rows.to_batches()
 
 
 @dataclass(frozen=True, slots=True)

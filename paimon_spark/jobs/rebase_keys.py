@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -33,10 +33,11 @@ from paimon_spark.errors import (
 from paimon_spark.format.arrays.arrow_numpy import Bool, fixed_array
 from paimon_spark.format.arrays.pieces import taken, whole
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.jobs.batch_write import WriteJob
 from paimon_spark.jobs.commit import commit_batch
 from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.rebase_sides import Sides, plan_rows
+from paimon_spark.jobs.rebase_sides import Sides, plan_rows, unchanged
 from paimon_spark.jobs.row_diff import compare_versions
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
@@ -44,6 +45,8 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.snapshots import get_snapshots, latest_snapshot
 from paimon_spark.options.core import MergeEngine
+from paimon_spark.options.table import parse_table_options
+from paimon_spark.options.write import ROWKIND_FIELD
 from paimon_spark.text import counted
 from paimon_spark.types import VALUE_KIND, RowKind
 from paimon_spark.versioning.merge import FAIL, NEWEST, THEIRS, MergeResult
@@ -59,7 +62,12 @@ def rebase_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: 
 
     Raises as `Table.merge_branch`.
     """
+    _check_visible(sides, sides.theirs.handle, sides.theirs.snapshot)
     theirs = _changed(sides.base, sides.theirs)
+    if not len(theirs):  # compacted or rewritten, with the same rows
+        head = latest_snapshot(sides.main)
+        assert head is not None
+        return unchanged(sides, head, dry_run=dry_run)
     for tries_left in reversed(range(_TRIES)):
         try:
             return _try_keys(table, sides, theirs, on_conflict, dry_run=dry_run)
@@ -77,10 +85,9 @@ def rebase_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: 
 def _try_keys(table: OpenedTable, sides: Sides, theirs: pa.Table, on_conflict: str, *, dry_run: bool) -> MergeResult:
     """One attempt. Raises CommitConflictError: others changed main meanwhile, in a way that has to be compared."""
     columns = theirs.drop_columns([CHANGE]).schema
-    job = plan_rows(table, columns.append(pa.field(VALUE_KIND, pa.int8(), False)))
+    job = _with_kinds(plan_rows(table, columns))
     assert job.base is not None
     main = resolve(sides.main, None)
-    _check_visible(sides, sides.theirs.handle, sides.theirs.snapshot)
     _check_visible(sides, sides.main, job.base)
     ours = _changed(sides.main_base, Resolved(main.handle, job.base, "head of main"))
     chosen, kept = _without_conflicts(sides, theirs, ours, job.base, on_conflict)
@@ -102,6 +109,13 @@ def _try_keys(table: OpenedTable, sides: Sides, theirs: pa.Table, on_conflict: s
         rebased_rows=len(chosen),
         kept_conflicts=kept,
     )
+
+
+def _with_kinds(job: WriteJob) -> WriteJob:
+    """The write with a last column of row kinds: a column `rowkind.field` stays as it is on the branch."""
+    options = {key: value for key, value in job.handle.options.raw.items() if key != ROWKIND_FIELD.key}
+    source = job.source.append(pa.field(VALUE_KIND, pa.int8(), False))
+    return replace(job, handle=replace(job.handle, options=parse_table_options(options)), source=source)
 
 
 @dataclass

@@ -15,15 +15,17 @@ from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs.batch_write import WriteJob, place_of, plan_write
 from paimon_spark.jobs.lineage_port import CommitLineage, rebase_commit
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.metadata.branches import newest_shared, same_snapshot, snapshot_identity
+from paimon_spark.maintenance.removal import Removed
+from paimon_spark.metadata.branches import ancestry, newest_shared, same_snapshot, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.snapshots import find_snapshot, list_snapshots
+from paimon_spark.metadata.tags import list_tags
 from paimon_spark.metadata.version import VersionKind, VersionSpec
 from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 from paimon_spark.versioning.branches import check_branch_exists
-from paimon_spark.versioning.merge import REBASE_PROPERTY
+from paimon_spark.versioning.merge import REBASE_PROPERTY, MergeResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Sides:
         base, main_base: what the branch changed since, and what main changed since: the fork, or the snapshots of the
             last rebase.
         theirs: the version of the branch.
-        fork: the newest snapshot that both histories share.
+        fork: the newest snapshot that both histories share, the branch through those that it was created from.
     """
 
     main: TableHandle
@@ -71,7 +73,7 @@ def find_sides(handle: TableHandle, name: str, head_id: int) -> Sides:
     main = open_table(handle.store, handle.layout.root, MAIN, handle.name, UNIT_SPLITS)
     check_branch_exists(main, name)
     on_branch = open_branch(main, name)
-    fork = newest_shared(on_branch, main)
+    fork = _common_ancestor(main, on_branch, head_id)
     if fork is None:
         raise InvalidInputError(
             f"branch {name!r} of table {main.name} shares no snapshot with main, so it is unknown what it changed; "
@@ -87,6 +89,21 @@ def find_sides(handle: TableHandle, name: str, head_id: int) -> Sides:
     return Sides(main, name, base, base, theirs, fork)
 
 
+def _common_ancestor(main: TableHandle, on_branch: TableHandle, head_id: int) -> Snapshot | None:
+    """The newest snapshot that a branch shares with main, itself or through the branches that it was created from."""
+    shared = newest_shared(on_branch, main)
+    if shared is not None:
+        return shared
+    for name, left_at in ancestry(on_branch, head_id)[1:]:
+        if name == MAIN:
+            return None
+        shared = newest_shared(main.on_branch_directory(name), main)
+        if shared is not None:
+            # A parent that shares more by now, after a merge, tells nothing about the time of the fork.
+            return shared if shared.id <= left_at else None
+    return None
+
+
 def _base(main: TableHandle, on_branch: TableHandle, fork: Snapshot) -> Resolved:
     for handle in (on_branch, main):
         try:
@@ -95,6 +112,10 @@ def _base(main: TableHandle, on_branch: TableHandle, fork: Snapshot) -> Resolved
             continue
         if same_snapshot(found.snapshot, fork):
             return found
+    for handle in (on_branch, main):  # it has expired, but tags keep it, such as those that guard the bases of branches
+        for tag in list_tags(handle):
+            if same_snapshot(tag.snapshot, fork):
+                return resolve(handle, VersionSpec(VersionKind.TAG, tag.name))
     raise InvalidInputError(
         f"snapshot {fork.id}, where branch {on_branch.branch!r} left main of table {main.name}, has expired, so it is "
         "unknown what the branch changed; pass if_main_moved='replace', or insert its rows into main",
@@ -143,6 +164,11 @@ def check_alike(sides: Sides) -> None:
         raise unsupported(sides, "its rows come from two branches (scan.fallback-branch)")
     if main.options.bucket != theirs.options.bucket or main.options.merge_engine != theirs.options.merge_engine:
         raise unsupported(sides, "it has another merge-engine or number of buckets than main")
+
+
+def unchanged(sides: Sides, head: Snapshot, *, dry_run: bool) -> MergeResult:
+    """The result where the branch has no row that it did not have when the two parted, or main has all of it."""
+    return MergeResult(sides.branch, sides.fork.id, head.id, already_merged=True, removed=Removed(dry_run=dry_run))
 
 
 def plan_rows(table: OpenedTable, schema: pa.Schema) -> WriteJob:

@@ -231,10 +231,10 @@ class RowComparison:
         """An empty table of the rows that differ."""
         return no_rows_of(arrow_schema(self.row_type))
 
-    def run(self) -> Iterator[Differences]:
-        """The differences, compared in this process. Raises as `Scan.to_batches`."""
+    def run(self, groups: Sequence[tuple[list[DataSplit], list[DataSplit]]] | None = None) -> Iterator[Differences]:
+        """The differences, of all or some of the groups, compared in this process. Raises as `Scan.to_batches`."""
         with self.scans[0].refusing_expired(), self.scans[1].refusing_expired():
-            for old, new in self.groups:
+            for old, new in self.groups if groups is None else groups:
                 yield from self.comparison.run(old, new)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:

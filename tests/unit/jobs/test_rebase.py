@@ -223,6 +223,192 @@ def test_a_replay_may_double_rows_where_that_is_asked_for(catalog: Catalog) -> N
     assert table.scan().to_arrow().num_rows == 9
 
 
+def numbers_of(table: Table) -> list[int]:
+    return sorted(table.scan().to_arrow()["k"].to_pylist())
+
+
+def add(table: Table, *keys: int) -> None:
+    table.write(pa.table({"k": pa.array(keys, pa.int64()), "p": [k % 2 for k in keys]}))
+
+
+@pytest.fixture(params=["plain", "partitioned", "buckets"])
+def appended(catalog: Catalog, request: pytest.FixtureRequest) -> Table:
+    """An append table of three small files, and its branch `fix`."""
+    table = catalog.create_table(
+        "d.a",
+        "k BIGINT, p BIGINT",
+        partition_keys=["p"] if request.param == "partitioned" else [],
+        options={"bucket": "2", "bucket-key": "k"} if request.param == "buckets" else {},
+    )
+    for keys in ((1, 2), (3, 4), (5, 6)):
+        add(table, *keys)
+    table.create_branch("fix")
+    return table
+
+
+@pytest.mark.parametrize("on_main", ["nothing", "compaction", "overwrite"])
+def test_a_compaction_of_the_branch_is_no_change(appended: Table, on_main: str) -> None:
+    fix = appended.branch("fix")
+    fix.compact(full=True)
+    add(appended, 10)
+    head = appended.snapshots()[-1].id
+    for dry_run in (True, False):
+        assert appended.merge_branch("fix", if_main_moved="rebase", dry_run=dry_run).already_merged
+    assert max(s.id for s in appended.snapshots()) == max(head, appended.scan().plan().snapshot.id)
+    add(fix, 20, 21)
+    fix.compact(full=True)
+    kept = [1, 2, 3, 4, 5, 6, 10]
+    if on_main == "compaction":
+        appended.compact(full=True)
+    elif on_main == "overwrite":
+        rows = pa.table({"k": pa.array([1, 10], pa.int64()), "p": [1, 0]})
+        appended.write(rows, mode="overwrite")
+        kept = [1, 10]
+    before = len(appended.snapshots())
+    planned = appended.merge_branch("fix", if_main_moved="rebase", dry_run=True)
+    assert (planned.rebased_rows, planned.repeated_rows) == (2, 0)
+    assert appended.merge_branch("fix", if_main_moved="rebase").rebased_rows == 2
+    assert numbers_of(appended) == [*kept, 20, 21]
+    assert len(appended.snapshots()) == before + 1
+    assert numbers_of(fix) == [1, 2, 3, 4, 5, 6, 20, 21]
+
+
+@pytest.mark.parametrize("on_main", ["nothing", "compaction"])
+def test_rows_of_a_replay_are_not_doubled_after_a_compaction(appended: Table, on_main: str) -> None:
+    fix = appended.branch("fix")
+    add(appended, 7, 8, 8)
+    add(fix, 7, 8, 9, 1)
+    fix.compact(full=True)
+    if on_main == "compaction":
+        appended.compact(full=True)
+    with pytest.raises(BranchDivergedError, match="main has got 2 of the 4 rows that the branch added"):
+        appended.merge_branch("fix", if_main_moved="rebase")
+    planned = appended.merge_branch("fix", if_main_moved="rebase", on_conflict="theirs", dry_run=True)
+    assert (planned.rebased_rows, planned.repeated_rows) == (4, 2)
+    done = appended.merge_branch("fix", if_main_moved="rebase", on_conflict="ours")
+    assert (done.rebased_rows, done.kept_conflicts) == (2, 2)
+    assert numbers_of(appended) == [1, 1, 2, 3, 4, 5, 6, 7, 8, 8, 9]
+
+
+def test_a_branch_that_removed_rows_and_compacted_needs_main_to_have_its_files(appended: Table) -> None:
+    fix = appended.branch("fix")
+    fix.delete("k = 3")
+    add(fix, 20)
+    fix.compact(full=True)
+    add(appended, 10)
+    appended.merge_branch("fix", if_main_moved="rebase")
+    assert numbers_of(appended) == [1, 2, 4, 5, 6, 10, 20]
+    fix.delete("k = 4")
+    appended.compact(full=True)
+    with pytest.raises(BranchDivergedError, match="that the branch removed"):
+        appended.merge_branch("fix", if_main_moved="rebase")
+
+
+def test_a_compaction_of_keys_is_no_change(catalog: Catalog) -> None:
+    table = keyed(catalog)
+    put(table, {1: (0, "a")})
+    put(table, {2: (0, "b")})
+    table.create_branch("fix")
+    put(table, {3: (0, "c")})
+    table.branch("fix").compact(full=True)
+    put(table.branch("fix"), {1: (0, "a")})
+    head = table.scan().plan().snapshot
+    for dry_run in (True, False):
+        assert table.merge_branch("fix", if_main_moved="rebase", dry_run=dry_run).already_merged
+    assert table.scan().plan().snapshot == head
+
+
+@pytest.mark.parametrize("kind", ["keyed", "append"])
+def test_the_fork_may_have_expired(catalog: Catalog, kind: str) -> None:
+    table = keyed(catalog) if kind == "keyed" else catalog.create_table("d.a", "k BIGINT, seq BIGINT, v STRING")
+    put(table, {1: (0, "a")})
+    put(table, {2: (0, "b")})
+    table.create_branch("fix")
+    fix = table.branch("fix")
+    put(fix, {3: (0, "fix")})
+    fix.delete("k = 2")
+    for key in (4, 5):
+        put(table, {key: (0, "main")})
+    for each in (table, fix):
+        each.expire_snapshots(retain_max=1, retain_min=1, older_than=now_ms())
+        assert len(each.snapshots()) == 1
+    table.merge_branch("fix", if_main_moved="rebase")
+    assert rows_of(table) == {1: (0, "a"), 3: (0, "fix"), 4: (0, "main"), 5: (0, "main")}
+    assert missing_files(table.handle) == []
+
+
+@pytest.mark.parametrize("expired", [False, True])
+@pytest.mark.parametrize("kind", ["keyed", "append"])
+def test_a_branch_of_a_branch_brings_the_changes_of_both(catalog: Catalog, kind: str, *, expired: bool) -> None:
+    table = keyed(catalog) if kind == "keyed" else catalog.create_table("d.a", "k BIGINT, seq BIGINT, v STRING")
+    put(table, {1: (0, "a")})
+    put(table, {2: (0, "b")})
+    table.create_branch("parent")
+    parent = table.branch("parent")
+    put(parent, {3: (0, "parent")})
+    parent.delete("k = 2")
+    parent.create_branch("child")
+    child = table.branch("child")
+    put(child, {4: (0, "child")})
+    put(parent, {5: (0, "later")})
+    for key in (6, 7):
+        put(table, {key: (0, "main")})
+    if expired:
+        for each in (table, parent, child):
+            each.expire_snapshots(retain_max=1, retain_min=1, older_than=now_ms())
+    planned = table.merge_branch("child", if_main_moved="rebase", dry_run=True)
+    assert planned.rebased_rows == 3
+    table.merge_branch("child", if_main_moved="rebase")
+    found = {1: (0, "a"), 3: (0, "parent"), 4: (0, "child"), 6: (0, "main"), 7: (0, "main")}
+    assert rows_of(table) == found
+    put(child, {8: (0, "child")})
+    put(table, {9: (0, "main")})
+    table.merge_branch("child", if_main_moved="rebase")
+    assert rows_of(table) == {**found, 8: (0, "child"), 9: (0, "main")}
+    assert missing_files(table.handle) == []
+
+
+def test_a_branch_of_a_branch_that_is_gone_is_refused(catalog: Catalog) -> None:
+    table = keyed(catalog)
+    put(table, {1: (0, "a")})
+    table.create_branch("parent")
+    put(table.branch("parent"), {2: (0, "parent")})
+    table.branch("parent").create_branch("child")
+    put(table.branch("child"), {3: (0, "child")})
+    put(table, {4: (0, "main")})
+    table.delete_branch("parent")
+    with pytest.raises(InvalidInputError, match="shares no snapshot with main"):
+        table.merge_branch("child", if_main_moved="rebase")
+
+
+def test_a_column_of_row_kinds_stays_as_it_is(catalog: Catalog) -> None:
+    table = catalog.create_table(
+        "d.k", "k BIGINT, v STRING, op STRING", primary_keys=["k"], options={"bucket": "1", "rowkind.field": "op"}
+    )
+
+    def act(to: Table, *rows: tuple[int, str, str]) -> None:
+        to.write(pa.table(dict(zip("kv", zip(*rows, strict=True), strict=False)) | {"op": [r[2] for r in rows]}))
+
+    def found() -> list[tuple[int, str, str]]:
+        return sorted(tuple(r.values()) for r in table.scan().to_arrow().to_pylist())
+
+    act(table, (1, "a", "+I"), (2, "b", "+I"), (3, "c", "+I"))
+    table.create_branch("fix")
+    fix = table.branch("fix")
+    act(fix, (1, "a", "-D"), (2, "new", "+U"), (4, "d", "+I"))
+    act(table, (3, "main", "+U"))
+    assert table.merge_branch("fix", if_main_moved="rebase").rebased_rows == 3
+    assert found() == [(2, "new", "+U"), (3, "main", "+U"), (4, "d", "+I")]
+    act(fix, (3, "fix", "+U"))
+    act(table, (3, "other", "+U"))
+    with pytest.raises(BranchDivergedError, match="main changed 1 key"):
+        table.merge_branch("fix", if_main_moved="rebase")
+    assert table.merge_branch("fix", if_main_moved="rebase", on_conflict="theirs").rebased_rows == 1
+    assert found() == [(2, "new", "+U"), (3, "fix", "+U"), (4, "d", "+I")]
+    table.compact(full=True)
+    assert found() == [(2, "new", "+U"), (3, "fix", "+U"), (4, "d", "+I")]
+
+
 def test_conflicts_are_told_by_key(catalog: Catalog) -> None:
     table = keyed(catalog)
     put(table, dict.fromkeys(range(9), (0, "base")))
