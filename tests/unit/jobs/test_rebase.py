@@ -304,6 +304,75 @@ def test_a_branch_that_removed_rows_and_compacted_needs_main_to_have_its_files(a
         appended.merge_branch("fix", if_main_moved="rebase")
 
 
+@pytest.mark.parametrize("kind", ["plain", "buckets"])
+def test_rows_deleted_by_vectors_are_deleted_on_main(catalog: Catalog, kind: str) -> None:
+    options = {"bucket": "1", "bucket-key": "k"} if kind == "buckets" else {}
+    table = catalog.create_table("d.a", "k BIGINT, p BIGINT", options={**options, "deletion-vectors.enabled": "true"})
+    add(table, *range(10))
+    add(table, *range(10, 20))
+    table.delete("k = 0")
+    table.create_branch("fix")
+    fix = table.branch("fix")
+    fix.delete("k IN (1, 2, 11)")
+    add(fix, 30, 31)
+    fix.delete("k = 31")
+    add(table, 40)
+    table.delete("k IN (2, 3, 12)")
+    for dry_run in (True, False):
+        found = table.merge_branch("fix", if_main_moved="rebase", dry_run=dry_run)
+        assert (found.rebased_rows, found.repeated_rows) == (4, 0)
+    gone = {0, 1, 2, 3, 11, 12}
+    expected = [k for k in range(20) if k not in gone] + [30, 40]
+    assert numbers_of(table) == expected
+    assert numbers_of(fix) == [k for k in range(20) if k not in {0, 1, 2, 11}] + [30]
+    fix.delete("k = 5")
+    table.delete("k = 6")
+    table.merge_branch("fix", if_main_moved="rebase")
+    expected = [k for k in expected if k not in {5, 6}]
+    assert numbers_of(table) == expected
+    fix.delete("k = 7")
+    table.compact(full=True)
+    with pytest.raises(BranchDivergedError, match="in which it deleted rows"):
+        table.merge_branch("fix", if_main_moved="rebase")
+    assert missing_files(table.handle) == []
+    table.delete_branch("fix")
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=now_ms())
+    assert numbers_of(table) == expected
+
+
+def test_a_file_that_the_branch_rewrote_keeps_what_main_deleted(catalog: Catalog) -> None:
+    table = catalog.create_table("d.a", "k BIGINT, p BIGINT", options={"deletion-vectors.enabled": "true"})
+    add(table, *range(10))
+    table.delete("k = 0")
+    table.create_branch("fix")
+    fix = table.branch("fix")
+    fix.delete("k = 1")
+    fix.compact(full=True)
+    add(table, 40)
+    planned = table.merge_branch("fix", if_main_moved="rebase", dry_run=True)
+    assert planned.rebased_rows == 9 + 8, "removed and added"
+    table.delete("k = 2")
+    with pytest.raises(BranchDivergedError, match="rows were deleted there, too"):
+        table.merge_branch("fix", if_main_moved="rebase")
+    assert numbers_of(table) == [1, 3, 4, 5, 6, 7, 8, 9, 40]
+
+
+def test_a_file_with_deleted_rows_may_be_rewritten_on_the_branch(catalog: Catalog) -> None:
+    table = catalog.create_table("d.a", "k BIGINT, p BIGINT", options={"deletion-vectors.enabled": "true"})
+    add(table, *range(10))
+    table.delete("k = 0")
+    table.create_branch("fix")
+    fix = table.branch("fix")
+    fix.delete("k = 1")
+    fix.compact(full=True)
+    add(table, 40)
+    table.merge_branch("fix", if_main_moved="rebase")
+    assert numbers_of(table) == [2, 3, 4, 5, 6, 7, 8, 9, 40]
+    assert missing_files(table.handle) == []
+    table.compact(full=True)
+    assert numbers_of(table) == [2, 3, 4, 5, 6, 7, 8, 9, 40]
+
+
 def test_a_compaction_of_keys_is_no_change(catalog: Catalog) -> None:
     table = keyed(catalog)
     put(table, {1: (0, "a")})
