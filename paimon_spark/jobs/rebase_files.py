@@ -9,9 +9,9 @@ snapshot, on which the same rows were written again, would double them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,34 +20,23 @@ import pyarrow.compute as pc
 from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.changes import Changes, data_changes
 from paimon_spark.engine.commit.committer import Committer
-from paimon_spark.engine.commit.entries import live_at, numbers, of_kind, together
-from paimon_spark.engine.commit.index_files import has_buckets
+from paimon_spark.engine.commit.entries import live_at, of_kind, together
 from paimon_spark.engine.commit.requests import Append, ChangeRows
 from paimon_spark.engine.row_diff.compare import ADDED, CHANGE, Differences
-from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.errors import BranchDivergedError
-from paimon_spark.format.metadata_files.deletion_vector import Positions
-from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.commit import commit_batch, removing_on_failure
 from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.rebase_sides import Sides, plan_rows, unchanged, unsupported
+from paimon_spark.jobs.rebase_vectors import NO_ROWS, DeletedRows, deleted_at, rows_at, vector_changes
 from paimon_spark.jobs.row_diff import RowComparison, compare_versions
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.live_files import BucketStates
 from paimon_spark.metadata.resolve import Resolved
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.metadata.vector_files import (
-    changed_vectors,
-    read_vectors,
-    remove_index_files,
-    united,
-    vector_files,
-)
 from paimon_spark.text import counted
 from paimon_spark.versioning.append_branch import missing_files
 from paimon_spark.versioning.merge import FAIL, NEWEST, OURS, MergeResult
@@ -67,9 +56,9 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
     now = live_at(main, head)
     added, gone = missing_files(missing_files(after, before), now), missing_files(before, after)
     rewritten = _Rewritten.of(sides, head) if len(gone) else None
-    of_branch = _Vectors.of(sides.base, sides.theirs, missing_files(before, gone))
+    of_branch = DeletedRows.of(sides.base, sides.theirs, missing_files(before, gone))
     if of_branch.back:
-        raise unsupported(sides, f"rows of {sorted(of_branch.back)[0]} that a deletion vector had deleted are back")
+        raise unsupported(sides, f"rows of {min(of_branch.back)} that a deletion vector had deleted are back")
     if rewritten is None:
         _check_still_there(sides, head, now, gone, of_branch)
     on_top: _OnTop | _Rewritten
@@ -88,7 +77,7 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
         sides.branch,
         sides.fork.id,
         head.id,
-        rebased_rows=given + _rows(sides.base, gone) + of_branch.count - (repeated if leaves_out else 0),
+        rebased_rows=given + rows_at(sides.base, gone) + of_branch.count - (repeated if leaves_out else 0),
         kept_conflicts=repeated if leaves_out else 0,
         repeated_rows=0 if leaves_out else repeated,
         removed=Removed(dry_run=dry_run),
@@ -98,96 +87,24 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
     job = plan_rows(table, on_top.schema)
     messages = job.write(on_top.new_rows() if leaves_out else on_top.rows())
     messages += removing_on_failure(
-        Committer(job.handle, job.commit_user), messages, lambda: _vector_changes(main, head, gone, of_branch)
+        Committer(job.handle, job.commit_user), messages, lambda: vector_changes(main, head, gone, of_branch)
     )
     made = commit_batch(job.handle, job.commit_user, messages, _Publish(sides, gone), lineage=sides.lineage(job.handle))
     return replace(result, published_snapshot_id=made.snapshot_id or head.id)
 
 
-@dataclass(frozen=True, slots=True)
-class _Vectors:
-    """How deletion vectors of the files that two versions have differ.
-
-    Attributes:
-        deleted: positions that the later version alone has, by partition and bucket, and name of the data file.
-        back: files with positions that the earlier version alone has.
-    """
-
-    deleted: Mapping[tuple[bytes, int], Mapping[str, Positions]]
-    back: frozenset[str]
-
-    @classmethod
-    def of(cls, old: Resolved, new: Resolved, files: pa.Table) -> _Vectors:
-        """`files`: entries of those that both versions have."""
-        both = set(files.column("file_name").to_pylist())
-        before, after = (vector_files(v.handle, v.snapshot) for v in (old, new))
-        deleted, back = defaultdict(dict), set()
-        for place in dict.fromkeys((*before, *after)):
-            ranges = [_ranges(entries.get(place, ())) for entries in (before, after)]
-            names = {name for name, _ in ranges[0].items() ^ ranges[1].items()} & both
-            was, now = (
-                _positions(v, entries.get(place, ()), names)
-                for v, entries in ((old, before), (new, after))
-            )
-            for name in names:
-                first, second = was.get(name, _NO_ROWS), now.get(name, _NO_ROWS)
-                more = np.setdiff1d(second, first, assume_unique=True)
-                if len(more):
-                    deleted[place][name] = more
-                if len(np.setdiff1d(first, second, assume_unique=True)):
-                    back.add(name)
-        return cls(deleted, frozenset(back))
-
-    @property
-    def files(self) -> frozenset[str]:
-        """Names of data files whose rows were deleted."""
-        return frozenset(name for files in self.deleted.values() for name in files)
-
-    @property
-    def count(self) -> int:
-        """Of deleted rows."""
-        return sum(len(rows) for files in self.deleted.values() for rows in files.values())
-
-
-_NO_ROWS: Final[Positions] = np.empty(0, np.int64)
-
-
-def _ranges(entries: Iterable[IndexManifestEntry]) -> dict[str, tuple[str, int]]:
-    """Where the vector of each data file lies."""
-    return {r.data_file_name: (e.file_name, r.offset) for e in entries for r in e.deletion_vectors or ()}
-
-
-def _positions(
-    version: Resolved, entries: Iterable[IndexManifestEntry], names: Collection[str]
-) -> dict[str, Positions]:
-    return {name: rows for e in entries for name, rows in read_vectors(version.handle, e, names).items()}
-
-
-def _vectors_at(version: Resolved, entries: pa.Table) -> dict[str, Positions]:
-    """The rows of data files that are deleted at a version."""
-    names = set(entries.column("file_name").to_pylist()) if len(entries) else set()
-    found = vector_files(version.handle, version.snapshot) if names else {}
-    return {n: rows for each in found.values() for n, rows in _positions(version, each, names).items()}
-
-
-def _rows(version: Resolved, entries: pa.Table) -> int:
-    """The rows of files at a version, those aside that are deleted."""
-    deleted = _vectors_at(version, entries)
-    return int(numbers(entries, "row_count").sum()) - sum(map(len, deleted.values()))
-
-
-def _check_still_there(sides: Sides, head: Snapshot, now: pa.Table, gone: pa.Table, of_branch: _Vectors) -> None:
+def _check_still_there(sides: Sides, head: Snapshot, now: pa.Table, gone: pa.Table, of_branch: DeletedRows) -> None:
     """Check that main has the files whose rows the branch removed, `gone` with the same rows as before.
 
     `now`: entries of main's files. Raises BranchDivergedError.
     """
     there = set(now.column("file_name").to_pylist())
-    was, found = (_vectors_at(v, gone) for v in (sides.base, Resolved(sides.main, head, "head of main")))
+    was, found = (deleted_at(v, gone) for v in (sides.base, Resolved(sides.main, head, "head of main")))
     needed = [*gone.column("file_name").to_pylist(), *of_branch.files]
     lost = [
         name
         for name in needed
-        if name not in there or not np.array_equal(was.get(name, _NO_ROWS), found.get(name, _NO_ROWS))
+        if name not in there or not np.array_equal(was.get(name, NO_ROWS), found.get(name, NO_ROWS))
     ]
     if lost:
         raise BranchDivergedError(
@@ -197,35 +114,6 @@ def _check_still_there(sides: Sides, head: Snapshot, now: pa.Table, gone: pa.Tab
             table=sides.main.name,
             branch=sides.branch,
         )
-
-
-def _vector_changes(
-    main: TableHandle, head: Snapshot, gone: pa.Table, of_branch: _Vectors
-) -> list[CommitMessage]:
-    """The deletion vectors that main's files get: those of files that stay, none of removed ones."""
-    changes: dict[tuple[bytes, int], dict[str, Positions | None]] = defaultdict(dict)
-    places = (gone.column(name).to_pylist() for name in ("partition", "bucket", "file_name"))
-    for partition, bucket, name in zip(*places, strict=True):
-        changes[partition, bucket][name] = None
-    if not changes and not of_branch.deleted:
-        return []
-    there = vector_files(main, head)
-    for place, files in of_branch.deleted.items():
-        known = _positions(Resolved(main, head, ""), there.get(place, ()), files)
-        changes[place].update({n: united(known.get(n, _NO_ROWS), rows) for n, rows in files.items()})
-    states = BucketStates(main, head)
-    out: list[CommitMessage] = []
-    try:
-        for place, files in changes.items():
-            new, old = changed_vectors(main, place, there.get(place, ()), files, in_one_file=has_buckets(main))
-            if new or old:
-                total = states.of(place[0]).total_buckets
-                done = Increment(new_index_files=tuple(new), deleted_index_files=tuple(old))
-                out.append(CommitMessage(*place, main.options.bucket if total is None else total, done))
-    except BaseException:
-        remove_index_files(main, [e for m in out for e in m.data.new_index_files])
-        raise
-    return out
 
 
 def _repeats(sides: Sides, given: int, repeated: int) -> BranchDivergedError:
@@ -257,7 +145,7 @@ class _OnTop:
     groups: list[tuple[list[DataSplit], list[DataSplit], list[DataSplit]]]
 
     @classmethod
-    def of(cls, sides: Sides, head: Snapshot, added: pa.Table, gone: pa.Table, deleted: _Vectors) -> _OnTop:
+    def of(cls, sides: Sides, head: Snapshot, added: pa.Table, gone: pa.Table, deleted: DeletedRows) -> _OnTop:
         """`added` and `gone`: manifest entries of the files that the branch added and removed; others in `deleted`."""
         compared = compare_versions(Resolved(sides.main, head, "head of main"), sides.theirs)
         names, removed = (set(entries.column("file_name").to_pylist()) for entries in (added, gone))
@@ -267,7 +155,7 @@ class _OnTop:
             new = [s for s in of_branch if s.files[0].file_name in names]
             before = [s for s in of_branch if s.files[0].file_name not in names | deleted.files]
             groups.append((before, [s for s in of_main if s.files[0].file_name not in removed], new))
-        return cls(compared, _rows(sides.theirs, added), groups)
+        return cls(compared, rows_at(sides.theirs, added), groups)
 
     @property
     def schema(self) -> pa.Schema:
