@@ -56,10 +56,11 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
     now = live_at(main, head)
     added, gone = missing_files(missing_files(after, before), now), missing_files(before, after)
     rewritten = _Rewritten.of(sides, head) if len(gone) else None
-    of_branch = DeletedRows.of(sides.base, sides.theirs, missing_files(before, gone))
-    if of_branch.back:
-        raise unsupported(sides, f"rows of {min(of_branch.back)} that a deletion vector had deleted are back")
+    of_branch = DeletedRows()
     if rewritten is None:
+        of_branch = DeletedRows.of(sides.base, sides.theirs, missing_files(before, gone))
+        if of_branch.back:
+            raise unsupported(sides, f"rows of {min(of_branch.back)} that a deletion vector had deleted are back")
         _check_still_there(sides, head, now, gone, of_branch)
     on_top: _OnTop | _Rewritten
     if rewritten is None:

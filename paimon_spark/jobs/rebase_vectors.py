@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -39,8 +39,8 @@ class DeletedRows:
         back: files with positions that the earlier version alone has.
     """
 
-    deleted: Mapping[tuple[bytes, int], Mapping[str, Positions]]
-    back: frozenset[str]
+    deleted: Mapping[tuple[bytes, int], Mapping[str, Positions]] = field(default_factory=dict)
+    back: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, old: Resolved, new: Resolved, files: pa.Table) -> DeletedRows:

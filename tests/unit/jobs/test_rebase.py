@@ -340,6 +340,22 @@ def test_rows_deleted_by_vectors_are_deleted_on_main(catalog: Catalog, kind: str
     assert numbers_of(table) == expected
 
 
+def test_a_row_that_was_deleted_and_written_again_stays_after_a_compaction(catalog: Catalog) -> None:
+    table = catalog.create_table(
+        "d.a", "k BIGINT, p BIGINT", partition_keys=["p"], options={"deletion-vectors.enabled": "true"}
+    )
+    add(table, *range(6))
+    add(table, *range(6, 10))
+    table.create_branch("fix")
+    fix = table.branch("fix")
+    fix.delete("k = 5")
+    add(fix, 5, 11)
+    fix.compact(full=True, partitions=[{"p": 0}])
+    add(table, 40)
+    assert table.merge_branch("fix", if_main_moved="rebase").rebased_rows == 1
+    assert numbers_of(table) == [*range(10), 11, 40]
+
+
 def test_a_file_that_the_branch_rewrote_keeps_what_main_deleted(catalog: Catalog) -> None:
     table = catalog.create_table("d.a", "k BIGINT, p BIGINT", options={"deletion-vectors.enabled": "true"})
     add(table, *range(10))
