@@ -1,4 +1,4 @@
-"""Deletion vectors of append tables that are rebased: the rows that a branch deleted are deleted in main's files."""
+"""Deletion vectors of a rebase: rows that a branch deleted are deleted in main's files."""
 
 from __future__ import annotations
 
