@@ -328,32 +328,45 @@ def check_unused(handle: TableHandle, made: Snapshot, clock: Clock) -> None:
 
     Raises CommitOutcomeUnknownError: there is one, or it cannot be told, so that no file of the commit may be deleted.
     """
+    try:
+        _until_unused(handle, made, clock)
+        users = list(_users(handle, made))
+    except CommitError:
+        raise
+    except Exception as e:  # another look would not know that the snapshot was removed here
+        raise _unknown(handle, made, f"what was created from it cannot be read ({e})") from e
+    if users:
+        raise CommitOutcomeUnknownError(
+            f"snapshot {made.id} was taken back from {handle.describe()}, whose history had changed meanwhile, but "
+            f"{', '.join(users)} was created from it before it was removed. Write again, and delete what was created "
+            "if it is not needed",
+            **handle.context,
+            snapshot_id=made.id,
+            uuid=made.uuid,
+        )
+
+
+def _until_unused(handle: TableHandle, made: Snapshot, clock: Clock) -> None:
+    """Wait for the operation that runs, as long as it may create something from a snapshot that was removed."""
     first: Owner | None = None
     for _ in _waiting(clock):
         lock = _find_lock(handle)
         if lock is None or lock.owner.is_of_this_thread() or (first is not None and lock.owner != first):
-            break
+            return
         first = lock.owner
         if not _may_use(handle, lock, made):
-            break
-    else:
-        raise _unknown(handle, made, "another process may have created a tag or a branch from it, and does not finish")
-    users = []
+            return
+    raise _unknown(handle, made, "another process may have created a tag or a branch from it, and does not finish")
+
+
+def _users(handle: TableHandle, made: Snapshot) -> Iterator[str]:
+    """The tags and branches that have the snapshot, in words; not a backup that it was moved to late."""
     for branch in _branches_with(handle, made):
-        tags = (tag.name for tag in list_tags(branch) if same_snapshot(tag.snapshot, made))
-        users += [f"tag {name!r} of branch {branch.branch!r}" for name in tags]
+        for tag in list_tags(branch):
+            if same_snapshot(tag.snapshot, made):
+                yield f"tag {tag.name!r} of branch {branch.branch!r}"
         if _is_ours(branch, made) and not _is_late(branch, made):
-            users.append(f"branch {branch.branch!r}")
-    if users:
-        raise CommitOutcomeUnknownError(
-            f"snapshot {made.id} is no longer in {handle.describe()}, which was given another history while it was "
-            f"committed, but {', '.join(users)} was created from it before it was removed. Write again, and delete "
-            "what was created if it is not needed",
-            table=handle.name,
-            branch=handle.branch,
-            snapshot_id=made.id,
-            uuid=made.uuid,
-        )
+            yield f"branch {branch.branch!r}"
 
 
 def _may_use(handle: TableHandle, lock: LockFile, made: Snapshot) -> bool:

@@ -369,3 +369,21 @@ def test_it_does_not_wait_for_who_creates_nothing_from_it(table: TableHandle, mo
         announce(handle, "create-tag", [["put", "tag/tag-x", snapshot_file(handle, 1).read_text()]])
 
     refused(table, monkeypatch, meanwhile)
+
+
+def test_a_failed_look_for_what_uses_it_keeps_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FaultStore(LocalStore())
+    ours = make_table(store, f"{tmp_path}/db.db/u")
+    for name in "ab":
+        committer(ours, "before").commit([message(ours, a_file(name))])
+
+    def meanwhile(handle: TableHandle, _: Snapshot) -> None:
+        other(handle, 2)
+        store.arm(Fault(1, forever=True, verbs=frozenset(["list"]), path_part="/tag"))
+
+    before = manifest_names(ours)
+    with pytest.raises(CommitOutcomeUnknownError, match="what was created from it cannot be read"):
+        landing(ours, monkeypatch, meanwhile)
+    store.arm(None)
+    assert list_snapshot_ids(ours) == [1, 2]
+    assert manifest_names(ours) > before
