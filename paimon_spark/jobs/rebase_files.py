@@ -9,9 +9,8 @@ snapshot, on which the same rows were written again, would double them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -68,9 +67,9 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
     elif rewritten.given:
         on_top, gone = rewritten, gone.slice(0, 0)
     else:
-        return unchanged(sides, head, dry_run=dry_run)
+        return unchanged(sides, dry_run=dry_run)
     given = on_top.given
-    repeated = given - on_top.count_new() if given and on_top.may_repeat else 0
+    repeated = given - sum(part.added for part in on_top.beside_main()) if given and on_top.may_repeat else 0
     if repeated and on_conflict in (FAIL, NEWEST):
         raise _repeats(sides, given, repeated)
     leaves_out = bool(repeated) and on_conflict == OURS
@@ -85,8 +84,8 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
     )
     if dry_run:
         return result
-    job = plan_rows(table, on_top.schema)
-    messages = job.write(on_top.new_rows() if leaves_out else on_top.rows())
+    job = plan_rows(table, on_top.compared.comparison.schema)
+    messages = job.write(_added(on_top.beside_main()) if leaves_out else on_top.rows())
     messages += removing_on_failure(
         Committer(job.handle, job.commit_user), messages, lambda: vector_changes(main, head, gone, of_branch)
     )
@@ -159,11 +158,6 @@ class _OnTop:
         return cls(compared, rows_at(sides.theirs, added), groups)
 
     @property
-    def schema(self) -> pa.Schema:
-        """Of the rows."""
-        return self.compared.comparison.schema
-
-    @property
     def may_repeat(self) -> bool:
         """Whether a group has files of both."""
         return any(of_main and new for _, of_main, new in self.groups)
@@ -175,16 +169,8 @@ class _OnTop:
                 for split in new:
                     yield from self.compared.comparison.new.read(split)
 
-    def new_rows(self) -> Iterator[pa.RecordBatch]:
-        """Those that main lacks."""
-        for part in self._run():
-            yield from _added(part)
-
-    def count_new(self) -> int:
-        """How many rows main lacks."""
-        return sum(part.added for part in self._run())
-
-    def _run(self) -> Iterator[Differences]:
+    def beside_main(self) -> Iterator[Differences]:
+        """The differences between the rows that main got and those that the branch added."""
         scans = self.compared.scans
         with scans[0].refusing_expired(), scans[1].refusing_expired():
             for before, of_main, new in self.groups:
@@ -199,55 +185,39 @@ class _Rewritten:
     Main may have rewritten the same files. The rows of one partition are held at a time.
 
     Attributes:
-        of_branch, of_main: what each changed since they parted.
+        compared, of_main: what the branch, and main, changed since they parted.
         given: how many rows the branch added.
     """
 
-    of_branch: RowComparison
+    compared: RowComparison
     of_main: RowComparison
     given: int
 
     @classmethod
     def of(cls, sides: Sides, head: Snapshot) -> _Rewritten | None:
         """None where the branch removed rows."""
-        of_branch = compare_versions(sides.base, sides.theirs)
+        compared = compare_versions(sides.base, sides.theirs)
         given = 0
-        for part in of_branch.run():
+        for part in compared.run():
             if part.removed:
                 return None
             given += part.added
         of_main = compare_versions(sides.main_base, Resolved(sides.main, head, "head of main"))
-        return cls(of_branch, of_main, given)
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.of_branch.comparison.schema
+        return cls(compared, of_main, given)
 
     @property
     def may_repeat(self) -> bool:
         return bool(self.of_main.new)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        for part in self.of_branch.run():
-            yield from _added(part)
+        return _added(self.compared.run())
 
-    def new_rows(self) -> Iterator[pa.RecordBatch]:
-        for part in self._run():
-            yield from _added(part)
-
-    def count_new(self) -> int:
-        return sum(part.added for part in self._run())
-
-    def _run(self) -> Iterator[Differences]:
-        """The differences between what main and the branch added."""
-        of_main, of_branch = (_by_partition(compared) for compared in (self.of_main, self.of_branch))
+    def beside_main(self) -> Iterator[Differences]:
+        of_main, of_branch = (_by_partition(compared) for compared in (self.of_main, self.compared))
         for partition, groups in of_branch.items():
-            added = list(_added_rows(self.of_branch, groups))
-            there = list(_added_rows(self.of_main, of_main.get(partition, ())))
-            yield self.of_branch.comparison.compare(there, added)
-
-
-_Groups: TypeAlias = Sequence[tuple[list[DataSplit], list[DataSplit]]]
+            added = list(_added(self.compared.run(groups)))
+            there = list(_added(self.of_main.run(of_main.get(partition, ()))))
+            yield self.compared.comparison.compare(there, added)
 
 
 def _by_partition(compared: RowComparison) -> dict[bytes, list[tuple[list[DataSplit], list[DataSplit]]]]:
@@ -258,15 +228,11 @@ def _by_partition(compared: RowComparison) -> dict[bytes, list[tuple[list[DataSp
     return found
 
 
-def _added_rows(compared: RowComparison, groups: _Groups) -> Iterator[pa.RecordBatch]:
-    for part in compared.run(groups):
-        yield from _added(part)
-
-
-def _added(part: Differences) -> Iterator[pa.RecordBatch]:
+def _added(parts: Iterable[Differences]) -> Iterator[pa.RecordBatch]:
     """The rows that only the new version has."""
-    rows = part.rows.filter(pc.equal(part.rows.column(CHANGE), ADDED)).drop_columns([CHANGE])
-    yield from rows.to_batches()
+    for part in parts:
+        rows = part.rows.filter(pc.equal(part.rows.column(CHANGE), ADDED)).drop_columns([CHANGE])
+        yield from rows.to_batches()
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,7 @@ def rebase_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: 
     _check_visible(sides, sides.theirs.handle, sides.theirs.snapshot)
     theirs = _changed(sides.base, sides.theirs)
     if not len(theirs):  # compacted or rewritten, with the same rows
-        head = latest_snapshot(sides.main)
-        assert head is not None
-        return unchanged(sides, head, dry_run=dry_run)
+        return unchanged(sides, dry_run=dry_run)
     for tries_left in reversed(range(_TRIES)):
         try:
             return _try_keys(table, sides, theirs, on_conflict, dry_run=dry_run)

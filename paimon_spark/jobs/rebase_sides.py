@@ -20,7 +20,7 @@ from paimon_spark.metadata.branches import ancestry, newest_shared, same_snapsho
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import Resolved, resolve
-from paimon_spark.metadata.snapshots import find_snapshot, list_snapshots
+from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshots
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.metadata.version import VersionKind, VersionSpec
 from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
@@ -166,8 +166,10 @@ def check_alike(sides: Sides) -> None:
         raise unsupported(sides, "it has another merge-engine or number of buckets than main")
 
 
-def unchanged(sides: Sides, head: Snapshot, *, dry_run: bool) -> MergeResult:
+def unchanged(sides: Sides, *, dry_run: bool) -> MergeResult:
     """The result where the branch has no row that it did not have when the two parted, or main has all of it."""
+    head = latest_snapshot(sides.main)
+    assert head is not None
     return MergeResult(sides.branch, sides.fork.id, head.id, already_merged=True, removed=Removed(dry_run=dry_run))
 
 

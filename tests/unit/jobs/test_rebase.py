@@ -17,9 +17,11 @@ from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.errors import (
     BranchDivergedError,
     CheckFailedError,
+    CommitConflictError,
     InvalidInputError,
     UnsupportedFeatureError,
 )
+from paimon_spark.jobs import rebase_files
 from paimon_spark.jobs.rebase import Check, rebase
 from paimon_spark.maintenance.change import recover
 from paimon_spark.metadata.retry import now_ms
@@ -356,7 +358,9 @@ def test_a_row_that_was_deleted_and_written_again_stays_after_a_compaction(catal
     assert numbers_of(table) == [*range(10), 11, 40]
 
 
-def test_a_file_that_the_branch_rewrote_keeps_what_main_deleted(catalog: Catalog) -> None:
+@pytest.fixture
+def rewritten(catalog: Catalog) -> Table:
+    """A table with a deletion vector, and its branch `fix`, which deleted another row and rewrote the file."""
     table = catalog.create_table("d.a", "k BIGINT, p BIGINT", options={"deletion-vectors.enabled": "true"})
     add(table, *range(10))
     table.delete("k = 0")
@@ -365,6 +369,11 @@ def test_a_file_that_the_branch_rewrote_keeps_what_main_deleted(catalog: Catalog
     fix.delete("k = 1")
     fix.compact(full=True)
     add(table, 40)
+    return table
+
+
+def test_a_file_that_the_branch_rewrote_keeps_what_main_deleted(rewritten: Table) -> None:
+    table = rewritten
     planned = table.merge_branch("fix", if_main_moved="rebase", dry_run=True)
     assert planned.rebased_rows == 9 + 8, "removed and added"
     table.delete("k = 2")
@@ -373,20 +382,32 @@ def test_a_file_that_the_branch_rewrote_keeps_what_main_deleted(catalog: Catalog
     assert numbers_of(table) == [1, 3, 4, 5, 6, 7, 8, 9, 40]
 
 
-def test_a_file_with_deleted_rows_may_be_rewritten_on_the_branch(catalog: Catalog) -> None:
-    table = catalog.create_table("d.a", "k BIGINT, p BIGINT", options={"deletion-vectors.enabled": "true"})
-    add(table, *range(10))
-    table.delete("k = 0")
-    table.create_branch("fix")
-    fix = table.branch("fix")
-    fix.delete("k = 1")
-    fix.compact(full=True)
-    add(table, 40)
+def test_a_file_with_deleted_rows_may_be_rewritten_on_the_branch(rewritten: Table) -> None:
+    table = rewritten
     table.merge_branch("fix", if_main_moved="rebase")
     assert numbers_of(table) == [2, 3, 4, 5, 6, 7, 8, 9, 40]
     assert missing_files(table.handle) == []
     table.compact(full=True)
     assert numbers_of(table) == [2, 3, 4, 5, 6, 7, 8, 9, 40]
+
+
+def test_rows_that_main_deletes_meanwhile_are_a_conflict(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = catalog.create_table("d.a", "k BIGINT, p BIGINT", options={"deletion-vectors.enabled": "true"})
+    add(table, *range(10))
+    table.create_branch("fix")
+    table.branch("fix").delete("k = 1")
+    add(table, 40)
+    real = rebase_files.commit_batch
+
+    def commit(*given: Any, **named: Any) -> Any:
+        table.delete("k = 2")
+        return real(*given, **named)
+
+    monkeypatch.setattr(rebase_files, "commit_batch", commit)
+    with pytest.raises(CommitConflictError, match=r"rows of .* were deleted by another commit meanwhile"):
+        table.merge_branch("fix", if_main_moved="rebase")
+    assert numbers_of(table) == [0, 1, 3, 4, 5, 6, 7, 8, 9, 40]
+    assert unreachable(table) == set()
 
 
 def test_a_compaction_of_keys_is_no_change(catalog: Catalog) -> None:
@@ -731,21 +752,23 @@ def test_raced_by_writers(catalog: Catalog) -> None:
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("kind", ["keys", "append", "checked keys", "checked append"])
+@pytest.mark.parametrize("kind", ["keys", "append", "vectors", "checked keys", "checked append", "checked vectors"])
 def test_killed_at_any_change_of_the_store_main_has_all_or_nothing(tmp_path: Path, kind: str) -> None:
     check: Check | None = None if "checked" not in kind else lambda _, at: (at, {})
     kind = kind.split()[-1]
     made = paimon_spark.load_catalog(str(tmp_path / "made"))
     made.create_database("d")
     keys: dict[str, Any] = {"primary_keys": ["k"], "options": {"bucket": "1"}} if kind == "keys" else {}
+    if kind == "vectors":
+        keys = {"options": {"deletion-vectors.enabled": "true"}}
     table = made.create_table("d.t", "k BIGINT, seq BIGINT, v STRING", **keys)
     put(table, {1: (0, "base"), 2: (0, "base")})
     table.create_branch("fix")
     put(table.branch("fix"), {3: (0, "fix")})
-    table.branch("fix").delete("k = 1" if kind == "keys" else "k <= 2")
+    table.branch("fix").delete("k <= 2" if kind == "append" else "k = 1")
     put(table, {4: (0, "main")})
     before = rows_of(table)
-    expected = {3: (0, "fix"), 4: (0, "main"), **({2: (0, "base")} if kind == "keys" else {})}
+    expected = {3: (0, "fix"), 4: (0, "main"), **({} if kind == "append" else {2: (0, "base")})}
 
     def onto_main(copied: Table, store: FaultStore) -> None:
         rebase(through(store, copied), "fix", check=check)
