@@ -21,7 +21,7 @@ from paimon_spark.errors import (
     InvalidInputError,
     UnsupportedFeatureError,
 )
-from paimon_spark.jobs import rebase_files
+from paimon_spark.jobs.commit import commit_batch
 from paimon_spark.jobs.rebase import Check, rebase
 from paimon_spark.maintenance.change import recover
 from paimon_spark.metadata.retry import now_ms
@@ -397,13 +397,12 @@ def test_rows_that_main_deletes_meanwhile_are_a_conflict(catalog: Catalog, monke
     table.create_branch("fix")
     table.branch("fix").delete("k = 1")
     add(table, 40)
-    real = rebase_files.commit_batch
 
     def commit(*given: Any, **named: Any) -> Any:
         table.delete("k = 2")
-        return real(*given, **named)
+        return commit_batch(*given, **named)
 
-    monkeypatch.setattr(rebase_files, "commit_batch", commit)
+    monkeypatch.setattr("paimon_spark.jobs.rebase_files.commit_batch", commit)
     with pytest.raises(CommitConflictError, match=r"rows of .* were deleted by another commit meanwhile"):
         table.merge_branch("fix", if_main_moved="rebase")
     assert numbers_of(table) == [0, 1, 3, 4, 5, 6, 7, 8, 9, 40]
