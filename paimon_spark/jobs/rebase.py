@@ -225,9 +225,9 @@ def _find_sides(table: OpenedTable, name: str, snapshot: int | str | None, on_co
 
 def _make(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: bool) -> MergeResult:
     """Commit the changes of the branch to the branch that the table and `sides.main` are opened on."""
+    check_alike(sides)
     if same_snapshot(sides.base.snapshot, sides.theirs.snapshot):
         return unchanged(sides, dry_run=dry_run)
-    check_alike(sides)
     if sides.main.schema.primary_keys:
         return rebase_keys(table, sides, on_conflict, dry_run=dry_run)
     return rebase_files(table, sides, on_conflict, dry_run=dry_run)

@@ -30,9 +30,9 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.commit import commit_batch, removing_on_failure
 from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.rebase_sides import Sides, plan_rows, unchanged, unsupported
+from paimon_spark.jobs.rebase_sides import Sides, changes_text, plan_rows, unchanged, unsupported
 from paimon_spark.jobs.rebase_vectors import NO_ROWS, DeletedRows, deleted_at, rows_at, vector_changes
-from paimon_spark.jobs.row_diff import RowComparison, compare_versions
+from paimon_spark.jobs.row_diff import RowComparison
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.resolve import Resolved
 from paimon_spark.metadata.snapshots import latest_snapshot
@@ -81,15 +81,24 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
         kept_conflicts=repeated if leaves_out else 0,
         repeated_rows=0 if leaves_out else repeated,
         removed=Removed(dry_run=dry_run),
+        schema_changes=changes_text(sides),
     )
     if dry_run:
         return result
-    job = plan_rows(table, on_top.compared.comparison.schema)
+    job = plan_rows(table, sides)
     messages = job.write(_added(on_top.beside_main()) if leaves_out else on_top.rows())
     messages += removing_on_failure(
         Committer(job.handle, job.commit_user), messages, lambda: vector_changes(main, head, gone, of_branch)
     )
-    made = commit_batch(job.handle, job.commit_user, messages, _Publish(sides, gone), lineage=sides.lineage(job.handle))
+    job = job.with_changes(messages) if job.changes else job
+    made = commit_batch(
+        job.handle,
+        job.commit_user,
+        messages,
+        _Publish(sides, gone),
+        undo=job.undo,
+        lineage=sides.lineage(job.handle),
+    )
     return replace(result, published_snapshot_id=made.snapshot_id or head.id)
 
 
@@ -147,7 +156,7 @@ class _OnTop:
     @classmethod
     def of(cls, sides: Sides, head: Snapshot, added: pa.Table, gone: pa.Table, deleted: DeletedRows) -> _OnTop:
         """`added` and `gone`: manifest entries of the files that the branch added and removed; others in `deleted`."""
-        compared = compare_versions(Resolved(sides.main, head, "head of main"), sides.theirs)
+        compared = sides.compared(Resolved(sides.main, head, "head of main"), sides.theirs, is_main=(True, False))
         names, removed = (set(entries.column("file_name").to_pylist()) for entries in (added, gone))
         removed |= deleted.files
         groups = []
@@ -196,13 +205,13 @@ class _Rewritten:
     @classmethod
     def of(cls, sides: Sides, head: Snapshot) -> _Rewritten | None:
         """None where the branch removed rows."""
-        compared = compare_versions(sides.base, sides.theirs)
+        compared = sides.compared(sides.base, sides.theirs, is_main=(False, False))
         given = 0
         for part in compared.run():
             if part.removed:
                 return None
             given += part.added
-        of_main = compare_versions(sides.main_base, Resolved(sides.main, head, "head of main"))
+        of_main = sides.compared(sides.base, Resolved(sides.main, head, "head of main"), is_main=(False, True))
         return cls(compared, of_main, given)
 
     @property

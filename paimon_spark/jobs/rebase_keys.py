@@ -3,58 +3,65 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.committer import Committer
-from paimon_spark.engine.commit.entries import I64, live_at, numbers
+from paimon_spark.engine.commit.entries import live_at, numbers
 from paimon_spark.engine.commit.requests import PlannedOn
-from paimon_spark.engine.merge.changelog import equal_values
-from paimon_spark.engine.merge.ordering import column_words, pack
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.row_diff.compare import ADDED, BEFORE, CHANGE, REMOVED, pairs_by_key, share_a_key
+from paimon_spark.engine.row_diff.three_way import ThreeWay, Wins
+from paimon_spark.engine.row_diff.versions import Version, split_identity
+from paimon_spark.engine.row_level.replacement import Replacement
 from paimon_spark.engine.scan.incremental import plan_changes
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.errors import (
     BranchDivergedError,
     CommitConflictError,
     FileMissingError,
     InvalidInputError,
     NotFoundError,
+    PaimonError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.arrays.arrow_numpy import Bool, fixed_array
-from paimon_spark.format.arrays.pieces import taken, whole
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs.batch_write import WriteJob
 from paimon_spark.jobs.commit import commit_batch
+from paimon_spark.jobs.compaction import compact_fully
 from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.rebase_sides import Sides, plan_rows, unchanged
-from paimon_spark.jobs.row_diff import compare_versions
+from paimon_spark.jobs.rebase_rows import I64, Outcome, Piece, RebaseTask, hashes_of
+from paimon_spark.jobs.rebase_sides import Sides, changes_text, plan_rows, unchanged
+from paimon_spark.jobs.row_diff import RowComparison
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.resolve import Resolved, resolve
+from paimon_spark.metadata.resolve import Resolved
 from paimon_spark.metadata.snapshots import get_snapshots, latest_snapshot
 from paimon_spark.options.core import MergeEngine
 from paimon_spark.options.table import parse_table_options
 from paimon_spark.options.write import ROWKIND_FIELD
+from paimon_spark.redaction import get_logger
+from paimon_spark.spark_port import SparkJobs, active_spark_jobs
 from paimon_spark.text import counted
-from paimon_spark.types import VALUE_KIND, RowKind
+from paimon_spark.types import VALUE_KIND
 from paimon_spark.versioning.merge import FAIL, NEWEST, THEIRS, MergeResult
 
+_LOG = get_logger(__name__)
 _TRIES: Final = 10
 _PATIENCE_S: Final = 60.0
 """How long commits to main that change other keys may come first."""
-_SAMPLE: Final = 3
+_SPARK_BYTES: Final = 64 << 20
+"""Bytes of files from which on an active Spark session compares their rows."""
+_WINS: Final[Mapping[str, Wins]] = {THEIRS: Wins.BRANCH, NEWEST: Wins.NEWEST}
 
 
 def rebase_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: bool) -> MergeResult:
@@ -63,12 +70,9 @@ def rebase_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: 
     Raises as `Table.merge_branch`.
     """
     _check_visible(sides, sides.theirs.handle, sides.theirs.snapshot)
-    theirs = _changed(sides.base, sides.theirs)
-    if not len(theirs):  # compacted or rewritten, with the same rows
-        return unchanged(sides, dry_run=dry_run)
     for tries_left in reversed(range(_TRIES)):
         try:
-            return _try_keys(table, sides, theirs, on_conflict, dry_run=dry_run)
+            return _try_keys(table, sides.on_head(), on_conflict, dry_run=dry_run)
         except CommitConflictError as e:
             if not tries_left:
                 raise CommitConflictError(
@@ -80,33 +84,37 @@ def rebase_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: 
     raise AssertionError("the last attempt returns or raises")
 
 
-def _try_keys(table: OpenedTable, sides: Sides, theirs: pa.Table, on_conflict: str, *, dry_run: bool) -> MergeResult:
+def _try_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: bool) -> MergeResult:
     """One attempt. Raises CommitConflictError: others changed main meanwhile, in a way that has to be compared."""
-    columns = theirs.drop_columns([CHANGE]).schema
-    job = _with_kinds(plan_rows(table, columns))
-    assert job.base is not None
-    main = resolve(sides.main, None)
-    _check_visible(sides, sides.main, job.base)
-    ours = _changed(sides.main_base, Resolved(main.handle, job.base, "head of main"))
-    chosen, kept = _without_conflicts(sides, theirs, ours, job.base, on_conflict)
+    job = _with_kinds(plan_rows(table, sides))
+    head = job.base
+    assert head is not None
+    _check_visible(sides, sides.main, head)
+    planned = _Planned.of(sides, head)
+    if not planned.pieces:  # compacted or rewritten, with the same rows
+        return unchanged(sides, dry_run=dry_run)
+    found = planned.run(job, on_conflict, write=not dry_run)
+    try:
+        _check(sides, found, on_conflict)
+    except (BranchDivergedError, UnsupportedFeatureError):
+        job.abort(found.messages)
+        raise
+    if not found.rows and not found.kept:
+        return unchanged(sides, dry_run=dry_run)
     result = MergeResult(
-        sides.branch, sides.fork.id, job.base.id, rebased_rows=len(chosen), kept_conflicts=kept,
-        removed=Removed(dry_run=dry_run),
+        sides.branch, sides.fork.id, head.id, rebased_rows=found.rows, kept_conflicts=found.kept,
+        removed=Removed(dry_run=dry_run), schema_changes=changes_text(sides),
     )  # fmt: skip
     if dry_run:
         return result
-    _check_engine(sides, chosen)
-    keys = theirs.select(sides.main.schema.primary_keys)
-    publish = _Publish(sides, keys, job.base)
-    messages = job.write(_to_write(chosen, columns).to_batches())
-    made = commit_batch(job.handle, job.commit_user, messages, publish, lineage=sides.lineage(job.handle))
-    return MergeResult(
-        sides.branch,
-        sides.fork.id,
-        made.snapshot_id or job.base.id,
-        rebased_rows=len(chosen),
-        kept_conflicts=kept,
+    job = job.with_changes(found.messages) if job.changes else job
+    publish = _Publish(sides, found.keys, head)
+    made = commit_batch(
+        job.handle, job.commit_user, found.messages, publish, undo=job.undo, lineage=sides.lineage(job.handle)
     )
+    if found.replaced:
+        _compact(job.handle)
+    return replace(result, published_snapshot_id=made.snapshot_id or head.id, removed=Removed())
 
 
 def _with_kinds(job: WriteJob) -> WriteJob:
@@ -116,12 +124,137 @@ def _with_kinds(job: WriteJob) -> WriteJob:
     return replace(job, handle=replace(job.handle, options=parse_table_options(options)), source=source)
 
 
-@dataclass
-class _Publish:
-    """Commit on exactly the head that the rows were compared with, or on a later one that changed none of the keys."""
+def _compact(main: TableHandle) -> None:
+    """Merge removed rows with those that follow them.
+
+    A compaction of these files alone would leave out the removals, and engines that merge columns would then merge the
+    new rows into the old ones. Source: Java `PartialUpdateMergeFunction.getResult`, `AggregateMergeFunction.getResult`.
+    """
+    try:
+        compact_fully(main)
+    except PaimonError as e:
+        _LOG.warning(
+            "%s is rebased, but not compacted; compact it fully before anything else compacts it: %s",
+            main.describe(),
+            e,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """The pieces to compare.
+
+    Attributes:
+        of_branch: the base and the branch.
+        of_main: the base and main.
+        written: what reads the records of the branch; None where they are not known.
+        later: whether the branch's head was made after main's.
+    """
 
     sides: Sides
-    keys: pa.Table
+    of_branch: RowComparison
+    of_main: RowComparison
+    written: Version | None
+    pieces: list[Piece]
+    later: bool
+
+    @classmethod
+    def of(cls, sides: Sides, head: Snapshot) -> _Planned:
+        main = Resolved(sides.main, head, "head of main")
+        of_branch = sides.compared(sides.base, sides.theirs, is_main=(False, False))
+        of_main = sides.compared(sides.base, main, is_main=(False, True))
+        place = min(of_branch.place, of_main.place)
+        lacking = {split_identity(s) for s in of_main.old}
+        written, records = _written(sides) if of_branch.new else (None, ())
+        kinds: tuple[Sequence[DataSplit], ...] = (
+            [s for s in of_branch.old if split_identity(s) in lacking],
+            [s for s in of_branch.old if split_identity(s) not in lacking],
+            of_branch.new,
+            of_main.new,
+            records,
+        )
+        places = dict.fromkeys(place.of(s) for s in (*of_branch.old, *of_branch.new))
+        dealt: dict[object, list[list[DataSplit]]] = {at: [[] for _ in kinds] for at in places}
+        for number, splits in enumerate(kinds):
+            for split in splits:
+                if (at := place.of(split)) in dealt:
+                    dealt[at][number].append(split)
+        pieces = [Piece(number, *map(tuple, each)) for number, each in enumerate(dealt.values())]
+        assert sides.theirs.snapshot is not None
+        return cls(sides, of_branch, of_main, written, pieces, sides.theirs.snapshot.time_ms > head.time_ms)
+
+    def run(self, job: WriteJob, on_conflict: str, *, write: bool) -> Outcome:
+        """Compare all pieces, in a Spark job where there is a session and much to read, else here. Raises as reads."""
+        sides, options = self.sides, job.handle.options
+        task = RebaseTask(
+            self.of_branch.comparison.old,
+            self.of_branch.comparison.new,
+            self.of_main.comparison.new,
+            self.written,
+            ThreeWay(
+                sides.schema.primary_keys,
+                sides.shared_columns,
+                sides.columns_of_main,
+                sides.columns_of_branch,
+                _WINS.get(on_conflict, Wins.MAIN),
+                tuple(options.sequence_fields),
+                options.sequence_descending,
+                self.later,
+            ),
+            Replacement.of(job.handle),
+            on_conflict == FAIL,
+            job.task if write else None,
+        )
+        with ExitStack() as stack:
+            for scan in (*self.of_branch.scans, *self.of_main.scans):
+                stack.enter_context(scan.refusing_expired())
+            spark = self._spark(job)
+            if spark is None:
+                return task.run(self.pieces, alone=True)
+            found = Outcome()
+            for each in spark.run_each(task.run, [[piece] for piece in self.pieces], job.sweep):
+                found.add(each)
+            return found
+
+    def _spark(self, job: WriteJob) -> SparkJobs | None:
+        if sum(p.size_bytes for p in self.pieces) < _SPARK_BYTES or job.task.request.existing_keys is not None:
+            return None
+        return active_spark_jobs()
+
+
+def _written(sides: Sides) -> tuple[Version | None, Sequence[DataSplit]]:
+    """What reads the records that the branch wrote since the base, and their splits, in order.
+
+    None where the merge engine takes merged rows as they are, and where records are not known: snapshots expired, or
+    rows were overwritten.
+    """
+    base, theirs = sides.base.snapshot, sides.theirs.snapshot
+    if sides.main.options.merge_engine not in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION):
+        return None, ()
+    assert base is not None
+    assert theirs is not None
+    handle = sides.theirs.handle
+    try:
+        since = get_snapshots(handle, range(base.id + 1, theirs.id + 1))
+        if any(s.commit_kind is CommitKind.OVERWRITE for s in since):
+            return None, ()
+        found = plan_changes(handle, base.id, theirs.id, ScanQuery(with_row_kind=True), changelog=False)
+    except (NotFoundError, InvalidInputError, FileMissingError):
+        return None, ()
+    columns = sides.columns(sides.theirs, of_main=False)
+    version = Version({handle.branch: found.request}, handle.schema.row_type, columns, with_kinds=True)
+    return version, found.splits
+
+
+@dataclass
+class _Publish:
+    """Commit on exactly the head that the rows were compared with, or on a later one that changed none of the keys.
+
+    `keys`: hashes of the keys that are written; None for too many.
+    """
+
+    sides: Sides
+    keys: Sequence[I64] | None
     head: Snapshot
 
     def __call__(self, committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
@@ -149,7 +282,7 @@ class _Publish:
         try:
             before, *since = get_snapshots(main, range(self.head.id, now.id + 1))
             changes = [s for s in since if s.commit_kind is not CommitKind.COMPACT]
-            query = ScanQuery(tuple(self.keys.column_names))
+            query = ScanQuery(tuple(main.schema.primary_keys), with_row_kind=True)
             found = plan_changes(main, self.head.id, now.id, query, changelog=False)
             rows = [batch for split in found.splits for batch in read_split(found.request, split)]
             _check_visible(self.sides, main, now)
@@ -159,147 +292,59 @@ class _Publish:
             raise CommitConflictError(f"main of table {main.name} was given another history")
         if any(s.commit_kind is not CommitKind.APPEND or s.schema_id != before.schema_id for s in changes):
             raise CommitConflictError(f"main of table {main.name} was changed by more than appended rows")
-        if rows and share_a_key(*_together(self.keys, pa.Table.from_batches(rows), self.keys.column_names)):
+        if rows and self._has_one_of(pa.Table.from_batches(rows)):
             raise CommitConflictError(f"others changed the same keys of main of table {main.name}")
         self.head = now
 
-
-def _changed(old: Resolved, new: Resolved) -> pa.Table:
-    """The last state of each key that differs: column `CHANGE` is `REMOVED` where it has no row now."""
-    planned = compare_versions(old, new)
-    rows = pa.Table.from_batches(list(planned.to_batches()), planned.no_rows().schema)
-    kinds = rows.column(CHANGE)
-    return rows.filter(pc.not_equal(kinds, pa.scalar(BEFORE)))
-
-
-def _matched(one: pa.Table, other: pa.Table, keys: Sequence[str]) -> tuple[I64, I64]:
-    """Rows of two tables with the same key, by their numbers in each."""
-    first, second, _ = pairs_by_key(*_together(one, other, keys))
-    return first, second - len(one)
-
-
-def _together(one: pa.Table, other: pa.Table, keys: Sequence[str]) -> tuple[list[pa.Array], Bool]:
-    """The keys of two tables, and which rows are of the other one."""
-    both = pa.concat_tables([one.select(keys), other.select(keys).cast(one.select(keys).schema)])
-    return [whole(both.column(k)) for k in keys], np.arange(len(both)) >= len(one)
-
-
-def _without_conflicts(
-    sides: Sides, theirs: pa.Table, ours: pa.Table, head: Snapshot, on_conflict: str
-) -> tuple[pa.Table, int]:
-    """The rows of the branch to write to main, and how many rows that both changed stay as they are on main.
-
-    Raises BranchDivergedError: both changed a key to different rows, and `on_conflict` is `fail`.
-    """
-    mine, other = _matched(theirs, ours, sides.main.schema.primary_keys)
-    same = _same_rows(theirs, mine, ours, other)
-    conflicts, of_main = mine[~same], other[~same]
-    if len(conflicts) and on_conflict == FAIL:
-        raise _conflict(sides, theirs, conflicts)
-    wins = np.full(len(conflicts), on_conflict == THEIRS)
-    if on_conflict == NEWEST and len(conflicts):
-        wins = _newer(sides, taken(theirs, conflicts), taken(ours, of_main), head)
-    if wins.any():
-        _check_may_win(sides, taken(theirs, conflicts[wins]), taken(ours, of_main[wins]))
-    keep = np.ones(len(theirs), np.bool_)
-    keep[mine] = False
-    keep[conflicts[wins]] = True
-    return taken(theirs, np.flatnonzero(keep)), int((~wins).sum())
-
-
-def _same_rows(theirs: pa.Table, mine: I64, ours: pa.Table, other: I64) -> np.ndarray:
-    """Whether both sides ended with the same row, or with none."""
-    gone = [np.asarray(pc.equal(t.column(CHANGE), pa.scalar(REMOVED))) for t in (theirs, ours)]
-    first, second = gone[0][mine], gone[1][other]
-    same: np.ndarray = first == second
-    both = pa.concat_tables([theirs, ours])
-    for name in both.column_names:
-        left = np.flatnonzero(same & ~first)
-        if name == CHANGE or not len(left):
-            continue
-        equal = equal_values(whole(both.column(name)), mine[left], other[left] + len(theirs), ordered_maps=False)
-        same[left] = equal
-    return same
-
-
-def _newer(sides: Sides, theirs: pa.Table, ours: pa.Table, head: Snapshot) -> np.ndarray:
-    """Whether the branch's row is the newer one: by the sequence fields, else by the commits of the heads."""
-    assert sides.theirs.snapshot is not None
-    later = sides.theirs.snapshot.time_ms > head.time_ms
-    order = _order(sides.main, theirs, ours)
-    return np.full(len(theirs), later) if order is None else np.where(order == 0, later, order > 0)
-
-
-def _order(main: TableHandle, theirs: pa.Table, ours: pa.Table) -> np.ndarray | None:
-    """1 where the branch's row has larger sequence fields, -1 where main's has, 0 where equal; None without fields."""
-    fields = main.options.sequence_fields
-    if not fields:
-        return None
-    words = []
-    for name in fields:
-        both = whole(pa.concat_tables([theirs.select([name]), ours.select([name])]).column(name))
-        words += column_words(both, main.options.sequence_descending)
-    order = np.zeros(len(theirs), np.int64)
-    for word in pack(words):
-        first, second = word[: len(theirs)], word[len(theirs) :]
-        order = np.where(order != 0, order, (first > second).astype(np.int64) - (first < second))
-    return order
-
-
-def _check_may_win(sides: Sides, theirs: pa.Table, ours: pa.Table) -> None:
-    """Check that rows written to main hide those that main has of the same keys."""
-    engine = sides.main.options.merge_engine
-    if engine is not MergeEngine.DEDUPLICATE:
-        raise UnsupportedFeatureError(
-            f"{sides.what} changed keys that main changed too, and with "
-            f"merge-engine {engine.value} its rows cannot take the place of main's; use on_conflict='ours'",
-            feature=f"rebase conflicts with merge-engine {engine.value}",
+    def _has_one_of(self, rows: pa.Table) -> bool:
+        if self.keys is None:
+            return True
+        names = self.sides.merged.names
+        keys = rows.select(self.sides.main.schema.primary_keys).rename_columns(
+            [names[k] for k in self.sides.main.schema.primary_keys]
         )
-    order = _order(sides.main, theirs, ours)
-    if order is not None and (order < 0).any():
+        theirs = hashes_of(keys.select(self.sides.schema.primary_keys))
+        return any(np.isin(theirs, mine).any() for mine in self.keys)
+
+
+def _check(sides: Sides, found: Outcome, on_conflict: str) -> None:
+    """Check that what was found may be written. Raises BranchDivergedError, UnsupportedFeatureError."""
+    if found.conflicts and on_conflict == FAIL:
+        raise _conflict(sides, found)
+    if found.against_order:
         raise UnsupportedFeatureError(
-            f"{counted(int((order < 0).sum()), 'row')} of {sides.what} have smaller values of "
+            f"{counted(found.against_order, 'row')} of {sides.what} have smaller values of "
             f"{', '.join(sides.main.options.sequence_fields)} than main's rows of the same keys, so that main's would "
             "stay the newest; use on_conflict='ours' or 'newest'",
             feature="rebase against the sequence field",
         )
-
-
-def _check_engine(sides: Sides, chosen: pa.Table) -> None:
-    """Check that writing the rows makes main what the branch has. Raises UnsupportedFeatureError."""
-    options = sides.main.options
-    engine = options.merge_engine
-    kinds = chosen.column(CHANGE)
-    changed = pc.any(pc.not_equal(kinds, pa.scalar(ADDED))).as_py()
-    removed = pc.any(pc.equal(kinds, pa.scalar(REMOVED))).as_py()
-    ignores = removed and options.ignore_delete
-    if ignores or (engine is not MergeEngine.DEDUPLICATE and changed):
-        what = "ignore-delete" if ignores else f"merge-engine {engine.value}"
+    if found.changed or found.removed:
+        options = sides.main.options
+        engine = f"merge-engine {options.merge_engine.value}"
+        ignores = found.removed and not found.changed and options.ignore_delete
+        counts = [(found.changed, "changed"), (found.removed, "removed")]
+        what = " and ".join(f"{verb} {counted(count, 'row')}" for count, verb in counts if count)
+        limits = "; ".join(Replacement.of(sides.main).limits())
         raise UnsupportedFeatureError(
-            f"{sides.what} cannot be rebased: it changed or removed rows, and with "
-            f"{what} these cannot be written to main as they are; pass if_main_moved='replace'",
-            feature=f"rebase with {what}",
+            f"{sides.what} cannot be rebased: it {what} that cannot be written to main as they are, as "
+            f"{limits or engine}; use on_conflict='ours' for keys that main changed, too, or pass "
+            "if_main_moved='replace'",
+            feature=f"rebase with {'ignore-delete' if ignores else engine}",
+            table=sides.main.name,
         )
 
 
-def _to_write(chosen: pa.Table, columns: pa.Schema) -> pa.Table:
-    removed = np.asarray(pc.equal(chosen.column(CHANGE), pa.scalar(REMOVED)))
-    kinds = np.where(removed, int(RowKind.DELETE), int(RowKind.INSERT)).astype(np.int8)
-    rows = chosen.select(columns.names)
-    return rows.append_column(pa.field(VALUE_KIND, pa.int8(), False), fixed_array(kinds, pa.int8()))
-
-
-def _conflict(sides: Sides, theirs: pa.Table, conflicts: I64) -> BranchDivergedError:
-    keys = taken(theirs.select(sides.main.schema.primary_keys), conflicts[:_SAMPLE]).to_pylist()
-    shown = "; ".join(", ".join(f"{k}={v!r}" for k, v in key.items()) for key in keys)
-    more = ", …" if len(conflicts) > _SAMPLE else ""
+def _conflict(sides: Sides, found: Outcome) -> BranchDivergedError:
+    sample = [] if found.sample is None else found.sample.to_pylist()
+    shown = "; ".join(", ".join(f"{k}={v!r}" for k, v in key.items()) for key in sample)
+    more = ", …" if found.conflicts > len(sample) else ""
     return BranchDivergedError(
-        f"{sides.what} was not rebased: main changed {counted(len(conflicts), 'key')} "
+        f"{sides.what} was not rebased: main changed {counted(found.conflicts, 'key')} "
         f"that the branch changed to other rows ({shown}{more}); choose on_conflict='ours', 'theirs' or 'newest', or "
         f"correct them on the branch: Table.diff('main', {sides.branch!r}, rows=True) shows them",
         table=sides.main.name,
         branch=sides.branch,
-        conflicts=len(conflicts),
+        conflicts=found.conflicts,
     )
 
 

@@ -3,32 +3,49 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-import pyarrow as pa
-
-from paimon_spark.engine.row_diff.versions import UNIT_SPLITS
-from paimon_spark.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from paimon_spark.engine.row_diff.versions import UNIT_SPLITS, type_with_ids_of
+from paimon_spark.errors import (
+    BranchDivergedError,
+    InvalidInputError,
+    NotFoundError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
+from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.json_files import find_object
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.batch_write import WriteJob, place_of, plan_write
 from paimon_spark.jobs.lineage_port import CommitLineage, rebase_commit
 from paimon_spark.jobs.opened_table import OpenedTable
+from paimon_spark.jobs.row_diff import RowComparison, compare_versions
+from paimon_spark.jobs.write_target import Target, with_changes
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import ancestry, newest_shared, same_snapshot, snapshot_identity
+from paimon_spark.metadata.definition.alter import apply
+from paimon_spark.metadata.definition.schema_changes import in_words
+from paimon_spark.metadata.definition.three_way import MergedDefinition, merged_definition
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshots
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.metadata.version import VersionKind, VersionSpec
+from paimon_spark.options.core import BUCKET
+from paimon_spark.options.table import parse_table_options
 from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
+from paimon_spark.types import DataField, RowType
 from paimon_spark.versioning.branches import check_branch_exists
+from paimon_spark.versioning.compare import shared_field_id
 from paimon_spark.versioning.merge import REBASE_PROPERTY, MergeResult
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sides:
     """The versions that a rebase compares.
 
@@ -45,6 +62,77 @@ class Sides:
     main_base: Resolved
     theirs: Resolved
     fork: Snapshot
+
+    def on_head(self) -> Sides:
+        """The same with main as it is defined now."""
+        main = self.main
+        now = open_table(main.store, main.layout.root, main.branch, main.name, main.overrides)
+        return self if now.schema == main.schema and now.layout == main.layout else replace(self, main=now)
+
+    @cached_property
+    def merged(self) -> MergedDefinition:
+        """What the branch changed in columns, options and comments, as changes of main's schema."""
+        base, theirs, main_base = (v.handle.schema for v in (self.base, self.theirs, self.main_base))
+        return merged_definition(base, theirs, main_base, self.main.schema, self._shared_id)
+
+    @cached_property
+    def schema(self) -> TableSchema:
+        """Main's schema with the changes of the branch. Raises UnsupportedFeatureError."""
+        try:
+            return apply(self.main.schema, self.merged.changes, has_snapshots=lambda: True, table=self.main.describe())
+        except PaimonError as e:
+            raise unsupported(
+                self, f"what it changed in the table's definition is not possible on main: {e.message}"
+            ) from e
+
+    @property
+    def shared_columns(self) -> tuple[str, ...]:
+        """Columns of `schema` that both sides know, without the primary key."""
+        of_main = set(self.merged.names.values())
+        known = [n for n in self.schema.row_type.names if n in self.merged.ids and n in of_main]
+        return tuple(n for n in known if n not in self.schema.primary_keys)
+
+    @property
+    def columns_of_main(self) -> tuple[str, ...]:
+        """Columns of `schema` that the branch does not know."""
+        return tuple(n for n in self.schema.row_type.names if n not in self.merged.ids)
+
+    @property
+    def columns_of_branch(self) -> tuple[str, ...]:
+        """Columns of `schema` that main does not have yet."""
+        of_main = set(self.merged.names.values())
+        return tuple(n for n in self.schema.row_type.names if n not in of_main)
+
+    def columns(self, version: Resolved, *, of_main: bool) -> tuple[DataField, ...]:
+        """The columns of `schema` with the field ids of a version of main, or of the branch."""
+        own = version.handle.schema.row_type
+        if not of_main:
+            return _with_ids(own, self.schema.row_type, self.merged.ids, self._shared_id)
+        now = {after: self.main.schema.row_type.field(name).id for name, after in self.merged.names.items()}
+        return _with_ids(own, self.schema.row_type, now, None)
+
+    def compared(self, old: Resolved, new: Resolved, *, is_main: tuple[bool, bool]) -> RowComparison:
+        """The comparison of two versions in the columns of `schema`; `is_main` says which are versions of main."""
+        planned = compare_versions(old, new)
+        versions = [
+            replace(part, columns=self.columns(version, of_main=of_main))
+            for part, version, of_main in zip(
+                (planned.comparison.old, planned.comparison.new), (old, new), is_main, strict=True
+            )
+        ]
+        known = (*self.schema.primary_keys, *self.shared_columns)
+        if not any(is_main):
+            known = (*known, *self.columns_of_branch)
+        elif all(is_main):
+            known = (*known, *self.columns_of_main)
+        keys = tuple(self.schema.primary_keys) if planned.comparison.keys else ()
+        comparison = replace(planned.comparison, old=versions[0], new=versions[1], keys=keys, compared=known)
+        return replace(planned, comparison=comparison)
+
+    @cached_property
+    def _shared_id(self) -> int:
+        shared = shared_field_id(self.main, self.theirs.handle)
+        return 2**31 if shared is None else shared
 
     @property
     def what(self) -> str:
@@ -81,7 +169,9 @@ def find_sides(handle: TableHandle, name: str, head_id: int) -> Sides:
             table=main.name,
             branch=name,
         )
-    theirs = resolve(on_branch, VersionSpec(VersionKind.SNAPSHOT, head_id))
+    theirs = resolve(on_branch, None)  # with the newest schema
+    if theirs.snapshot is None or theirs.snapshot.id != head_id:
+        theirs = resolve(on_branch, VersionSpec(VersionKind.SNAPSHOT, head_id))
     held = _last_rebase(main, on_branch, fork)
     if held is not None:
         return Sides(main, name, held[0], held[1], theirs, fork)
@@ -154,29 +244,92 @@ def _compacted(main: TableHandle, snapshot: Snapshot) -> Snapshot:
 
 
 def check_alike(sides: Sides) -> None:
-    """Check that rows and files of both sides mean the same. Raises UnsupportedFeatureError."""
+    """Check that what both sides changed in the definition goes together.
+
+    Raises:
+        BranchDivergedError: both changed a column, an option or a comment to something else.
+        UnsupportedFeatureError: what the branch changed cannot be changed on main.
+    """
     main, theirs = sides.main, sides.theirs.handle
-    versions = (sides.base.handle.schema, sides.main_base.handle.schema, theirs.schema)
-    definition = (main.schema.row_type.fields, main.schema.primary_keys, main.schema.partition_keys)
-    if any((s.row_type.fields, s.primary_keys, s.partition_keys) != definition for s in versions):
-        raise unsupported(sides, "its columns, or main's, were changed since the fork")
     if main.options.fallback_branch:
         raise unsupported(sides, "its rows come from two branches (scan.fallback-branch)")
+    found = sides.merged.contradictions
+    if found:
+        raise BranchDivergedError(
+            f"{sides.what} was not rebased: main and the branch changed {'; '.join(found)} in different ways. Make them "
+            "the same on one side, by ALTER TABLE, or pass if_main_moved='replace'",
+            table=main.name,
+            branch=sides.branch,
+        )
+    ids = sides.merged.ids
+    keys = [
+        ([ids.get(name) for name in of_main], [theirs.schema.row_type.field(name).id for name in of_branch])
+        for of_main, of_branch in (
+            (sides.schema.primary_keys, theirs.schema.primary_keys),
+            (sides.schema.partition_keys, theirs.schema.partition_keys),
+        )
+    ]
+    if any(of_main != of_branch for of_main, of_branch in keys):
+        raise unsupported(sides, "it has another primary key, or other partition columns, than main")
     if main.options.bucket != theirs.options.bucket or main.options.merge_engine != theirs.options.merge_engine:
-        raise unsupported(sides, "it has another merge-engine or number of buckets than main")
+        raise unsupported(sides, f"it has another merge-engine or {BUCKET.key} than main")
 
 
 def unchanged(sides: Sides, *, dry_run: bool) -> MergeResult:
-    """The result where the branch has no row that it did not have when the two parted, or main has all of it."""
+    """The result where the branch has no row that it did not have when the two parted, or main has all of it.
+
+    What the branch changed in the definition is changed on main.
+    """
     head = latest_snapshot(sides.main)
     assert head is not None
-    return MergeResult(sides.branch, sides.fork.id, head.id, already_merged=True, removed=Removed(dry_run=dry_run))
+    changes = sides.merged.changes
+    if changes and not dry_run:
+        with_changes(Target(sides.main.with_schema(sides.schema), changes=changes))
+    return MergeResult(
+        sides.branch,
+        sides.fork.id,
+        head.id,
+        already_merged=not changes,
+        rebased_rows=0 if changes else None,
+        schema_changes=changes_text(sides),
+        removed=Removed(dry_run=dry_run),
+    )
 
 
-def plan_rows(table: OpenedTable, schema: pa.Schema) -> WriteJob:
-    """The write of rows of `schema` to main."""
+def changes_text(sides: Sides) -> tuple[str, ...]:
+    """What a rebase changes in main's definition, in words."""
+    return tuple(map(in_words, sides.merged.changes))
+
+
+def plan_rows(table: OpenedTable, sides: Sides) -> WriteJob:
+    """The write to main of rows in the columns of `sides.schema`."""
     options = parse_batch_write_options({}, WriteMode.APPEND)
-    return plan_write(place_of(table, options), options, WriteMode.APPEND, schema)
+    job = plan_write(place_of(table, options), options, WriteMode.APPEND, arrow_schema(sides.main.schema.fields))
+    handle = job.handle
+    if sides.merged.changes:
+        changed = parse_table_options({**sides.schema.options, **handle.overrides})
+        handle = replace(handle, schema=sides.schema, options=changed)
+    fields = [replace(f, type=f.type.with_nullable(True)) for f in sides.schema.fields]
+    return replace(job, handle=handle, source=arrow_schema(fields), changes=sides.merged.changes)
+
+
+def _with_ids(own: RowType, wanted: RowType, ids: Mapping[str, int], shared_id: int | None) -> tuple[DataField, ...]:
+    """The columns `wanted` as a version reads them: with its ids, and ids that it lacks for columns that it lacks."""
+
+    def same(old: DataField, new: DataField) -> bool:
+        if shared_id is None or min(old.id, new.id) <= shared_id:
+            return old.id == new.id
+        return old.name == new.name
+
+    out = []
+    for number, f in enumerate(wanted):
+        match = own.find_by_id(ids[f.name]) if f.name in ids else None
+        kind = f.type.with_nullable(True)
+        if match is None:
+            out.append(replace(f, id=-1 - number, type=kind))
+        else:
+            out.append(replace(f, id=match.id, type=type_with_ids_of(match.type, kind, same)))
+    return tuple(out)
 
 
 def unsupported(sides: Sides, why: str) -> UnsupportedFeatureError:

@@ -5,8 +5,9 @@ They are compared in this process or in a Spark job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -192,6 +193,18 @@ class RowDiff(ShownAsText):
         return section(f"{self.table}: {self.old} → {self.new}", "the same" if self.is_same else "", *parts)
 
 
+class Place(IntEnum):
+    """What equal rows of two versions, or rows of one key, have in common: partition and bucket, or less."""
+
+    TABLE = 0
+    PARTITION = 1
+    BUCKET = 2
+
+    def of(self, split: DataSplit) -> Hashable:
+        """The place of a split's rows."""
+        return (split.partition, split.bucket)[: self.value]
+
+
 @dataclass(frozen=True, slots=True)
 class RowComparison:
     """Two versions whose rows are compared; planned, not yet read.
@@ -204,6 +217,7 @@ class RowComparison:
         scans: the read of each version.
         old, new: the splits of each version that the other lacks.
         groups: the same splits; equal rows, or keys, are in one group.
+        place: what the splits of a group have in common.
     """
 
     table_name: str
@@ -215,6 +229,7 @@ class RowComparison:
     old: tuple[DataSplit, ...]
     new: tuple[DataSplit, ...]
     groups: Sequence[tuple[list[DataSplit], list[DataSplit]]]
+    place: Place
 
     @property
     def size_bytes(self) -> int:
@@ -366,7 +381,9 @@ def _planned(
     merged_alike = _merged_alike(old.handle, new.handle) and all(len(plan.requests) == 1 for plan in plans)
     splits = differing(*plans, merged_alike=merged_alike)
     place = _place(old.handle, new.handle, before, after, keys, splits)
-    return RowComparison(old.handle.name, *labels, changes, comparison, (old, new), *splits, grouped(*splits, place))
+    return RowComparison(
+        old.handle.name, *labels, changes, comparison, (old, new), *splits, grouped(*splits, place.of), place
+    )
 
 
 def _keys(before: TableSchema, after: TableSchema, columns: Sequence[DataField]) -> tuple[str, ...]:
@@ -390,21 +407,17 @@ def _place(
     after: TableSchema,
     keys: Sequence[str],
     splits: Sequence[Sequence[DataSplit]],
-) -> Callable[[DataSplit], Hashable]:
-    """What equal rows, or rows of one key, have in common: partition and bucket, the partition alone, or nothing."""
+) -> Place:
+    """What equal rows, or rows of one key, have in common."""
     partition_keys = after.partition_keys
     kinds = [[s.row_type.field(k).type for k in s.partition_keys] for s in (before, after)]
     same = old.location == new.location and before.partition_keys == partition_keys and kinds[0] == kinds[1]
     if not same or (keys and not set(partition_keys) <= set(keys)):
-        return lambda _: None
+        return Place.TABLE
     fixed = old.options.bucket > 0 and new.options.bucket > 0 and before.bucket_keys == after.bucket_keys
     if fixed and len({s.total_buckets for side in splits for s in side}) <= 1:
-        return lambda split: (split.partition, split.bucket)
-    return _partition
-
-
-def _partition(split: DataSplit) -> Hashable:
-    return split.partition
+        return Place.BUCKET
+    return Place.PARTITION
 
 
 def _compared(planned: RowComparison) -> tuple[list[Differences], pa.Table]:

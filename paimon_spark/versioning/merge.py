@@ -94,6 +94,7 @@ class MergeResult(ShownAsFacts):
         kept_conflicts: rows of main that a rebase left as they were, though the branch changed them, or added equal
             ones, too.
         repeated_rows: of `rebased_rows`, those that main of an append table has already, and now has once more.
+        schema_changes: what a rebase changed in main's columns, options and comments, as the branch had, in words.
     """
 
     branch: str
@@ -110,6 +111,7 @@ class MergeResult(ShownAsFacts):
     rebased_rows: int | None = None
     kept_conflicts: int = 0
     repeated_rows: int = 0
+    schema_changes: tuple[str, ...] = ()
 
     @property
     def dry_run(self) -> bool:
@@ -125,7 +127,8 @@ class MergeResult(ShownAsFacts):
             would = "would get" if self.dry_run else "has"
             kept = f"; {counted(self.kept_conflicts, 'conflicting row')} of main stayed" if self.kept_conflicts else ""
             twice = f"; {self.repeated_rows:,} of them were on main already" if self.repeated_rows else ""
-            return [f"main {would} the changes of branch {branch}, {counted(self.rebased_rows, 'row')}{twice}{kept}"]
+            out = [f"main {would} the changes of branch {branch}, {counted(self.rebased_rows, 'row')}{twice}{kept}"]
+            return [*out, *(f"definition: {safe(text)}" for text in self.schema_changes)]
         out = [
             f"main {'would become' if self.dry_run else 'is'} branch {branch} at snapshot {self.published_snapshot_id}"
         ]

@@ -117,6 +117,14 @@ def pairs_by_key(keys: Sequence[pa.Array], is_new: Bool) -> tuple[Rows, Rows, Ro
     return before, after, np.flatnonzero(alone)
 
 
+def key_codes(keys: Sequence[pa.Array], count: int) -> Rows:
+    """A number for each of `count` rows, equal for equal keys."""
+    order, starts = _grouped(keys, None, count)
+    codes = np.empty(count, np.int64)
+    codes[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=count))
+    return codes
+
+
 def share_a_key(keys: Sequence[pa.Array], is_new: Bool) -> bool:
     """Whether some old row has the key of some new row. Arguments as of `pairs_by_key`; keys may come again."""
     order, starts = _grouped(keys, None, len(is_new))

@@ -24,7 +24,7 @@ from paimon_spark.format.arrays.arrow_types import arrow_schema, arrow_type
 from paimon_spark.format.arrays.pieces import is_text
 from paimon_spark.format.bucket_hash import hashes
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
-from paimon_spark.types import ArrayType, DataField, DataType, MapType, RowType
+from paimon_spark.types import VALUE_KIND, ArrayType, DataField, DataType, MapType, RowKind, RowType
 
 UNIT_SPLITS: Final = {"source.split.target-size": "1 b", "source.split.open-file-cost": "1 b"}
 """Table options with which every unit of files that must be read together is a split of its own."""
@@ -41,6 +41,7 @@ _HASHED: Final = 4
 """Columns that are hashed of rows without keys."""
 _LONG: Final = 256
 """Bytes of a value that are hashed."""
+_KINDS: Final = pa.array([kind.symbol for kind in RowKind])
 _SameField = Callable[[DataField, DataField], bool]
 
 
@@ -53,23 +54,33 @@ class Version:
         own: columns of the version.
         columns: of the result, in the newer names and types, with the version's field ids; a column that the version
             lacks has an id of its own and comes out as nulls.
+        with_kinds: rows that were written, not merged: retracts are kept, and `VALUE_KIND` is the last column.
     """
 
     requests: Mapping[str, ReadRequest]
     own: RowType
     columns: tuple[DataField, ...]
+    with_kinds: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows."""
+        schema = arrow_schema(self.columns)
+        return schema.append(pa.field(VALUE_KIND, pa.int8(), nullable=False)) if self.with_kinds else schema
 
     def read(self, split: DataSplit) -> Iterator[pa.RecordBatch]:
         """The rows of a split. Raises as `read_split`."""
         evolution = evolve(self.columns, self.own.fields, {})
-        request = replace(self.requests[split.branch], columns=tuple(f.name for f in evolution.file_fields))
-        kinds = [arrow_type(f.type) for f in evolution.file_fields]
-        schema = arrow_schema(self.columns)
+        names = tuple(f.name for f in evolution.file_fields)
+        request = replace(self.requests[split.branch], columns=names, with_row_kind=self.with_kinds)
+        types = [arrow_type(f.type) for f in evolution.file_fields]
         for batch in read_split(request, split):
-            arrays = [
-                a if a.type == kind else a.cast(kind, safe=False) for a, kind in zip(batch.columns, kinds, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(evolution.columns(arrays, batch.num_rows), schema=schema)
+            columns = batch.columns[1:] if self.with_kinds else batch.columns
+            arrays = [a if a.type == t else a.cast(t, safe=False) for a, t in zip(columns, types, strict=True)]
+            made = evolution.columns(arrays, batch.num_rows)
+            if self.with_kinds:
+                made = [*made, pc.index_in(batch.column(0), value_set=_KINDS).cast(pa.int8())]
+            yield pa.RecordBatch.from_arrays(made, schema=self.schema)
 
 
 @dataclass(frozen=True)
@@ -198,6 +209,11 @@ def differing(old: Plan, new: Plan, *, merged_alike: bool) -> tuple[tuple[DataSp
     )
 
 
+def split_identity(split: DataSplit) -> Hashable:
+    """Equal for splits that return the same rows, where the same files are merged to the same rows."""
+    return _identity(split, True, 0)
+
+
 def _identity(split: DataSplit, merged_alike: bool, number: int) -> Hashable:
     """Equal for splits that return the same rows; `number` is different for splits of which that is not known."""
     as_it_lies = split.mode in (SplitMode.RAW, SplitMode.EVOLVED)
@@ -242,20 +258,21 @@ def with_ids_of(old: RowType, new: RowType, same: _SameField) -> tuple[DataField
             out.append(replace(f, id=unused))
             unused -= 1
         else:
-            out.append(replace(f, id=match.id, type=_type_with_ids_of(match.type, f.type, same)))
+            out.append(replace(f, id=match.id, type=type_with_ids_of(match.type, f.type, same)))
     return tuple(out)
 
 
-def _type_with_ids_of(old: DataType, new: DataType, same: _SameField) -> DataType:
+def type_with_ids_of(old: DataType, new: DataType, same: _SameField) -> DataType:
+    """The type `new` with the ids of the same fields of `old` inside it, as `with_ids_of`."""
     match old, new:
         case RowType(), RowType():
             return replace(new, fields=with_ids_of(old, new, same))
         case ArrayType(), ArrayType():
-            return replace(new, element=_type_with_ids_of(old.element, new.element, same))
+            return replace(new, element=type_with_ids_of(old.element, new.element, same))
         case MapType(), MapType():
             return replace(
                 new,
-                key=_type_with_ids_of(old.key, new.key, same),
-                value=_type_with_ids_of(old.value, new.value, same),
+                key=type_with_ids_of(old.key, new.key, same),
+                value=type_with_ids_of(old.value, new.value, same),
             )
     return new

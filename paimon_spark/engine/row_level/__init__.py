@@ -7,5 +7,6 @@ strategy.py  how rows of a table are deleted, and tables where they cannot be de
 changed_rows.py  ChangedRows: inserted rows, and changed rows with their ids
 columns.py   changed columns as files beside those of their rows (data evolution)
 vectors.py   new deletion vectors, and data files rewritten without their deleted rows
+replacement.py  records that make a merge engine give rows that were merged elsewhere
 files.py     the deleted rows of each data file, and the metadata of replaced files
 """

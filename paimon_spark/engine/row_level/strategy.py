@@ -13,9 +13,9 @@ from paimon_spark.metadata.definition.merge_rules import sequence_groups
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.core import PARTIAL_UPDATE_REMOVE_BY_GROUP, ChangelogProducer, MergeEngine
 
-_REPLACES = (None, "last_value", "last_non_null_value")
+REPLACES = (None, "last_value", "last_non_null_value")
 """Aggregate functions with which a row may be written twice."""
-_ADVICE = {
+ADVICE = {
     MergeEngine.PARTIAL_UPDATE: "set partial-update.remove-record-on-delete=true for the table first",
     MergeEngine.AGGREGATION: "set aggregation.remove-record-on-delete=true for the table first",
     MergeEngine.FIRST_ROW: "overwrite the partition without the rows",
@@ -55,7 +55,7 @@ def strategy_of_delete(handle: TableHandle) -> DeleteStrategy:
         UnsupportedFeatureError: they cannot be deleted; says what to set.
     """
     strategy = delete_strategy(handle)
-    if strategy is not DeleteStrategy.RETRACTS or _removes(handle) or handle.options.merge_engine not in _ADVICE:
+    if strategy is not DeleteStrategy.RETRACTS or _removes(handle) or handle.options.merge_engine not in ADVICE:
         check_deletes(handle)
         return strategy
     return DeleteStrategy.VECTORS if handle.options.deletion_vectors else DeleteStrategy.REWRITE
@@ -69,7 +69,7 @@ def unmerged(handle: TableHandle) -> UnsupportedFeatureError:
         "merge-engine",
         f"merge-engine {engine.value} keeps rows in spite of rows of kind -D, so they are removed from their files, "
         "and some may lie in several: compact the table fully first, CALL sys.compact(table => …), or "
-        f"{_ADVICE[engine]}",
+        f"{ADVICE[engine]}",
     )
 
 
@@ -103,7 +103,7 @@ def check_deletes(handle: TableHandle) -> None:
         raise _refused(handle, "ignore-delete", "it skips rows of kind -D; set ignore-delete=false first")
     engine = options.merge_engine
     if not _removes(handle):
-        raise _refused(handle, "merge-engine", f"merge-engine {engine.value} keeps them; {_ADVICE[engine]}")
+        raise _refused(handle, "merge-engine", f"merge-engine {engine.value} keeps them; {ADVICE[engine]}")
 
 
 def check_updates(handle: TableHandle) -> None:
@@ -126,7 +126,7 @@ def check_updates(handle: TableHandle) -> None:
         return
     merge, schema = handle.options.merge, handle.schema
     functions = {f.name: merge.column(f.name).aggregate_function or merge.default_aggregate for f in schema.fields}
-    adding = sorted(n for n, f in functions.items() if n not in schema.primary_keys and f not in _REPLACES)
+    adding = sorted(n for n, f in functions.items() if n not in schema.primary_keys and f not in REPLACES)
     if adding:
         raise _refused(
             handle, "fields.<column>.aggregate-function", f"column {adding[0]} would take in its old value again"

@@ -490,6 +490,9 @@ class DirectWriter:
     def release(self) -> None:
         self._rolling.flush()
 
+    def end_files(self) -> None:
+        """Nothing: rows are not merged."""
+
     def close(self) -> Increment:
         return Increment(new_files=self._rolling.close())
 

@@ -123,13 +123,17 @@ class MergeTreeWriter:
         elif len(self._runs) >= _MOST_RUNS:
             self._join_runs()
 
-    def close(self) -> Increment:
-        """Write the remaining rows. Raises as `release`."""
+    def end_files(self) -> None:
+        """Write the remaining rows, to files that get no more. Raises as `release`."""
         if self._runs:
             self.release()
             self._flush_spilled()
         elif self._buffer:
             self._flush(self._buffered_windows())
+
+    def close(self) -> Increment:
+        """Write the remaining rows. Raises as `release`."""
+        self.end_files()
         self._spill.close()
         return Increment(new_files=tuple(self._new_files), changelog_files=tuple(self._changelog_files))
 

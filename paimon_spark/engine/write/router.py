@@ -44,6 +44,10 @@ class BucketWriter(Protocol):
         """Write buffered rows to files, of the table or spilled."""
         ...
 
+    def end_files(self) -> None:
+        """Write the remaining rows of a table with keys, to files that get no more."""
+        ...
+
     def close(self) -> Increment:
         """Write the remaining rows; afterwards only `abort` may be called."""
         ...
@@ -131,6 +135,12 @@ class Router:
                 messages.append(CommitMessage(partition, group.bucket, total, increment))
         self._pool.close()
         return self._bucketing.finish(messages)
+
+    def end_files(self) -> None:
+        """End the files of all buckets: later rows go to others. Raises as `write`."""
+        self._split()
+        for number in sorted({*self._pool.groups, *self._open}):
+            self._hand(number).end_files()
 
     def abort(self) -> None:
         """Remove every file made. Raises nothing."""

@@ -97,6 +97,10 @@ class TableWriter:
             self._rows[RowKind.INSERT] += rows.num_rows
         self._router.write(rows)
 
+    def end_files(self) -> None:
+        """End all files of a table with keys: later rows are not merged with those before. Raises as `write`."""
+        self._router.end_files()
+
     def close(self) -> list[CommitMessage]:
         """Finish all files: one message for each bucket that got rows. Raises as `write`."""
         messages = self._router.close()

@@ -10,4 +10,5 @@ schema_changes.py  changes of a schema, as values
 column_changes.py  changes of columns applied to a schema
 alter.py           changes applied and committed
 merge_schema.py    the changes that `write.merge-schema` needs
+three_way.py       the changes that a branch made, as changes of main's schema
 """

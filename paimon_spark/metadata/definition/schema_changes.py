@@ -198,3 +198,26 @@ def parse_path(text: str, columns: Sequence[str]) -> Path:
 def shown(path: Path) -> str:
     """A path as users write it."""
     return ".".join(f"`{p}`" if "." in p else p for p in path)
+
+
+def in_words(change: SchemaChange) -> str:
+    """A change in words, as `column a added`."""
+    match change:
+        case SetOption(key, value):
+            return f"option {key} = {value}"
+        case RemoveOption(key):
+            return f"option {key} removed"
+        case UpdateTableComment():
+            return "comment of the table changed"
+        case DropPrimaryKey():
+            return "primary key dropped"
+        case RenameColumn(path, new_name):
+            return f"column {shown(path)} renamed to {new_name}"
+        case UpdateType(path, wanted):
+            return f"column {shown(path)} changed to {wanted}"
+        case UpdateNullability(path, nullable):
+            return f"column {shown(path)} changed to {'NULL' if nullable else 'NOT NULL'}"
+        case UpdateComment(path) | UpdateDefault(path):
+            return f"{'comment' if isinstance(change, UpdateComment) else 'default'} of column {shown(path)} changed"
+    verbs = {AddColumn: "added", DropColumn: "dropped", MoveColumn: "moved"}
+    return f"column {shown(change.path)} {verbs[type(change)]}"

@@ -1,0 +1,262 @@
+"""Tasks of a rebase by key: compare the rows of some buckets three ways, and write what main gets.
+
+The rows of a bucket are compared in parts of bounded size: dealt by the hash of their keys, through local disk where
+there are more. Driver and tasks hold one part at a time; of the rest only counts, and hashes of keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.engine.merge.spill import SpilledRun, SpillFile
+from paimon_spark.engine.row_diff.three_way import MergedRows, ThreeWay
+from paimon_spark.engine.row_diff.versions import Version
+from paimon_spark.engine.row_level.replacement import Replacement, batches
+from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks.split import DataSplit
+from paimon_spark.engine.write.table_writer import TableWriter
+from paimon_spark.format.arrays.arrow_numpy import array_of
+from paimon_spark.format.arrays.exchange import divided
+from paimon_spark.format.arrays.pieces import taken, together
+from paimon_spark.format.bucket_hash import hashes
+from paimon_spark.jobs.task_write import TaskWrite
+
+SAMPLE: Final = 3
+"""Keys that both changed, of which messages tell."""
+PART_ROWS: Final = 1 << 20
+"""Rows of all versions that are compared at a time."""
+_PART_BYTES: Final = 64 << 20
+"""Bytes of files whose rows are compared at a time."""
+_MOST_PARTS: Final = 512
+_WAITING_BYTES: Final = 64 << 20
+"""Bytes of rows that wait for the disk."""
+KEY_HASHES: Final = 8_000_000
+"""Most keys whose hashes are kept, with 8 bytes each."""
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Splits of some buckets, which hold all rows of their keys. Picklable.
+
+    Attributes:
+        number: of the piece, from 0.
+        base: of the base, those that main lacks; `same` are those that main has, too.
+        theirs, main: of the branch and main, those that the base lacks.
+        written: of the records that the branch wrote, in order.
+    """
+
+    number: int
+    base: tuple[DataSplit, ...]
+    same: tuple[DataSplit, ...]
+    theirs: tuple[DataSplit, ...]
+    main: tuple[DataSplit, ...]
+    written: tuple[DataSplit, ...] = ()
+
+    @property
+    def all(self) -> tuple[tuple[DataSplit, ...], ...]:
+        return self.base, self.same, self.theirs, self.main, self.written
+
+    @property
+    def row_count(self) -> int:
+        return sum(s.row_count for splits in self.all for s in splits)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(s.size_bytes for splits in self.all for s in splits)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a piece, or several, came to. Picklable.
+
+    Attributes:
+        rows: keys of main that change.
+        kept: conflicts in which main's row stays.
+        conflicts: keys that both changed to different rows.
+        sample: a few of them, as rows of the key columns.
+        against_order: rows that would lose against main's by the sequence field.
+        changed, removed: rows that the merge engine cannot change, or remove.
+        replaced: whether rows were removed so that a later record begins anew.
+        messages: of the files written.
+        keys: `hashes_of` the keys; None for too many.
+    """
+
+    rows: int = 0
+    kept: int = 0
+    conflicts: int = 0
+    sample: pa.Table | None = None
+    against_order: int = 0
+    changed: int = 0
+    removed: int = 0
+    replaced: bool = False
+    messages: list[CommitMessage] = field(default_factory=list)
+    keys: list[I64] | None = field(default_factory=list)
+
+    def add(self, other: Outcome) -> None:
+        """Add the outcome of another piece."""
+        for name in ("rows", "kept", "conflicts", "against_order", "changed", "removed"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.replaced |= other.replaced
+        self.messages += other.messages
+        if other.sample is not None:
+            found = other.sample if self.sample is None else pa.concat_tables([self.sample, other.sample])
+            self.sample = found.sort_by([(key, "ascending") for key in found.column_names]).slice(0, SAMPLE)
+        self.keys = None if self.keys is None or other.keys is None else self.keys + other.keys
+        if self.keys is not None and sum(map(len, self.keys)) > KEY_HASHES:
+            self.keys = None
+
+    @property
+    def may_be_written(self) -> bool:
+        """Whether nothing stands in the way of what was found so far."""
+        return not (self.against_order or self.changed or self.removed)
+
+
+@dataclass(frozen=True, slots=True)
+class RebaseTask:
+    """Compares pieces, and writes what main gets. Picklable.
+
+    Attributes:
+        base, theirs, main: what reads the versions, in the columns of main as it will be.
+        written: what reads the records of the branch, with their kinds; None where they are not known.
+        three_way: how rows are merged.
+        replacement: how main's rows are replaced.
+        fails: conflicts are counted, and then nothing is written.
+        write: None to only count.
+    """
+
+    base: Version
+    theirs: Version
+    main: Version
+    written: Version | None
+    three_way: ThreeWay
+    replacement: Replacement
+    fails: bool
+    write: TaskWrite | None
+
+    def run(self, pieces: Sequence[Piece], *, alone: bool = False) -> Outcome:
+        """Compare some pieces, and write their rows. Executor or in process; after an error no file of it is left.
+
+        `alone`: no other task of the job runs. Raises as `TaskWrite.write` and `Version.read`.
+        """
+        found = Outcome()
+        writer: TableWriter | None = None
+        try:
+            for piece in pieces:
+                for part in self._parts(piece):
+                    writer = self._part(part, found, writer, 0 if alone else piece.number, shares=not alone)
+            found.messages = [] if writer is None else writer.close()
+        except BaseException:
+            if writer is not None:
+                writer.abort()
+            raise
+        return found
+
+    def _part(
+        self, part: Sequence[pa.Table], found: Outcome, writer: TableWriter | None, number: int, *, shares: bool
+    ) -> TableWriter | None:
+        gone, same, theirs, main, written = part
+        base = pa.concat_tables([gone, same])
+        merged = self.three_way.merge(base, np.arange(len(base)) >= len(gone), theirs, main)
+        records = self.replacement.records(merged, None if self.written is None else written)
+        self._count(found, merged)
+        found.changed += records.changed
+        found.removed += records.removed
+        found.replaced |= bool(len(records.removals))
+        if self.write is None or not found.may_be_written or (self.fails and found.conflicts):
+            return writer
+        for step, each in enumerate(batches(records)):
+            if step and writer is not None:
+                writer.end_files()
+            for batch in each:
+                if writer is None:
+                    writer = TableWriter(self.write.numbered(number, shares), batch.schema)
+                writer.write(batch)
+        return writer
+
+    def _count(self, found: Outcome, merged: MergedRows) -> None:
+        found.rows += len(merged.rows)
+        found.kept += merged.kept
+        found.conflicts += len(merged.conflicts)
+        found.against_order += merged.against_order
+        if len(merged.conflicts) and (found.sample is None or len(found.sample) < SAMPLE):
+            found.add(Outcome(sample=taken(merged.conflicts, np.arange(min(SAMPLE, len(merged.conflicts))))))
+        if self.write is not None and found.keys is not None:
+            found.keys.append(hashes_of(merged.rows.select(self.three_way.keys)))
+
+    def _parts(self, piece: Piece) -> Iterator[list[pa.Table]]:
+        """The rows of a piece, part by part: those of each kind of splits."""
+        parts = max(-(-piece.row_count // PART_ROWS), -(-piece.size_bytes // _PART_BYTES), 1)
+        parts = min(parts, _MOST_PARTS)
+        versions = (self.base, self.base, self.theirs, self.main, self.written or self.theirs)
+        if parts == 1:
+            yield [
+                self._table(version, (b for split in splits for b in version.read(split)))
+                for version, splits in zip(versions, piece.all, strict=True)
+            ]
+            return
+        with _Dealt(parts) as dealt:
+            for side, (version, splits) in enumerate(zip(versions, piece.all, strict=True)):
+                for split in splits:
+                    for batch in version.read(split):
+                        dealt.put(side, batch, self._part_of(batch, parts))
+            for part in range(parts):
+                yield [self._table(version, dealt.rows(side, part)) for side, version in enumerate(versions)]
+
+    @staticmethod
+    def _table(version: Version, batches: Iterator[pa.RecordBatch]) -> pa.Table:
+        return pa.Table.from_batches(list(batches), version.schema)
+
+    def _part_of(self, batch: pa.RecordBatch, parts: int) -> np.ndarray:
+        keys = batch.select(list(self.three_way.keys))
+        return hashes(keys).view(np.uint32) % np.uint32(parts)
+
+
+class _Dealt:
+    """Rows by part, on local disk."""
+
+    def __init__(self, parts: int) -> None:
+        self._spill = SpillFile()
+        self._parts = parts
+        self._waiting: dict[tuple[int, int], list[pa.RecordBatch]] = {}
+        self._waiting_bytes = 0
+        self._runs: dict[tuple[int, int], list[SpilledRun]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._spill.close()
+
+    def put(self, side: int, batch: pa.RecordBatch, parts: np.ndarray) -> None:
+        for part, rows in divided(batch, parts):
+            self._waiting.setdefault((side, part), []).append(rows)
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_bytes >= _WAITING_BYTES:
+            self._flush()
+
+    def rows(self, side: int, part: int) -> Iterator[pa.RecordBatch]:
+        self._flush()
+        for run in self._runs.get((side, part), ()):
+            yield from self._spill.read(run)
+
+    def _flush(self) -> None:
+        for place, rows in self._waiting.items():
+            run = self._spill.put(together(rows))
+            if run is not None:
+                self._runs.setdefault(place, []).append(run)
+        self._waiting, self._waiting_bytes = {}, 0
+
+
+def hashes_of(keys: pa.Table) -> I64:
+    """64 bits for each key, equal for equal keys."""
+    salted = keys.append_column("", array_of([1] * len(keys), pa.int32()))
+    high, low = hashes(keys).astype(np.int64), hashes(salted).view(np.uint32).astype(np.int64)
+    found: I64 = (high << 32) | low
+    return found
