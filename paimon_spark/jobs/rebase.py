@@ -37,6 +37,7 @@ from paimon_spark.jobs.opened_table import OpenedTable, on_branch
 from paimon_spark.jobs.rebase_files import rebase_files
 from paimon_spark.jobs.rebase_keys import rebase_keys
 from paimon_spark.jobs.rebase_sides import Sides, check_alike, find_sides, unchanged
+from paimon_spark.jobs.write_target import Target, undo_changes, with_changes
 from paimon_spark.maintenance.change import change_branch
 from paimon_spark.metadata.branches import fork_of, list_branch_names, same_snapshot
 from paimon_spark.metadata.handle import TableHandle, open_branch
@@ -67,12 +68,14 @@ class StagedRebase:
         base: main's head, from which it was created.
         head: its own head.
         result: of the rebase.
+        target: main, with the schema of the branch and the changes that lead to it.
     """
 
     branch: str
     base: int
     head: int
     result: MergeResult
+    target: Target
 
 
 def rebase(
@@ -159,6 +162,7 @@ def _adopt(main: TableHandle, staged: StagedRebase, properties: Mapping[str, str
     """
     check_branch_exists(main, staged.branch)
     before, *snapshots = get_snapshots(open_branch(main, staged.branch), range(staged.base, staged.head + 1))
+    main, is_altered = _altered(main, staged)
     first: Snapshot | None = None
     for snapshot in snapshots:
         committer = Committer(main, snapshot.commit_user, may_repeat=False)
@@ -166,6 +170,8 @@ def _adopt(main: TableHandle, staged: StagedRebase, properties: Mapping[str, str
             committer.make(Adopt(snapshot=snapshot, only_on=before, properties=properties))
         except (CommitConflictError, CommitRetriesExhaustedError) as e:
             if first is None:
+                if is_altered:
+                    undo_changes(main)
                 raise _MainMovedError(main_moved(main, staged.branch, staged.base)) from e
             # Only compactions follow the commit of the rows.
             yield from compact_batch(main, first.commit_user, first)
@@ -174,20 +180,36 @@ def _adopt(main: TableHandle, staged: StagedRebase, properties: Mapping[str, str
         first, before = first or snapshot, snapshot
 
 
+def _altered(main: TableHandle, staged: StagedRebase) -> tuple[TableHandle, bool]:
+    """Main with the schema of the branch, and whether it is made now. Raises _MainMovedError: main has got another."""
+    if not staged.target.changes:
+        return main, False
+    try:
+        altered, is_made = with_changes(replace(staged.target, handle=main.with_schema(staged.target.handle.schema)))
+    except CommitConflictError as e:
+        raise _MainMovedError(main_moved(main, staged.branch, staged.base)) from e
+    if altered.schema.id != staged.target.handle.schema.id:
+        if is_made:
+            undo_changes(altered)
+        raise _MainMovedError(main_moved(main, staged.branch, staged.base))
+    return altered, is_made
+
+
 @contextmanager
 def _staged(table: OpenedTable, sides: Sides, on_conflict: str) -> Iterator[StagedRebase]:
     main = at_head(table)
     _delete_left_behind(main)
-    base = latest_snapshot(main)
-    assert base is not None
     branch = rebase_name(now_ms())
-    create_branch(main, branch, snapshot_id=base.id)
+    create_branch(main, branch)  # of the head, with all schemas
     try:
         on = replace(sides, main=open_branch(sides.main, branch))
+        base = latest_snapshot(on.main)
+        assert base is not None
         result = _make(on_branch(table, branch), on, on_conflict, dry_run=False)
         head = latest_snapshot(on.main)
         assert head is not None
-        yield StagedRebase(branch, base.id, head.id, replace(result, published_snapshot_id=head.id))
+        target = Target(sides.main.with_schema(on.schema), changes=on.merged.changes)
+        yield StagedRebase(branch, base.id, head.id, replace(result, published_snapshot_id=head.id), target)
     except CommitOutcomeUnknownError:
         raise  # main may need its files
     except BaseException:

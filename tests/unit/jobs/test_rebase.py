@@ -726,18 +726,24 @@ def test_raced_by_writers(catalog: Catalog) -> None:
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("kind", ["keys", "append", "vectors", "checked keys", "checked append", "checked vectors"])
-def test_killed_at_any_change_of_the_store_main_has_all_or_nothing(tmp_path: Path, kind: str) -> None:
-    check: Check | None = None if "checked" not in kind else lambda _, at: (at, {})
-    kind = kind.split()[-1]
+@pytest.mark.parametrize("checked", ["", "checked "])
+@pytest.mark.parametrize("kind", ["keys", "append", "vectors", "columns of keys", "columns of append", "sum"])
+def test_killed_at_any_change_of_the_store_main_has_all_or_nothing(tmp_path: Path, kind: str, checked: str) -> None:
+    check: Check | None = None if not checked else lambda _, at: (at, {})
+    alters, kind = "columns" in kind, kind.split()[-1]
     made = paimon_spark.load_catalog(str(tmp_path / "made"))
     made.create_database("d")
-    keys: dict[str, Any] = {"primary_keys": ["k"], "options": {"bucket": "1"}} if kind == "keys" else {}
+    keys: dict[str, Any] = {"primary_keys": ["k"], "options": {"bucket": "1"}} if kind in ("keys", "sum") else {}
+    if kind == "sum":
+        removes = {"aggregation.remove-record-on-delete": "true", "fields.seq.aggregate-function": "sum"}
+        keys["options"] |= {"merge-engine": "aggregation", **removes}
     if kind == "vectors":
         keys = {"options": {"deletion-vectors.enabled": "true"}}
     table = made.create_table("d.t", "k BIGINT, seq BIGINT, v STRING", **keys)
     put(table, {1: (0, "base"), 2: (0, "base")})
     table.create_branch("fix")
+    if alters:
+        table.branch("fix").alter(add={"note": "STRING"})
     put(table.branch("fix"), {3: (0, "fix")})
     table.branch("fix").delete("k <= 2" if kind == "append" else "k = 1")
     put(table, {4: (0, "main")})
@@ -752,5 +758,6 @@ def test_killed_at_any_change_of_the_store_main_has_all_or_nothing(tmp_path: Pat
         assert rows_of(copied) in (before, expected)
         rebase(copied, "fix", check=check)
         assert rows_of(copied) == expected
+        assert ("note" in paimon_spark.load_table(copied.handle.location).handle.schema.row_type.names) == alters
         assert rows_of(copied.branch("fix")) == rows_of(table.branch("fix"))
         assert missing_files(copied.handle) == []
