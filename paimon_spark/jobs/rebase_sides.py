@@ -33,6 +33,7 @@ from paimon_spark.metadata.definition.three_way import MergedDefinition, merged_
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import Resolved, resolve
+from paimon_spark.metadata.schemas import read_schema
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshots
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.metadata.version import VersionKind, VersionSpec
@@ -41,7 +42,7 @@ from paimon_spark.options.table import parse_table_options
 from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 from paimon_spark.types import DataField, RowType
 from paimon_spark.versioning.branches import check_branch_exists
-from paimon_spark.versioning.compare import shared_field_id
+from paimon_spark.versioning.compare import shared_field_id, shared_schema
 from paimon_spark.versioning.merge import REBASE_PROPERTY, MergeResult
 
 
@@ -144,7 +145,8 @@ class Sides:
         """Of the commit."""
         assert self.theirs.snapshot is not None
         held = list(snapshot_identity(self.theirs.snapshot))
-        return {REBASE_PROPERTY: json.dumps({"branch": self.branch, "snapshot": held})}
+        schema = self.theirs.handle.schema.id
+        return {REBASE_PROPERTY: json.dumps({"branch": self.branch, "snapshot": held, "schema": schema})}
 
     def lineage(self, handle: TableHandle) -> CommitLineage:
         """Of the commit to `handle`."""
@@ -176,6 +178,9 @@ def find_sides(handle: TableHandle, name: str, head_id: int) -> Sides:
     if held is not None:
         return Sides(main, name, held[0], held[1], theirs, fork)
     base = _base(main, on_branch, fork)
+    schema = shared_schema(main, on_branch)
+    if schema is not None and schema.id > base.handle.schema.id:  # main had been altered after the fork's snapshot
+        base = replace(base, handle=base.handle.with_schema(schema))
     return Sides(main, name, base, base, theirs, fork)
 
 
@@ -221,18 +226,22 @@ def _last_rebase(main: TableHandle, on_branch: TableHandle, fork: Snapshot) -> t
         held = None if text is None else find_object(text, _rebased)
         if held is None or held[0] != on_branch.branch:
             continue
-        snapshot_id, *lists = held[1]
+        _, (snapshot_id, *lists), schema_id = held
         found = find_snapshot(on_branch, snapshot_id)
         if found is not None and snapshot_identity(found) == (snapshot_id, *lists):
             at_branch = resolve(on_branch, VersionSpec(VersionKind.SNAPSHOT, snapshot_id))
+            if schema_id is not None:  # the branch may have been altered after its newest snapshot
+                schema = read_schema(on_branch.store, on_branch.layout, schema_id)
+                at_branch = replace(at_branch, handle=at_branch.handle.with_schema(schema))
             return at_branch, resolve(main, VersionSpec(VersionKind.SNAPSHOT, _compacted(main, snapshot).id))
     return None
 
 
-def _rebased(raw: dict[str, Any]) -> tuple[str, tuple[int, str, str]]:
-    """The branch of a rebase, and the identity of its snapshot."""
+def _rebased(raw: dict[str, Any]) -> tuple[str, tuple[int, str, str], int | None]:
+    """The branch of a rebase, the identity of its snapshot, and the id of its newest schema."""
     snapshot_id, base, delta = raw["snapshot"]
-    return str(raw["branch"]), (int(snapshot_id), str(base), str(delta))
+    schema = raw.get("schema")
+    return str(raw["branch"]), (int(snapshot_id), str(base), str(delta)), None if schema is None else int(schema)
 
 
 def _compacted(main: TableHandle, snapshot: Snapshot) -> Snapshot:

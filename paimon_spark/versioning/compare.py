@@ -129,13 +129,19 @@ def shared_field_id(old: TableHandle, new: TableHandle) -> int | None:
     """
     if old.layout == new.layout:
         return None
+    shared = shared_schema(old, new)
+    return -1 if shared is None else shared.highest_field_id
+
+
+def shared_schema(old: TableHandle, new: TableHandle) -> TableSchema | None:
+    """The newest schema that two branches had before they diverged; None when they share none."""
     ids = [set(list_schema_ids(h.store, h.layout)) for h in (old, new)]
-    shared = -1
+    shared = None
     for i in sorted(ids[0] & ids[1]):
         ours, theirs = (read_schema(h.store, h.layout, i) for h in (old, new))
         if ours != theirs:
             break
-        shared = ours.highest_field_id
+        shared = ours
     return shared
 
 
