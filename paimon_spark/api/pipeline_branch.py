@@ -6,7 +6,7 @@ Source: PIP-14.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -16,6 +16,7 @@ from paimon_spark.api.lineage_question import Question, Warehouses, warehouse_of
 from paimon_spark.api.release import Release
 from paimon_spark.display import ShownAsText, grid, paragraph, section
 from paimon_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
+from paimon_spark.jobs.rebase_limits import rebase_limits
 from paimon_spark.lineage.graph import Direction, Node
 from paimon_spark.lineage.job_registry import find_owner
 from paimon_spark.lineage.provenance import TableRef
@@ -95,7 +96,18 @@ class PipelineBranch(ShownAsText):
         graph, scope = question.load(list(nodes)), self._scope(question, record)
         steps = replay_plan(scope, graph, self.name, nodes, question.queries(), question.history.provenance)
         count = Counter(s.job for s in recorded_statements(self._derived(scope), {}, record.tables, lambda _: True))
-        return [replace(step, statements=count[step.job]) for step in steps]
+        limits: dict[str, tuple[str, ...]] = {}
+        for sink in dict.fromkeys(sink for step in steps for sink in step.sinks):
+            table = sink.removesuffix(f"$branch_{self.name}")
+            main = self._main(table)
+            found = () if main is None else rebase_limits(main, self.name)
+            limits[sink] = tuple(f"{table}, rebased: {text}" for text in found)
+        return [
+            replace(
+                step, statements=count[step.job], notes=(*step.notes, *(n for sink in step.sinks for n in limits[sink]))
+            )
+            for step in steps
+        ]
 
     @property
     def _record(self) -> BranchRecord:
@@ -232,6 +244,7 @@ class PipelineBranch(ShownAsText):
         *,
         if_main_moved: Literal["refuse", "replace", "rebase"] = "refuse",
         on_conflict: Literal["fail", "ours", "theirs", "newest"] = "fail",
+        replace: Sequence[str] = (),
         checks: Checks | None = None,
         dry_run: bool = False,
     ) -> Release:
@@ -251,6 +264,7 @@ class PipelineBranch(ShownAsText):
                 `replace` them by the branch, and keep them in the backup branch, or `rebase` the changes of the branch
                 on top of them, as `Table.merge_branch`.
             on_conflict: as of `Table.merge_branch`, for the rows of all tables.
+            replace: tables whose main is replaced in any case, such as reports that each run overwrites.
             checks: as of `check`, run before on exactly the rows that are published. Names of those that passed are in
                 the release, and in the property `paimon-spark.checks` of each snapshot they looked at.
             dry_run: only return what would be main; the release has the id 0.
@@ -267,6 +281,7 @@ class PipelineBranch(ShownAsText):
         check_ways(if_main_moved, on_conflict)
         warehouse = warehouse_of(self.catalog)
         record = get_branch_record(warehouse, self.name)
+        replaced = [self._checked(table) for table in replace]
         mains = {table: self.catalog.table(table, branch=MAIN) for table in record.tables}
         snapshots = {table: self._head(table) for table in mains}
 
@@ -282,6 +297,7 @@ class PipelineBranch(ShownAsText):
                 snapshots=snapshots,
                 name=self.name,
                 on_conflict=on_conflict,
+                replaced=replaced,
                 check=None if checks is None else check,
                 dry_run=dry_run,
             )
@@ -293,6 +309,7 @@ class PipelineBranch(ShownAsText):
             snapshots=snapshots,
             name=self.name,
             if_main_moved=if_main_moved,
+            replaced=replaced,
             checks=check({table: (self.name, at) for table, at in snapshots.items()}),
             dry_run=dry_run,
         )

@@ -11,6 +11,8 @@ from paimon_spark.display import ShownList
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.jobs.branch_access import at_head, head_to_read, older_than_ms, reopen_at_head, reopen_to_read
 from paimon_spark.jobs.opened_table import OpenedTable, on_branch
+from paimon_spark.metadata.handle import open_branch
+from paimon_spark.metadata.layout import MAIN
 
 if TYPE_CHECKING:
     from paimon_spark.engine.compaction.task import CompactResult
@@ -374,9 +376,14 @@ class TableMaintenance(OpenedTable):
             TableNotFoundError: it no longer exists.
             CorruptFileError: metadata cannot be read.
         """
+        from paimon_spark.jobs.rebase_limits import rebase_limits
         from paimon_spark.versioning.status import read_status
 
-        return read_status(reopen_to_read(self), with_findings=doctor, with_sizes=sizes)
+        handle = reopen_to_read(self)
+        status = read_status(handle, with_findings=doctor, with_sizes=sizes)
+        is_main = handle.branch == MAIN
+        main = handle if is_main else open_branch(handle, MAIN)
+        return replace(status, rebase_limits=rebase_limits(main, None if is_main else handle.branch))
 
     def history(self, limit: int | None = None, *, branch: str | None = None) -> History:
         """The commits of all branches as a graph, newest first, with their tags and other refs.

@@ -265,8 +265,8 @@ def check_alike(sides: Sides) -> None:
     found = sides.merged.contradictions
     if found:
         raise BranchDivergedError(
-            f"{sides.what} was not rebased: main and the branch changed {'; '.join(found)} in different ways. Make them "
-            "the same on one side, by ALTER TABLE, or pass if_main_moved='replace'",
+            f"{sides.what} cannot be rebased: main and the branch changed {'; '.join(found)} in different ways. Make "
+            "them the same on one side, by ALTER TABLE, or pass if_main_moved='replace'",
             table=main.name,
             branch=sides.branch,
         )

@@ -99,7 +99,11 @@ def _show_diff(a: Request, found: dict[str, Any]) -> Answer:
 
 def _publish(a: Request) -> Release:
     return _of_name(a).publish(
-        if_main_moved=a["if_main_moved"], on_conflict=a["on_conflict"], checks=checks_of(a), dry_run=a.dry_run
+        if_main_moved=a["if_main_moved"],
+        on_conflict=a["on_conflict"],
+        replace=a["replace"] or (),
+        checks=checks_of(a),
+        dry_run=a.dry_run,
     )
 
 
@@ -260,6 +264,9 @@ OPERATIONS = (
         _NAME,
         _IF_MAIN_MOVED,
         ON_CONFLICT,
+        Argument(
+            "replace", "table whose main is replaced in any case; may be repeated", repeated=True, metavar="TABLE"
+        ),
         _CHECK,
         command="pipeline publish",
         effect=Effect.DELETE,

@@ -12,7 +12,8 @@ of other engines after the decision go to the backup.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Final
@@ -85,6 +86,7 @@ def publish(
     snapshots: Mapping[str, int],
     name: str,
     if_main_moved: str = REFUSE,
+    replaced: Collection[str] = (),
     checks: Sequence[CheckResult] = (),
     only_on: Mapping[str, int] | None = None,
     dry_run: bool = False,
@@ -100,6 +102,7 @@ def publish(
         snapshots: table → the snapshot of its branch that becomes main's head, and nothing after it.
         name: of the pipeline branch, for the record.
         if_main_moved: `refuse`, or `replace`, as of `merge_branch`; looked at under the locks of all tables.
+        replaced: tables for which it is `replace` in any case.
         checks: results of the checks that these snapshots passed.
         only_on: table → the snapshot that main's head must be, as of `merge_branch`; of some tables.
         dry_run: only return what would be done; the release has number 0.
@@ -115,6 +118,7 @@ def publish(
     check_if_main_moved(if_main_moved)
     number = 0
     planned = _Planned()
+    may_move = frozenset(replaced if if_main_moved == REFUSE else handles)
 
     def plan(table: str) -> TableChange:
         publication = read_publication(
@@ -135,13 +139,13 @@ def publish(
             tag = _tag(publication, number, head, clock_ms())
             path = tag_path(publication.main.directory, release_tag(number))
             return TableChange(PUBLISH, f"release {number}", (Put(path, tag.text),))
-        if if_main_moved == REFUSE:
+        if table not in may_move:
             check_not_moved(publication)
         passed = passed_property([result for result in checks if table in result.tables])
         publication = with_head_properties(publication, passed)
         label = f"release {number} of branch {name!r}"
         change = _switch(publication, number, planned, table, label, clock_ms())
-        return replace(change, ended_by_commits=if_main_moved == REFUSE)
+        return replace(change, ended_by_commits=table not in may_move)
 
     def record() -> ReleaseRecord:
         passed = tuple(result.name for result in checks)
@@ -153,9 +157,7 @@ def publish(
         return record(), _previewed(handles, changes)
     number = reserve_release(warehouse)
     files = {release_path(warehouse, number): record}
-    removed = _change(
-        warehouse, PUBLISH, handles, plan, planned, files, may_move=if_main_moved != REFUSE, wait_ms=wait_ms
-    )
+    removed = _change(warehouse, PUBLISH, handles, plan, planned, files, may_move=may_move, wait_ms=wait_ms)
     return record(), removed
 
 
@@ -226,7 +228,8 @@ def undo_release(
         release_path(warehouse, number): record,
         release_path(warehouse, undone.id): lambda: replace(undone, undone_by=number),
     }
-    removed = _change(warehouse, UNDO, handles, plan, planned, files, may_move=if_main_moved != REFUSE, wait_ms=wait_ms)
+    may_move = frozenset(() if if_main_moved == REFUSE else handles)
+    removed = _change(warehouse, UNDO, handles, plan, planned, files, may_move=may_move, wait_ms=wait_ms)
     for table, (backup, note) in used.items():
         drop_backup(handles[table], backup, note, wait_ms)
     return record(), removed
@@ -246,21 +249,20 @@ def _change(
     planned: _Planned,
     files: Mapping[str, Callable[[], ReleaseRecord]],
     *,
-    may_move: bool,
+    may_move: AbstractSet[str],
     wait_ms: int,
 ) -> Removed:
     """Run a change of all tables, and complete it.
 
-    `may_move`: commits that others make to main meanwhile go to the backup; else everything is planned again, as it is
-    after each of them.
+    `may_move`: tables whose backup gets the commits that others make to main meanwhile; after those to other tables
+    everything is planned again.
     """
     parts = [PlannedTable(handle, partial(plan, table)) for table, handle in handles.items()]
 
     def decided() -> dict[str, object]:
-        if not may_move:
-            for table, (main, head) in planned.before.items():
-                if latest_snapshot_id(main) != head:
-                    raise _MainMovedError(table)
+        for table, (main, head) in planned.before.items():
+            if table not in may_move and latest_snapshot_id(main) != head:
+                raise _MainMovedError(table)
         return to_complete({path: release_json(record()) for path, record in files.items()}, warehouse)
 
     table: str | None = None
@@ -269,7 +271,7 @@ def _change(
         try:
             removed = change_tables(kind, parts, change_id, decided, wait_ms=wait_ms)
         except OperationInProgressError as e:
-            if may_move or not e.context.get("ended"):
+            if may_move >= handles.keys() or not e.context.get("ended"):
                 raise
             table = None
         except _MainMovedError as e:

@@ -6,7 +6,7 @@ become main together. Where others commit to a table before that is decided, onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from typing import Final, NamedTuple, TypeAlias
 
@@ -35,6 +35,7 @@ def publish_rebased(
     snapshots: Mapping[str, int],
     name: str,
     on_conflict: str,
+    replaced: Collection[str] = (),
     check: Check | None,
     dry_run: bool = False,
 ) -> tuple[ReleaseRecord, Removed]:
@@ -46,6 +47,7 @@ def publish_rebased(
         snapshots: table → the snapshot of its branch up to which it is published.
         name: of the branch of each table.
         on_conflict: as of `Table.merge_branch`.
+        replaced: tables whose main becomes the branch as it is.
         check: of the rows that are published; None for no checks.
         dry_run: only return what would be done; the release has number 0.
 
@@ -55,7 +57,7 @@ def publish_rebased(
         Others as `publish`.
     """
     if dry_run:
-        return _preview(tables, snapshots, name, on_conflict, check)
+        return _preview(tables, snapshots, name, on_conflict, replaced, check)
     handles = {table: main.handle for table, main in tables.items()}
     checked: tuple[Mapping[str, tuple[str, int]], list[CheckResult]] | None = None
     with ExitStack() as stack:
@@ -67,6 +69,9 @@ def publish_rebased(
                 if table in staged:
                     staged[table].stack.close()
                 own = stack.enter_context(ExitStack())
+                if table in replaced:
+                    staged[table] = _Staged(own, None)
+                    continue
                 rebased = staged_rebase(main, name, snapshot=snapshots[table], on_conflict=on_conflict)
                 staged[table] = _Staged(own, own.enter_context(rebased))
             made = {table: found.made for table, found in staged.items()}
@@ -83,6 +88,7 @@ def publish_rebased(
                     handles,
                     snapshots={table: snapshot for table, (_, snapshot) in versions.items()},
                     name=name,
+                    replaced=replaced,
                     checks=checked[1],
                     only_on={table: found.base for table, found in made.items() if found is not None},
                 )
@@ -93,7 +99,7 @@ def publish_rebased(
 
 
 class _Staged(NamedTuple):
-    """The rebase of one table, and what deletes its branch; `made` is None where main has not moved."""
+    """The rebase of one table, and what deletes its branch; `made` is None where main becomes the branch itself."""
 
     stack: ExitStack
     made: StagedRebase | None
@@ -108,12 +114,16 @@ def _preview(
     snapshots: Mapping[str, int],
     name: str,
     on_conflict: str,
+    replaced: Collection[str],
     check: Check | None,
 ) -> tuple[ReleaseRecord, Removed]:
     if check is not None:
         raise no_checked_dry_run()
     heads = {}
     for table, main in tables.items():
+        if table in replaced:
+            heads[table] = snapshots[table]
+            continue
         made = rebase(main, name, snapshot=snapshots[table], on_conflict=on_conflict, dry_run=True)
         heads[table] = made.published_snapshot_id + (made.rebased_rows is not None)
     return ReleaseRecord(0, heads, {}, name, now_ms()), Removed(dry_run=True)

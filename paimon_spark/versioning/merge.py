@@ -66,8 +66,8 @@ REFUSE, REPLACE, REBASE = "refuse", "replace", "rebase"
 WAYS = (REFUSE, REPLACE, REBASE)
 """What publishing one table can do when main has moved."""
 REBASE_PROPERTY = "paimon-spark.rebase"
-"""Property of the commit of a rebase: a JSON object with `branch`, `snapshot`, the identity of the newest snapshot of the
-branch that it holds, and `schema`, the id of the branch's newest schema."""
+"""Property of the commit of a rebase: a JSON object with `branch`, `snapshot`, the identity of the newest snapshot of
+the branch that it holds, and `schema`, the id of the branch's newest schema."""
 FAIL, OURS, THEIRS, NEWEST = "fail", "ours", "theirs", "newest"
 CONFLICTS = (FAIL, OURS, THEIRS, NEWEST)
 """What a rebase can do with keys that both sides changed."""

@@ -107,6 +107,7 @@ class TableStatus(ShownAsText):
         findings: of `Table.doctor`; None when not requested.
         due: maintenance that is due, as text.
         sizes: of `Table.sizes`, the largest first; None when not requested.
+        rebase_limits: what a rebase of the branches cannot do.
     """
 
     table: str
@@ -134,6 +135,7 @@ class TableStatus(ShownAsText):
     findings: tuple[Finding, ...] | None
     due: tuple[str, ...]
     sizes: tuple[RefSize, ...] | None = None
+    rebase_limits: tuple[str, ...] = ()
 
     def text_lines(self) -> Iterator[str]:
         yield f"{safe(self.table)} on branch {safe(self.branch)}"
@@ -157,6 +159,7 @@ class TableStatus(ShownAsText):
         if self.operation is not None:
             yield f"under way or unfinished: {safe(self.operation)}"
         yield from (f"due: {safe(text)}" for text in self.due)
+        yield from (f"rebase: {safe(text)}" for text in self.rebase_limits)
         for size in self.sizes or ():
             yield from size.text_lines()
         for finding in self.findings or ():
@@ -184,6 +187,7 @@ class TableStatus(ShownAsText):
                     "main is": self.main_branch,
                     "in progress": self.operation,
                     "due": "\n".join(self.due) or None,
+                    "rebase": "\n".join(self.rebase_limits) or None,
                     "doctor": None if self.findings is None else f"{len(self.findings)} findings",
                 }
             )

@@ -27,9 +27,9 @@ def catalog(tmp_path: Path) -> Catalog:
 
 @pytest.fixture(params=["keyed", "append"])
 def table(catalog: Catalog, request: pytest.FixtureRequest) -> Table:
-    keys = {"primary_keys": ["k"]} if request.param == "keyed" else {}
+    keys = ["k"] if request.param == "keyed" else []
     options = {"bucket": "1"} if keys else {}
-    made = catalog.create_table("d.t", "k BIGINT, a INT, v STRING", options=options, **keys)
+    made = catalog.create_table("d.t", "k BIGINT, a INT, v STRING", primary_keys=keys, options=options)
     put(made, {"k": 1, "a": 1, "v": "one"}, {"k": 2, "a": 2, "v": "two"})
     made.create_branch("fix")
     return made
@@ -118,7 +118,11 @@ def test_names_and_types_follow_the_side_that_changed_them(table: Table) -> None
     put(main, {"k": 3, "a": 2**40, "v": "three"})
     put(fix, {"k": 4, "a": 4, "text": "four"})
     now = rebased(main)
-    assert types(now) == {"k": "BIGINT NOT NULL" if now.handle.schema.primary_keys else "BIGINT", "a": "BIGINT", "text": "STRING"}
+    assert types(now) == {
+        "k": "BIGINT NOT NULL" if now.handle.schema.primary_keys else "BIGINT",
+        "a": "BIGINT",
+        "text": "STRING",
+    }
     assert rows(now)[2:] == [{"k": 3, "a": 2**40, "text": "three"}, {"k": 4, "a": 4, "text": "four"}]
 
 
