@@ -96,18 +96,26 @@ class PipelineBranch(ShownAsText):
         graph, scope = question.load(list(nodes)), self._scope(question, record)
         steps = replay_plan(scope, graph, self.name, nodes, question.queries(), question.history.provenance)
         count = Counter(s.job for s in recorded_statements(self._derived(scope), {}, record.tables, lambda _: True))
-        limits: dict[str, tuple[str, ...]] = {}
-        for sink in dict.fromkeys(sink for step in steps for sink in step.sinks):
-            table = sink.removesuffix(f"$branch_{self.name}")
-            main = self._main(table)
-            found = () if main is None else rebase_limits(main, self.name)
-            limits[sink] = tuple(f"{table}, rebased: {text}" for text in found)
+        limits = self._limits(steps)
         return [
-            replace(
-                step, statements=count[step.job], notes=(*step.notes, *(n for sink in step.sinks for n in limits[sink]))
-            )
-            for step in steps
+            replace(step, statements=count[step.job], notes=(*step.notes, *found))
+            for step, found in zip(steps, limits, strict=True)
         ]
+
+    def _limits(self, steps: Sequence[ReplayStep]) -> list[list[str]]:
+        """What a rebase cannot do, for each step: of the tables that it writes, and of others that it is first to read."""
+        ends = f"$branch_{self.name}"
+        found = {name: self._limits_of(name.removesuffix(ends)) for step in steps for name in step.sinks}
+        out = []
+        for step in steps:
+            own = [n for n in step.sources if n.endswith(ends) and n not in found]
+            found |= {name: self._limits_of(name.removesuffix(ends)) for name in own}
+            out.append([note for name in (*own, *step.sinks) for note in found[name]])
+        return out
+
+    def _limits_of(self, table: str) -> list[str]:
+        main = self._main(table)
+        return [] if main is None else [f"{table}, rebased: {text}" for text in rebase_limits(main, self.name)]
 
     @property
     def _record(self) -> BranchRecord:
@@ -275,12 +283,14 @@ class PipelineBranch(ShownAsText):
             UnsupportedFeatureError: a table cannot be rebased; nothing was changed.
             CheckFailedError: a check found rows; nothing was changed.
             NotFoundError: the pipeline branch, or the branch of a table, is gone.
-            InvalidInputError: a branch has no snapshot.
+            InvalidInputError: a branch has no snapshot, or `replace` has a table that the pipeline branch lacks.
             OperationInProgressError: another process is changing tags or branches of a table.
         """
         check_ways(if_main_moved, on_conflict)
         warehouse = warehouse_of(self.catalog)
         record = get_branch_record(warehouse, self.name)
+        if isinstance(replace, str):
+            raise InvalidInputError(f"replace={replace!r}: expected a list of tables")
         replaced = [self._checked(table) for table in replace]
         mains = {table: self.catalog.table(table, branch=MAIN) for table in record.tables}
         snapshots = {table: self._head(table) for table in mains}

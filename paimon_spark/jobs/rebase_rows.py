@@ -6,7 +6,8 @@ there are more. Driver and tasks hold one part at a time; of the rest only count
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -15,13 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.engine.merge.spill import SpilledRun, SpillFile
+from paimon_spark.engine.read.split_reader import read_splits
 from paimon_spark.engine.row_diff.three_way import MergedRows, ThreeWay
 from paimon_spark.engine.row_diff.versions import Version
 from paimon_spark.engine.row_level.replacement import Replacement, batches
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.engine.write.table_writer import TableWriter
-from paimon_spark.format.arrays.arrow_numpy import array_of
+from paimon_spark.format.arrays.arrow_numpy import array_of, boolean_array
 from paimon_spark.format.arrays.exchange import divided
 from paimon_spark.format.arrays.pieces import taken, together
 from paimon_spark.format.bucket_hash import hashes
@@ -29,10 +31,14 @@ from paimon_spark.jobs.task_write import TaskWrite
 
 SAMPLE: Final = 3
 """Keys that both changed, of which messages tell."""
-PART_ROWS: Final = 1 << 20
+PART_ROWS: Final = 4 << 20
 """Rows of all versions that are compared at a time."""
 _PART_BYTES: Final = 64 << 20
 """Bytes of files whose rows are compared at a time."""
+_COMPARED: Final = 3
+"""Kinds of splits of a piece that are compared first: two of the base, and the branch."""
+_CHANGED: Final = 5
+"""Number of the first side with only the rows of keys that the branch changed."""
 _MOST_PARTS: Final = 512
 _WAITING_BYTES: Final = 64 << 20
 """Bytes of rows that wait for the disk."""
@@ -149,7 +155,7 @@ class RebaseTask:
         writer: TableWriter | None = None
         try:
             for piece in pieces:
-                for part in self._parts(piece):
+                for part in self._parts(piece, os.cpu_count() or 1 if alone else 1):
                     writer = self._part(part, found, writer, 0 if alone else piece.number, shares=not alone)
             found.messages = [] if writer is None else writer.close()
         except BaseException:
@@ -190,40 +196,74 @@ class RebaseTask:
         if self.write is not None and found.keys is not None:
             found.keys.append(hashes_of(merged.rows.select(self.three_way.keys)))
 
-    def _parts(self, piece: Piece) -> Iterator[list[pa.Table]]:
-        """The rows of a piece, part by part: those of each kind of splits."""
+    def _parts(self, piece: Piece, threads: int) -> Iterator[list[pa.Table]]:
+        """The rows of a piece whose keys the branch changed, part by part: those of each kind of splits.
+
+        Rows of base and branch are compared first; of main and the records of the branch only those of the keys that
+        differ are kept.
+        """
         parts = max(-(-piece.row_count // PART_ROWS), -(-piece.size_bytes // _PART_BYTES), 1)
         parts = min(parts, _MOST_PARTS)
         versions = (self.base, self.base, self.theirs, self.main, self.written or self.theirs)
-        if parts == 1:
-            yield [
-                self._table(version, (b for split in splits for b in version.read(split)))
-                for version, splits in zip(versions, piece.all, strict=True)
-            ]
-            return
-        with _Dealt(parts) as dealt:
-            for side, (version, splits) in enumerate(zip(versions, piece.all, strict=True)):
-                for split in splits:
-                    for batch in version.read(split):
-                        dealt.put(side, batch, self._part_of(batch, parts))
+        reads = [
+            read_splits(version.read, splits, threads) for version, splits in zip(versions, piece.all, strict=True)
+        ]
+        with _Dealt(parts, self.three_way.keys) as dealt:
+            for side in range(_COMPARED if parts > 1 else 0):
+                dealt.put(side, reads[side])
+            held: list[tuple[int, list[pa.Table]]] = []
+            are_few = True
             for part in range(parts):
-                yield [self._table(version, dealt.rows(side, part)) for side, version in enumerate(versions)]
+                rows = reads[:_COMPARED] if parts == 1 else [dealt.rows(side, part) for side in range(_COMPARED)]
+                held.append(
+                    (part, self._changed([_table(v, r) for v, r in zip(versions[:_COMPARED], rows, strict=True)]))
+                )
+                count = sum(len(table) for _, tables in held for table in tables)
+                if parts > 1 and (not are_few or count > PART_ROWS // 4):
+                    are_few = False
+                    for at, tables in held:
+                        for side, table in enumerate(tables):
+                            dealt.keep(_CHANGED + side, at, table)
+                    held = []
+            if are_few:
+                found = [pa.concat_tables(tables) for tables in zip(*(tables for _, tables in held), strict=True)]
+                wanted = np.unique(np.concatenate([hashes(t.select(self.three_way.keys)) for t in found]))
+                rest = [self._of_keys(r, wanted) for r in reads[_COMPARED:]]
+                yield [*found, *(_table(v, r) for v, r in zip(versions[_COMPARED:], rest, strict=True))]
+                return
+            for side in range(_COMPARED, len(versions)):
+                dealt.put(side, reads[side])
+            sides = (*range(_CHANGED, _CHANGED + _COMPARED), *range(_COMPARED, len(versions)))
+            for part in range(parts):
+                yield [_table(v, dealt.rows(side, part)) for v, side in zip(versions, sides, strict=True)]
 
-    @staticmethod
-    def _table(version: Version, batches: Iterator[pa.RecordBatch]) -> pa.Table:
-        return pa.Table.from_batches(list(batches), version.schema)
+    def _changed(self, tables: Sequence[pa.Table]) -> list[pa.Table]:
+        """Of the rows of base, in two tables, and branch those whose keys the branch changed."""
+        gone, same, theirs = tables
+        base = pa.concat_tables([gone, same])
+        of_base, of_branch = self.three_way.changed(base, theirs)
+        is_gone = of_base < len(gone)
+        return [taken(base, of_base[is_gone]), taken(base, of_base[~is_gone]), taken(theirs, of_branch)]
 
-    def _part_of(self, batch: pa.RecordBatch, parts: int) -> np.ndarray:
-        keys = batch.select(list(self.three_way.keys))
-        return hashes(keys).view(np.uint32) % np.uint32(parts)
+    def _of_keys(self, rows: Iterator[pa.RecordBatch], wanted: np.ndarray) -> Iterator[pa.RecordBatch]:
+        """Rows whose key has one of some hashes, which are sorted."""
+        for batch in rows:
+            found = hashes(batch.select(list(self.three_way.keys)))
+            places = np.minimum(np.searchsorted(wanted, found), max(len(wanted) - 1, 0))
+            if len(wanted) and (is_wanted := wanted[places] == found).any():
+                yield batch.filter(boolean_array(is_wanted))
+
+
+def _table(version: Version, batches: Iterator[pa.RecordBatch]) -> pa.Table:
+    return pa.Table.from_batches(list(batches), version.schema)
 
 
 class _Dealt:
-    """Rows by part, on local disk."""
+    """Rows by side and part, on local disk: rows of one key are in one part."""
 
-    def __init__(self, parts: int) -> None:
+    def __init__(self, parts: int, keys: Sequence[str]) -> None:
         self._spill = SpillFile()
-        self._parts = parts
+        self._parts, self._keys = parts, list(keys)
         self._waiting: dict[tuple[int, int], list[pa.RecordBatch]] = {}
         self._waiting_bytes = 0
         self._runs: dict[tuple[int, int], list[SpilledRun]] = {}
@@ -234,14 +274,26 @@ class _Dealt:
     def __exit__(self, *error: object) -> None:
         self._spill.close()
 
-    def put(self, side: int, batch: pa.RecordBatch, parts: np.ndarray) -> None:
-        for part, rows in divided(batch, parts):
-            self._waiting.setdefault((side, part), []).append(rows)
-        self._waiting_bytes += batch.nbytes
+    def put(self, side: int, batches: Iterable[pa.RecordBatch]) -> None:
+        """Deal rows to parts."""
+        for batch in batches:
+            numbers = hashes(batch.select(self._keys)).view(np.uint32) % np.uint32(self._parts)
+            for part, rows in divided(batch, numbers):
+                self._waiting.setdefault((side, part), []).append(rows)
+            self._add(batch.nbytes)
+
+    def keep(self, side: int, part: int, rows: pa.Table) -> None:
+        """Add rows that are all of one part."""
+        self._waiting.setdefault((side, part), []).extend(rows.to_batches())
+        self._add(rows.nbytes)
+
+    def _add(self, size: int) -> None:
+        self._waiting_bytes += size
         if self._waiting_bytes >= _WAITING_BYTES:
             self._flush()
 
     def rows(self, side: int, part: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a part."""
         self._flush()
         for run in self._runs.get((side, part), ()):
             yield from self._spill.read(run)

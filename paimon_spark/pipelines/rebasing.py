@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
 from paimon_spark.errors import BranchDivergedError
@@ -16,11 +17,11 @@ from paimon_spark.jobs.rebase import StagedRebase, no_checked_dry_run, rebase, s
 from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.maintenance.change import reopened
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.pipelines.publishing import publish
 from paimon_spark.pipelines.records import ReleaseRecord
 from paimon_spark.versioning.checks import CheckResult
+from paimon_spark.versioning.merge import REPLACE
 
 Check: TypeAlias = Callable[[Mapping[str, tuple[str, int]]], list[CheckResult]]
 """Checks tables at a branch and snapshot each. Raises CheckFailedError."""
@@ -57,7 +58,7 @@ def publish_rebased(
         Others as `publish`.
     """
     if dry_run:
-        return _preview(tables, snapshots, name, on_conflict, replaced, check)
+        return _preview(warehouse, tables, snapshots, name, on_conflict, replaced, check)
     handles = {table: main.handle for table, main in tables.items()}
     checked: tuple[Mapping[str, tuple[str, int]], list[CheckResult]] | None = None
     with ExitStack() as stack:
@@ -110,6 +111,7 @@ class _Staged(NamedTuple):
 
 
 def _preview(
+    warehouse: Warehouse,
     tables: Mapping[str, OpenedTable],
     snapshots: Mapping[str, int],
     name: str,
@@ -121,9 +123,18 @@ def _preview(
         raise no_checked_dry_run()
     heads = {}
     for table, main in tables.items():
-        if table in replaced:
-            heads[table] = snapshots[table]
-            continue
-        made = rebase(main, name, snapshot=snapshots[table], on_conflict=on_conflict, dry_run=True)
-        heads[table] = made.published_snapshot_id + (made.rebased_rows is not None)
-    return ReleaseRecord(0, heads, {}, name, now_ms()), Removed(dry_run=True)
+        if table not in replaced:
+            made = rebase(main, name, snapshot=snapshots[table], on_conflict=on_conflict, dry_run=True)
+            heads[table] = made.published_snapshot_id + (made.rebased_rows is not None)
+    handles = {table: main.handle for table, main in tables.items() if table in replaced}
+    record, removed = publish(
+        warehouse,
+        dict.fromkeys(handles, name),
+        handles,
+        snapshots={table: snapshots[table] for table in handles},
+        name=name,
+        if_main_moved=REPLACE,
+        dry_run=True,
+    )
+    heads |= record.tables
+    return replace(record, tables={table: heads[table] for table in tables}), removed

@@ -75,7 +75,8 @@ def put(table: Table, rows: Rows, columns: str = "k a v") -> None:
     names = columns.split()
     types = {n: pa.string() if n in STRINGS else pa.int64() if n == "a" else pa.int32() for n in names}
     data = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], pa.schema(types))
-    table.write(data, **{"write-only": True})
+    more: dict[str, Any] = {"write-only": True}
+    table.write(data, **more)
 
 
 def folded(table: Table) -> None:
@@ -463,8 +464,15 @@ JAVAS_KINDS: Final = {
             {"op": "deleteRows", "column": "k", "values": [8]},
         ],
         expected=[(1, 1, "base", None), (3, 1, "base", None), (4, 4, "main", None), (5, 5, "fix", 6)],
-        later=[{"op": "deleteRows", "column": "k", "values": [1, 5]}, written([7, 7, "later", 7])],
-        final=[(3, 1, "base", None), (4, 4, "main", None), (6, 6, "main", 8), (7, 7, "later", 7)],
+        later=[written([7, 7, "later", 7], [9, 9, "later", 9]), {"op": "deleteRows", "column": "k", "values": [9]}],
+        final=[
+            (1, 1, "base", None),
+            (3, 1, "base", None),
+            (4, 4, "main", None),
+            (5, 5, "fix", 6),
+            (6, 6, "main", 8),
+            (7, 7, "later", 7),
+        ],
     ),
 }
 
@@ -478,7 +486,8 @@ def test_what_java_committed_to_both_is_rebased(
     kind = JAVAS_KINDS[name]
     path = created(java, warehouse, kind.keys, kind.options)
     catalog = {"warehouse": str(warehouse), "cache-enabled": "false"}
-    main, fix = {"catalog": catalog, "table": "db.t"}, {"catalog": catalog, "table": "db.t$branch_fix"}
+    main: dict[str, Any] = {"catalog": catalog, "table": "db.t"}
+    fix = {**main, "table": "db.t$branch_fix"}
     columns, readers = ("k", "a", "v", "n"), Readers(path, java, py)
     java.call("write", **main, rows=BASE)
     if branched_by == "us":
@@ -492,7 +501,9 @@ def test_what_java_committed_to_both_is_rebased(
     if compacted:
         java.call("compact", **fix)
     java.call("write", **main, rows=[[4, 4, "main"]])
-    if compacted:
+    if (
+        compacted and "deletion-vectors.enabled" not in kind.options
+    ):  # else the branch deleted in a file that main lacks
         java.call("compact", **main)
 
     done = paimon_spark.load_table(path).merge_branch("fix", if_main_moved="rebase")

@@ -76,6 +76,12 @@ class ThreeWay:
     descending: bool
     branch_is_later: bool
 
+    def changed(self, base: pa.Table, theirs: pa.Table) -> tuple[Rows, Rows]:
+        """The rows of base and branch whose keys the branch changed; arguments as of `merge`."""
+        both = _Rows(pa.concat_tables([base, theirs]))
+        b, t = self._changed(both, len(base), len(theirs))
+        return np.sort(b[b >= 0]), np.sort(t[t >= 0]) - len(base)
+
     def merge(self, base: pa.Table, stays: Bool, theirs: pa.Table, main: pa.Table) -> MergedRows:
         """Merge all rows that some keys have in each version; a key has one row in each at most.
 
