@@ -103,7 +103,7 @@ class PipelineBranch(ShownAsText):
         ]
 
     def _limits(self, steps: Sequence[ReplayStep]) -> list[list[str]]:
-        """What a rebase cannot do, for each step: of the tables that it writes, and of others that it is first to read."""
+        """What a rebase cannot do, for each step: of tables that it writes, and of others that it is first to read."""
         ends = f"$branch_{self.name}"
         found = {name: self._limits_of(name.removesuffix(ends)) for step in steps for name in step.sinks}
         out = []
@@ -114,7 +114,7 @@ class PipelineBranch(ShownAsText):
         return out
 
     def _limits_of(self, table: str) -> list[str]:
-        main = self._main(table)
+        main = None if self.dry_run else self._main(table)
         return [] if main is None else [f"{table}, rebased: {text}" for text in rebase_limits(main, self.name)]
 
     @property

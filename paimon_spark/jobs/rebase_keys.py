@@ -29,15 +29,15 @@ from paimon_spark.errors import (
     FileMissingError,
     InvalidInputError,
     NotFoundError,
-    PaimonError,
     UnsupportedFeatureError,
 )
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.jobs import rebase_rows
 from paimon_spark.jobs.batch_write import WriteJob
-from paimon_spark.jobs.commit import commit_batch
-from paimon_spark.jobs.compaction import compact_fully
+from paimon_spark.jobs.commit import combined, commit_batch
 from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import OpenedTable
+from paimon_spark.jobs.rebase_buckets import with_whole_buckets
 from paimon_spark.jobs.rebase_rows import I64, Outcome, Piece, RebaseTask, hashes_of
 from paimon_spark.jobs.rebase_sides import Sides, changes_text, plan_rows, unchanged
 from paimon_spark.jobs.row_diff import RowComparison
@@ -49,13 +49,11 @@ from paimon_spark.metadata.snapshots import get_snapshots, latest_snapshot
 from paimon_spark.options.core import MergeEngine
 from paimon_spark.options.table import parse_table_options
 from paimon_spark.options.write import ROWKIND_FIELD
-from paimon_spark.redaction import get_logger
 from paimon_spark.spark_port import SparkJobs, active_spark_jobs
 from paimon_spark.text import counted
 from paimon_spark.types import VALUE_KIND
 from paimon_spark.versioning.merge import FAIL, NEWEST, THEIRS, MergeResult
 
-_LOG = get_logger(__name__)
 _TRIES: Final = 10
 _PATIENCE_S: Final = 60.0
 """How long commits to main that change other keys may come first."""
@@ -107,13 +105,16 @@ def _try_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: bo
     )  # fmt: skip
     if dry_run:
         return result
-    job = job.with_changes(found.messages) if job.changes else job
+    messages: Sequence[CommitMessage] = found.messages
+    if found.replaced:
+        messages = with_whole_buckets(
+            job.handle, head, combined(job.handle, Committer(job.handle, job.commit_user), messages), job.commit_user
+        )
+    job = job.with_changes(messages) if job.changes else job
     publish = _Publish(sides, found.keys, head)
     made = commit_batch(
-        job.handle, job.commit_user, found.messages, publish, undo=job.undo, lineage=sides.lineage(job.handle)
+        job.handle, job.commit_user, messages, publish, undo=job.undo, lineage=sides.lineage(job.handle)
     )
-    if found.replaced:
-        _compact(job.handle)
     return replace(result, published_snapshot_id=made.snapshot_id or head.id, removed=Removed())
 
 
@@ -122,22 +123,6 @@ def _with_kinds(job: WriteJob) -> WriteJob:
     options = {key: value for key, value in job.handle.options.raw.items() if key != ROWKIND_FIELD.key}
     source = job.source.append(pa.field(VALUE_KIND, pa.int8(), False))
     return replace(job, handle=replace(job.handle, options=parse_table_options(options)), source=source)
-
-
-def _compact(main: TableHandle) -> None:
-    """Merge removed rows with those that follow them.
-
-    A compaction of these files alone would leave out the removals, and engines that merge columns would then merge the
-    new rows into the old ones. Source: Java `PartialUpdateMergeFunction.getResult`, `AggregateMergeFunction.getResult`.
-    """
-    try:
-        compact_fully(main)
-    except PaimonError as e:
-        _LOG.warning(
-            "%s is rebased, but not compacted; compact it fully before anything else compacts it: %s",
-            main.describe(),
-            e,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +189,7 @@ class _Planned:
             Replacement.of(job.handle),
             on_conflict == FAIL,
             job.task if write else None,
+            rebase_rows.KEY_HASHES // len(self.pieces),
         )
         with ExitStack() as stack:
             for scan in (*self.of_branch.scans, *self.of_main.scans):

@@ -135,6 +135,7 @@ class RebaseTask:
         replacement: how main's rows are replaced.
         fails: conflicts are counted, and then nothing is written.
         write: None to only count.
+        most_keys: most keys of a task whose hashes are kept.
     """
 
     base: Version
@@ -145,6 +146,7 @@ class RebaseTask:
     replacement: Replacement
     fails: bool
     write: TaskWrite | None
+    most_keys: int
 
     def run(self, pieces: Sequence[Piece], *, alone: bool = False) -> Outcome:
         """Compare some pieces, and write their rows. Executor or in process; after an error no file of it is left.
@@ -195,6 +197,8 @@ class RebaseTask:
             found.add(Outcome(sample=taken(merged.conflicts, np.arange(min(SAMPLE, len(merged.conflicts))))))
         if self.write is not None and found.keys is not None:
             found.keys.append(hashes_of(merged.rows.select(self.three_way.keys)))
+            if found.rows > self.most_keys:
+                found.keys = None
 
     def _parts(self, piece: Piece, threads: int) -> Iterator[list[pa.Table]]:
         """The rows of a piece whose keys the branch changed, part by part: those of each kind of splits.

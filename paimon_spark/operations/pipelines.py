@@ -101,7 +101,7 @@ def _publish(a: Request) -> Release:
     return _of_name(a).publish(
         if_main_moved=a["if_main_moved"],
         on_conflict=a["on_conflict"],
-        replace=a["replace"] or (),
+        replace=[a.table_name(t) for t in a["replace"] or ()],
         checks=checks_of(a),
         dry_run=a.dry_run,
     )

@@ -6,12 +6,12 @@ become main together. Where others commit to a table before that is decided, onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
-from paimon_spark.errors import BranchDivergedError
+from paimon_spark.errors import BranchDivergedError, UnsupportedFeatureError
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.rebase import StagedRebase, no_checked_dry_run, rebase, staged_rebase
 from paimon_spark.lineage.warehouse import Warehouse
@@ -74,7 +74,8 @@ def publish_rebased(
                     staged[table] = _Staged(own, None)
                     continue
                 rebased = staged_rebase(main, name, snapshot=snapshots[table], on_conflict=on_conflict)
-                staged[table] = _Staged(own, own.enter_context(rebased))
+                with _refusing(table):
+                    staged[table] = _Staged(own, own.enter_context(rebased))
             made = {table: found.made for table, found in staged.items()}
             versions = {
                 table: (name, snapshots[table]) if found is None else (found.branch, found.head)
@@ -97,6 +98,16 @@ def publish_rebased(
                 if not tries_left:
                     raise
     raise AssertionError("the last attempt returns or raises")
+
+
+@contextmanager
+def _refusing(table: str) -> Iterator[None]:
+    """Say in refusals of a rebase that main of this table alone can be replaced."""
+    try:
+        yield
+    except (BranchDivergedError, UnsupportedFeatureError) as e:
+        hint = f"or name {table} in replace, so that only its main becomes the branch"
+        raise type(e)(f"{e.message}; {hint}", **e.context) from None
 
 
 class _Staged(NamedTuple):
@@ -124,7 +135,8 @@ def _preview(
     heads = {}
     for table, main in tables.items():
         if table not in replaced:
-            made = rebase(main, name, snapshot=snapshots[table], on_conflict=on_conflict, dry_run=True)
+            with _refusing(table):
+                made = rebase(main, name, snapshot=snapshots[table], on_conflict=on_conflict, dry_run=True)
             heads[table] = made.published_snapshot_id + (made.rebased_rows is not None)
     handles = {table: main.handle for table, main in tables.items() if table in replaced}
     record, removed = publish(

@@ -331,6 +331,8 @@ def rebased(kind: Kind, java: JavaPaimon, warehouse: Path) -> tuple[Table, int]:
     """The table, and the snapshot of main that a first rebase published."""
     table = paimon_spark.load_table(created(java, warehouse, kind.keys, kind.options))
     put(table, kind.base)
+    if kind.replaced:  # rows of the highest level, which only a full compaction merges with later ones
+        table.compact(full=True)
     table.create_branch("fix")
     kind.on_branch(table.branch("fix"))
     kind.on_main(table)

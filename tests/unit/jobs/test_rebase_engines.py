@@ -10,9 +10,10 @@ import pytest
 
 import paimon_spark
 from paimon_spark import Catalog, Table
+from paimon_spark.engine.commit.entries import live_at, numbers
 from paimon_spark.errors import BranchDivergedError, UnsupportedFeatureError
 from paimon_spark.metadata.retry import now_ms
-from tests.harness.table_files import missing_files
+from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
 Row = tuple[int | None, str | None]
 SUM: Final = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
@@ -125,6 +126,21 @@ def test_folded_rows_replace_those_of_main_where_rows_can_be_removed(catalog: Ca
     put(table, b=(5, "main"))
     compacted_and_expired(fix)
     assert rebased(table) == {"a": (11, "fix"), "b": (6, "main")}
+
+
+def test_no_compaction_can_part_a_removal_from_the_row_after_it(catalog: Catalog) -> None:
+    table, fix = made(catalog, SUM_REMOVES, a=(1, "base"), b=(1, "base"))
+    table.compact(full=True)
+    put(fix, a=(10, "fix"))
+    put(table, b=(5, "main"))
+    compacted_and_expired(fix)
+    table.merge_branch("fix", if_main_moved="rebase")
+    live = live_at(table.handle, table.snapshots()[-1])
+    assert numbers(live, "level").min() == numbers(live, "level").max() > 0
+    assert len({f.path for f in files_on_disk(table.handle)} - reachable_files(table.handle)) == 1  # FORK
+    for n in range(6):  # compactions of the newest files alone
+        put(table, b=(n, "later"))
+    assert rows_of(table) == {"a": (11, "fix"), "b": (21, "later")}
 
 
 def test_a_row_that_lost_a_value_is_replaced(catalog: Catalog) -> None:

@@ -276,7 +276,7 @@ def test_rebases_equal_the_model(tmp_path: Path, kind: str, seed: int, monkeypat
         try:
             expected, changes, conflicts = merged(history.base, history.theirs, history.main, on_conflict, later=later)
         except ContradictionError:
-            with pytest.raises(BranchDivergedError, match="in different ways|not possible on main"):
+            with pytest.raises(BranchDivergedError, match=r"in different ways|not possible on main"):
                 history.rebase(on_conflict)
             history.check()
             return
