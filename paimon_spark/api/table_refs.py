@@ -7,8 +7,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, overload
 
 from paimon_spark.api.checks import checked, checks_of_rebase
+from paimon_spark.errors import InvalidInputError
 from paimon_spark.jobs.branch_access import at_head, head_to_read, older_than_ms, reopen_at_head, reopen_to_read
-from paimon_spark.jobs.opened_table import OpenedTable
+from paimon_spark.jobs.opened_table import OpenedTable, on_branch
+from paimon_spark.metadata.layout import MAIN
 
 if TYPE_CHECKING:
     from paimon_spark.maintenance.removal import Removed
@@ -392,6 +394,7 @@ class TableRefs(OpenedTable):
         snapshot: int | str | None = None,
         if_main_moved: Literal["refuse", "replace", "rebase"] = "refuse",
         on_conflict: Literal["fail", "ours", "theirs", "newest"] = "fail",
+        target: str = MAIN,
         checks: Checks | None = None,
         backup: bool = True,
         dry_run: bool = False,
@@ -412,6 +415,7 @@ class TableRefs(OpenedTable):
             on_conflict: of keys that a rebase finds changed on both sides: `fail`, keep main's row (`ours`), take the
                 branch's (`theirs`), or the `newest` by sequence field, else by head. Of append tables, for rows that
                 main got since the fork, too, as by a replay: `fail`, leave them out (`ours`), add them (`theirs`).
+            target: the branch that gets the changes; another one than main only with `rebase`.
             checks: as of `Table.check`, run before the merge on exactly the rows that are published. Names of those
                 that passed are in the property `paimon-spark.checks` of the snapshot.
             backup: keep what main loses as a backup branch. Without it, files that nothing else needs are deleted.
@@ -433,7 +437,14 @@ class TableRefs(OpenedTable):
             from paimon_spark.jobs.rebase import rebase
 
             check = checks_of_rebase(self, name, checks)
-            return rebase(self, name, snapshot=snapshot, on_conflict=on_conflict, check=check, dry_run=dry_run)
+            onto = self if target == MAIN else on_branch(self, target)
+            return rebase(onto, name, snapshot=snapshot, on_conflict=on_conflict, check=check, dry_run=dry_run)
+        if target != MAIN:
+            raise InvalidInputError(
+                f"target={target!r}: only main becomes a branch; pass if_main_moved='rebase', which puts what branch "
+                f"{name!r} changed on top of {target!r}",
+                argument="target",
+            )
         handle = at_head(self)
         snapshot, properties = checked(self, name, snapshot, checks)
         return merge_branch(

@@ -26,6 +26,7 @@ from paimon_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     CommitRetriesExhaustedError,
+    InvalidInputError,
     PaimonError,
     UnsupportedFeatureError,
 )
@@ -39,7 +40,7 @@ from paimon_spark.jobs.rebase_keys import rebase_keys
 from paimon_spark.jobs.rebase_sides import Sides, check_alike, find_sides, unchanged
 from paimon_spark.jobs.write_target import Target, undo_changes, with_changes
 from paimon_spark.maintenance.change import change_branch
-from paimon_spark.metadata.branches import fork_of, list_branch_names, same_snapshot
+from paimon_spark.metadata.branches import fork_of, is_main, list_branch_names, same_snapshot
 from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import get_snapshots, latest_snapshot
@@ -48,7 +49,7 @@ from paimon_spark.redaction import get_logger
 from paimon_spark.versioning.branches import check_branch_exists, create_branch, delete_branch
 from paimon_spark.versioning.merge import CONFLICTS, FAIL, MergeResult, main_moved, merge_branch
 from paimon_spark.versioning.names import is_rebase_name, rebase_name
-from paimon_spark.versioning.publish import read_publication
+from paimon_spark.versioning.publish import head_to_publish, read_publication
 
 _LOG = get_logger(__name__)
 _TRIES: Final = 5
@@ -236,9 +237,19 @@ def _delete(main: TableHandle, branch: str) -> None:
 
 
 def _find_sides(table: OpenedTable, name: str, snapshot: int | str | None, on_conflict: str) -> Sides | None:
-    """The versions to compare; None where main has not moved."""
+    """The versions to compare; None where the branch is for main, which has not moved."""
     check_choice("on_conflict", on_conflict, CONFLICTS)
     handle = at_head(table)
+    if not is_main(handle):
+        check_branch_exists(handle, name)
+        on_branch = open_branch(handle, name)
+        if on_branch.layout.directory_branch == handle.layout.directory_branch:
+            raise InvalidInputError(
+                f"branch {name!r} of table {handle.name} cannot be rebased onto itself; name two branches",
+                table=handle.name,
+                branch=name,
+            )
+        return find_sides(handle, name, head_to_publish(on_branch, name, snapshot, "the rebase").id)
     publication = read_publication(handle, name, "the rebase", snapshot=snapshot, backup=False, now_ms=0)
     if publication.changes_nothing or not publication.main_has_moved:
         return None

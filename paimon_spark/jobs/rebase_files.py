@@ -47,8 +47,6 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
     Raises as `Table.merge_branch`.
     """
     main = sides.main
-    if main.options.data_evolution:
-        raise unsupported(sides, "it has data-evolution.enabled, where the columns of a row lie in several files")
     before, after = (live_at(v.handle, v.snapshot) for v in (sides.base, sides.theirs))
     head = latest_snapshot(main)
     assert head is not None
@@ -68,6 +66,8 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
         on_top, gone = rewritten, gone.slice(0, 0)
     else:
         return unchanged(sides, dry_run=dry_run)
+    if main.options.data_evolution:
+        _check_whole_rows(sides, on_top.compared, before)
     given = on_top.given
     repeated = given - sum(part.added for part in on_top.beside_main()) if given and on_top.may_repeat else 0
     if repeated and on_conflict in (FAIL, NEWEST):
@@ -82,6 +82,7 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
         repeated_rows=0 if leaves_out else repeated,
         removed=Removed(dry_run=dry_run),
         schema_changes=changes_text(sides),
+        target=sides.target,
     )
     if dry_run:
         return result
@@ -102,6 +103,18 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
     return replace(result, published_snapshot_id=made.snapshot_id or head.id)
 
 
+def _check_whole_rows(sides: Sides, compared: RowComparison, before: pa.Table) -> None:
+    """Check that the branch changed no columns of rows that it had before (data evolution).
+
+    Raises UnsupportedFeatureError.
+    """
+    had = set(before.column("file_name").to_pylist())
+    for split in compared.new:
+        known = {f.file_name in had for f in split.files}
+        if len(known) > 1:
+            raise unsupported(sides, "with data-evolution.enabled it changed columns of rows that it had before")
+
+
 def _check_still_there(sides: Sides, head: Snapshot, now: pa.Table, gone: pa.Table, of_branch: DeletedRows) -> None:
     """Check that main has the files whose rows the branch removed, `gone` with the same rows as before.
 
@@ -117,9 +130,9 @@ def _check_still_there(sides: Sides, head: Snapshot, now: pa.Table, gone: pa.Tab
     ]
     if lost:
         raise BranchDivergedError(
-            f"{sides.what} was not rebased: main no longer has {counted(len(lost), 'file')} that the branch removed or "
-            "rewrote, or in which it deleted rows, as main was compacted or rows were deleted there, too; pass "
-            "if_main_moved='replace', or make the same change on main",
+            f"{sides.what} was not rebased: {sides.onto} no longer has {counted(len(lost), 'file')} that the branch "
+            "removed or rewrote, or in which it deleted rows, as that was compacted or rows were deleted there, too; "
+            "pass if_main_moved='replace', or make the same change on main",
             table=sides.main.name,
             branch=sides.branch,
         )
@@ -128,10 +141,10 @@ def _check_still_there(sides: Sides, head: Snapshot, now: pa.Table, gone: pa.Tab
 def _repeats(sides: Sides, given: int, repeated: int) -> BranchDivergedError:
     """The error of a branch that adds rows that main got, too."""
     return BranchDivergedError(
-        f"{sides.what} was not rebased: main has got {repeated:,} of the {counted(given, 'row')} that the branch added "
-        "since they parted, as when the branch began before them and they were written again; main would have them "
-        "twice. Pass if_main_moved='replace', so that main becomes the branch, on_conflict='ours', which leaves these "
-        "rows out, or 'theirs', which adds them",
+        f"{sides.what} was not rebased: {sides.onto} has got {repeated:,} of the {counted(given, 'row')} that the "
+        "branch added since they parted, as when the branch began before them and they were written again; it would "
+        "have them twice. Pass if_main_moved='replace', so that main becomes the branch, on_conflict='ours', which "
+        "leaves these rows out, or 'theirs', which adds them",
         table=sides.main.name,
         branch=sides.branch,
         rows=repeated,
@@ -164,7 +177,11 @@ class _OnTop:
             new = [s for s in of_branch if s.files[0].file_name in names]
             before = [s for s in of_branch if s.files[0].file_name not in names | deleted.files]
             groups.append((before, [s for s in of_main if s.files[0].file_name not in removed], new))
-        return cls(compared, rows_at(sides.theirs, added), groups)
+        if not sides.main.options.data_evolution:
+            return cls(compared, rows_at(sides.theirs, added), groups)
+        ranges = [[(f.first_row_id or 0, f.row_count) for f in s.files] for *_, new in groups for s in new]
+        rows = sum(max(first + count for first, count in r) - min(r)[0] for r in ranges)
+        return cls(compared, rows - sum(map(len, deleted_at(sides.theirs, added).values())), groups)
 
     @property
     def may_repeat(self) -> bool:

@@ -74,8 +74,8 @@ def rebase_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: 
         except CommitConflictError as e:
             if not tries_left:
                 raise CommitConflictError(
-                    f"{sides.what} was not rebased: other commits to main came first in each of {_TRIES} attempts; "
-                    f"stop its writers for a moment. The last time: {e.message}",
+                    f"{sides.what} was not rebased: other commits to {sides.onto} came first in each of {_TRIES} "
+                    f"attempts; stop its writers for a moment. The last time: {e.message}",
                     table=sides.main.name,
                     branch=sides.branch,
                 ) from e
@@ -102,6 +102,7 @@ def _try_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: bo
     result = MergeResult(
         sides.branch, sides.fork.id, head.id, rebased_rows=found.rows, kept_conflicts=found.kept,
         removed=Removed(dry_run=dry_run), schema_changes=changes_text(sides),
+        target=sides.target,
     )  # fmt: skip
     if dry_run:
         return result
@@ -312,8 +313,8 @@ def _check(sides: Sides, found: Outcome, on_conflict: str) -> None:
         what = " and ".join(f"{verb} {counted(count, 'row')}" for count, verb in counts if count)
         limits = "; ".join(Replacement.of(sides.main).limits())
         raise UnsupportedFeatureError(
-            f"{sides.what} cannot be rebased: it {what} that cannot be written to main as they are, as "
-            f"{limits or engine}; use on_conflict='ours' for keys that main changed, too, or pass "
+            f"{sides.what} cannot be rebased: it {what} that cannot be written to {sides.onto} as they are, as "
+            f"{limits or engine}; use on_conflict='ours' for keys that both changed, or pass "
             "if_main_moved='replace'",
             feature=f"rebase with {'ignore-delete' if ignores else engine}",
             table=sides.main.name,
@@ -325,9 +326,9 @@ def _conflict(sides: Sides, found: Outcome) -> BranchDivergedError:
     shown = "; ".join(", ".join(f"{k}={v!r}" for k, v in key.items()) for key in sample)
     more = ", …" if found.conflicts > len(sample) else ""
     return BranchDivergedError(
-        f"{sides.what} was not rebased: main changed {counted(found.conflicts, 'key')} "
+        f"{sides.what} was not rebased: {sides.onto} changed {counted(found.conflicts, 'key')} "
         f"that the branch changed to other rows ({shown}{more}); choose on_conflict='ours', 'theirs' or 'newest', or "
-        f"correct them on the branch: Table.diff('main', {sides.branch!r}, rows=True) shows them",
+        f"correct them on the branch: Table.diff({sides.target!r}, {sides.branch!r}, rows=True) shows them",
         table=sides.main.name,
         branch=sides.branch,
         conflicts=found.conflicts,

@@ -42,7 +42,7 @@ def _of_table(main: TableHandle) -> tuple[str, ...]:
     if main.schema.primary_keys:
         return Replacement.of(main).limits()
     if options.data_evolution:
-        return ("with data-evolution.enabled a rebase only adds rows",)
+        return ("with data-evolution.enabled a rebase adds and deletes rows, but changes no columns",)
     return ()
 
 
@@ -61,7 +61,9 @@ def _of_branch(main: TableHandle, name: str) -> tuple[str, ...]:
     if not len(gone):
         return ()
     files = counted(len(gone), "file")
-    return (
+    where = "it" if len(gone) == 1 else "them"
+    text = (
         f"main has rewritten or removed {files} since branch {name!r} was created: where the branch removes rows of "
-        f"{'it' if len(gone) == 1 else 'them'}, a rebase is refused, and the branch can replace main",
+        f"{where}, a rebase is refused, and the branch can replace main"
     )
+    return (text,)

@@ -55,6 +55,8 @@ class Sides:
             last rebase.
         theirs: the version of the branch.
         fork: the newest snapshot that both histories share, the branch through those that it was created from.
+        target: the branch that gets the changes, which is main unless another one is named; `main` and what is said
+            about main is that branch.
     """
 
     main: TableHandle
@@ -63,6 +65,12 @@ class Sides:
     main_base: Resolved
     theirs: Resolved
     fork: Snapshot
+    target: str = MAIN
+
+    @property
+    def onto(self) -> str:
+        """The branch that gets the changes, for messages."""
+        return MAIN if self.target == MAIN else f"branch {self.target!r}"
 
     def on_head(self) -> Sides:
         """The same with main as it is defined now."""
@@ -160,14 +168,14 @@ def find_sides(handle: TableHandle, name: str, head_id: int) -> Sides:
 
     Raises InvalidInputError: it shares no snapshot with main, or the one it shares has expired.
     """
-    main = open_table(handle.store, handle.layout.root, MAIN, handle.name, UNIT_SPLITS)
+    main = open_table(handle.store, handle.layout.root, handle.branch, handle.name, UNIT_SPLITS)
     check_branch_exists(main, name)
     on_branch = open_branch(main, name)
     fork = _common_ancestor(main, on_branch, head_id)
     if fork is None:
         raise InvalidInputError(
-            f"branch {name!r} of table {main.name} shares no snapshot with main, so it is unknown what it changed; "
-            "insert its rows into main",
+            f"branch {name!r} of table {main.name} shares no snapshot with {handle.branch}, so it is unknown what it "
+            f"changed; insert its rows into {handle.branch}",
             table=main.name,
             branch=name,
         )
@@ -176,12 +184,12 @@ def find_sides(handle: TableHandle, name: str, head_id: int) -> Sides:
         theirs = resolve(on_branch, VersionSpec(VersionKind.SNAPSHOT, head_id))
     held = _last_rebase(main, on_branch, fork)
     if held is not None:
-        return Sides(main, name, held[0], held[1], theirs, fork)
+        return Sides(main, name, held[0], held[1], theirs, fork, handle.branch)
     base = _base(main, on_branch, fork)
     schema = shared_schema(main, on_branch)
     if schema is not None and schema.id > base.handle.schema.id:  # main had been altered after the fork's snapshot
         base = replace(base, handle=base.handle.with_schema(schema))
-    return Sides(main, name, base, base, theirs, fork)
+    return Sides(main, name, base, base, theirs, fork, handle.branch)
 
 
 def _common_ancestor(main: TableHandle, on_branch: TableHandle, head_id: int) -> Snapshot | None:
@@ -265,8 +273,8 @@ def check_alike(sides: Sides) -> None:
     found = sides.merged.contradictions
     if found:
         raise BranchDivergedError(
-            f"{sides.what} cannot be rebased: main and the branch changed {'; '.join(found)} in different ways. Make "
-            "them the same on one side, by ALTER TABLE, or pass if_main_moved='replace'",
+            f"{sides.what} cannot be rebased: {sides.onto} and the branch changed {'; '.join(found)} in different "
+            "ways. Make them the same on one side, by ALTER TABLE, or pass if_main_moved='replace'",
             table=main.name,
             branch=sides.branch,
         )
@@ -302,6 +310,7 @@ def unchanged(sides: Sides, *, dry_run: bool) -> MergeResult:
         rebased_rows=0 if changes else None,
         schema_changes=changes_text(sides),
         removed=Removed(dry_run=dry_run),
+        target=sides.target,
     )
 
 

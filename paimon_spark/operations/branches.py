@@ -108,6 +108,7 @@ def _merge(a: Request) -> MergeResult | Appended:
             snapshot=a["version"],
             if_main_moved=a["if_main_moved"],
             on_conflict=a["on_conflict"],
+            target=a["target_branch"],
             backup=_keeps_backup(a),
             checks=checks_of(a),
             dry_run=a.dry_run,
@@ -249,7 +250,7 @@ OPERATIONS = (
             *_BACKUP,
             CHECK,
             Argument("source_branch", "as Paimon's action: add the new files of this branch", style=Style.COMMAND),
-            Argument("target_branch", "branch to add them to", default="main", style=Style.COMMAND),
+            Argument("target_branch", "branch that gets them, or the changes of a rebase", default="main", is_own=True),
         ),
         Effect.DELETE,
         details="Nothing happens when main has every commit of the branch already. When main has commits of its own, "

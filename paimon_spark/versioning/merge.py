@@ -95,6 +95,7 @@ class MergeResult(ShownAsFacts):
             ones, too.
         repeated_rows: of `rebased_rows`, those that main of an append table has already, and now has once more.
         schema_changes: what a rebase changed in main's columns, options and comments, as the branch had, in words.
+        target: the branch that the changes went to, which is main unless another one was named.
     """
 
     branch: str
@@ -112,6 +113,7 @@ class MergeResult(ShownAsFacts):
     kept_conflicts: int = 0
     repeated_rows: int = 0
     schema_changes: tuple[str, ...] = ()
+    target: str = MAIN
 
     @property
     def dry_run(self) -> bool:
@@ -119,15 +121,17 @@ class MergeResult(ShownAsFacts):
         return self.removed.dry_run
 
     def text_lines(self) -> list[str]:
-        branch = safe(self.branch)
+        branch, target = safe(self.branch), safe(self.target)
         if self.already_merged:
             stays = f"and stays at snapshot {self.published_snapshot_id}"
-            return [f"branch {branch} is already merged: main has every commit of it, {stays}"]
+            return [f"branch {branch} is already merged: {target} has every commit of it, {stays}"]
         if self.rebased_rows is not None:
             would = "would get" if self.dry_run else "has"
-            kept = f"; {counted(self.kept_conflicts, 'conflicting row')} of main stayed" if self.kept_conflicts else ""
-            twice = f"; {self.repeated_rows:,} of them were on main already" if self.repeated_rows else ""
-            out = [f"main {would} the changes of branch {branch}, {counted(self.rebased_rows, 'row')}{twice}{kept}"]
+            kept = (
+                f"; {counted(self.kept_conflicts, 'conflicting row')} of {target} stayed" if self.kept_conflicts else ""
+            )
+            twice = f"; {self.repeated_rows:,} of them were on {target} already" if self.repeated_rows else ""
+            out = [f"{target} {would} the changes of branch {branch}, {counted(self.rebased_rows, 'row')}{twice}{kept}"]
             return [*out, *(f"definition: {safe(text)}" for text in self.schema_changes)]
         out = [
             f"main {'would become' if self.dry_run else 'is'} branch {branch} at snapshot {self.published_snapshot_id}"

@@ -159,7 +159,7 @@ def read_publication(
     if name == main.layout.main_branch:
         raise _refused(main, name, verb, "it is already main", "there is nothing to do")
     on_branch = open_branch(main, name)
-    head = _head(on_branch, name, snapshot, verb)
+    head = head_to_publish(on_branch, name, snapshot, verb)
     state = read_branch_state(on_branch)
     state = replace(
         state, snapshots={**state.snapshots, head.id: state.snapshots.get(head.id) or snapshot_of_tag(head)}
@@ -362,7 +362,8 @@ def _check_call(handle: TableHandle, name: str, verb: str) -> None:
         raise _refused(handle, name, verb, "the name of a branch is text", "name the branch to publish")
 
 
-def _head(on_branch: TableHandle, name: str, snapshot: object, verb: str) -> Snapshot:
+def head_to_publish(on_branch: TableHandle, name: str, snapshot: object, verb: str) -> Snapshot:
+    """The version of a branch that is to be published; None for its head. Raises as `read_publication`."""
     if snapshot is None:
         head = latest_snapshot(on_branch)
         if head is None:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark import Catalog, Table
-from paimon_spark.errors import BranchDivergedError, PaimonError
+from paimon_spark.errors import BranchDivergedError, PaimonError, UnsupportedFeatureError
 from paimon_spark.jobs.rebase_rows import Outcome, RebaseTask
 from paimon_spark.spark import tasks
 from tests.harness.table_files import files_on_disk, missing_files
@@ -126,3 +126,27 @@ def test_keys_that_move_between_partitions_are_written_here(catalog: Catalog, jo
     assert jobs == []
     found = rows_of(table)
     assert (found[0], found[2], found[3], len(found)) == ("moved", "moved", "main3", 200)
+
+
+def test_columns_of_rows_in_several_files(catalog: Catalog) -> None:
+    options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "deletion-vectors.enabled": "true"}
+    table = catalog.create_table("d.e", "day INT, k BIGINT, v STRING", options=options)
+    put(table, range(6), "base")
+    table.create_branch("fix")
+    fix = table.branch("fix")
+    put(fix, range(10, 13), "fix")
+    fix.update("k = 11", set={"v": "'changed'"})
+    fix.delete("k = 1 OR k = 12")
+    put(table, range(20, 21), "main")
+    table.update("k = 0", set={"v": "'of main'"})
+    table.delete("k = 2")
+    assert table.merge_branch("fix", if_main_moved="rebase", dry_run=True).rebased_rows == 3
+    assert table.merge_branch("fix", if_main_moved="rebase").rebased_rows == 3
+    kept = {k: f"base{k}" for k in (3, 4, 5)} | {0: "of main", 20: "main20"}
+    assert rows_of(table) == kept | {10: "fix10", 11: "changed"}
+    assert missing_files(table.handle) == []
+    fix.update("k = 3", set={"v": "'fix'"})
+    for dry_run in (True, False):
+        with pytest.raises(UnsupportedFeatureError, match="changed columns of rows that it had before"):
+            table.merge_branch("fix", if_main_moved="rebase", dry_run=dry_run)
+    assert "changes no columns" in str(table.status())

@@ -16,6 +16,7 @@ from paimon_spark import Catalog, Table
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.errors import (
     BranchDivergedError,
+    BranchNotFoundError,
     CheckFailedError,
     CommitConflictError,
     InvalidInputError,
@@ -468,6 +469,39 @@ def test_a_branch_of_a_branch_brings_the_changes_of_both(catalog: Catalog, kind:
     table.merge_branch("child", if_main_moved="rebase")
     assert rows_of(table) == {**found, 8: (0, "child"), 9: (0, "main")}
     assert missing_files(table.handle) == []
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("kind", ["keyed", "append"])
+def test_another_branch_may_get_the_changes(catalog: Catalog, kind: str, *, checked: bool) -> None:
+    table = keyed(catalog) if kind == "keyed" else catalog.create_table("d.a", "k BIGINT, seq BIGINT, v STRING")
+    put(table, {1: (0, "a"), 2: (0, "b")})
+    table.create_branch("stage")
+    table.create_branch("fix")
+    put(table.branch("stage"), {3: (0, "stage")})
+    put(table.branch("fix"), {4: (0, "fix")})
+    table.branch("fix").alter(add={"note": "STRING"})
+    check: Check | None = (lambda _, at: (at, {})) if checked else None
+    before = rows_of(table)
+    for fresh in (True, False):
+        done = rebase(table.branch("stage"), "fix", check=check)
+        assert done.already_merged is not fresh
+        assert done.target == "stage"
+    assert "stage has every commit of it" in str(done)
+    staged = table.branch("stage")
+    assert rows_of(staged) == {**before, 3: (0, "stage"), 4: (0, "fix")}
+    assert "note" in staged.handle.schema.row_type.names
+    assert rows_of(table) == before
+    assert "note" not in paimon_spark.load_table(table.handle.location).handle.schema.row_type.names
+    again = table.merge_branch("fix", target="stage", if_main_moved="rebase", dry_run=True)
+    assert again.already_merged
+    assert missing_files(table.handle) == []
+    with pytest.raises(InvalidInputError, match="cannot be rebased onto itself"):
+        table.merge_branch("fix", target="fix", if_main_moved="rebase")
+    with pytest.raises(InvalidInputError, match="only main becomes a branch"):
+        table.merge_branch("fix", target="stage")
+    with pytest.raises(BranchNotFoundError):
+        table.merge_branch("fix", target="gone", if_main_moved="rebase")
 
 
 def test_a_branch_of_a_branch_that_is_gone_is_refused(catalog: Catalog) -> None:
