@@ -14,7 +14,7 @@ The commit says in a property which snapshot of the branch it holds, so that the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
@@ -70,6 +70,7 @@ class StagedRebase:
         head: its own head.
         result: of the rebase.
         target: main, with the schema of the branch and the changes that lead to it.
+        recorded: what makes main get it, so that later rebases know of it.
     """
 
     branch: str
@@ -77,6 +78,7 @@ class StagedRebase:
     head: int
     result: MergeResult
     target: Target
+    recorded: Callable[[], AbstractContextManager[None]]
 
 
 def rebase(
@@ -128,11 +130,11 @@ def no_checked_dry_run() -> UnsupportedFeatureError:
     )
 
 
-class _MainMovedError(Exception):
+class _MainMovedError(BranchDivergedError):
     """Main got other commits after a rebase was made, and before main became it."""
 
     def __init__(self, error: BranchDivergedError) -> None:
-        super().__init__(error.message)
+        super().__init__(error.message, **error.context)
         self.error = error
 
 
@@ -151,7 +153,8 @@ def _make_checked(table: OpenedTable, sides: Sides, on_conflict: str, check: Che
         _, properties = check(staged.branch, staged.head)
         made: list[int] = []
         # Under the lock, so that nobody deletes the branch before main needs its files. Commits go on meanwhile.
-        change_branch(at_head(table), "rebase", lambda main: made.extend(_adopt(main, staged, properties)))
+        with staged.recorded():
+            change_branch(at_head(table), "rebase", lambda main: made.extend(_adopt(main, staged, properties)))
     after_commit(at_head(table), made, wrote_rows=bool(made))
     return replace(staged.result, published_snapshot_id=made[-1] if made else staged.base)
 
@@ -209,8 +212,14 @@ def _staged(table: OpenedTable, sides: Sides, on_conflict: str) -> Iterator[Stag
         result = _make(on_branch(table, branch), on, on_conflict, dry_run=False)
         head = latest_snapshot(on.main)
         assert head is not None
-        target = Target(sides.main.with_schema(on.schema), changes=on.merged.changes)
-        yield StagedRebase(branch, base.id, head.id, replace(result, published_snapshot_id=head.id), target)
+        yield StagedRebase(
+            branch,
+            base.id,
+            head.id,
+            replace(result, published_snapshot_id=head.id),
+            Target(sides.main.with_schema(on.schema), changes=on.merged.changes),
+            lambda: sides.recorded(base),
+        )
     except CommitOutcomeUnknownError:
         raise  # main may need its files
     except BaseException:

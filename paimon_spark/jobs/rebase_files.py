@@ -92,14 +92,15 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
         Committer(job.handle, job.commit_user), messages, lambda: vector_changes(main, head, gone, of_branch)
     )
     job = job.with_changes(messages) if job.changes else job
-    made = commit_batch(
-        job.handle,
-        job.commit_user,
-        messages,
-        _Publish(sides, gone),
-        undo=job.undo,
-        lineage=sides.lineage(job.handle),
-    )
+    with sides.committed(head):
+        made = commit_batch(
+            job.handle,
+            job.commit_user,
+            messages,
+            _Publish(sides, gone),
+            undo=job.undo,
+            lineage=sides.lineage(job.handle),
+        )
     return replace(result, published_snapshot_id=made.snapshot_id or head.id)
 
 

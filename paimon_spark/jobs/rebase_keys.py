@@ -113,9 +113,10 @@ def _try_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: bo
         )
     job = job.with_changes(messages) if job.changes else job
     publish = _Publish(sides, found.keys, head)
-    made = commit_batch(
-        job.handle, job.commit_user, messages, publish, undo=job.undo, lineage=sides.lineage(job.handle)
-    )
+    with sides.committed(head):
+        made = commit_batch(
+            job.handle, job.commit_user, messages, publish, undo=job.undo, lineage=sides.lineage(job.handle)
+        )
     return replace(result, published_snapshot_id=made.snapshot_id or head.id, removed=Removed())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -23,6 +24,7 @@ from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.batch_write import WriteJob, place_of, plan_write
 from paimon_spark.jobs.lineage_port import CommitLineage, rebase_commit
 from paimon_spark.jobs.opened_table import OpenedTable
+from paimon_spark.jobs.rebase_record import check_not_forgotten, recorded
 from paimon_spark.jobs.row_diff import RowComparison, compare_versions
 from paimon_spark.jobs.write_target import Target, with_changes
 from paimon_spark.maintenance.removal import Removed
@@ -34,7 +36,7 @@ from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.schemas import read_schema
-from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshots
+from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, list_snapshots
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.metadata.version import VersionKind, VersionSpec
 from paimon_spark.options.core import BUCKET
@@ -77,6 +79,14 @@ class Sides:
         main = self.main
         now = open_table(main.store, main.layout.root, main.branch, main.name, main.overrides)
         return self if now.schema == main.schema and now.layout == main.layout else replace(self, main=now)
+
+    def recorded(self, head: Snapshot) -> AbstractContextManager[None]:
+        """What makes a commit to main after its head `head`, so that later rebases know of it."""
+        return recorded(self.theirs.handle, self.main, head.id)
+
+    def committed(self, head: Snapshot) -> AbstractContextManager[None]:
+        """As `recorded`, where the commit goes to main itself, and not to a branch that becomes main later."""
+        return self.recorded(head) if self.main.branch == self.target else nullcontext()
 
     @cached_property
     def merged(self) -> MergedDefinition:
@@ -182,8 +192,10 @@ def find_sides(handle: TableHandle, name: str, head_id: int) -> Sides:
     theirs = resolve(on_branch, None)  # with the newest schema
     if theirs.snapshot is None or theirs.snapshot.id != head_id:
         theirs = resolve(on_branch, VersionSpec(VersionKind.SNAPSHOT, head_id))
-    held = _last_rebase(main, on_branch, fork)
-    if held is not None:
+    held, lost = _last_rebase(main, on_branch, fork)
+    if held is None:
+        check_not_forgotten(on_branch, main, fork.id, list_snapshot_ids(main), lost)
+    else:
         return Sides(main, name, held[0], held[1], theirs, fork, handle.branch)
     base = _base(main, on_branch, fork)
     schema = shared_schema(main, on_branch)
@@ -227,8 +239,14 @@ def _base(main: TableHandle, on_branch: TableHandle, fork: Snapshot) -> Resolved
     )
 
 
-def _last_rebase(main: TableHandle, on_branch: TableHandle, fork: Snapshot) -> tuple[Resolved, Resolved] | None:
-    """The snapshots of branch and main at the newest rebase of this branch that both still have."""
+def _last_rebase(
+    main: TableHandle, on_branch: TableHandle, fork: Snapshot
+) -> tuple[tuple[Resolved, Resolved] | None, list[int]]:
+    """The snapshots of branch and main at the newest rebase of this branch that both still have.
+
+    And the ids of newer rebases, of which the branch has no snapshot.
+    """
+    lost: list[int] = []
     for snapshot in reversed([s for s in list_snapshots(main) if s.id > fork.id]):
         text = (snapshot.properties or {}).get(REBASE_PROPERTY)
         held = None if text is None else find_object(text, _rebased)
@@ -241,8 +259,10 @@ def _last_rebase(main: TableHandle, on_branch: TableHandle, fork: Snapshot) -> t
             if schema_id is not None:  # the branch may have been altered after its newest snapshot
                 schema = read_schema(on_branch.store, on_branch.layout, schema_id)
                 at_branch = replace(at_branch, handle=at_branch.handle.with_schema(schema))
-            return at_branch, resolve(main, VersionSpec(VersionKind.SNAPSHOT, _compacted(main, snapshot).id))
-    return None
+            at_main = resolve(main, VersionSpec(VersionKind.SNAPSHOT, _compacted(main, snapshot).id))
+            return (at_branch, at_main), lost
+        lost.append(snapshot.id)
+    return None, lost
 
 
 def _rebased(raw: dict[str, Any]) -> tuple[str, tuple[int, str, str], int | None]:

@@ -74,6 +74,11 @@ class Layout:
         return f"{self.branch_root}/FORK"
 
     @property
+    def rebased_file(self) -> str:
+        """What rebases of the branch began with (`jobs.rebase_record`). No other engine looks there."""
+        return f"{self.branch_root}/REBASED"
+
+    @property
     def schema_dir(self) -> str:
         return f"{self.branch_root}/schema"
 

@@ -46,7 +46,7 @@ _OF_BRANCHES: Final[Mapping[Directory, re.Pattern[str]]] = {
     ("consumer",): re.compile(r"consumer-.+", re.DOTALL),
     ("sink",): re.compile(r"sink-.+", re.DOTALL),
 }
-_BRANCH_ITSELF: Final = re.compile(rf"MAIN-BRANCH|FORK|{UNDO_FILE}")
+_BRANCH_ITSELF: Final = re.compile(rf"MAIN-BRANCH|FORK|REBASED|{UNDO_FILE}")
 _SHARED: Final = re.compile(rf".*{_UUID}.*|(?:manifest|index|stats?)-.+", re.DOTALL)
 _OTHERS: Final[Mapping[Directory, re.Pattern[str]]] = {
     ("manifest",): _SHARED,

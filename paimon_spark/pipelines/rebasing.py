@@ -84,16 +84,20 @@ def publish_rebased(
             if checked is None or checked[0] != versions:
                 checked = versions, [] if check is None else check(versions)
             try:
-                return publish(
-                    warehouse,
-                    {table: branch for table, (branch, _) in versions.items()},
-                    handles,
-                    snapshots={table: snapshot for table, (_, snapshot) in versions.items()},
-                    name=name,
-                    replaced=replaced,
-                    checks=checked[1],
-                    only_on={table: found.base for table, found in made.items() if found is not None},
-                )
+                with ExitStack() as records:
+                    for found in made.values():
+                        if found is not None:
+                            records.enter_context(found.recorded())
+                    return publish(
+                        warehouse,
+                        {table: branch for table, (branch, _) in versions.items()},
+                        handles,
+                        snapshots={table: snapshot for table, (_, snapshot) in versions.items()},
+                        name=name,
+                        replaced=replaced,
+                        checks=checked[1],
+                        only_on={table: found.base for table, found in made.items() if found is not None},
+                    )
             except BranchDivergedError:
                 if not tries_left:
                     raise

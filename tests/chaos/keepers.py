@@ -188,7 +188,9 @@ def check(scene: Scene) -> dict[str, int]:
     table.remove_orphan_files(older_than=datetime.now(UTC))
     assert orphans(table.handle) == []
     unnamed = {f.path for f in files_on_disk(table.handle)} - reachable_files(table.handle)
-    assert not {p for p in unnamed if "/intent/" not in p and not p.endswith(("/FORK", "/UNDO"))}, sorted(unnamed)[:10]
+    assert not {p for p in unnamed if "/intent/" not in p and not p.endswith(("/FORK", "/REBASED", "/UNDO"))}, sorted(
+        unnamed
+    )[:10]
     return {"rows": len(found), "done": len(done), "conflicts": len(failed), "versions": versions, "orphans": left}
 
 

@@ -89,6 +89,6 @@ def _files(table: Table) -> int:
     table.remove_orphan_files(older_than=datetime.now(UTC))
     assert orphans(table.handle) == []
     unnamed = {f.path for f in files_on_disk(table.handle)} - reachable_files(table.handle)
-    unnamed = {p for p in unnamed if "/intent/" not in p and not p.endswith(("/FORK", "/UNDO"))}
+    unnamed = {p for p in unnamed if "/intent/" not in p and not p.endswith(("/FORK", "/REBASED", "/UNDO"))}
     assert not unnamed, sorted(unnamed)[:10]
     return left

@@ -77,7 +77,7 @@ def left_over(path: Path) -> list[str]:
     """Files that nothing needs, and files that are needed and not there."""
     handle = paimon_spark.load_table(str(path)).handle
     unnamed = {f.path for f in files_on_disk(handle)} - reachable_files(handle)
-    unnamed = {p for p in unnamed if "/intent/" not in p and not p.endswith(("/FORK", "/UNDO"))}
+    unnamed = {p for p in unnamed if "/intent/" not in p and not p.endswith(("/FORK", "/REBASED", "/UNDO"))}
     return sorted({*unnamed, *(o.path for o in orphans(handle, None)), *missing_files(handle)})
 
 

@@ -54,7 +54,7 @@ def put(table: Table, rows: Rows) -> None:
 
 
 def unreachable(table: Table) -> set[str]:
-    forks = {f.path for f in files_on_disk(table.handle) if f.path.endswith("/FORK")}
+    forks = {f.path for f in files_on_disk(table.handle) if f.path.endswith(("/FORK", "/REBASED"))}
     return {f.path for f in files_on_disk(table.handle)} - reachable_files(table.handle) - forks
 
 
