@@ -7,9 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, overload
 
 from paimon_spark.api.checks import checked, checks_of_rebase
-from paimon_spark.errors import InvalidInputError
 from paimon_spark.jobs.branch_access import at_head, head_to_read, older_than_ms, reopen_at_head, reopen_to_read
-from paimon_spark.jobs.opened_table import OpenedTable, on_branch
+from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.metadata.layout import MAIN
 
 if TYPE_CHECKING:
@@ -405,19 +404,16 @@ class TableRefs(OpenedTable):
         says otherwise. With `replace` they are kept as a branch, which the result names, unless `backup` is False.
         Readers see main before or after the merge; concurrent commits to main fail, or are kept. The branch stays, and
         may be merged again. With `rebase`, main keeps its history, and what the branch changed since the fork or its
-        last rebase is one commit on top: rows by key in tables with a primary key, added and removed files in append
-        tables. When main has every commit of the branch, nothing changes (`already_merged`).
+        last rebase is one commit on top. When main has every commit of the branch, nothing changes (`already_merged`).
 
         Args:
             name: the branch.
             snapshot: a snapshot id, tag or version of the branch: publish up to that.
             if_main_moved: `refuse`, `replace` main's commits by the branch, or `rebase` its changes on top of them.
-            on_conflict: of keys that a rebase finds changed on both sides: `fail`, keep main's row (`ours`), take the
-                branch's (`theirs`), or the `newest` by sequence field, else by head. Of append tables, for rows that
-                main got since the fork, too, as by a replay: `fail`, leave them out (`ours`), add them (`theirs`).
+            on_conflict: whose row a key gets that both changed: `fail`, `ours` (main's), `theirs`, the `newest` by
+                sequence field or head; in append tables, rows that main has got, too, are left out or added.
             target: the branch that gets the changes; another one than main only with `rebase`.
-            checks: as of `Table.check`, run before the merge on exactly the rows that are published. Names of those
-                that passed are in the property `paimon-spark.checks` of the snapshot.
+            checks: as of `Table.check`, on the rows to be published; the property `paimon-spark.checks` names them.
             backup: keep what main loses as a backup branch. Without it, files that nothing else needs are deleted.
             dry_run: only return what would move, be discarded and be deleted.
 
@@ -432,19 +428,12 @@ class TableRefs(OpenedTable):
         """
         from paimon_spark.versioning.merge import REBASE, check_ways, merge_branch
 
-        check_ways(if_main_moved, on_conflict)
+        check_ways(if_main_moved, on_conflict, target)
         if if_main_moved == REBASE:
             from paimon_spark.jobs.rebase import rebase
 
             check = checks_of_rebase(self, name, checks)
-            onto = self if target == MAIN else on_branch(self, target)
-            return rebase(onto, name, snapshot=snapshot, on_conflict=on_conflict, check=check, dry_run=dry_run)
-        if target != MAIN:
-            raise InvalidInputError(
-                f"target={target!r}: only main becomes a branch; pass if_main_moved='rebase', which puts what branch "
-                f"{name!r} changed on top of {target!r}",
-                argument="target",
-            )
+            return rebase(self, name, target, snapshot=snapshot, on_conflict=on_conflict, check=check, dry_run=dry_run)
         handle = at_head(self)
         snapshot, properties = checked(self, name, snapshot, checks)
         return merge_branch(

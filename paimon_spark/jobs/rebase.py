@@ -42,6 +42,7 @@ from paimon_spark.jobs.write_target import Target, undo_changes, with_changes
 from paimon_spark.maintenance.change import change_branch
 from paimon_spark.metadata.branches import fork_of, is_main, list_branch_names, same_snapshot
 from paimon_spark.metadata.handle import TableHandle, open_branch
+from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import get_snapshots, latest_snapshot
 from paimon_spark.options.descriptor import check_choice
@@ -84,15 +85,20 @@ class StagedRebase:
 def rebase(
     table: OpenedTable,
     name: str,
+    target: str = MAIN,
     *,
     snapshot: int | str | None = None,
     on_conflict: str = FAIL,
     check: Check | None = None,
     dry_run: bool = False,
 ) -> MergeResult:
-    """Put the changes of a branch on top of main, as `Table.merge_branch`; a plain merge where main has not moved."""
+    """Put the changes of a branch on top of main, as `Table.merge_branch`; a plain merge where main has not moved.
+
+    `target`: the branch that gets them.
+    """
+    table = table if target == MAIN else on_branch(table, target)
     for tries_left in reversed(range(_TRIES)):
-        sides = _find_sides(table, name, snapshot, on_conflict)
+        sides = _find_sides(table, name, snapshot, on_conflict, onto_main=target == MAIN)
         try:
             if sides is None:
                 pinned, properties = (snapshot, {}) if check is None else check(name, snapshot)
@@ -245,11 +251,13 @@ def _delete(main: TableHandle, branch: str) -> None:
         _LOG.warning("branch %r of table %s, on which a rebase was made, is left: %s", branch, main.name, e)
 
 
-def _find_sides(table: OpenedTable, name: str, snapshot: int | str | None, on_conflict: str) -> Sides | None:
+def _find_sides(
+    table: OpenedTable, name: str, snapshot: int | str | None, on_conflict: str, *, onto_main: bool = True
+) -> Sides | None:
     """The versions to compare; None where the branch is for main, which has not moved."""
     check_choice("on_conflict", on_conflict, CONFLICTS)
     handle = at_head(table)
-    if not is_main(handle):
+    if not onto_main and not is_main(handle):
         check_branch_exists(handle, name)
         on_branch = open_branch(handle, name)
         if on_branch.layout.directory_branch == handle.layout.directory_branch:

@@ -93,8 +93,7 @@ def create_branch(
 ) -> Branch:
     """Create a branch from the head, a tag or a snapshot of the handle's branch, a version of any, or an empty one.
 
-    An empty one has the schemas of the handle's branch; so has one from the head, whose newest schema may have no rows
-    yet.
+    An empty one, and one from the head, has all schemas of the handle's branch: the newest may have no rows yet.
 
     Writes a fixed number of small files besides schemas; reads no data and no manifest. When another engine expires
     the snapshot at the same time, the branch is deleted again.
@@ -170,8 +169,7 @@ def plan_create(
     source = None if empty else _source(handle, tag, snapshot_id)
     snapshot, of_tag = (None, None) if source is None else (source.snapshot, source.tag)
     on_branch = handle.on_branch_directory(name)
-    is_head = tag is None and snapshot_id is None
-    schemas = _schemas(handle, None if snapshot is None or is_head else snapshot.schema_id)
+    schemas = _schemas(handle, snapshot.schema_id if snapshot is not None and (tag or snapshot_id) else None)
     guards = plan_guards(handle, name, snapshot)
     fork = Fork(logical_name(handle), None, None if of_tag is None else of_tag.name, None, created_ms, guards.names)
     if snapshot is not None:

@@ -197,8 +197,8 @@ def check_if_main_moved(choice: object) -> None:
     check_choice("if_main_moved", choice, (REFUSE, REPLACE))
 
 
-def check_ways(if_main_moved: object, on_conflict: object) -> None:
-    """Check how a branch is published: both choices, and that the second is only given for a rebase.
+def check_ways(if_main_moved: object, on_conflict: object, target: str = MAIN) -> None:
+    """Check how a branch is published: the choices, and that the others are only given for a rebase.
 
     Raises InvalidInputError.
     """
@@ -208,6 +208,12 @@ def check_ways(if_main_moved: object, on_conflict: object) -> None:
         raise InvalidInputError(
             f"on_conflict={on_conflict!r} is for a rebase; pass if_main_moved={REBASE!r}, or leave it out",
             argument="on_conflict",
+        )
+    if target != MAIN and if_main_moved != REBASE:
+        raise InvalidInputError(
+            f"target={target!r}: only main becomes a branch; pass if_main_moved={REBASE!r}, which puts what the branch "
+            f"changed on top of {target!r}",
+            argument="target",
         )
 
 

@@ -484,7 +484,7 @@ def test_another_branch_may_get_the_changes(catalog: Catalog, kind: str, *, chec
     check: Check | None = (lambda _, at: (at, {})) if checked else None
     before = rows_of(table)
     for fresh in (True, False):
-        done = rebase(table.branch("stage"), "fix", check=check)
+        done = rebase(table, "fix", "stage", check=check)
         assert done.already_merged is not fresh
         assert done.target == "stage"
     assert "stage has every commit of it" in str(done)
@@ -498,6 +498,8 @@ def test_another_branch_may_get_the_changes(catalog: Catalog, kind: str, *, chec
     assert missing_files(table.handle) == []
     with pytest.raises(InvalidInputError, match="cannot be rebased onto itself"):
         table.merge_branch("fix", target="fix", if_main_moved="rebase")
+    with pytest.raises(InvalidInputError, match="called on branch 'stage' of table"):
+        table.branch("stage").merge_branch("fix", if_main_moved="rebase")
     with pytest.raises(InvalidInputError, match="only main becomes a branch"):
         table.merge_branch("fix", target="stage")
     with pytest.raises(BranchNotFoundError):
