@@ -1,4 +1,4 @@
-"""Rewrite the buckets of which a rebase replaces rows, where the merge engine puts columns together.
+"""Merge replaced rows with their buckets before a rebase is committed.
 
 A replaced row is a removal and a new row in a later file. A compaction of these files alone, without the older ones,
 would leave out the removal, and the engine would then merge the new row into the old one. So they are merged with all

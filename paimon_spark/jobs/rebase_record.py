@@ -1,4 +1,4 @@
-"""The file `REBASED` of a branch: which rebases of it were begun, so that none is forgotten when snapshots expire.
+"""Rebases that were begun, in the file `REBASED` of a branch.
 
 The commit of a rebase says which snapshot of the branch it holds, and the next rebase begins there. When that commit
 has expired, comparing with the snapshot where the branch left main would bring back rows of the branch that main has

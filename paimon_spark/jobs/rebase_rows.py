@@ -1,4 +1,4 @@
-"""Tasks of a rebase by key: compare the rows of some buckets three ways, and write what main gets.
+"""Tasks of a rebase by key: compare rows three ways, and write what main gets.
 
 The rows of a bucket are compared in parts of bounded size: dealt by the hash of their keys, through local disk where
 there are more. Driver and tasks hold one part at a time; of the rest only counts, and hashes of keys.

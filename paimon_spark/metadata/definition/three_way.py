@@ -1,4 +1,4 @@
-"""Three-way merge of definitions: what a branch changed in columns, options and comments, as changes of main's schema.
+"""Three-way merge of definitions: what a branch changed, as changes of main's schema.
 
 Columns are the same by field id up to the highest id that was given out before the branches parted. Above it each side
 gives out ids of its own, and columns are the same by name. A property that both sides changed to different values is a

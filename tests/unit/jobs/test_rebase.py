@@ -31,6 +31,8 @@ from tests.harness.fault_store import FaultStore, killed_at_each_change
 from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 from tests.unit.versioning.test_merge_crashes import through
 
+SLOW = {("columns of append", ""), ("columns of keys", "checked"), ("sum", "checked")}
+"""Kills of rebases that take long, and differ little from others."""
 Rows = dict[int, tuple[int, str]]
 """Key → sequence value and text."""
 
@@ -761,9 +763,14 @@ def test_raced_by_writers(catalog: Catalog) -> None:
     assert missing_files(table.handle) == []
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("checked", ["", "checked "])
-@pytest.mark.parametrize("kind", ["keys", "append", "vectors", "columns of keys", "columns of append", "sum"])
+@pytest.mark.parametrize(
+    ("kind", "checked"),
+    [
+        pytest.param(kind, checked, marks=pytest.mark.slow if (kind, checked) in SLOW else pytest.mark.ci)
+        for checked in ("", "checked")
+        for kind in ("keys", "append", "vectors", "columns of keys", "columns of append", "sum")
+    ],
+)
 def test_killed_at_any_change_of_the_store_main_has_all_or_nothing(tmp_path: Path, kind: str, checked: str) -> None:
     check: Check | None = None if not checked else lambda _, at: (at, {})
     alters, kind = "columns" in kind, kind.split()[-1]
