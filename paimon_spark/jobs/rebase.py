@@ -109,6 +109,9 @@ def rebase(
         except _MainMovedError as e:
             if not tries_left:
                 raise e.error from None
+        except CommitConflictError:
+            if not tries_left or sides is None or sides.on_head() is sides:  # else main was altered meanwhile
+                raise
     raise AssertionError("the last attempt returns or raises")
 
 

@@ -39,7 +39,7 @@ from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.rebase_buckets import with_whole_buckets
 from paimon_spark.jobs.rebase_rows import I64, Outcome, Piece, RebaseTask, hashes_of
-from paimon_spark.jobs.rebase_sides import Sides, changes_text, plan_rows, unchanged
+from paimon_spark.jobs.rebase_sides import Sides, changes_text, check_alike, plan_rows, unchanged
 from paimon_spark.jobs.row_diff import RowComparison
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
@@ -70,7 +70,10 @@ def rebase_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: 
     _check_visible(sides, sides.theirs.handle, sides.theirs.snapshot)
     for tries_left in reversed(range(_TRIES)):
         try:
-            return _try_keys(table, sides.on_head(), on_conflict, dry_run=dry_run)
+            now = sides.on_head()
+            if now is not sides:  # main was altered meanwhile
+                check_alike(now)
+            return _try_keys(table, now, on_conflict, dry_run=dry_run)
         except CommitConflictError as e:
             if not tries_left:
                 raise CommitConflictError(

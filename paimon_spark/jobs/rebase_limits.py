@@ -8,11 +8,12 @@ from paimon_spark.engine.commit.entries import live_at
 from paimon_spark.engine.row_level.replacement import Replacement
 from paimon_spark.errors import PaimonError
 from paimon_spark.jobs.rebase_sides import check_alike, find_sides
-from paimon_spark.metadata.branches import list_branch_names
+from paimon_spark.metadata.branches import BACKUP_PREFIX, list_branch_names
 from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.snapshots import latest_snapshot, latest_snapshot_id
 from paimon_spark.text import counted
 from paimon_spark.versioning.append_branch import missing_files
+from paimon_spark.versioning.names import is_rebase_name
 
 _MOST_BRANCHES: Final = 3
 """Branches that are looked at for each table."""
@@ -24,7 +25,7 @@ def rebase_limits(main: TableHandle, branch: str | None = None) -> tuple[str, ..
     Reads metadata alone. Raises no error of this package.
     """
     try:
-        names = [branch] if branch is not None else list_branch_names(main)
+        names = [branch] if branch is not None else [n for n in list_branch_names(main) if not _is_of_ours(n)]
         if not names:
             return ()
         found = list(_of_table(main))
@@ -33,6 +34,11 @@ def rebase_limits(main: TableHandle, branch: str | None = None) -> tuple[str, ..
     except PaimonError as e:
         return (f"whether a branch can be rebased is unknown: {e.message}",)
     return tuple(found)
+
+
+def _is_of_ours(name: str) -> bool:
+    """Whether a branch is a backup, or one on which a rebase is made, and not a user's."""
+    return name.startswith(BACKUP_PREFIX) or is_rebase_name(name)
 
 
 def _of_table(main: TableHandle) -> tuple[str, ...]:

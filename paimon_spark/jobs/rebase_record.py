@@ -99,5 +99,11 @@ def _decode(data: bytes, path: str) -> Mapping[str, int]:
         return {checked_text(name): checked_number(head) for name, head in raw["heads"].items()}
 
     return decode_object(
-        data, build, lambda why: CorruptFileError(f"{path} cannot be decoded ({why}); see doctor()", path=path)
+        data,
+        build,
+        lambda why: CorruptFileError(
+            f"{path} cannot be decoded ({why}). It says which rebases of the branch were begun; remove it if there were "
+            "none",
+            path=path,
+        ),
     )

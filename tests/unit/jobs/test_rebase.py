@@ -22,9 +22,12 @@ from paimon_spark.errors import (
     InvalidInputError,
     UnsupportedFeatureError,
 )
+from paimon_spark.jobs import write_target
 from paimon_spark.jobs.commit import commit_batch
 from paimon_spark.jobs.rebase import Check, rebase
+from paimon_spark.jobs.write_target import Target
 from paimon_spark.maintenance.change import recover
+from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.versioning import branches, names
 from tests.harness.fault_store import FaultStore, killed_at_each_change
@@ -607,6 +610,53 @@ def test_main_that_has_not_moved_becomes_the_branch(catalog: Catalog) -> None:
     assert done.rebased_rows is None
     assert done.published_snapshot_id == table.branch("fix").snapshots()[-1].id
     assert table.merge_branch("fix", if_main_moved="rebase").already_merged
+
+
+@pytest.mark.parametrize("changed", [3, 60])
+def test_rows_that_do_not_fit_in_memory_come_in_parts(
+    catalog: Catalog, changed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("paimon_spark.jobs.rebase_rows.PART_ROWS", 40)
+    table = keyed(catalog, bucket="1")
+    put(table, dict.fromkeys(range(100), (0, "base")))
+    table.create_branch("fix")
+    put(table.branch("fix"), dict.fromkeys(range(changed), (0, "fix")))
+    put(table, dict.fromkeys(range(60, 70), (0, "main")))
+    assert table.merge_branch("fix", if_main_moved="rebase").rebased_rows == changed
+    expected = dict.fromkeys(range(100), (0, "base")) | dict.fromkeys(range(60, 70), (0, "main"))
+    assert rows_of(table) == expected | dict.fromkeys(range(changed), (0, "fix"))
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("kind", ["keyed", "append"])
+def test_main_may_be_altered_meanwhile(
+    catalog: Catalog, kind: str, monkeypatch: pytest.MonkeyPatch, *, checked: bool
+) -> None:
+    table = keyed(catalog) if kind == "keyed" else catalog.create_table("d.a", "k BIGINT, seq BIGINT, v STRING")
+    put(table, {1: (0, "a")})
+    table.create_branch("fix")
+    table.branch("fix").alter(add={"note": "STRING"})
+    put(table.branch("fix"), {2: (0, "fix")})
+    put(table, {3: (0, "main")})
+    times = 0
+    with_changes = write_target.with_changes
+
+    def altered(target: Target) -> tuple[TableHandle, bool]:
+        nonlocal times
+        times += 1
+        if times == 1:
+            paimon_spark.load_table(table.handle.location).alter(add={"other": "INT"})
+        return with_changes(target)
+
+    for module in ("batch_write", "rebase"):
+        monkeypatch.setattr(f"paimon_spark.jobs.{module}.with_changes", altered)
+    check: Check | None = (lambda _, at: (at, {})) if checked else None
+    rebase(table, "fix", check=check)
+    now = paimon_spark.load_table(table.handle.location)
+    assert set(now.handle.schema.row_type.names) == {"k", "seq", "v", "note", "other"}
+    assert rows_of(now) == {1: (0, "a"), 2: (0, "fix"), 3: (0, "main")}
+    assert times >= 2
+    assert missing_files(now.handle) == []
 
 
 def racing(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], Any]) -> None:
