@@ -10,11 +10,14 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.jobs.rebase_sides import check_alike, find_sides
 from paimon_spark.metadata.branches import BACKUP_PREFIX, list_branch_names
 from paimon_spark.metadata.handle import TableHandle, open_branch
+from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot, latest_snapshot_id
 from paimon_spark.text import counted
 from paimon_spark.versioning.append_branch import missing_files
 from paimon_spark.versioning.names import is_rebase_name
 
+_MOST_FILES: Final = 50_000
+"""Files of main that are compared with those of the fork."""
 _MOST_BRANCHES: Final = 3
 """Branches that are looked at for each table."""
 
@@ -52,6 +55,12 @@ def _of_table(main: TableHandle) -> tuple[str, ...]:
     return ()
 
 
+def _has_few_files(main: TableHandle) -> bool:
+    head = latest_snapshot(main)
+    metas = [] if head is None else data_manifests(main, head)
+    return sum(m.num_added_files + m.num_deleted_files for m in metas) <= _MOST_FILES
+
+
 def _of_branch(main: TableHandle, name: str) -> tuple[str, ...]:
     head = latest_snapshot_id(open_branch(main, name))
     if head is None:
@@ -61,7 +70,7 @@ def _of_branch(main: TableHandle, name: str) -> tuple[str, ...]:
         check_alike(sides)
     except PaimonError as e:
         return (e.message,)
-    if main.schema.primary_keys or main.options.data_evolution:
+    if main.schema.primary_keys or main.options.data_evolution or not _has_few_files(main):
         return ()
     gone = missing_files(live_at(sides.base.handle, sides.base.snapshot), live_at(main, latest_snapshot(main)))
     if not len(gone):

@@ -102,8 +102,7 @@ def _decode(data: bytes, path: str) -> Mapping[str, int]:
         data,
         build,
         lambda why: CorruptFileError(
-            f"{path} cannot be decoded ({why}). It says which rebases of the branch were begun; remove it if there were "
-            "none",
+            f"{path} cannot be decoded ({why}). It says which rebases of the branch were begun; remove it if none was",
             path=path,
         ),
     )
