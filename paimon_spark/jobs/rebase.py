@@ -72,6 +72,7 @@ class StagedRebase:
         result: of the rebase.
         target: main, with the schema of the branch and the changes that lead to it.
         recorded: what makes main get it, so that later rebases know of it.
+        keep: keeps its snapshots once main has it.
     """
 
     branch: str
@@ -80,6 +81,7 @@ class StagedRebase:
     result: MergeResult
     target: Target
     recorded: Callable[[], AbstractContextManager[None]]
+    keep: Callable[[], None]
 
 
 def rebase(
@@ -164,6 +166,7 @@ def _make_checked(table: OpenedTable, sides: Sides, on_conflict: str, check: Che
         # Under the lock, so that nobody deletes the branch before main needs its files. Commits go on meanwhile.
         with staged.recorded():
             change_branch(at_head(table), "rebase", lambda main: made.extend(_adopt(main, staged, properties)))
+    sides.keep(made)
     after_commit(at_head(table), made, wrote_rows=bool(made))
     return replace(staged.result, published_snapshot_id=made[-1] if made else staged.base)
 
@@ -228,6 +231,7 @@ def _staged(table: OpenedTable, sides: Sides, on_conflict: str) -> Iterator[Stag
             replace(result, published_snapshot_id=head.id),
             Target(sides.main.with_schema(on.schema), changes=on.merged.changes),
             lambda: sides.recorded(base),
+            lambda: sides.keep([base.id + 1] if head.id > base.id else []),
         )
     except CommitOutcomeUnknownError:
         raise  # main may need its files

@@ -101,6 +101,8 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
             undo=job.undo,
             lineage=sides.lineage(job.handle),
         )
+    if sides.is_onto_target:
+        sides.keep(made.snapshot_ids)
     return replace(result, published_snapshot_id=made.snapshot_id or head.id)
 
 

@@ -120,6 +120,8 @@ def _try_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: bo
         made = commit_batch(
             job.handle, job.commit_user, messages, publish, undo=job.undo, lineage=sides.lineage(job.handle)
         )
+    if sides.is_onto_target:
+        sides.keep(made.snapshot_ids)
     return replace(result, published_snapshot_id=made.snapshot_id or head.id, removed=Removed())
 
 

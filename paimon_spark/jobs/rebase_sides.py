@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +19,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.json_files import find_object
-from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, Tag
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.batch_write import WriteJob, place_of, plan_write
 from paimon_spark.jobs.lineage_port import CommitLineage, rebase_commit
@@ -37,7 +37,7 @@ from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.schemas import read_schema
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, list_snapshots
-from paimon_spark.metadata.tags import list_tags
+from paimon_spark.metadata.tags import find_tag, list_tags, rebase_guard_name
 from paimon_spark.metadata.version import VersionKind, VersionSpec
 from paimon_spark.options.core import BUCKET
 from paimon_spark.options.table import parse_table_options
@@ -46,6 +46,7 @@ from paimon_spark.types import DataField, RowType
 from paimon_spark.versioning.branches import check_branch_exists
 from paimon_spark.versioning.compare import shared_field_id, shared_schema
 from paimon_spark.versioning.merge import REBASE_PROPERTY, MergeResult
+from paimon_spark.versioning.rebase_guards import keep_rebase
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,25 @@ class Sides:
         now = open_table(main.store, main.layout.root, main.branch, main.name, main.overrides)
         return self if now.schema == main.schema and now.layout == main.layout else replace(self, main=now)
 
+    def keep(self, made: Iterable[int]) -> None:
+        """Keep the commits of a rebase to main from expiry, so that the next one begins there."""
+        assert self.theirs.snapshot is not None
+        first = min(made, default=None)
+        if first is not None:
+            keep_rebase(self.main, first, self.theirs.handle, self.theirs.snapshot)
+
     def recorded(self, head: Snapshot) -> AbstractContextManager[None]:
         """What makes a commit to main after its head `head`, so that later rebases know of it."""
         return recorded(self.theirs.handle, self.main, head.id)
 
     def committed(self, head: Snapshot) -> AbstractContextManager[None]:
         """As `recorded`, where the commit goes to main itself, and not to a branch that becomes main later."""
-        return self.recorded(head) if self.main.branch == self.target else nullcontext()
+        return self.recorded(head) if self.is_onto_target else nullcontext()
+
+    @property
+    def is_onto_target(self) -> bool:
+        """Whether the commit goes to the target itself, and not to a branch that the target becomes later."""
+        return self.main.branch == self.target
 
     @cached_property
     def merged(self) -> MergedDefinition:
@@ -247,22 +260,36 @@ def _last_rebase(
     And the ids of newer rebases, of which the branch has no snapshot.
     """
     lost: list[int] = []
-    for snapshot in reversed([s for s in list_snapshots(main) if s.id > fork.id]):
+    guard = rebase_guard_name(on_branch.branch)
+    kept, own = (find_tag(handle, guard) for handle in (main, on_branch))
+    snapshots = {s.id: s for s in (*([] if kept is None else [kept.snapshot]), *list_snapshots(main))}
+    for snapshot in (snapshots[i] for i in sorted(snapshots, reverse=True) if i > fork.id):
         text = (snapshot.properties or {}).get(REBASE_PROPERTY)
         held = None if text is None else find_object(text, _rebased)
-        if held is None or held[0] != on_branch.branch:
+        if held is None:
             continue
-        _, (snapshot_id, *lists), schema_id = held
-        found = find_snapshot(on_branch, snapshot_id)
-        if found is not None and snapshot_identity(found) == (snapshot_id, *lists):
-            at_branch = resolve(on_branch, VersionSpec(VersionKind.SNAPSHOT, snapshot_id))
-            if schema_id is not None:  # the branch may have been altered after its newest snapshot
-                schema = read_schema(on_branch.store, on_branch.layout, schema_id)
-                at_branch = replace(at_branch, handle=at_branch.handle.with_schema(schema))
-            at_main = resolve(main, VersionSpec(VersionKind.SNAPSHOT, _compacted(main, snapshot).id))
+        name, identity, schema_id = held
+        at_branch = _at(on_branch, identity, own)
+        if at_branch is None:
+            lost += [snapshot.id] if name == on_branch.branch else []
+            continue
+        if schema_id is not None:  # the branch may have been altered after its newest snapshot
+            schema = read_schema(on_branch.store, on_branch.layout, schema_id)
+            at_branch = replace(at_branch, handle=at_branch.handle.with_schema(schema))
+        at_main = _at(main, snapshot_identity(_compacted(main, snapshot)), kept)
+        if at_main is not None:
             return (at_branch, at_main), lost
-        lost.append(snapshot.id)
     return None, lost
+
+
+def _at(handle: TableHandle, identity: tuple[int, str, str], guard: Tag | None) -> Resolved | None:
+    """A snapshot of a branch, alive or kept by a guard; None where it is neither."""
+    found = find_snapshot(handle, identity[0])
+    if found is not None and snapshot_identity(found) == identity:
+        return resolve(handle, VersionSpec(VersionKind.SNAPSHOT, identity[0]))
+    if guard is not None and snapshot_identity(guard.snapshot) == identity:
+        return resolve(handle, VersionSpec(VersionKind.TAG, guard.name))
+    return None
 
 
 def _rebased(raw: dict[str, Any]) -> tuple[str, tuple[int, str, str], int | None]:

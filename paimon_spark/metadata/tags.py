@@ -134,6 +134,7 @@ def listed(what: str, names: list[str]) -> str:
 
 GUARD_PREFIX: Final = "branch-guard-"
 """Users give no tag a name that begins so."""
+_OF_REBASE: Final = ".rebase"
 
 
 def guard_name(branch: str) -> str:
@@ -141,9 +142,24 @@ def guard_name(branch: str) -> str:
     return GUARD_PREFIX + branch
 
 
+def rebase_guard_name(branch: str) -> str:
+    """The name of the tags that keep the last rebase of a branch: its commit, and on the branch the snapshot it holds.
+
+    Names of branches have no dots.
+    """
+    return guard_name(branch) + _OF_REBASE
+
+
+def guards_rebase(tag_name: str) -> bool:
+    """Whether a tag keeps the last rebase of a branch."""
+    return tag_name.startswith(GUARD_PREFIX) and tag_name.endswith(_OF_REBASE)
+
+
 def guarded_branch(tag_name: str) -> str | None:
-    """The branch that a tag of this name guards; None for every other tag."""
-    return tag_name.removeprefix(GUARD_PREFIX) or None if tag_name.startswith(GUARD_PREFIX) else None
+    """The branch whose base, or last rebase, a tag of this name guards; None for every other tag."""
+    if not tag_name.startswith(GUARD_PREFIX):
+        return None
+    return tag_name.removeprefix(GUARD_PREFIX).removesuffix(_OF_REBASE) or None
 
 
 def release_tag(release_id: int) -> str:

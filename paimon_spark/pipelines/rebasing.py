@@ -88,7 +88,7 @@ def publish_rebased(
                     for found in made.values():
                         if found is not None:
                             records.enter_context(found.recorded())
-                    return publish(
+                    released = publish(
                         warehouse,
                         {table: branch for table, (branch, _) in versions.items()},
                         handles,
@@ -98,6 +98,10 @@ def publish_rebased(
                         checks=checked[1],
                         only_on={table: found.base for table, found in made.items() if found is not None},
                     )
+                for found in made.values():
+                    if found is not None:
+                        found.keep()
+                return released
             except BranchDivergedError:
                 if not tries_left:
                     raise

@@ -12,6 +12,7 @@ undo.py           undo the newest operation on main that kept a backup
 backups.py        list backup branches, and delete old ones
 tag_steps.py      steps for tags, guard tags and forks
 branch_state.py   BranchState: the refs in one branch's directory, and steps that write them
+rebase_guards.py  guard tags of the last rebase of a branch
 rollback.py       go back to a version, by deleting what is later or by a new snapshot
 new_main.py       compute main's history after a branch is published
 publish.py        read and check what publishing a branch as main needs

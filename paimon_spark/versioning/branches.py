@@ -62,6 +62,7 @@ from paimon_spark.metadata.tags import (
     guard_name,
     guarded_branch,
     list_tags,
+    rebase_guard_name,
     tag_names,
 )
 from paimon_spark.metadata.version import text_version
@@ -74,6 +75,7 @@ from paimon_spark.versioning.tag_steps import (
     known_snapshot,
     plan_guards,
     put_fork,
+    put_tag,
 )
 
 READ_BESIDE: Final = ("scan.fallback-branch", "scan.primary-branch")
@@ -209,14 +211,14 @@ def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
         handle.store.delete_tree(on_new.layout.branch_root)
     guards = _guards_on_others(handle, old)
     fork = read_fork(on_old)
-    steps: list[Step] = [guard_put(place, new, guard.snapshot) for place, guard in guards]
+    renamed_to = {guard_name(old): guard_name(new), rebase_guard_name(old): rebase_guard_name(new)}
+    steps: list[Step] = [put_tag(place, replace(guard, name=renamed_to[guard.name])) for place, guard in guards]
     steps.append(RenameTree(*(relative_path(handle, h.layout.branch_root) for h in (on_old, on_new))))
-    own = find_tag(on_old, guard_name(old))
-    if own is not None:
-        steps += [
-            guard_put(on_new, new, own.snapshot),
-            Delete(relative_path(handle, on_new.layout.tag_path(guard_name(old)))),
-        ]
+    for before, after in renamed_to.items():
+        own = find_tag(on_old, before)
+        if own is not None:
+            gone = Delete(relative_path(handle, on_new.layout.tag_path(before)))
+            steps += [put_tag(on_new, replace(own, name=after)), gone]
     if fork is not None:
         renamed = replace(fork, guards={place: guard_name(new) for place in fork.guards})
         steps.append(put_fork(on_new, renamed))
@@ -224,7 +226,7 @@ def plan_rename(handle: TableHandle, old: str, new: str) -> TableChange:
         parent = new if its.parent == old else its.parent
         places = {new if place == old else place: guard for place, guard in its.guards.items()}
         steps.append(put_fork(child, replace(its, parent=parent, guards=places)))
-    steps += [Delete(relative_path(handle, place.layout.tag_path(guard_name(old)))) for place, _ in guards]
+    steps += [Delete(relative_path(handle, place.layout.tag_path(guard.name))) for place, guard in guards]
     return TableChange("rename-branch", f"renaming of branch {old!r} to {new!r}", tuple(steps))
 
 
@@ -245,22 +247,21 @@ def plan_delete(handle: TableHandle, name: str) -> TableChange:
             branch=name,
         )
     _check_not_read_beside(handle, name, "deleted")
-    guard = guard_name(name)
     released = roots_of_branch(all_roots(handle), name)
-    guards = [root.branch_directory for root in released if root.branch_directory != name]
+    guards = [(root.branch_directory, root.name) for root in released if root.branch_directory != name]
     parent = fork_of(on_branch)
     steps: list[Step] = [put_fork(child, _adopted(fork, parent, name)) for child, fork in _descendants(handle, name)]
     ids = list_schema_ids(handle.store, on_branch.layout)
     steps += withdraw_schemas(relative_path(handle, on_branch.layout.schema_dir), ids)
     steps.append(DeleteTree(relative_path(handle, on_branch.layout.branch_root)))
-    steps += [Delete(relative_path(handle, Layout(handle.layout.root, place).tag_path(guard))) for place in guards]
+    steps += [Delete(relative_path(handle, Layout(handle.layout.root, at).tag_path(tag))) for at, tag in guards]
     return TableChange("delete-branch", f"deletion of branch {name!r}", tuple(steps), released)
 
 
 def roots_of_branch(roots: Iterable[Root], name: str) -> tuple[Root, ...]:
     """Those that go with a branch: its own, and the tags on other branches that guard its base."""
-    guard = guard_name(name)
-    return tuple(r for r in roots if r.branch_directory == name or (r.kind is RootKind.TAG and r.name == guard))
+    guards = guard_name(name), rebase_guard_name(name)
+    return tuple(r for r in roots if r.branch_directory == name or (r.kind is RootKind.TAG and r.name in guards))
 
 
 def check_branch_exists(handle: TableHandle, name: str) -> None:
@@ -463,9 +464,8 @@ def _guards_on_others(handle: TableHandle, branch: str) -> list[tuple[TableHandl
     found = []
     for name in dict.fromkeys([MAIN, *branch_names(handle.store, handle.layout)]):
         place = handle.on_branch_directory(name)
-        tag = None if name == branch else find_tag(place, guard_name(branch))
-        if tag is not None:
-            found.append((place, tag))
+        names = () if name == branch else (guard_name(branch), rebase_guard_name(branch))
+        found += [(place, tag) for tag in (find_tag(place, n) for n in names) if tag is not None]
     return found
 
 

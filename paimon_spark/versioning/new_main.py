@@ -17,7 +17,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.branches import Fork, same_snapshot
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.snapshots import contiguous_ids
-from paimon_spark.metadata.tags import guard_name, guarded_branch
+from paimon_spark.metadata.tags import guard_name, guarded_branch, guards_rebase
 from paimon_spark.versioning.branch_state import BranchState, Ref, snapshot_of_tag
 
 
@@ -242,6 +242,10 @@ def _guards(
     for name, ref in main.tags.items():
         branch = guarded_branch(name)
         if branch is None or branch == source.name:
+            continue
+        if guards_rebase(name):
+            if ref.id in known and same_snapshot(known[ref.id].snapshot, ref.snapshot):
+                found[name] = ref
             continue
         at = leaves.get(branch)
         if at is None and branch in leaves:

@@ -31,7 +31,7 @@ from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
-from paimon_spark.metadata.tags import find_tag, guard_name
+from paimon_spark.metadata.tags import find_tag, guard_name, guards_rebase
 from paimon_spark.metadata.version import text_version
 from paimon_spark.redaction import get_logger
 from paimon_spark.text import id_of, named
@@ -225,11 +225,11 @@ def _plan(branch: TableHandle, state: BranchState, target: Snapshot) -> _Plan:
     options, tags = branch.options.tags, []
     for name in sorted(n for n, ref in state.tags.items() if ref.id > target.id):
         guarded = existing_guarded_branch(branch, name)
-        if guarded is not None:
+        if guarded is not None and not guards_rebase(name):
             # The guarded history is now only the other branch's; what both share ends at the target.
             steps.append(guard_put(branch, guarded, target))
         else:
-            tags.append(name)
+            tags += [] if guarded else [name]
             steps += delete_steps(branch, options, name)
         released.append(Root(RootKind.TAG, directory, name, state.tags[name].snapshot))
     children = _later_children(branch, target)

@@ -476,6 +476,78 @@ def test_a_branch_of_a_branch_brings_the_changes_of_both(catalog: Catalog, kind:
     assert missing_files(table.handle) == []
 
 
+def guards(table: Table) -> dict[str, int]:
+    """The snapshots of the guard tags of a branch."""
+    return {tag.name: tag.snapshot.id for tag in table.tags() if tag.guards is not None}
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("kind", ["keyed", "append"])
+def test_the_last_rebase_is_kept(catalog: Catalog, kind: str, *, checked: bool) -> None:
+    table = keyed(catalog) if kind == "keyed" else catalog.create_table("d.a", "k BIGINT, seq BIGINT, v STRING")
+    check: Check | None = (lambda _, at: (at, {})) if checked else None
+    put(table, {1: (0, "a")})
+    table.create_branch("fix")
+    fix = table.branch("fix")
+    put(fix, {2: (0, "fix")})
+    put(table, {3: (0, "main")})
+    rebase(table, "fix", check=check)
+    assert guards(table) == {"branch-guard-fix": 1, "branch-guard-fix.rebase": 3}
+    assert guards(fix) == {"branch-guard-fix": 1, "branch-guard-fix.rebase": 2}
+    with pytest.raises(InvalidInputError, match="guards"):
+        table.delete_tag("branch-guard-fix.rebase")
+    table.delete("k = 2")
+    put(fix, {4: (0, "fix")})
+    put(table, {5: (0, "main")})
+    for each in (table, fix):
+        each.expire_snapshots(retain_max=1, retain_min=1, older_than=now_ms())
+    table.rename_branch("fix", "mended")
+    mended = table.branch("mended")
+    assert guards(table) == {"branch-guard-mended": 1, "branch-guard-mended.rebase": 3}
+    assert guards(mended) == {"branch-guard-mended": 1, "branch-guard-mended.rebase": 2}
+    rebase(table, "mended", check=check)  # what main deleted since the last one does not come back
+    assert rows_of(table) == {k: (0, v) for k, v in ((1, "a"), (3, "main"), (4, "fix"), (5, "main"))}
+    assert guards(table)["branch-guard-mended.rebase"] == table.snapshots()[-1].id
+    assert guards(mended)["branch-guard-mended.rebase"] == mended.snapshots()[-1].id
+    assert table.doctor() == []
+    assert missing_files(table.handle) == []
+    table.delete_branch("mended")
+    assert guards(table) == {}
+    assert unreachable(table) == set()
+
+
+def test_a_rebase_that_was_rolled_back_is_done_again(catalog: Catalog) -> None:
+    table = keyed(catalog)
+    put(table, {1: (0, "a")})
+    table.create_branch("fix")
+    put(table.branch("fix"), {2: (0, "fix")})
+    put(table, {3: (0, "main")})
+    table.merge_branch("fix", if_main_moved="rebase")
+    table.rollback_to(2)
+    assert guards(table) == {"branch-guard-fix": 1}
+    put(table, {4: (0, "main")})
+    table.merge_branch("fix", if_main_moved="rebase")
+    assert rows_of(table) == {1: (0, "a"), 2: (0, "fix"), 3: (0, "main"), 4: (0, "main")}
+    assert table.doctor() == []
+
+
+def test_a_rebase_that_nothing_tells_of_any_more_is_not_done_again(catalog: Catalog) -> None:
+    table = keyed(catalog)
+    put(table, {1: (0, "a")})
+    table.create_branch("fix")
+    put(table.branch("fix"), {2: (0, "fix")})
+    put(table, {3: (0, "main")})
+    table.merge_branch("fix", if_main_moved="rebase")
+    table.delete("k = 2")
+    put(table, {5: (0, "main")})
+    table.handle.store.delete(table.handle.layout.tag_path("branch-guard-fix.rebase"))
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=now_ms())
+    before = rows_of(table)
+    with pytest.raises(InvalidInputError, match=r"was rebased before, and the snapshots .* have expired"):
+        table.merge_branch("fix", if_main_moved="rebase")
+    assert rows_of(table) == before
+
+
 @pytest.mark.parametrize("checked", [False, True])
 @pytest.mark.parametrize("kind", ["keyed", "append"])
 def test_another_branch_may_get_the_changes(catalog: Catalog, kind: str, *, checked: bool) -> None:
