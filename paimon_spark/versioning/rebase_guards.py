@@ -1,4 +1,4 @@
-"""Guard tags of rebases: they keep the last rebase of a branch, so that the next one can begin there.
+"""Guard tags that keep the last rebase of a branch, so that the next can begin there.
 
 One is on the branch that got the changes, at the commit of the rebase; the other on the branch itself, at the snapshot
 that the commit holds. The next rebase moves both; they go with the branch.
