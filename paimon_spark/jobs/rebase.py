@@ -141,11 +141,11 @@ def no_checked_dry_run() -> UnsupportedFeatureError:
     )
 
 
-class _MainMovedError(BranchDivergedError):
+class _MainMovedError(Exception):
     """Main got other commits after a rebase was made, and before main became it."""
 
     def __init__(self, error: BranchDivergedError) -> None:
-        super().__init__(error.message, **error.context)
+        super().__init__(error.message)
         self.error = error
 
 
@@ -230,7 +230,7 @@ def _staged(table: OpenedTable, sides: Sides, on_conflict: str) -> Iterator[Stag
             head.id,
             replace(result, published_snapshot_id=head.id),
             Target(sides.main.with_schema(on.schema), changes=on.merged.changes),
-            lambda: sides.recorded(base),
+            lambda: sides.recorded(base, _MainMovedError),
             lambda: sides.keep([base.id + 1] if head.id > base.id else []),
         )
     except CommitOutcomeUnknownError:

@@ -37,17 +37,20 @@ _NOT_MADE: Final = (
 
 
 @contextmanager
-def recorded(on_branch: TableHandle, target: TableHandle, head: int) -> Iterator[None]:
+def recorded(
+    on_branch: TableHandle, target: TableHandle, head: int, not_made: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
     """Record that the branch is rebased onto `target`, whose head is the snapshot `head`.
 
-    After an error that certainly leaves the target as it was, the record is as before.
+    After an error that certainly leaves the target as it was, such as `not_made`, the record is as before.
     """
     before = _read(on_branch)
     _write(on_branch, {**before, logical_name(target): head})
     try:
         yield
-    except _NOT_MADE:
-        _write(on_branch, before)
+    except Exception as e:
+        if isinstance(e, (*_NOT_MADE, *not_made)):
+            _write(on_branch, before)
         raise
 
 

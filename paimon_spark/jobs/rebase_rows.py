@@ -231,7 +231,7 @@ class RebaseTask:
                     held = []
             if are_few:
                 found = [pa.concat_tables(tables) for tables in zip(*(tables for _, tables in held), strict=True)]
-                wanted = np.unique(np.concatenate([hashes(t.select(self.three_way.keys)) for t in found]))
+                wanted = np.unique(np.concatenate([_hashes(t.select(self.three_way.keys)) for t in found]))
                 rest = [self._of_keys(r, wanted) for r in reads[_COMPARED:]]
                 yield [*found, *(_table(v, r) for v, r in zip(versions[_COMPARED:], rest, strict=True))]
                 return
@@ -313,6 +313,11 @@ class _Dealt:
 def hashes_of(keys: pa.Table) -> I64:
     """64 bits for each key, equal for equal keys."""
     salted = keys.append_column("", array_of([1] * len(keys), pa.int32()))
-    high, low = hashes(keys).astype(np.int64), hashes(salted).view(np.uint32).astype(np.int64)
+    high, low = _hashes(keys).astype(np.int64), _hashes(salted).view(np.uint32).astype(np.int64)
     found: I64 = (high << 32) | low
     return found
+
+
+def _hashes(keys: pa.Table) -> npt.NDArray[np.int32]:
+    """The hash of each key. Batch by batch, as all of them may be too long for one array."""
+    return np.concatenate([np.zeros(0, np.int32), *(hashes(batch) for batch in keys.to_batches())])

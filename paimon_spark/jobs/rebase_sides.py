@@ -88,9 +88,12 @@ class Sides:
         if first is not None:
             keep_rebase(self.main, first, self.theirs.handle, self.theirs.snapshot)
 
-    def recorded(self, head: Snapshot) -> AbstractContextManager[None]:
-        """What makes a commit to main after its head `head`, so that later rebases know of it."""
-        return recorded(self.theirs.handle, self.main, head.id)
+    def recorded(self, head: Snapshot, *not_made: type[Exception]) -> AbstractContextManager[None]:
+        """What makes a commit to main after its head `head`, so that later rebases know of it.
+
+        `not_made`: errors after which it certainly is not made, besides those of commits.
+        """
+        return recorded(self.theirs.handle, self.main, head.id, not_made)
 
     def committed(self, head: Snapshot) -> AbstractContextManager[None]:
         """As `recorded`, where the commit goes to main itself, and not to a branch that becomes main later."""
