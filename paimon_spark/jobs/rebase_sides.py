@@ -44,7 +44,7 @@ from paimon_spark.options.table import parse_table_options
 from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 from paimon_spark.types import DataField, RowType
 from paimon_spark.versioning.branches import check_branch_exists
-from paimon_spark.versioning.compare import shared_field_id, shared_schema
+from paimon_spark.versioning.compare import shared_schema
 from paimon_spark.versioning.merge import REBASE_PROPERTY, MergeResult
 from paimon_spark.versioning.rebase_guards import keep_rebase
 
@@ -58,6 +58,7 @@ class Sides:
             last rebase.
         theirs: the version of the branch.
         fork: the newest snapshot that both histories share, the branch through those that it was created from.
+        shared_id: the highest field id that was given out before both parted.
         target: the branch that gets the changes, which is main unless another one is named; `main` and what is said
             about main is that branch.
     """
@@ -68,6 +69,7 @@ class Sides:
     main_base: Resolved
     theirs: Resolved
     fork: Snapshot
+    shared_id: int
     target: str = MAIN
 
     @property
@@ -108,7 +110,7 @@ class Sides:
     def merged(self) -> MergedDefinition:
         """What the branch changed in columns, options and comments, as changes of main's schema."""
         base, theirs, main_base = (v.handle.schema for v in (self.base, self.theirs, self.main_base))
-        return merged_definition(base, theirs, main_base, self.main.schema, self._shared_id)
+        return merged_definition(base, theirs, main_base, self.main.schema, self.shared_id)
 
     @cached_property
     def schema(self) -> TableSchema:
@@ -142,7 +144,7 @@ class Sides:
         """The columns of `schema` with the field ids of a version of main, or of the branch."""
         own = version.handle.schema.row_type
         if not of_main:
-            return _with_ids(own, self.schema.row_type, self.merged.ids, self._shared_id)
+            return _with_ids(own, self.schema.row_type, self.merged.ids, self.shared_id)
         now = {after: self.main.schema.row_type.field(name).id for name, after in self.merged.names.items()}
         return _with_ids(own, self.schema.row_type, now, None)
 
@@ -163,11 +165,6 @@ class Sides:
         keys = tuple(self.schema.primary_keys) if planned.comparison.keys else ()
         comparison = replace(planned.comparison, old=versions[0], new=versions[1], keys=keys, compared=known)
         return replace(planned, comparison=comparison)
-
-    @cached_property
-    def _shared_id(self) -> int:
-        shared = shared_field_id(self.main, self.theirs.handle)
-        return 2**31 if shared is None else shared
 
     @property
     def what(self) -> str:
@@ -208,16 +205,16 @@ def find_sides(handle: TableHandle, name: str, head_id: int) -> Sides:
     theirs = resolve(on_branch, None)  # with the newest schema
     if theirs.snapshot is None or theirs.snapshot.id != head_id:
         theirs = resolve(on_branch, VersionSpec(VersionKind.SNAPSHOT, head_id))
-    held, lost = _last_rebase(main, on_branch, fork)
-    if held is None:
-        check_not_forgotten(on_branch, main, fork.id, list_snapshot_ids(main), lost)
-    else:
-        return Sides(main, name, held[0], held[1], theirs, fork, handle.branch)
-    base = _base(main, on_branch, fork)
     schema = shared_schema(main, on_branch)
+    shared_id = -1 if schema is None else schema.highest_field_id
+    held, lost = _last_rebase(main, on_branch, fork)
+    if held is not None:
+        return Sides(main, name, *held, theirs, fork, shared_id, handle.branch)
+    check_not_forgotten(on_branch, main, fork.id, list_snapshot_ids(main), lost)
+    base = _base(main, on_branch, fork)
     if schema is not None and schema.id > base.handle.schema.id:  # main had been altered after the fork's snapshot
         base = replace(base, handle=base.handle.with_schema(schema))
-    return Sides(main, name, base, base, theirs, fork, handle.branch)
+    return Sides(main, name, base, base, theirs, fork, shared_id, handle.branch)
 
 
 def _common_ancestor(main: TableHandle, on_branch: TableHandle, head_id: int) -> Snapshot | None:
