@@ -53,7 +53,9 @@ from paimon_spark.versioning.names import is_rebase_name, rebase_name
 from paimon_spark.versioning.publish import head_to_publish, read_publication
 
 _LOG = get_logger(__name__)
-_TRIES: Final = 5
+_TRIES: Final = 10
+_CHECKED_TRIES: Final = 5
+"""Tries in which others commit to main while the rows are checked."""
 _LEFT_BEHIND_MS: Final = 24 * 60 * 60 * 1000
 """Age from which on the branch of a rebase is taken for that of a dead process."""
 
@@ -99,7 +101,7 @@ def rebase(
     `target`: the branch that gets them.
     """
     table = table if target == MAIN else on_branch(table, target)
-    for tries_left in reversed(range(_TRIES)):
+    for attempt in range(1, _TRIES + 1):
         sides = _find_sides(table, name, snapshot, on_conflict, onto_main=target == MAIN)
         try:
             if sides is None:
@@ -109,11 +111,18 @@ def rebase(
                 return _make(table, sides, on_conflict, dry_run=dry_run)
             return _make_checked(table, sides, on_conflict, check, dry_run=dry_run)
         except _MainMovedError as e:
-            if not tries_left:
+            if attempt >= _CHECKED_TRIES:
                 raise e.error from None
-        except CommitConflictError:
-            if not tries_left or sides is None or sides.on_head() is sides:  # else main was altered meanwhile
+        except CommitConflictError as e:  # others changed main, or this branch was rebased, meanwhile
+            if sides is None:
                 raise
+            if attempt == _TRIES:
+                raise CommitConflictError(
+                    f"{sides.what} was not rebased: other commits to {sides.onto} came first in each of {_TRIES} "
+                    f"attempts; stop its writers for a moment. The last time: {e.message}",
+                    table=table.name,
+                    branch=name,
+                ) from e
     raise AssertionError("the last attempt returns or raises")
 
 
@@ -285,6 +294,5 @@ def _make(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: bool) 
     check_alike(sides)
     if same_snapshot(sides.base.snapshot, sides.theirs.snapshot):
         return unchanged(sides, dry_run=dry_run)
-    if sides.main.schema.primary_keys:
-        return rebase_keys(table, sides, on_conflict, dry_run=dry_run)
-    return rebase_files(table, sides, on_conflict, dry_run=dry_run)
+    make = rebase_keys if sides.main.schema.primary_keys else rebase_files
+    return make(table, sides, on_conflict, dry_run=dry_run)

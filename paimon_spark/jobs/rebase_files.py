@@ -8,7 +8,7 @@ snapshot, on which the same rows were written again, would double them.
 
 from __future__ import annotations
 
-from collections import defaultdict
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,25 +17,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.engine.commit.attempts import CommitResult
-from paimon_spark.engine.commit.changes import Changes, data_changes
 from paimon_spark.engine.commit.committer import Committer
-from paimon_spark.engine.commit.entries import live_at, of_kind, together
-from paimon_spark.engine.commit.requests import Append, ChangeRows
+from paimon_spark.engine.commit.entries import live_at
+from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.row_diff.compare import ADDED, CHANGE, Differences
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.tasks.split import DataSplit
-from paimon_spark.errors import BranchDivergedError
-from paimon_spark.format.metadata_files.manifest import FileKind
+from paimon_spark.errors import BranchDivergedError, CommitConflictError, NotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.commit import commit_batch, removing_on_failure
 from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.rebase_sides import Sides, changes_text, plan_rows, unchanged, unsupported
+from paimon_spark.jobs.rebase_row_ids import RowsById, by_partition, have_ids, holds_old_rows
+from paimon_spark.jobs.rebase_sides import (
+    PATIENCE_S,
+    Sides,
+    changes_text,
+    holds_rebase,
+    plan_rows,
+    unchanged,
+    unsupported,
+)
 from paimon_spark.jobs.rebase_vectors import NO_ROWS, DeletedRows, deleted_at, rows_at, vector_changes
 from paimon_spark.jobs.row_diff import RowComparison
 from paimon_spark.maintenance.removal import Removed
+from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.resolve import Resolved
-from paimon_spark.metadata.snapshots import latest_snapshot
+from paimon_spark.metadata.snapshots import get_snapshots, latest_snapshot
 from paimon_spark.text import counted
 from paimon_spark.versioning.append_branch import missing_files
 from paimon_spark.versioning.merge import FAIL, NEWEST, OURS, MergeResult
@@ -54,21 +62,32 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
     added, gone = missing_files(missing_files(after, before), now), missing_files(before, after)
     rewritten = _Rewritten.of(sides, head) if len(gone) else None
     of_branch = DeletedRows()
+    by_id: RowsById | None = None
+    job = plan_rows(table, sides)
     if rewritten is None:
         of_branch = DeletedRows.of(sides.base, sides.theirs, missing_files(before, gone))
-        if of_branch.back:
+        lost = _lost(sides, head, now, gone, of_branch)
+        if have_ids(sides) and (lost or of_branch.back or holds_old_rows(sides, added)):
+            by_id, gone, of_branch = RowsById.of(sides, head, job, on_conflict), gone.slice(0, 0), DeletedRows()
+            by_id.check(on_conflict)
+        elif of_branch.back:
             raise unsupported(sides, f"rows of {min(of_branch.back)} that a deletion vector had deleted are back")
-        _check_still_there(sides, head, now, gone, of_branch)
-    on_top: _OnTop | _Rewritten
-    if rewritten is None:
+        elif lost:
+            raise _lost_files(sides, len(lost))
+    on_top: _OnTop | _Rewritten | RowsById
+    if by_id is not None:
+        on_top = by_id
+    elif rewritten is None:
         on_top = _OnTop.of(sides, head, added, gone, of_branch)
     elif rewritten.given:
         on_top, gone = rewritten, gone.slice(0, 0)
     else:
         return unchanged(sides, dry_run=dry_run)
-    if main.options.data_evolution:
-        _check_whole_rows(sides, on_top.compared, before)
     given = on_top.given
+    changed = 0 if by_id is None else by_id.count
+    kept = 0 if by_id is None else by_id.merged.kept
+    if by_id is not None and not (given or changed or kept):
+        return unchanged(sides, dry_run=dry_run)
     repeated = given - sum(part.added for part in on_top.beside_main()) if given and on_top.may_repeat else 0
     if repeated and on_conflict in (FAIL, NEWEST):
         raise _repeats(sides, given, repeated)
@@ -77,8 +96,8 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
         sides.branch,
         sides.fork.id,
         head.id,
-        rebased_rows=given + rows_at(sides.base, gone) + of_branch.count - (repeated if leaves_out else 0),
-        kept_conflicts=repeated if leaves_out else 0,
+        rebased_rows=given + changed + rows_at(sides.base, gone) + of_branch.count - (repeated if leaves_out else 0),
+        kept_conflicts=kept + (repeated if leaves_out else 0),
         repeated_rows=0 if leaves_out else repeated,
         removed=Removed(dry_run=dry_run),
         schema_changes=changes_text(sides),
@@ -86,10 +105,12 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
     )
     if dry_run:
         return result
-    job = plan_rows(table, sides)
+    committer = Committer(job.handle, job.commit_user)
     messages = job.write(_added(on_top.beside_main()) if leaves_out else on_top.rows())
     messages += removing_on_failure(
-        Committer(job.handle, job.commit_user), messages, lambda: vector_changes(main, head, gone, of_branch)
+        committer,
+        messages,
+        lambda: vector_changes(main, head, gone, of_branch) if by_id is None else by_id.write(job),
     )
     job = job.with_changes(messages) if job.changes else job
     with sides.committed(head):
@@ -97,7 +118,7 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
             job.handle,
             job.commit_user,
             messages,
-            _Publish(sides, gone),
+            _Publish(sides, gone, head),
             undo=job.undo,
             lineage=sides.lineage(job.handle),
         )
@@ -106,39 +127,30 @@ def rebase_files(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run:
     return replace(result, published_snapshot_id=made.snapshot_id or head.id)
 
 
-def _check_whole_rows(sides: Sides, compared: RowComparison, before: pa.Table) -> None:
-    """Check that the branch changed no columns of rows that it had before (data evolution).
+def _lost(sides: Sides, head: Snapshot, now: pa.Table, gone: pa.Table, of_branch: DeletedRows) -> list[str]:
+    """The files whose rows the branch removed, and that main no longer has, or with other rows.
 
-    Raises UnsupportedFeatureError.
-    """
-    had = set(before.column("file_name").to_pylist())
-    for split in compared.new:
-        known = {f.file_name in had for f in split.files}
-        if len(known) > 1:
-            raise unsupported(sides, "with data-evolution.enabled it changed columns of rows that it had before")
-
-
-def _check_still_there(sides: Sides, head: Snapshot, now: pa.Table, gone: pa.Table, of_branch: DeletedRows) -> None:
-    """Check that main has the files whose rows the branch removed, `gone` with the same rows as before.
-
-    `now`: entries of main's files. Raises BranchDivergedError.
+    `now`: entries of main's files; `gone`: of those that the branch removed.
     """
     there = set(now.column("file_name").to_pylist())
     was, found = (deleted_at(v, gone) for v in (sides.base, Resolved(sides.main, head, "head of main")))
     needed = [*gone.column("file_name").to_pylist(), *of_branch.files]
-    lost = [
+    return [
         name
         for name in needed
         if name not in there or not np.array_equal(was.get(name, NO_ROWS), found.get(name, NO_ROWS))
     ]
-    if lost:
-        raise BranchDivergedError(
-            f"{sides.what} was not rebased: {sides.onto} no longer has {counted(len(lost), 'file')} that the branch "
-            "removed or rewrote, or in which it deleted rows, as that was compacted or rows were deleted there, too; "
-            "pass if_main_moved='replace', or make the same change on main",
-            table=sides.main.name,
-            branch=sides.branch,
-        )
+
+
+def _lost_files(sides: Sides, count: int) -> BranchDivergedError:
+    """The error of files that main no longer has."""
+    return BranchDivergedError(
+        f"{sides.what} was not rebased: {sides.onto} no longer has {counted(count, 'file')} that the branch removed or "
+        "rewrote, or in which it deleted rows, as that was compacted or rows were deleted there, too; pass "
+        "if_main_moved='replace', or make the same change on main",
+        table=sides.main.name,
+        branch=sides.branch,
+    )
 
 
 def _repeats(sides: Sides, given: int, repeated: int) -> BranchDivergedError:
@@ -242,19 +254,11 @@ class _Rewritten:
         return _added(self.compared.run())
 
     def beside_main(self) -> Iterator[Differences]:
-        of_main, of_branch = (_by_partition(compared) for compared in (self.of_main, self.compared))
+        of_main, of_branch = (by_partition(compared) for compared in (self.of_main, self.compared))
         for partition, groups in of_branch.items():
             added = list(_added(self.compared.run(groups)))
             there = list(_added(self.of_main.run(of_main.get(partition, ()))))
             yield self.compared.comparison.compare(there, added)
-
-
-def _by_partition(compared: RowComparison) -> dict[bytes, list[tuple[list[DataSplit], list[DataSplit]]]]:
-    """The groups of splits by the partition of all their splits."""
-    found = defaultdict(list)
-    for old, new in compared.groups:
-        found[(old or new)[0].partition].append((old, new))
-    return found
 
 
 def _added(parts: Iterable[Differences]) -> Iterator[pa.RecordBatch]:
@@ -264,22 +268,39 @@ def _added(parts: Iterable[Differences]) -> Iterator[pa.RecordBatch]:
         yield from rows.to_batches()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Publish:
-    """Commit the new files and the removal of `gone`, entries of main, together."""
+    """Commit the new files and the removal of `gone`, entries of main, together.
+
+    `head`: main's, on which all was prepared, or a later one that no rebase of this branch made since.
+    """
 
     sides: Sides
     gone: pa.Table
+    head: Snapshot
 
     def __call__(self, committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
-        data = data_changes(messages)
-        files = together(of_kind(self.gone, FileKind.DELETE), data.files)
-        request = ChangeRows if len(self.gone) or data.index else Append
-        return committer.make(
-            request(
-                identifier=lineage.identifier,
-                changes=Changes(files, data.changelog, data.index),
-                properties={**lineage.properties, **self.sides.properties},
-                operation="WRITE",
-            )
-        )
+        planned_on, end = PlannedOn.of(self.head, must_remain=True), time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return committer.commit(
+                    messages,
+                    lineage.identifier,
+                    planned_on=planned_on,
+                    provenance={**lineage.properties, **self.sides.properties},
+                    operation="WRITE",
+                    only_on=self.head,
+                    force_create=True,
+                    removed=self.gone,
+                )
+            except CommitConflictError:
+                now = latest_snapshot(self.sides.main)
+                if now is None or same_snapshot(now, self.head) or time.monotonic() > end:
+                    raise
+                try:
+                    since = get_snapshots(self.sides.main, range(self.head.id + 1, now.id + 1))
+                except NotFoundError as e:
+                    raise CommitConflictError(e.message) from e
+                if holds_rebase(since, self.sides):
+                    raise
+                self.head = now

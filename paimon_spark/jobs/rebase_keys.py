@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
@@ -16,7 +16,7 @@ from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.commit.entries import live_at, numbers
 from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.row_diff.three_way import ThreeWay, Wins
+from paimon_spark.engine.row_diff.three_way import ThreeWay
 from paimon_spark.engine.row_diff.versions import Version, split_identity
 from paimon_spark.engine.row_level.replacement import Replacement
 from paimon_spark.engine.scan.incremental import plan_changes
@@ -39,7 +39,7 @@ from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.rebase_buckets import with_whole_buckets
 from paimon_spark.jobs.rebase_rows import I64, Outcome, Piece, RebaseTask, hashes_of
-from paimon_spark.jobs.rebase_sides import Sides, changes_text, check_alike, plan_rows, unchanged
+from paimon_spark.jobs.rebase_sides import PATIENCE_S, Sides, changes_text, plan_rows, unchanged, wins_of
 from paimon_spark.jobs.row_diff import RowComparison
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
@@ -52,41 +52,19 @@ from paimon_spark.options.write import ROWKIND_FIELD
 from paimon_spark.spark_port import SparkJobs, active_spark_jobs
 from paimon_spark.text import counted
 from paimon_spark.types import VALUE_KIND
-from paimon_spark.versioning.merge import FAIL, NEWEST, THEIRS, MergeResult
+from paimon_spark.versioning.merge import FAIL, MergeResult
 
-_TRIES: Final = 10
-_PATIENCE_S: Final = 60.0
-"""How long commits to main that change other keys may come first."""
 _SPARK_BYTES: Final = 64 << 20
 """Bytes of files from which on an active Spark session compares their rows."""
-_WINS: Final[Mapping[str, Wins]] = {THEIRS: Wins.BRANCH, NEWEST: Wins.NEWEST}
 
 
 def rebase_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: bool) -> MergeResult:
     """Write the rows that the branch changed to main, by one commit on a head that they were compared with.
 
-    Raises as `Table.merge_branch`.
+    Raises as `Table.merge_branch`, and CommitConflictError: others changed main meanwhile, in a way that has to be
+    compared.
     """
     _check_visible(sides, sides.theirs.handle, sides.theirs.snapshot)
-    for tries_left in reversed(range(_TRIES)):
-        try:
-            now = sides.on_head()
-            if now is not sides:  # main was altered meanwhile
-                check_alike(now)
-            return _try_keys(table, now, on_conflict, dry_run=dry_run)
-        except CommitConflictError as e:
-            if not tries_left:
-                raise CommitConflictError(
-                    f"{sides.what} was not rebased: other commits to {sides.onto} came first in each of {_TRIES} "
-                    f"attempts; stop its writers for a moment. The last time: {e.message}",
-                    table=sides.main.name,
-                    branch=sides.branch,
-                ) from e
-    raise AssertionError("the last attempt returns or raises")
-
-
-def _try_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: bool) -> MergeResult:
-    """One attempt. Raises CommitConflictError: others changed main meanwhile, in a way that has to be compared."""
     job = _with_kinds(plan_rows(table, sides))
     head = job.base
     assert head is not None
@@ -188,7 +166,7 @@ class _Planned:
                 sides.shared_columns,
                 sides.columns_of_main,
                 sides.columns_of_branch,
-                _WINS.get(on_conflict, Wins.MAIN),
+                wins_of(on_conflict),
                 tuple(options.sequence_fields),
                 options.sequence_descending,
                 self.later,
@@ -251,7 +229,7 @@ class _Publish:
     head: Snapshot
 
     def __call__(self, committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
-        base, end = self.head, time.monotonic() + _PATIENCE_S
+        base, end = self.head, time.monotonic() + PATIENCE_S
         while True:
             try:
                 return committer.commit(

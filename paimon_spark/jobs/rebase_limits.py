@@ -7,6 +7,7 @@ from typing import Final
 from paimon_spark.engine.commit.entries import live_at
 from paimon_spark.engine.row_level.replacement import Replacement
 from paimon_spark.errors import PaimonError
+from paimon_spark.jobs.rebase_row_ids import have_ids
 from paimon_spark.jobs.rebase_sides import check_alike, find_sides
 from paimon_spark.metadata.branches import BACKUP_PREFIX, list_branch_names
 from paimon_spark.metadata.handle import TableHandle, open_branch
@@ -50,8 +51,6 @@ def _of_table(main: TableHandle) -> tuple[str, ...]:
         return ("rows that come from two branches (scan.fallback-branch) cannot be rebased",)
     if main.schema.primary_keys:
         return Replacement.of(main).limits()
-    if options.data_evolution:
-        return ("with data-evolution.enabled a rebase adds and deletes rows, but changes no columns",)
     return ()
 
 
@@ -70,7 +69,7 @@ def _of_branch(main: TableHandle, name: str) -> tuple[str, ...]:
         check_alike(sides)
     except PaimonError as e:
         return (e.message,)
-    if main.schema.primary_keys or main.options.data_evolution or not _has_few_files(main):
+    if main.schema.primary_keys or have_ids(sides) or not _has_few_files(main):
         return ()
     gone = missing_files(live_at(sides.base.handle, sides.base.snapshot), live_at(main, latest_snapshot(main)))
     if not len(gone):

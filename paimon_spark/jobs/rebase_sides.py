@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
+from paimon_spark.engine.row_diff.three_way import Wins
 from paimon_spark.engine.row_diff.versions import UNIT_SPLITS, type_with_ids_of
 from paimon_spark.errors import (
     BranchDivergedError,
@@ -45,8 +46,11 @@ from paimon_spark.options.write_request import WriteMode, parse_batch_write_opti
 from paimon_spark.types import DataField, RowType
 from paimon_spark.versioning.branches import check_branch_exists
 from paimon_spark.versioning.compare import shared_schema
-from paimon_spark.versioning.merge import REBASE_PROPERTY, MergeResult
+from paimon_spark.versioning.merge import NEWEST, REBASE_PROPERTY, THEIRS, MergeResult
 from paimon_spark.versioning.rebase_guards import keep_rebase
+
+PATIENCE_S: Final = 60.0
+"""How long commits to main that change nothing of a rebase may come first."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +80,6 @@ class Sides:
     def onto(self) -> str:
         """The branch that gets the changes, for messages."""
         return MAIN if self.target == MAIN else f"branch {self.target!r}"
-
-    def on_head(self) -> Sides:
-        """The same with main as it is defined now."""
-        main = self.main
-        now = open_table(main.store, main.layout.root, main.branch, main.name, main.overrides)
-        return self if now.schema == main.schema and now.layout == main.layout else replace(self, main=now)
 
     def keep(self, made: Iterable[int]) -> None:
         """Keep the commits of a rebase to main from expiry, so that the next one begins there."""
@@ -299,6 +297,13 @@ def _rebased(raw: dict[str, Any]) -> tuple[str, tuple[int, str, str], int | None
     return str(raw["branch"]), (int(snapshot_id), str(base), str(delta)), None if schema is None else int(schema)
 
 
+def holds_rebase(snapshots: Iterable[Snapshot], sides: Sides) -> bool:
+    """Whether one of some snapshots of main was made by a rebase of the same branch."""
+    found = ((s.properties or {}).get(REBASE_PROPERTY) for s in snapshots)
+    held = (None if text is None else find_object(text, _rebased) for text in found)
+    return any(each is not None and each[0] == sides.branch for each in held)
+
+
 def _compacted(main: TableHandle, snapshot: Snapshot) -> Snapshot:
     """The last of the compactions that follow a snapshot directly: they make the rows of some tables visible."""
     following = find_snapshot(main, snapshot.id + 1)
@@ -364,6 +369,11 @@ def unchanged(sides: Sides, *, dry_run: bool) -> MergeResult:
 def changes_text(sides: Sides) -> tuple[str, ...]:
     """What a rebase changes in main's definition, in words."""
     return tuple(map(in_words, sides.merged.changes))
+
+
+def wins_of(on_conflict: str) -> Wins:
+    """Whose row a key gets that both changed."""
+    return {THEIRS: Wins.BRANCH, NEWEST: Wins.NEWEST}.get(on_conflict, Wins.MAIN)
 
 
 def plan_rows(table: OpenedTable, sides: Sides) -> WriteJob:

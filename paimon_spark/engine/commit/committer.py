@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypedDict
 
+import pyarrow as pa
+
 from paimon_spark.engine.commit.attempts import Author, CommitResult, make_snapshot
 from paimon_spark.engine.commit.changes import (
     Changes,
@@ -19,7 +21,7 @@ from paimon_spark.engine.commit.changes import (
     new_files,
     remove_files,
 )
-from paimon_spark.engine.commit.entries import adds, column, no_entries, where
+from paimon_spark.engine.commit.entries import adds, column, no_entries, of_kind, together, where
 from paimon_spark.engine.commit.listeners import CommitListener
 from paimon_spark.engine.commit.overwrite import (
     NamedPartitions,
@@ -47,6 +49,7 @@ from paimon_spark.engine.scan.fallback import other_partitions
 from paimon_spark.engine.tasks.commit_message import NOTHING, CommitMessage, Increment
 from paimon_spark.errors import CommitError, CommitOutcomeUnknownError, InvalidInputError
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS
+from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.format.metadata_files.statistics import Statistics, encode
 from paimon_spark.metadata.handle import TableHandle
@@ -135,6 +138,7 @@ class Committer:
         operation: str | None = None,
         only_on: Snapshot | None = None,
         force_create: bool = False,
+        removed: pa.Table | None = None,
     ) -> CommitResult:
         """Commit messages: a snapshot of their rows, then one of their compactions.
 
@@ -151,6 +155,7 @@ class Committer:
             operation: Java's `Snapshot.Operation`, for the history (`WRITE`, `DELETE`…).
             only_on: the head that the rows must follow directly; any other one is a conflict. None: any head.
             force_create: make a snapshot even without changes.
+            removed: live entries of files that are deleted, too.
 
         Raises:
             CommitConflictError: the changes contradict those of others, or the table's schema was replaced.
@@ -159,6 +164,8 @@ class Committer:
             StorageError: the store failed before that.
         """
         data, compact = data_changes(messages), compact_changes(messages)
+        if removed is not None and len(removed):
+            data = replace(data, files=together(of_kind(removed, FileKind.DELETE), data.files))
         about = _About(identifier=identifier, watermark=watermark, operation=_known(operation), planned_on=planned_on)
         requests: list[SnapshotRequest] = []
         if data or force_create or self._options.makes_empty_snapshots:

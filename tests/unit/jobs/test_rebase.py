@@ -18,7 +18,6 @@ from paimon_spark.errors import (
     BranchDivergedError,
     BranchNotFoundError,
     CheckFailedError,
-    CommitConflictError,
     InvalidInputError,
     UnsupportedFeatureError,
 )
@@ -394,7 +393,7 @@ def test_a_file_with_deleted_rows_may_be_rewritten_on_the_branch(rewritten: Tabl
     assert numbers_of(table) == [2, 3, 4, 5, 6, 7, 8, 9, 40]
 
 
-def test_rows_that_main_deletes_meanwhile_are_a_conflict(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_main_deletes_meanwhile_stay_deleted(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table = catalog.create_table("d.a", "k BIGINT, p BIGINT", options={"deletion-vectors.enabled": "true"})
     add(table, *range(10))
     table.create_branch("fix")
@@ -406,9 +405,8 @@ def test_rows_that_main_deletes_meanwhile_are_a_conflict(catalog: Catalog, monke
         return commit_batch(*given, **named)
 
     monkeypatch.setattr("paimon_spark.jobs.rebase_files.commit_batch", commit)
-    with pytest.raises(CommitConflictError, match=r"rows of .* were deleted by another commit meanwhile"):
-        table.merge_branch("fix", if_main_moved="rebase")
-    assert numbers_of(table) == [0, 1, 3, 4, 5, 6, 7, 8, 9, 40]
+    assert table.merge_branch("fix", if_main_moved="rebase").rebased_rows == 1
+    assert numbers_of(table) == [0, 3, 4, 5, 6, 7, 8, 9, 40]
     assert unreachable(table) == set()
 
 
@@ -890,7 +888,7 @@ def test_raced_by_writers(catalog: Catalog) -> None:
     [
         pytest.param(kind, checked, marks=pytest.mark.slow if (kind, checked) in SLOW else pytest.mark.ci)
         for checked in ("", "checked")
-        for kind in ("keys", "append", "vectors", "columns of keys", "columns of append", "sum")
+        for kind in ("keys", "append", "vectors", "tracked", "evolved", "columns of keys", "columns of append", "sum")
     ],
 )
 def test_killed_at_any_change_of_the_store_main_has_all_or_nothing(tmp_path: Path, kind: str, checked: str) -> None:
@@ -902,8 +900,10 @@ def test_killed_at_any_change_of_the_store_main_has_all_or_nothing(tmp_path: Pat
     if kind == "sum":
         removes = {"aggregation.remove-record-on-delete": "true", "fields.seq.aggregate-function": "sum"}
         keys["options"] |= {"merge-engine": "aggregation", **removes}
-    if kind == "vectors":
+    if kind in ("vectors", "tracked", "evolved"):
         keys = {"options": {"deletion-vectors.enabled": "true"}}
+    if kind in ("tracked", "evolved"):
+        keys["options"] |= {"row-tracking.enabled": "true", "data-evolution.enabled": str(kind == "evolved").lower()}
     table = made.create_table("d.t", "k BIGINT, seq BIGINT, v STRING", **keys)
     put(table, {1: (0, "base"), 2: (0, "base")})
     table.create_branch("fix")
@@ -912,6 +912,8 @@ def test_killed_at_any_change_of_the_store_main_has_all_or_nothing(tmp_path: Pat
     put(table.branch("fix"), {3: (0, "fix")})
     table.branch("fix").delete("k <= 2" if kind == "append" else "k = 1")
     put(table, {4: (0, "main")})
+    if kind in ("tracked", "evolved"):
+        table.compact(full=True)
     before = rows_of(table)
     expected = {3: (0, "fix"), 4: (0, "main"), **({} if kind == "append" else {2: (0, "base")})}
 
@@ -926,3 +928,36 @@ def test_killed_at_any_change_of_the_store_main_has_all_or_nothing(tmp_path: Pat
         assert ("note" in paimon_spark.load_table(copied.handle.location).handle.schema.row_type.names) == alters
         assert rows_of(copied.branch("fix")) == rows_of(table.branch("fix"))
         assert missing_files(copied.handle) == []
+
+
+@pytest.mark.parametrize("kind", ["keys", "append", "tracked"])
+def test_two_rebases_of_one_branch_at_once_bring_its_rows_once(
+    catalog: Catalog, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"} if kind == "tracked" else {}
+    table = (
+        keyed(catalog)
+        if kind == "keys"
+        else catalog.create_table("d.k", "k BIGINT, seq BIGINT, v STRING", options=options)
+    )
+    put(table, dict.fromkeys(range(4), (1, "base")))
+    table.create_branch("fix")
+    put(table.branch("fix"), {10: (1, "fix"), 11: (1, "fix")})
+    table.branch("fix").delete("k = 2")
+    put(table, {20: (1, "main")})
+    raced: list[int] = []
+    real = Committer.commit
+
+    def commit(self: Committer, *args: Any, **kwargs: Any) -> Any:
+        if not raced:
+            raced.append(1)
+            assert table.merge_branch("fix", if_main_moved="rebase").rebased_rows
+            put(table, {21: (1, "main")})
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(Committer, "commit", commit)
+    assert table.merge_branch("fix", if_main_moved="rebase").already_merged
+    assert raced
+    found = table.scan().to_arrow()
+    assert sorted(found.column("k").to_pylist()) == [0, 1, 3, 10, 11, 20, 21]
+    assert unreachable(table) == set()

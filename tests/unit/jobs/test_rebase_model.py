@@ -1,7 +1,7 @@
 """Random histories of main and a branch, rebased again and again: rows, columns, options and tags as a model has them.
 
-Both sides write, delete, compact, expire, add, drop and rename columns, set options; main gets tags. A second writer
-commits to main in the middle of the rebase.
+Both sides write, delete, compact, expire, add, drop and rename columns, set options; main gets tags. Two other writers
+commit to main in the middle of the rebase: one at any of its calls to the store, one right before its commit.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ import pytest
 import paimon_spark
 from paimon_spark import Table
 from paimon_spark.engine.commit.committer import Committer
-from paimon_spark.errors import BranchDivergedError, UnsupportedFeatureError
+from paimon_spark.errors import BranchDivergedError, CommitConflictError, UnsupportedFeatureError
 from paimon_spark.metadata.retry import now_ms
+from paimon_spark.storage.local import LocalStore
 from paimon_spark.versioning.merge import REBASE_PROPERTY, MergeResult
 from tests.harness.table_files import missing_files
 
 Row = dict[str, Any]
 KEYS: Final = range(12)
+RACING: Final = (98, 99)
+"""Keys of the writers that commit during a rebase."""
 OPTION: Final = "snapshot.num-retained.max"
 KINDS: Final[dict[str, dict[str, str]]] = {
     "fixed": {"bucket": "2"},
@@ -212,16 +215,16 @@ class History:
         self.on_main.create_tag(name)
         self.tags.append(name)
 
-    def race(self) -> None:
+    def race(self, key: int) -> None:
         """What another writer commits to main."""
         table = self.on_main
         text = next(f.name for f in table.handle.schema.fields if f.name in ("v", "text", "words"))
-        table.write(pa.Table.from_pylist([{"k": 99, text: "racing"}]))
+        table.write(pa.Table.from_pylist([{"k": key, text: "racing"}]))
 
     def check(self) -> None:
         """The rows, columns, options and tags of both sides are those of the model."""
         for table, side in ((self.on_main, self.main), (self.on_branch, self.theirs)):
-            assert not side.rows.keys() - {*KEYS, 99}
+            assert not side.rows.keys() - {*KEYS, *RACING}
             found = {r.pop("k"): r for r in table.scan().to_arrow().to_pylist()}
             expected = {k: {side.names[c]: row.get(c) for c in side.names} for k, row in side.rows.items()}
             assert found == expected
@@ -234,20 +237,39 @@ class History:
 
 
 @contextmanager
-def racing(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> Iterator[None]:
-    """Run `act` once when a rebase is about to commit."""
-    commit, done = Committer.commit, False
+def racing(monkeypatch: pytest.MonkeyPatch, at: int, act: Callable[[int], None]) -> Iterator[None]:
+    """Let two writers act once: at the call `at` of a rebase to the store, or after it, and when it is to commit."""
+    commit, left, calls = Committer.commit, list(RACING), 0
+
+    def acted(key: int) -> None:
+        if key in left:
+            left.remove(key)
+            try:
+                act(key)
+            except CommitConflictError:  # a merge holds main, as it has not moved; the writer is told
+                left.append(key)
+
+    def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def made(*args: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == at:
+                acted(RACING[0])
+            return call(*args, **options)
+
+        return made
 
     def later(self: Any, *args: Any, **options: Any) -> Any:
-        nonlocal done
-        if options.get("only_on") is not None and not done:
-            done = True
-            act()
+        if options.get("only_on") is not None:
+            acted(RACING[1])
         return commit(self, *args, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(Committer, "commit", later)
+        for verb in ("read", "list", "write", "create_exclusive", "open_output", "delete_many"):
+            patch.setattr(LocalStore, verb, counted(getattr(LocalStore, verb)))
         yield
+    acted(RACING[0])
 
 
 @pytest.mark.parametrize("seed", [pytest.param(n, marks=[] if n < 5 else pytest.mark.ci) for n in range(50)])
@@ -284,16 +306,18 @@ def test_rebases_equal_the_model(tmp_path: Path, kind: str, seed: int, monkeypat
         if planned.rebased_rows is None and not planned.already_merged:  # main has not moved
             return
         before = heads[1].id
-        with racing(monkeypatch, history.race if on_conflict != "newest" else lambda: None):
+        races = on_conflict != "newest"  # else the time of main's head counts
+        with racing(monkeypatch, random.randint(1, 150), history.race if races else lambda _: None):
             done = history.rebase(on_conflict)
         assert (planned.rebased_rows or 0, done.rebased_rows or 0) == (changes, changes)
         assert done.kept_conflicts == (conflicts if on_conflict in ("ours", "newest") else 0) or on_conflict == "newest"
         history.main = expected
         made = [s for s in history.on_main.snapshots() if s.id > before and REBASE_PROPERTY in (s.properties or {})]
         assert bool(made) == bool(changes or done.kept_conflicts)
+        if races:
+            history.main.rows |= {key: {"v": "racing"} for key in RACING[: 2 if made else 1]}
         if made:
             history.rebased = history.theirs.copy()
-            history.main.rows |= {99: {"v": "racing"}} if on_conflict != "newest" else {}
         history.check()
         assert history.rebase(on_conflict).already_merged
         history.on_main.compact(full=True)
