@@ -1,7 +1,8 @@
 """Rebase of append tables: write rows of added files, remove removed files.
 
-Files are not shared: other engines expire main without looking at branches, and would delete what the branch needs.
-Rows that the branch deleted by deletion vectors are deleted in main's files, too.
+Files are not shared: other engines expire a branch with the tags of main alone, and would delete what main needs.
+Rows that the branch deleted by deletion vectors are deleted in main's files, too. Where main no longer has the files,
+or columns of earlier rows changed, rows are found by their ids, if the table tracks them.
 Rows that the branch added and that are equal to rows that main got meanwhile are conflicts: a branch of an earlier
 snapshot, on which the same rows were written again, would double them.
 """

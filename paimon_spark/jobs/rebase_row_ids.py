@@ -1,4 +1,4 @@
-"""Rebase of append tables that track rows: rows that the branch changed or deleted are found on main by their ids.
+"""Rebase of tables that track rows: changed and deleted rows are found by their ids.
 
 Ids of rows that both sides had when they parted stay, whatever files the rows lie in. Rows that either side added since
 have ids that mean other rows on the other side; the branch's get new ones on main.

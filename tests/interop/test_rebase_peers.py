@@ -19,6 +19,7 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchDivergedError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
+from tests.harness.row_updates import update
 from tests.harness.rows import Row, assert_same_rows, rows_of
 from tests.harness.table_files import missing_files
 from tests.interop.comparing import disagreement, version_options
@@ -156,6 +157,18 @@ def deleting_main(main: Table) -> None:
     main.delete("k = 2 OR k = 7")
 
 
+def correcting_branch(fix: Table) -> None:
+    update(fix, "k = 1", "v", "fix")
+    fix.delete("k = 2")
+    put(fix, [(5, 5, "fix")])
+
+
+def correcting_main(main: Table) -> None:
+    update(main, "k = 3", "a", 30)
+    put(main, [(4, 4, "main")])
+    main.compact(full=True)
+
+
 def written(*rows: list[Any] | dict[str, Any]) -> dict[str, Any]:
     return {"op": "write", "rows": list(rows)}
 
@@ -273,6 +286,21 @@ KINDS: Final = {
         final=[(5, 5, "fix"), (8, 1, "base"), (9, 9, "java"), (11, 11, "again")],
         base=[(1, 1, "base"), (2, 1, "base"), (3, 1, "base"), (8, 1, "base")],
     ),
+    **{
+        name: Kind(
+            keys=[],
+            options={"deletion-vectors.enabled": "true", "row-tracking.enabled": "true", **SOON, **options},
+            on_branch=correcting_branch,
+            on_main=correcting_main,
+            columns=("k", "a", "v"),
+            expected=[(1, 1, "fix"), (3, 30, "base"), (4, 4, "main"), (5, 5, "fix")],
+            java=[written([6, 6, "java"])],
+            extended=[(1, 1, "fix"), (3, 30, "base"), (4, 4, "main"), (5, 5, "fix"), (6, 6, "java")],
+            again=lambda fix: update(fix, "k = 1", "v", "again"),
+            final=[(1, 1, "again"), (3, 30, "base"), (4, 4, "main"), (5, 5, "fix"), (6, 6, "java")],
+        )
+        for name, options in {"rows_with_ids": {}, "changed_columns": {"data-evolution.enabled": "true"}}.items()
+    },
 }
 
 

@@ -13,10 +13,8 @@ import pytest
 import paimon_spark
 from paimon_spark import Catalog, Table
 from paimon_spark.engine.commit.committer import Committer
-from paimon_spark.engine.commit.requests import PlannedOn
-from paimon_spark.engine.row_level.job import in_process, plan_rows
 from paimon_spark.errors import BranchDivergedError, UnsupportedFeatureError
-from paimon_spark.predicate.parse import parse_predicate
+from tests.harness.row_updates import update
 from tests.harness.table_files import missing_files
 
 KINDS: Final = {
@@ -48,20 +46,6 @@ def put(table: Table, rows: Rows) -> None:
     keys = list(rows)
     columns = {"k": keys, "p": [f"p{k % 2}" for k in keys]}
     table.write(pa.table(columns | {"a": [rows[k][0] for k in keys], "v": [rows[k][1] for k in keys]}))
-
-
-def update(table: Table, where: str, column: str, value: Any) -> None:
-    """UPDATE … SET column = value, without Spark."""
-
-    def change(batch: pa.RecordBatch) -> pa.RecordBatch:
-        place = batch.schema.get_field_index(column)
-        values = pa.array([value] * batch.num_rows, batch.schema.field(place).type)
-        return batch.set_column(place, batch.schema.field(place), values)
-
-    handle = table.handle
-    job = plan_rows(handle, parse_predicate(where, handle.schema.row_type, None), updates=True)
-    messages = in_process(job, change)
-    Committer(handle, job.commit_user).commit(messages, planned_on=PlannedOn.of(job.base, must_remain=True))
 
 
 def catalog_of(table: Table) -> Catalog:
