@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pytest
@@ -26,6 +26,7 @@ KINDS: Final = {
         "deletion-vectors.enabled": "true",
     },
 }
+OnConflict = Literal["fail", "ours", "theirs", "newest"]
 Rows = dict[int, tuple[Any, Any]]
 """k → a and v."""
 
@@ -121,7 +122,7 @@ def test_changed_rows_keep_their_ids_and_what_main_changed_in_other_rows(table: 
 
 
 @pytest.mark.parametrize("on_conflict", ["fail", "ours", "theirs", "newest"])
-def test_rows_that_both_changed_are_conflicts(table: Table, on_conflict: str) -> None:
+def test_rows_that_both_changed_are_conflicts(table: Table, on_conflict: OnConflict) -> None:
     put(table, {k: (k, "x") for k in range(6)})
     table.create_branch("fix")
     fix = table.branch("fix")
@@ -260,7 +261,7 @@ def test_random_histories(tmp_path: Path, kind: str, seed: int) -> None:
     for _ in range(3):
         fix.act(random.randint(1, 3))
         main.act(random.randint(0, 3))
-        on_conflict = random.choice(["fail", "ours", "theirs"])
+        on_conflict: OnConflict = random.choice(["fail", "ours", "theirs"])
         expected, conflicts = merged(base, fix.rows, main.rows, on_conflict)
         try:
             table.merge_branch("fix", if_main_moved="rebase", on_conflict=on_conflict)
