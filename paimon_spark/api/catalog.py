@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from paimon_spark.api.pipeline import Pipeline
     from paimon_spark.api.pipeline_branch import PipelineBranch
     from paimon_spark.api.release import Release
+    from paimon_spark.pipelines.preparation import Preparation
 
 
 _OPTIONS: Final = (*OF_ONE_USE, *OF_CATALOG, SESSION_BRANCH, CREATE_BRANCH)
@@ -333,6 +334,37 @@ class Catalog(CatalogViews):
         from paimon_spark.api.pipeline import find_pipeline
 
         return find_pipeline(self, tables, downstream=downstream, upstream=upstream, stop_at=stop_at)
+
+    def prepare(
+        self,
+        *tables: str | Table,
+        keep: str | None = "7 d",
+        tags: str | None = None,
+        savepoint_days: int | None = None,
+        downstream: bool = True,
+        dry_run: bool = False,
+    ) -> Preparation:
+        """Set options of the tables of a pipeline so that a fault can be corrected when it is found, and lineage on.
+
+        Options are set on main of each table by itself; what a table keeps already, or longer, stays.
+
+        Args:
+            tables: names, `db.t`, or opened tables.
+            keep: how long snapshots are kept, `snapshot.time-retained`; `snapshot.num-retained.max` is reset. None
+                leaves both as they are.
+            tags: period of automatic tags, kept for 30 days: `daily`, `two-hours` or `hourly`; None makes none.
+            savepoint_days: days between automatic savepoints, which this package makes; None makes none.
+            downstream: also the tables downstream, as far as lineage knows them.
+            dry_run: only return what would be set.
+
+        Raises:
+            InvalidInputError, InvalidOptionError: no table is given, or an argument is wrong.
+            TableNotFoundError, DatabaseNotFoundError: there is no such table.
+            StorageError, CommitError: an option cannot be set; those of earlier tables are.
+        """
+        from paimon_spark.api.pipeline import prepare_pipeline
+
+        return prepare_pipeline(self, tables, (keep, tags, savepoint_days), downstream=downstream, dry_run=dry_run)
 
     def pipeline_branch(self, name: str) -> PipelineBranch:
         """The pipeline branch of a name. Raises NotFoundError: there is none; names those that there are."""

@@ -6,8 +6,10 @@ Source: PIP-5.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.api.lineage_question import (
@@ -22,7 +24,7 @@ from paimon_spark.api.lineage_question import (
     warehouse_of,
 )
 from paimon_spark.catalogs.open import open_catalog
-from paimon_spark.errors import InvalidInputError, InvalidOptionError, StorageError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, PaimonError, StorageError
 from paimon_spark.lineage.graph import Direction, load, newest_of
 from paimon_spark.lineage.job_registry import find_owner, note_query
 from paimon_spark.lineage.maintenance import Rebuilt, Synced, forget_job, nothing_to_rebuild, rebuild, sync
@@ -37,6 +39,7 @@ from paimon_spark.lineage.warehouse import DATABASE
 from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.lineage import DATA_LINEAGE, JOB, TABLE_LINEAGE
 from paimon_spark.options.scan import TIME_ZONE
+from paimon_spark.pipelines.preparation import warning_of_tables
 from paimon_spark.spark_port import spark_jobs
 
 if TYPE_CHECKING:
@@ -45,10 +48,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from paimon_spark.api.catalog import Catalog
+    from paimon_spark.metadata.handle import TableHandle
     from paimon_spark.options.lineage import CatalogLineage
 
 _FROM_SNAPSHOT_FULL: Final = {"scan.mode": "from-snapshot-full"}
 _SNAPSHOT_ID: Final = "scan.snapshot-id"
+_MOST_TABLES: Final = 200
+"""Tables that are looked at when lineage is switched on."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -97,7 +103,17 @@ class Lineage:
                 retryable=e.retryable,
             ) from e
         open_catalog(self.catalog.warehouse, self.catalog.options).register_all(DATABASE)
-        return self.status()
+        return replace(self.status(), warning=warning_of_tables(self._some_tables()))
+
+    def _some_tables(self) -> list[TableHandle]:
+        """Tables of the warehouse, at most `_MOST_TABLES`; none where they cannot be listed or opened."""
+        found: list[TableHandle] = []
+        with suppress(PaimonError):
+            names = (
+                f"{d}.{t}" for d in self.catalog.list_databases() if d != DATABASE for t in self.catalog.list_tables(d)
+            )
+            found += (self.catalog.table(name).handle for name in islice(names, _MOST_TABLES))
+        return found
 
     def disable(self) -> LineageStatus:
         """Switch lineage off. Recorded rows stay, and still answer questions.

@@ -23,6 +23,7 @@ from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.pipelines.branching import create_pipeline_branch
+from paimon_spark.pipelines.preparation import Preparation, TablePreparation, Wanted, prepare
 from paimon_spark.pipelines.scope import Scope, part_of, scope_of
 from paimon_spark.pipelines.starts import Start, before_snapshot, from_heads, from_tag, from_time, narrowed, opened
 from paimon_spark.text import counted, moment, named, safe
@@ -236,6 +237,32 @@ def find_pipeline(
     scope = scope_of(graph, first, downstream=downstream, upstream=upstream, stop_at=stops)
     unrecorded = question.unrecorded_after(None, None) if downstream or upstream else NOTHING
     return Pipeline(catalog, scope, unrecorded)
+
+
+def prepare_pipeline(
+    catalog: Catalog,
+    tables: Sequence[TableLike],
+    wanted: tuple[str | None, str | None, int | None],
+    *,
+    downstream: bool,
+    dry_run: bool,
+) -> Preparation:
+    """Set options of the tables of a pipeline; as `Catalog.prepare`."""
+    if not tables:
+        raise InvalidInputError("no table is given to prepare; give the names of the tables of the pipeline")
+    asked = Wanted.of(*wanted)
+    follows = downstream and open_index(warehouse_of(catalog)).exists()
+    scope = find_pipeline(catalog, tables, downstream=follows, upstream=False, stop_at=()).scope
+    opened = {node.name: catalog.table(f"{node.ref.database}.{node.ref.bare}") for node in scope.tables}
+    enables = not catalog.lineage.is_enabled
+    if enables and not dry_run:
+        catalog.lineage.enable()
+
+    def alter(table: TablePreparation) -> None:
+        opened[table.table].alter(set_options=table.set_options, unset_options=table.unset_options)
+
+    handles = [table.handle for table in opened.values()]
+    return prepare(handles, asked, enables_lineage=enables, alter=None if dry_run else alter)
 
 
 def _on_main(question: Question, table: TableLike, graph: Graph) -> Node:

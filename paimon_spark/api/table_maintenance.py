@@ -377,13 +377,19 @@ class TableMaintenance(OpenedTable):
             CorruptFileError: metadata cannot be read.
         """
         from paimon_spark.jobs.rebase_limits import rebase_limits
+        from paimon_spark.pipelines.preparation import warning_of
         from paimon_spark.versioning.status import read_status
 
         handle = reopen_to_read(self)
         status = read_status(handle, with_findings=doctor, with_sizes=sizes)
         is_main = handle.branch == MAIN
         main = handle if is_main else open_branch(handle, MAIN)
-        return replace(status, rebase_limits=rebase_limits(main, None if is_main else handle.branch))
+        warning = warning_of(main)
+        return replace(
+            status,
+            rebase_limits=rebase_limits(main, None if is_main else handle.branch),
+            warnings=() if warning is None else (warning,),
+        )
 
     def history(self, limit: int | None = None, *, branch: str | None = None) -> History:
         """The commits of all branches as a graph, newest first, with their tags and other refs.

@@ -196,6 +196,7 @@ class LineageStatus(Result):
         flush_interval_ms: least time between two commits of a process to the lineage tables; None: the default.
         has_tables: whether there are lineage tables: lineage is on, or once was.
         jobs: how many jobs are recorded.
+        warning: of `enable`: that tables keep too little history for later corrections; None for none.
     """
 
     warehouse: str
@@ -204,11 +205,15 @@ class LineageStatus(Result):
     flush_interval_ms: int | None
     has_tables: bool
     jobs: int
+    warning: str | None = None
 
     def to_arrow(self) -> pa.Table:
         """One row, a column for each attribute."""
         types = {"warehouse": _TEXT, "table": _FLAG, "data": _FLAG, "flush_interval_ms": _LONG, "has_tables": _FLAG}
         return _table({**types, "jobs": _LONG}, [tuple(getattr(self, name) for name in (*types, "jobs"))])
+
+    def _remarks(self) -> list[str]:
+        return [] if self.warning is None else [f"warning: {self.warning}"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

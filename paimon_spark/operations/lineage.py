@@ -32,7 +32,10 @@ def _show_result(a: Request, result: Any) -> Answer:
 def _show_status(a: Request, found: LineageStatus) -> Answer:
     state = "off" if not found.table else "on, tables and snapshots" if found.data else "on, tables only"
     out = f"lineage of {safe(found.warehouse)} is {state}; {counted(found.jobs, 'job')} recorded"
-    return lines(out, found.to_arrow().to_pylist()[0])
+    text = [out] if found.warning is None else [out, f"warning: {safe(found.warning)}"]
+    return lines(
+        text, {**found.to_arrow().to_pylist()[0], **({} if found.warning is None else {"warning": found.warning})}
+    )
 
 
 def _start(a: Request) -> dict[str, Any]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from paimon_spark.api.pipeline_branch import PipelineBranch
     from paimon_spark.api.release import Release
     from paimon_spark.maintenance.removal import Removed
+    from paimon_spark.pipelines.preparation import Preparation
     from paimon_spark.pipelines.replay import ReplayStep
     from paimon_spark.pipelines.statements import RecordedStatement
 
@@ -34,6 +35,28 @@ def _pipeline(a: Request) -> Pipeline:
     tables = [a.table_name(t) for t in a["tables"]]
     stop_at = [a.table_name(t) for t in a["stop_at"] or ()]
     return a.catalog().pipeline(*tables, downstream=not a["only"], upstream=bool(a["upstream"]), stop_at=stop_at)
+
+
+def _prepare(a: Request) -> Preparation:
+    given = a["tables"]
+    tables = [a.table_name(t) for t in (given if isinstance(given, list) else given.split(","))]
+    return a.catalog().prepare(
+        *tables,
+        keep=None if a["keep"] in (None, "none") else a["keep"],
+        tags=a["tags"],
+        savepoint_days=a["savepoint_days"],
+        downstream=not a["only"],
+        dry_run=a.dry_run,
+    )
+
+
+def _prepare_question(a: Request) -> str | None:
+    found = _prepare(a.planned())
+    return "set these options" if found.enables_lineage or found.settings() else None
+
+
+def _show_prepared(a: Request, done: Preparation) -> Answer:
+    return change(a, list(done.text_lines()), done.to_dict())
 
 
 def _show_pipeline(a: Request, found: Pipeline) -> Answer:
@@ -180,6 +203,30 @@ def _of_pipeline(help: str, run: Any, *arguments: Argument, command: str, **more
 
 
 OPERATIONS = (
+    Operation(
+        "keep snapshots of the tables of a pipeline long enough for corrections, and switch lineage on",
+        _prepare,
+        (
+            positional(
+                "tables", "table of the pipeline; those downstream are prepared, too", repeated=True, metavar="TABLE"
+            ),
+            Argument("keep", "how long snapshots are kept, or none to leave that as it is", default="7 d"),
+            Argument("tags", "period of automatic tags, kept for 30 days", choices=("daily", "two-hours", "hourly")),
+            Argument("savepoint_days", "days between automatic savepoints", Type.INT),
+            Argument("only", "only the tables that are given", Type.BOOLEAN, default=False, is_flag=True),
+        ),
+        scope=Scope.WAREHOUSE,
+        command="prepare",
+        effect=Effect.DELETE,
+        procedure="prepare",
+        result="table_name STRING, setting STRING, value STRING",
+        rows=lambda a, done: done.settings(),
+        is_own=True,
+        details="What a table keeps already, or longer, stays. Files that compactions replaced are kept as long, which "
+        "takes space. A call separates the tables with commas.",
+        show=_show_prepared,
+        question=_prepare_question,
+    ),
     _of_pipeline(
         "show the tables and jobs downstream of tables, from lineage",
         _pipeline,

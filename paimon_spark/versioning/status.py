@@ -108,6 +108,7 @@ class TableStatus(ShownAsText):
         due: maintenance that is due, as text.
         sizes: of `Table.sizes`, the largest first; None when not requested.
         rebase_limits: what a rebase of the branches cannot do.
+        warnings: what stands in the way of later corrections.
     """
 
     table: str
@@ -136,6 +137,7 @@ class TableStatus(ShownAsText):
     due: tuple[str, ...]
     sizes: tuple[RefSize, ...] | None = None
     rebase_limits: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def text_lines(self) -> Iterator[str]:
         yield f"{safe(self.table)} on branch {safe(self.branch)}"
@@ -160,6 +162,7 @@ class TableStatus(ShownAsText):
             yield f"under way or unfinished: {safe(self.operation)}"
         yield from (f"due: {safe(text)}" for text in self.due)
         yield from (f"rebase: {safe(text)}" for text in self.rebase_limits)
+        yield from (f"warning: {safe(text)}" for text in self.warnings)
         for size in self.sizes or ():
             yield from size.text_lines()
         for finding in self.findings or ():
@@ -188,6 +191,7 @@ class TableStatus(ShownAsText):
                     "in progress": self.operation,
                     "due": "\n".join(self.due) or None,
                     "rebase": "\n".join(self.rebase_limits) or None,
+                    "warning": "\n".join(self.warnings) or None,
                     "doctor": None if self.findings is None else f"{len(self.findings)} findings",
                 }
             )
