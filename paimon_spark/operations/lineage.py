@@ -10,6 +10,7 @@ from paimon_spark.operations.operation import (
     Effect,
     Operation,
     Request,
+    Rows,
     Scope,
     Style,
     Type,
@@ -18,10 +19,13 @@ from paimon_spark.operations.operation import (
     key_value,
     positional,
 )
+from paimon_spark.redaction import get_logger
 from paimon_spark.text import counted, safe, shown
 
 if TYPE_CHECKING:
     from paimon_spark.lineage.results import LineageStatus
+
+_LOG = get_logger(__name__)
 
 
 def _show_result(a: Request, result: Any) -> Answer:
@@ -36,6 +40,12 @@ def _show_status(a: Request, found: LineageStatus) -> Answer:
     return lines(
         text, {**found.to_arrow().to_pylist()[0], **({} if found.warning is None else {"warning": found.warning})}
     )
+
+
+def _rows_of_enabled(a: Request, found: LineageStatus) -> Rows:
+    if found.warning is not None:
+        _LOG.warning("%s", found.warning)
+    return [(True,)]
 
 
 def _start(a: Request) -> dict[str, Any]:
@@ -112,6 +122,7 @@ OPERATIONS = (
         verb="enable",
         effect=Effect.WRITE,
         procedure="enable_lineage",
+        rows=_rows_of_enabled,
         is_own=True,
         show=_show_status,
     ),

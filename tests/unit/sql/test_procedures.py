@@ -427,8 +427,9 @@ def test_consumers_are_reset_and_cleared(table: Table, run: Run) -> None:
     assert table.consumers() == []
 
 
-def test_lineage_is_switched(catalog: Catalog, table: Table) -> None:
+def test_lineage_is_switched(catalog: Catalog, table: Table, caplog: pytest.LogCaptureFixture) -> None:
     assert call(catalog, "enable_lineage").rows == ((True,),)
+    assert "1 table keeps snapshots for less than a week" in caplog.text
     assert catalog.lineage.is_enabled
     assert call(catalog, "rebuild_lineage").rows == ((True,),)
     with pytest.raises(paimon_spark.errors.PaimonError, match="nobody"):
@@ -524,3 +525,12 @@ def test_calls_of_other_catalogs_are_sparks(sql: str) -> None:
 def test_a_call_written_wrongly_is_refused(sql: str) -> None:
     with pytest.raises(SqlSyntaxError):
         parse(sql)
+
+
+def test_prepare_by_call(catalog: Catalog, table: Table) -> None:
+    catalog.create_table("db.sums", "id BIGINT")
+    made = call(catalog, "prepare", ["db.t,db.sums"], {"keep": "14 d", "tags": "daily", "only": True})
+    assert ("db.sums", "snapshot.time-retained", "14 d") in made.rows
+    assert catalog.table("db.t").handle.schema.options["tag.creation-period"] == "daily"
+    assert catalog.lineage.is_enabled
+    assert call(catalog, "prepare", named={"tables": "db.t"}).rows == ()
