@@ -13,6 +13,7 @@ from html import escape
 from typing import Any, Final, TypeVar
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.text import sql_value
 
 _FRAME: Final = "font-size:13px;max-width:100%;overflow:auto"
 _TITLE: Final = "font-weight:600;margin:2px 0"
@@ -67,7 +68,9 @@ def cell(value: Any) -> str:
         return "yes" if value else ""
     if isinstance(value, Enum):
         return text(str(value.value))
-    return text(f"{value:,}" if isinstance(value, int) else str(value))
+    if isinstance(value, str):
+        return text(value)
+    return text(f"{value:,}" if isinstance(value, int) else sql_value(value))
 
 
 def html_or_error(title: str, show: Callable[[], str]) -> str:

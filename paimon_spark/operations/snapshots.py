@@ -63,7 +63,7 @@ def _show_list(a: Request, result: tuple[list[Snapshot], int]) -> Answer:
             s.commit_kind.value,
             moment(s.time_ms),
             s.total_record_count,
-            s.delta_record_count,
+            s.rows_changed,
             s.schema_id,
             s.commit_user,
         )
@@ -94,7 +94,7 @@ def _show(a: Request, found: Snapshot) -> Answer:
         "identifier": found.commit_identifier,
         "schema": found.schema_id,
         "rows": found.total_record_count,
-        "rows added": found.delta_record_count,
+        "rows added": found.rows_changed,
         "changelog rows": found.changelog_record_count,
         "watermark": found.watermark,
         "tags": tags,
