@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from html import escape
+from types import FunctionType
 from typing import Any, Final, TypeVar
 
 from paimon_spark.errors import PaimonError
@@ -123,6 +124,15 @@ def _cell(value: Any) -> str:
     is_number = isinstance(value, int) and not isinstance(value, bool)
     style = _NUMBER if is_number else _CELL
     return f'<td style="{style}">{cell(value)}</td>'
+
+
+def named_after(cls: type[V]) -> type[V]:
+    """The class, whose inherited methods Python names after it in messages, such as those of wrong arguments."""
+    for base in cls.__mro__[1:]:
+        for name, member in vars(base).items():
+            if isinstance(member, FunctionType) and base.__module__.startswith("paimon_spark.api."):
+                member.__qualname__ = f"{cls.__qualname__}.{name}"
+    return cls
 
 
 class ShownAsText:

@@ -205,7 +205,7 @@ _RETAINED: Final = (
     Argument("retain_min", "how many of the newest to keep at least, however old", Type.INT, otherwise=_AS_OPTIONS),
     Argument(
         "older_than",
-        "expire only older ones: text such as `2024-01-31 12:30:00`, or epoch milliseconds",
+        "expire only older ones: an age such as `7 d`, text such as `2024-01-31 12:30:00`, or epoch milliseconds",
         otherwise=_AS_OPTIONS,
         is_moment=True,
     ),

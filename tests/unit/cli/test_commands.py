@@ -279,6 +279,9 @@ def test_tags_live_as_the_actions_say(cli: CommandLine) -> None:
     assert "dry_run" in cli.done("replace-tag", *named, "--tag_name", "b", "--dry-run", "--json").json
     cli.done("delete-tag", *named, "--tag_name", "b", "--yes")
     assert cli.done("expire-tags", *named, "--older_than", "2020-01-01 00:00:00", "--yes").code == 0
+    assert cli.done("expire-tags", *named, "--older-than", "1 d", "--yes").code == 0
+    refused = cli("expire-tags", *named, "--older-than", "1 fortnight", "--yes")
+    assert (refused.code, "or an age such as 7 d" in refused.err) == (2, True)
     assert cli.done("tag", "auto", "db.orders").out == "no automatic tag is due\n"
 
 
