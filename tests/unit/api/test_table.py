@@ -273,8 +273,13 @@ def methods(cls: type) -> Iterator[tuple[str, inspect.Signature]]:
             yield f"{cls.__name__}.{name}", inspect.signature(member)
 
 
-POSITIONAL = {"create_tag": ["version"], "replace_tag": ["version"], "impact": ["snapshot"], "Table.diff": ["new"]}
-"""Optional parameters after the first that are positional: the second of two versions."""
+POSITIONAL = {
+    "Table.diff": ["new"],
+    "Table.create_tag": ["version"],
+    "Table.replace_tag": ["version"],
+    "Lineage.impact": ["snapshot"],
+}
+"""Optional parameters after the first that are positional: a version of what is named first, or the second of two."""
 
 
 @pytest.mark.parametrize("cls", [Catalog, Table, Scan, Lineage], ids=lambda c: c.__name__)
