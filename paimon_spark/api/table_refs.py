@@ -68,7 +68,7 @@ class TableRefs(OpenedTable):
 
         Args:
             version: a snapshot id, or text as in `at` that means a snapshot of this branch.
-            backup: keep main's later snapshots, changelogs and tags as a branch `main-backup-<time>`, which `undo`
+            backup: keep main's later snapshots, changelogs and tags as a branch `main_backup_<time>`, which `undo`
                 restores. On main only.
             dry_run: only return what would be deleted.
 
