@@ -10,9 +10,11 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from html import escape
+from types import FunctionType
 from typing import Any, Final, TypeVar
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.text import sql_value
 
 _FRAME: Final = "font-size:13px;max-width:100%;overflow:auto"
 _TITLE: Final = "font-weight:600;margin:2px 0"
@@ -67,7 +69,9 @@ def cell(value: Any) -> str:
         return "yes" if value else ""
     if isinstance(value, Enum):
         return text(str(value.value))
-    return text(f"{value:,}" if isinstance(value, int) else str(value))
+    if isinstance(value, str):
+        return text(value)
+    return text(f"{value:,}" if isinstance(value, int) else sql_value(value))
 
 
 def html_or_error(title: str, show: Callable[[], str]) -> str:
@@ -120,6 +124,15 @@ def _cell(value: Any) -> str:
     is_number = isinstance(value, int) and not isinstance(value, bool)
     style = _NUMBER if is_number else _CELL
     return f'<td style="{style}">{cell(value)}</td>'
+
+
+def named_after(cls: type[V]) -> type[V]:
+    """The class, whose inherited methods Python names after it in messages, such as those of wrong arguments."""
+    for base in cls.__mro__[1:]:
+        for name, member in vars(base).items():
+            if isinstance(member, FunctionType) and base.__module__.startswith("paimon_spark.api."):
+                member.__qualname__ = f"{cls.__qualname__}.{name}"
+    return cls
 
 
 class ShownAsText:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from typing import Any, Final
 
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
@@ -14,6 +16,9 @@ _UNSEEN: Final = ("Cc", "Cs", "Zl", "Zp")
 _GAP: Final = "  "
 _NAMED: Final = 10
 _INTEGER_DIGITS: Final = 19
+_AS_IT_IS: Final = re.compile(r"(?!(?i:null)$)[^\s,;='\"(){}\[\]]+(?: [^\s,;='\"(){}\[\]]+)*")
+"""Text that needs no quotes among other values."""
+_QUOTE: Final = "'"
 _LEAST: Final = 8
 """The narrowest column of a wrapped table; where that does not fit, each value has its own line."""
 
@@ -80,6 +85,53 @@ def shown(value: Any) -> str:
             return safe(str(value))
 
 
+def sql_cell(value: Any) -> str:
+    """A value of a row as SQL prints it, alone in a cell: text without quotes."""
+    return safe(value) if isinstance(value, str) else sql_value(value)
+
+
+def sql_value(value: Any) -> str:
+    """A value of a row as SQL prints it, for a sentence: `2024-01-31`, `8004.00`, `NULL`.
+
+    Text is quoted only where it could be misread. Lists are arrays, mappings maps, and tuples structs.
+    """
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return safe(value) if _AS_IT_IS.fullmatch(value) else sql_quoted(value)
+        case float():
+            return str(finite(value))
+        case Decimal():
+            return f"{value:f}"
+        case bytes() | bytearray():
+            return f"X'{value.hex().upper()}'"
+        case datetime():
+            found = value.isoformat(" ")
+            return found.removesuffix("+00:00") + "Z" if found.endswith("+00:00") else found
+        case date() | time():
+            return value.isoformat()
+        case Mapping():
+            return f"{{{', '.join(f'{sql_value(k)} -> {sql_value(v)}' for k, v in value.items())}}}"
+        case tuple():
+            return f"{{{', '.join(map(sql_value, value))}}}"
+        case list():
+            return f"[{', '.join(map(sql_value, value))}]"
+    return safe(str(value))
+
+
+def sql_quoted(value: Any) -> str:
+    """The same for a value that stands alone in a sentence: text is always quoted."""
+    return f"'{safe(value).replace(_QUOTE, _QUOTE * 2)}'" if isinstance(value, str) else sql_value(value)
+
+
+def sql_row(row: Mapping[str, Any]) -> str:
+    """The values of a row with their columns: `dt=2024-01-31, amount=8004.00`."""
+    return ", ".join(f"{safe(name)}={sql_value(value)}" for name, value in row.items())
+
+
 def moment(time_ms: int | None) -> str:
     """Format an epoch time in UTC; `-` for none."""
     if time_ms is None:
@@ -128,10 +180,12 @@ def _width(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def grid(columns: Sequence[str], rows: Sequence[Sequence[Any]], room: int | None) -> Iterator[str]:
+def grid(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], room: int | None, cell: Callable[[Any], str] = shown
+) -> Iterator[str]:
     """Yield the lines of a table that is at most `room` columns wide; None: of any width."""
     heads = [safe(c) for c in columns]
-    cells = [[shown(v) for v in row] for row in rows]
+    cells = [[cell(v) for v in row] for row in rows]
     widths = [max(map(width, column)) for column in zip(heads, *cells, strict=True)] if heads else []
     fitting = widths if room is None else _fitted(widths, room)
     if fitting is None:
@@ -147,7 +201,7 @@ def grid(columns: Sequence[str], rows: Sequence[Sequence[Any]], room: int | None
 
 def _is_number(rows: Sequence[Sequence[Any]], column: int) -> bool:
     found = [r[column] for r in rows if r[column] is not None]
-    return bool(found) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in found)
+    return bool(found) and all(isinstance(v, int | float | Decimal) and not isinstance(v, bool) for v in found)
 
 
 def _fitted(widths: Sequence[int], room: int) -> list[int] | None:

@@ -2,7 +2,8 @@
 
 catalog.py            Catalog: databases, tables, SQL, lineage
 table.py              Table: reading, writing, changing the definition; load_table
-table_refs.py         its tags, savepoints, branches and rolling back
+table_tags.py         its tags
+table_refs.py         its savepoints, branches and rolling back
 table_maintenance.py  its compaction, expiry, clean-up and inspection
 notebook.py           HTML of tables and catalogs
 lineage_verbs.py      Lineage: questions about which snapshot came from which

@@ -11,7 +11,7 @@ from paimon_spark.api.table import Table, load
 from paimon_spark.api.views import CatalogViews
 from paimon_spark.catalogs.file_system import FileSystemCatalog
 from paimon_spark.catalogs.open import default_warehouse, open_catalog
-from paimon_spark.display import ShownList
+from paimon_spark.display import ShownList, named_after
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, TableAlreadyExistsError
 from paimon_spark.jobs.alter import SchemaLike, columns_of
 from paimon_spark.jobs.opened_table import LackedBranch, OptionValue, as_text
@@ -57,6 +57,7 @@ _OPTIONS: Final = (*OF_ONE_USE, *OF_CATALOG, SESSION_BRANCH, CREATE_BRANCH)
 """Options of a catalog besides those of its file system and defaults of tables."""
 
 
+@named_after
 @dataclass(frozen=True, slots=True, repr=False)
 class Catalog(CatalogViews):
     """A warehouse. Picklable; nothing is cached, so every call sees the warehouse as it is.

@@ -202,7 +202,7 @@ class Lineage:
         return self._relations(Direction.DOWN, table, snapshot, job, others)
 
     def impact(
-        self, table: TableLike, *, snapshot: Version | None = None, others: Sequence[Catalog] = ()
+        self, table: TableLike, snapshot: Version | None = None, *, others: Sequence[Catalog] = ()
     ) -> ImpactOfSnapshot:
         """Everything that holds what a snapshot brought: tables, the snapshots and batches, the tags that keep it.
 

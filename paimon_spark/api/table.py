@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from paimon_spark.api.table_maintenance import TableMaintenance
 from paimon_spark.api.table_refs import TableRefs
-from paimon_spark.display import ShownList
+from paimon_spark.api.table_tags import TableTags
+from paimon_spark.display import ShownList, named_after
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.opened_table import OptionValue, as_text, at_version, on_branch, open_path
-from paimon_spark.jobs.table_scan import scan_of, schema_scan
+from paimon_spark.jobs.table_scan import check_version, scan_of, schema_scan
 from paimon_spark.metadata.branches import Branch, list_branches, list_tag_infos
 from paimon_spark.metadata.handle import current
 from paimon_spark.metadata.snapshots import list_snapshots
@@ -38,7 +39,8 @@ _TAG_COLUMNS = ("name", "snapshot", "create_time", "time_retained_s", "is_savepo
 """Columns that notebooks show."""
 
 
-class Table(TableRefs, TableMaintenance):
+@named_after
+class Table(TableTags, TableRefs, TableMaintenance):
     """A branch of a table, at its head or at a version. Picklable; every call sees the newest commits.
 
     Attributes:
@@ -98,12 +100,18 @@ class Table(TableRefs, TableMaintenance):
         return on_branch(self, name)
 
     def at(self, version: str | int) -> Table:
-        """The same table at a version, as after `VERSION AS OF`; it is looked up when it is read.
+        """The same table at a version, as after `VERSION AS OF`. It is looked up here, and again by each read.
 
         Args:
             version: a tag, `snapshot.<id>`, `<branch>.<version>`, a snapshot id or a branch, in that order.
+
+        Raises:
+            VersionNotFoundError, SnapshotNotFoundError, SnapshotExpiredError: there is no such version.
+            InvalidInputError: it is neither text nor a number.
         """
-        return at_version(self, version)
+        found = at_version(self, version)
+        check_version(found)
+        return found
 
     def scan(
         self,
@@ -305,9 +313,9 @@ class Table(TableRefs, TableMaintenance):
         return replace(self, handle=alter(self, asked))
 
     def snapshots(self) -> list[Snapshot]:
-        """Live snapshots of the branch, oldest first."""
+        """Live snapshots of the branch, oldest first: `[-1]` is the head. `history()` lists commits newest first."""
         found = list_snapshots(current(self.handle))
-        return ShownList(found, f"Snapshots of {self.handle.describe()}", _SNAPSHOT_COLUMNS)
+        return ShownList(found, f"Snapshots of {self.handle.describe()}, oldest first", _SNAPSHOT_COLUMNS)
 
     def tags(self) -> list[TagInfo]:
         """Tags of the branch, sorted by snapshot and name, with savepoints and guard tags."""

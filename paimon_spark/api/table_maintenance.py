@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from paimon_spark.maintenance.orphan_files import RemovedOrphans
     from paimon_spark.maintenance.partitions import ExpiredPartitions
     from paimon_spark.maintenance.removal import Removed
-    from paimon_spark.metadata.version import Moment
+    from paimon_spark.metadata.version import Cutoff
     from paimon_spark.versioning.damage import Finding
     from paimon_spark.versioning.diff import Diff
     from paimon_spark.versioning.log import History
@@ -128,7 +128,7 @@ class TableMaintenance(OpenedTable):
         retain_max: int | None = None,
         *,
         retain_min: int | None = None,
-        older_than: Moment | None = None,
+        older_than: Cutoff | None = None,
         max_deletes: int | None = None,
         dry_run: bool = False,
     ) -> Removed:
@@ -144,7 +144,7 @@ class TableMaintenance(OpenedTable):
             retain_min: at least this many of the newest are kept, however old; 1 or more, and not more than
                 `retain_max` if only that is given.
             older_than: only snapshots that were replaced before this moment expire: a datetime, epoch
-                milliseconds, or text such as `2024-01-31 12:30:00`.
+                milliseconds, text such as `2024-01-31 12:30:00`, or an age such as `7 d`.
             max_deletes: at most this many expire; default is no limit (option `snapshot.expire.limit` is for
                 expiry after commits).
             dry_run: only return what would be deleted.
@@ -169,7 +169,7 @@ class TableMaintenance(OpenedTable):
         retain_max: int | None = None,
         *,
         retain_min: int | None = None,
-        older_than: Moment | None = None,
+        older_than: Cutoff | None = None,
         max_deletes: int | None = None,
         delete_all: bool = False,
         dry_run: bool = False,
@@ -287,7 +287,7 @@ class TableMaintenance(OpenedTable):
         return clear_consumers(reopen_at_head(self), including, excluding)
 
     def remove_orphan_files(
-        self, older_than: Moment | None = None, *, dry_run: bool = False, use_spark: bool = True
+        self, older_than: Cutoff | None = None, *, dry_run: bool = False, use_spark: bool = True
     ) -> RemovedOrphans:
         """Delete orphan files: those that no version of any branch names, left behind by failed jobs.
 
@@ -295,8 +295,8 @@ class TableMaintenance(OpenedTable):
         large tables.
 
         Args:
-            older_than: only files last changed before this moment; one day ago if none is given. Younger files may
-                belong to running writes.
+            older_than: only files last changed before this moment, or of this age, such as `2 d`; one day ago if none
+                is given. Younger files may belong to running writes.
             dry_run: only return what would be deleted.
             use_spark: whether executors may be used.
 

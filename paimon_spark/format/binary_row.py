@@ -22,6 +22,7 @@ from paimon_spark.errors import FormatError
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_numpy import unscaled_value
 from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit
+from paimon_spark.text import sql_quoted
 from paimon_spark.types import (
     AtomicType,
     BinaryType,
@@ -197,7 +198,7 @@ def encode(values: Sequence[Value], types: Sequence[DataType]) -> bytes:
         try:
             slot, tail = _encoded(value, t, len(fixed) + len(variable))
         except (struct.error, ValueError, OverflowError, TypeError, AttributeError) as e:
-            raise FormatError(f"{value!r} is not a value of {t}: {e}") from e
+            raise FormatError(f"{sql_quoted(value)} is not a value of {t}: {e}") from e
         if value is None:
             bit = i + HEADER_BITS
             fixed[bit // 8] |= 1 << bit % 8

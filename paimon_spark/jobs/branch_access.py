@@ -13,7 +13,7 @@ from paimon_spark.metadata.branches import list_branch_names
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.snapshots import latest_snapshot_id
-from paimon_spark.metadata.version import Moment, moment_ms
+from paimon_spark.metadata.version import Cutoff, cutoff_ms
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import CREATE_BRANCH
 from paimon_spark.redaction import get_logger
@@ -140,9 +140,9 @@ def _reopened(handle: TableHandle, options: Mapping[str, str] | None) -> TableHa
     return open_table(handle.store, handle.layout.root, handle.branch, handle.name, overrides)
 
 
-def older_than_ms(table: OpenedTable, older_than: Moment | None) -> int | None:
+def older_than_ms(table: OpenedTable, older_than: Cutoff | None) -> int | None:
     """The argument `older_than` of a method of a table, in epoch milliseconds. Raises InvalidInputError."""
-    return None if older_than is None else moment_ms(older_than, "older_than", table.read_options.time_zone)
+    return None if older_than is None else cutoff_ms(older_than, "older_than", table.read_options.time_zone)
 
 
 def refuse_system_table(table: OpenedTable) -> None:

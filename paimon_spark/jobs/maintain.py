@@ -31,7 +31,7 @@ from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.metadata.version import Moment
+from paimon_spark.metadata.version import Cutoff
 from paimon_spark.options.commit import WRITE_ONLY
 from paimon_spark.options.compaction import SortStrategy
 from paimon_spark.options.descriptor import names
@@ -185,7 +185,7 @@ def limits_of(
     table: OpenedTable,
     retain_max: int | None,
     retain_min: int | None,
-    older_than: Moment | None,
+    older_than: Cutoff | None,
     max_deletes: int | None,
 ) -> Limits:
     """How much is kept. Raises InvalidInputError: an argument is not a whole number, or not a moment."""

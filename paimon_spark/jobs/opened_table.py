@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from paimon_spark.catalogs.file_system import FileSystemCatalog
 from paimon_spark.catalogs.open import default_warehouse, open_catalog
-from paimon_spark.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.metadata.handle import TableHandle, is_table, open_branch, open_table
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.location import (
@@ -105,7 +105,12 @@ def on_branch(table: T, name: str) -> T:
 
 
 def at_version(table: T, version: str | int) -> T:
-    """The same table at a version, which is looked up when it is read."""
+    """The same table at a version, which is looked up when it is read. Raises InvalidInputError: it is no version."""
+    if isinstance(version, bool) or not isinstance(version, (str, int)):
+        raise InvalidInputError(
+            f"{version!r} is not a version of {table.handle.describe()}; give a snapshot id, or text such as a tag",
+            table=table.handle.name,
+        )
     text = {**without_keys(table.option_text, START_KEYS), VERSION_AS_OF: str(version)}
     return replace(table, read_options=table.read_options.at((VERSION_AS_OF, str(version))), option_text=text)
 

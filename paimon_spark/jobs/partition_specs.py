@@ -16,6 +16,7 @@ from paimon_spark.options.write_request import OVERWRITE_PARTITION, BatchWriteOp
 from paimon_spark.predicate.ast import Column, NullSafeEqual, Predicate, names_of
 from paimon_spark.predicate.literals import partition_equal, zone_of
 from paimon_spark.spark_port import session_time_zone
+from paimon_spark.text import sql_quoted
 
 Asked = Mapping[str, object] | str | Sequence[Mapping[str, object] | str]
 """One partition or several: values by column, or text such as `dt=2024-01-01,hr=5;dt=2024-01-02`."""
@@ -161,7 +162,9 @@ def typed_partition(handle: TableHandle, spec: Mapping[str, object], time_zone: 
 
 def _typed_value(handle: TableHandle, key: str, value: Any, time_zone: str | None) -> Any:
     data_type = handle.schema.row_type.field(key).type
-    text = f"{value!r} is not a value of partition column {key!r} of {handle.describe()}, which is {data_type}"
+    text = (
+        f"{sql_quoted(value)} is not a value of partition column {key!r} of {handle.describe()}, which is {data_type}"
+    )
     try:
         match partition_equal(Column((key,), data_type), value, zone_of(time_zone or session_time_zone())):
             case NullSafeEqual(_, found) if found is not None:

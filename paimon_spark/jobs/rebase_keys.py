@@ -31,6 +31,7 @@ from paimon_spark.errors import (
     NotFoundError,
     UnsupportedFeatureError,
 )
+from paimon_spark.format.arrays.nested import shown_rows
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs import rebase_rows
 from paimon_spark.jobs.batch_write import WriteJob
@@ -50,7 +51,7 @@ from paimon_spark.options.core import MergeEngine
 from paimon_spark.options.table import parse_table_options
 from paimon_spark.options.write import ROWKIND_FIELD
 from paimon_spark.spark_port import SparkJobs, active_spark_jobs
-from paimon_spark.text import counted
+from paimon_spark.text import counted, sql_row
 from paimon_spark.types import VALUE_KIND
 from paimon_spark.versioning.merge import FAIL, MergeResult
 
@@ -306,8 +307,8 @@ def _check(sides: Sides, found: Outcome, on_conflict: str) -> None:
 
 
 def _conflict(sides: Sides, found: Outcome) -> BranchDivergedError:
-    sample = [] if found.sample is None else found.sample.to_pylist()
-    shown = "; ".join(", ".join(f"{k}={v!r}" for k, v in key.items()) for key in sample)
+    sample = [] if found.sample is None else list(shown_rows(found.sample))
+    shown = "; ".join(map(sql_row, sample))
     more = ", …" if found.conflicts > len(sample) else ""
     return BranchDivergedError(
         f"{sides.what} was not rebased: {sides.onto} changed {counted(found.conflicts, 'key')} "

@@ -9,7 +9,7 @@ from paimon_spark.engine.row_level.replacement import Replacement
 from paimon_spark.errors import PaimonError
 from paimon_spark.jobs.rebase_row_ids import have_ids
 from paimon_spark.jobs.rebase_sides import check_alike, find_sides
-from paimon_spark.metadata.branches import BACKUP_PREFIX, list_branch_names
+from paimon_spark.metadata.branches import is_backup_name, list_branch_names
 from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot, latest_snapshot_id
@@ -42,7 +42,7 @@ def rebase_limits(main: TableHandle, branch: str | None = None) -> tuple[str, ..
 
 def _is_of_ours(name: str) -> bool:
     """Whether a branch is a backup, or one on which a rebase is made, and not a user's."""
-    return name.startswith(BACKUP_PREFIX) or is_rebase_name(name)
+    return is_backup_name(name) or is_rebase_name(name)
 
 
 def _of_table(main: TableHandle) -> tuple[str, ...]:

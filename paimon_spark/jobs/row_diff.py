@@ -40,6 +40,7 @@ from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.errors import FileMissingError, InvalidInputError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.arrays.arrow_types import no_rows as no_rows_of
+from paimon_spark.format.arrays.nested import shown_rows
 from paimon_spark.format.arrays.pieces import taken
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.branch_access import refuse_system_table, reopen_to_read
@@ -50,7 +51,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.version import text_version
 from paimon_spark.spark_port import active_spark_jobs, spark_jobs
-from paimon_spark.text import counted, safe, shown
+from paimon_spark.text import counted, safe, shown, sql_cell, sql_row
 from paimon_spark.types import STRING, DataField, RowType
 from paimon_spark.versioning.compare import changed_columns, changed_files, shared_field_id
 from paimon_spark.versioning.diff import ColumnChange
@@ -138,9 +139,16 @@ class RowDiff(ShownAsText):
         """
         return self._planned.to_spark(session)
 
+    @property
+    def row_count(self) -> int:
+        """Number of rows that `to_arrow` returns: a changed row counts twice, before and after."""
+        return self.added + self.removed + 2 * self.changed
+
     def text_lines(self) -> Iterator[str]:
         yield from self.count_lines()
         yield from self.row_lines(self.samples)
+        if left := self.row_count - len(self.samples):
+            yield f"… and {counted(left, 'more row')}; to_arrow() returns all"
 
     def count_lines(self) -> Iterator[str]:
         """The versions, what changed in the columns, and the counts, as text by line."""
@@ -158,9 +166,8 @@ class RowDiff(ShownAsText):
     @staticmethod
     def row_lines(rows: pa.Table) -> Iterator[str]:
         """Rows of `to_arrow` as text by line: `+` added, `-` removed, `<` before and `>` after a change."""
-        for row in rows.to_pylist(maps_as_pydicts="lossy"):
-            values = (f"{name}={value!r}" for name, value in row.items() if name != CHANGE)
-            yield f"{_SIGNS[row[CHANGE]]} {safe(', '.join(values))}"
+        for row in shown_rows(rows):
+            yield f"{_SIGNS[row.pop(CHANGE)]} {sql_row(row)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Counts, columns and schema changes as plain values that JSON can hold."""
@@ -188,8 +195,8 @@ class RowDiff(ShownAsText):
         if self.columns:
             parts.append(grid(("column", "changed values"), list(self.columns.items())))
         if len(self.samples):
-            samples = self.samples.to_pylist(maps_as_pydicts="lossy")
-            parts.append(grid(self.samples.column_names, [list(row.values()) for row in samples]))
+            samples = [list(map(sql_cell, row.values())) for row in shown_rows(self.samples)]
+            parts.append(grid(self.samples.column_names, samples))
         return section(f"{self.table}: {self.old} → {self.new}", "the same" if self.is_same else "", *parts)
 
 

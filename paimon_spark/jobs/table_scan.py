@@ -17,6 +17,8 @@ from paimon_spark.jobs.opened_table import (
 )
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.resolve import resolve
+from paimon_spark.metadata.version import from_option
 from paimon_spark.options.lineage import refuse_follow
 from paimon_spark.options.scan import (
     BRANCH,
@@ -88,6 +90,13 @@ def schema_scan(table: OpenedTable) -> Scan:
     if table.is_system:
         return scan_of(table)
     return Scan(_reopened(table.handle, table.read_options), table.read_options, table.option_text)
+
+
+def check_version(table: OpenedTable) -> None:
+    """Check that the version that a table was opened at exists. Raises as `resolve`."""
+    given = table.read_options
+    if given.version is not None:
+        resolve(_reopened(table.handle, given), from_option(*given.version, given.time_zone))
 
 
 def _reopened(handle: TableHandle, given: ScanOptions) -> TableHandle:

@@ -24,7 +24,7 @@ from paimon_spark.display import ShownAsFacts, amount
 from paimon_spark.errors import FormatError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
-from paimon_spark.format.metadata_files.snapshot import CommitKind
+from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.maintenance.liveness import Counts, changed_manifests
 from paimon_spark.maintenance.outside import deletable, deletable_indexes
 from paimon_spark.maintenance.reachable import PATHS, entry_paths, index_paths
@@ -97,9 +97,10 @@ class Removed(ShownAsFacts):
 
     @property
     def files_summary(self) -> str:
-        """The files of all kinds: `14 files, 1.2 MiB`."""
+        """The files of all kinds: `14 files, 1.2 MiB`; without bytes where no size is known."""
         of_metadata = self.manifest_files + self.index_files + self.statistics_files
-        return f"{counted(self.data_files + self.changelog_files + of_metadata, 'file')}, {amount(self.bytes)}"
+        files = self.data_files + self.changelog_files + of_metadata
+        return counted(files, "file") + (f", {amount(self.bytes)}" if self.bytes or not files else "")
 
     @property
     def remarks(self) -> list[str]:
@@ -351,6 +352,20 @@ def _find_manifests(
         if name not in needed and not lists.is_missing(name)
     )
     removal.lists = array_of([handle.layout.manifest_path(name) for name in names], PATHS)
+    sizes = dict[str, int]()
+    for root in going:
+        sizes.update(_list_sizes(root.snapshot))
+    removal.bytes += sum(sizes.get(name, 0) for name in names)
+
+
+def _list_sizes(snapshot: Snapshot) -> dict[str, int]:
+    """Sizes of manifest lists, where the snapshot states them."""
+    stated = (
+        (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+        (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        (snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size),
+    )
+    return {name: size for name, size in stated if name is not None and size is not None}
 
 
 def _is_whole(handle: TableHandle, lists: RootLists, root: Root) -> bool:

@@ -8,6 +8,7 @@ Source: Java `utils/BranchManager`, which derived the base from the branch's own
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -96,13 +97,26 @@ def _first(on_branch: TableHandle) -> tuple[str | None, int | None]:
     )
 
 
-BACKUP_PREFIX: Final = "main-backup-"
-"""Prefix of the branches that keep what main lost (`versioning.publish`)."""
+NEW_BACKUP: Final = "main_backup_"
+"""How names of branches begin that keep what main lost (`versioning.publish`)."""
+_OLD_BACKUP: Final = "main-backup-"
+"""The same in earlier versions, whose tables may have such branches."""
+_BACKUP_NAME: Final = re.compile(rf"{_OLD_BACKUP}.*|{NEW_BACKUP}\d{{8}}T\d{{6}}(_\d+)?", re.ASCII | re.DOTALL)
 UNDO_FILE: Final = "UNDO"
 """The file of a backup branch that holds its `UndoNote`."""
 REBASE_PREFIX: Final = "main-rebase-"
 """Prefix of the branches on which rebases are made before main gets them (`jobs.rebase`)."""
 _VERSION: Final = 1
+
+
+def is_backup_name(name: str) -> bool:
+    """Whether it is the name of a branch that keeps what main lost."""
+    return _BACKUP_NAME.fullmatch(name) is not None
+
+
+def is_like_backup(name: str) -> bool:
+    """Whether a name begins as those of backups, so that users cannot give it."""
+    return name.startswith((NEW_BACKUP, _OLD_BACKUP))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

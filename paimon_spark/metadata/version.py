@@ -9,6 +9,7 @@ and branches.
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
@@ -17,6 +18,7 @@ from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, VersionSyntaxError
+from paimon_spark.options.descriptor import duration_ms
 from paimon_spark.spark_port import session_time_zone
 
 
@@ -201,6 +203,9 @@ def zone_of(name: str | None) -> tzinfo | None:
 Moment: TypeAlias = datetime | int | str
 """A datetime (without a zone: the machine's), epoch milliseconds, or text such as `2024-01-31 12:30:00`."""
 
+Cutoff: TypeAlias = Moment | timedelta
+"""A moment, or an age before now: a timedelta, or text such as `7 d`."""
+
 _LAST_MS: Final = 253_402_214_400_000
 """The last day of the year 9999, which no clock of Python goes beyond."""
 
@@ -231,3 +236,32 @@ def moment_ms(value: Moment, name: str, time_zone: str | None = None) -> int:
         f"{name} = {value!r} is no moment; give a datetime, epoch milliseconds or text such as 2024-01-31 12:30:00",
         argument=name,
     )
+
+
+def cutoff_ms(value: Cutoff, name: str, time_zone: str | None = None) -> int:
+    """Epoch milliseconds of a moment or an age; arguments as of `moment_ms`. Raises InvalidInputError."""
+    age_ms = _age_ms(value)
+    if age_ms is not None:
+        return max(time.time_ns() // 1_000_000 - age_ms, 0)
+    try:
+        return moment_ms(value, name, time_zone)  # type: ignore[arg-type]
+    except InvalidInputError as e:
+        raise InvalidInputError(f"{e.message}; or an age such as 7 d", argument=name, value=value) from e
+
+
+def _age_ms(value: Cutoff) -> int | None:
+    if isinstance(value, timedelta):
+        return value // timedelta(milliseconds=1)
+    if not isinstance(value, str) or value.strip().isdigit():
+        return None
+    try:
+        return duration_ms(value)
+    except ValueError:
+        return None
+
+
+def one_version(version: str | int | None, other: str | int | None, name: str) -> str | int | None:
+    """The version that one of two arguments gives. Raises InvalidInputError: both do."""
+    if version is not None and other is not None:
+        raise InvalidInputError(f"version = {version!r} and {name} = {other!r} are the same argument; give one of them")
+    return other if version is None else version

@@ -48,10 +48,11 @@ def rows(
     empty: str = "",
     note: str = "",
     error: PaimonError | None = None,
+    cell: Callable[[Any], str] = shown,
 ) -> Answer:
     """An answer of a table. Without `data`, JSON is a list of its rows.
 
-    `empty` is printed when there are no rows, `note` as the last line.
+    `empty` is printed when there are no rows, `note` as the last line; `cell` makes values text.
     """
     as_data = [dict(zip(columns, row, strict=True)) for row in found] if data is None else data
 
@@ -59,7 +60,7 @@ def rows(
         if not found and empty:
             yield empty
             return
-        yield from grid(columns, found, width)
+        yield from grid(columns, found, width, cell)
         if note:
             yield note
 

@@ -231,7 +231,12 @@ OPERATIONS = (
         "delete files that no version of any branch refers to, such as those of failed jobs",
         _remove_orphans,
         (
-            Argument("older_than", "only files last changed before this time", otherwise="one day ago", is_moment=True),
+            Argument(
+                "older_than",
+                "only files last changed before this time, or older than an age such as `2 d`",
+                otherwise="one day ago",
+                is_moment=True,
+            ),
             Argument("dry_run", "only count what would be deleted", Type.BOOLEAN, default=False, style=Style.CALL),
             Argument("parallelism", "accepted and ignored", Type.INT, style=Style.CALL),
             Argument(

@@ -10,7 +10,7 @@ from paimon_spark.operations.answer import Answer, lines, plain, rows
 from paimon_spark.operations.checks import CHECK, required_checks, show_checks
 from paimon_spark.operations.operation import Argument, Operation, Request, Type, UsageError, command_flag, positional
 from paimon_spark.operations.snapshots import check_limit
-from paimon_spark.text import grid, moment, safe
+from paimon_spark.text import counted, grid, moment, safe
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
@@ -90,7 +90,9 @@ def _show_diff(a: Request, found: Any) -> Answer:
         return lines(differences.count_lines(), differences.to_dict(), exit_code)
     listed = differences.to_arrow(check_limit(a))
     data = {**differences.to_dict(), "rows": listed.to_pylist(maps_as_pydicts="lossy")}
-    return lines([*differences.count_lines(), *differences.row_lines(listed)], data, exit_code)
+    left = differences.row_count - len(listed)
+    more = [f"… and {counted(left, 'more row')}; use --limit N"] if left else []
+    return lines([*differences.count_lines(), *differences.row_lines(listed), *more], data, exit_code)
 
 
 def _diff_lines(found: Diff, a: Request, width: int | None) -> Iterator[str]:
@@ -175,7 +177,7 @@ OPERATIONS = (
             positional("old", "a version, such as main, fix.v1 or 12; or OLD..NEW"),
             positional("new", "another version", required=False, otherwise="the head of the branch"),
             command_flag("rows", "compare the rows, not the files"),
-            Argument("limit", "list at most so many rows", Type.INT, default=100, spellings=("-n",)),
+            Argument("limit", "list at most so many rows", Type.INT, default=20, spellings=("-n",)),
             command_flag("stat", "show rows by partition; with --rows only the numbers of rows and values"),
             command_flag("partitions", "show files, rows and bytes by partition"),
         ),

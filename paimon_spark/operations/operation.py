@@ -82,7 +82,8 @@ class Argument:
         parse: text of the command line → value; raises ValueError.
         metavar: what help calls the value.
         choices: the only values on the command line.
-        is_moment: whether it is a point in time, which a CALL returns as it was understood, in a column of its name.
+        is_moment: whether it is a point in time (`older_than` may be an age, too), which a CALL returns as it was
+            understood, in a column of its name.
     """
 
     name: str
@@ -211,14 +212,15 @@ class Request(ABC):
 
     def moment(self, name: str) -> int | None:
         """A point in time, in epoch milliseconds, which may be given as digits. Raises InvalidInputError."""
-        from paimon_spark.metadata.version import moment_ms
+        from paimon_spark.metadata.version import cutoff_ms, moment_ms
         from paimon_spark.text import id_of
 
         text = self[name]
         if text is None:
             return None
         number = id_of(text.strip())
-        return moment_ms(text if number is None else number, name, self.time_zone)
+        read = cutoff_ms if name == "older_than" else moment_ms
+        return read(text if number is None else number, name, self.time_zone)
 
     def no_snapshot(self, table: Table, which: str) -> SnapshotNotFoundError:
         """The error for a table without a snapshot such as `committed at or before 5`; it names those there are."""

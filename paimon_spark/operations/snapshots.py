@@ -63,7 +63,7 @@ def _show_list(a: Request, result: tuple[list[Snapshot], int]) -> Answer:
             s.commit_kind.value,
             moment(s.time_ms),
             s.total_record_count,
-            s.delta_record_count,
+            s.rows_changed,
             s.schema_id,
             s.commit_user,
         )
@@ -94,7 +94,7 @@ def _show(a: Request, found: Snapshot) -> Answer:
         "identifier": found.commit_identifier,
         "schema": found.schema_id,
         "rows": found.total_record_count,
-        "rows added": found.delta_record_count,
+        "rows added": found.rows_changed,
         "changelog rows": found.changelog_record_count,
         "watermark": found.watermark,
         "tags": tags,
@@ -205,7 +205,7 @@ _RETAINED: Final = (
     Argument("retain_min", "how many of the newest to keep at least, however old", Type.INT, otherwise=_AS_OPTIONS),
     Argument(
         "older_than",
-        "expire only older ones: text such as `2024-01-31 12:30:00`, or epoch milliseconds",
+        "expire only older ones: an age such as `7 d`, text such as `2024-01-31 12:30:00`, or epoch milliseconds",
         otherwise=_AS_OPTIONS,
         is_moment=True,
     ),

@@ -22,7 +22,7 @@ from paimon_spark.operations.operation import (
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.location import is_name, split_name, split_suffix
 from paimon_spark.redaction import shown_options
-from paimon_spark.text import counted, grid, named, safe, shown
+from paimon_spark.text import counted, grid, named, safe, shown, sql_cell
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -204,16 +204,21 @@ def _show_rows(a: Request, table: Table) -> Answer:
 def first_rows(columns: Sequence[str], batches: Iterator[pa.RecordBatch], limit: int | None) -> Answer:
     """The first rows as a table, with a note when there are more; no more batches are read than they need."""
 
-    def each() -> Iterator[tuple[Any, ...]]:
+    def each() -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+        from paimon_spark.format.arrays.nested import shown_values
+
         for batch in batches:
             values = [_values_of(column) for column in batch.columns]
-            yield from zip(*values, strict=True) if values else itertools.repeat((), batch.num_rows)
+            shown = [shown_values(column) for column in batch.columns]
+            pairs = zip(zip(*values, strict=True), zip(*shown, strict=True), strict=True)
+            yield from pairs if values else itertools.repeat(((), ()), batch.num_rows)
 
     every = each()
     found = list(itertools.islice(every, limit))
     has_more = limit is not None and next(every, None) is not None
     note = f"first {limit} {'row' if limit == 1 else 'rows'}; use --limit N" if has_more else ""
-    return rows(columns, found, empty="no rows", note=note)
+    data = [dict(zip(columns, row, strict=True)) for row, _ in found]
+    return rows(columns, [row for _, row in found], data=data, empty="no rows", note=note, cell=sql_cell)
 
 
 def _values_of(column: pa.Array) -> list[Any]:

@@ -205,7 +205,13 @@ OPERATIONS = (
     Operation(
         "delete expired tags",
         lambda a: a.table().expire_tags(a.moment("older_than"), dry_run=a.dry_run),
-        (Argument("older_than", "delete tags created before this time, too", is_moment=True),),
+        (
+            Argument(
+                "older_than",
+                "delete tags created before this time, or older than an age such as `7 d`, too",
+                is_moment=True,
+            ),
+        ),
         Effect.DELETE,
         procedure="expire_tags",
         result="expired_tags STRING NOT NULL",

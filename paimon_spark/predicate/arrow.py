@@ -45,6 +45,7 @@ from paimon_spark.predicate.ast import (
     TextOp,
 )
 from paimon_spark.predicate.evaluate import Batch, can_fail, column_of, computed_where, evaluate, text_matches
+from paimon_spark.text import sql_quoted
 
 _KERNELS: Final = {
     Op.EQ: "equal",
@@ -133,7 +134,7 @@ def _value_set(literals: tuple[Literal, ...], t: pa.DataType) -> pa.Array:
 
 def _micros_of(literal: Literal, t: pa.DataType) -> int:
     if not isinstance(literal, datetime):
-        raise InvalidInputError(f"literal {literal!r} does not fit a column of type {t}")
+        raise InvalidInputError(f"literal {sql_quoted(literal)} does not fit a column of type {t}")
     return microseconds(literal)
 
 

@@ -22,6 +22,7 @@ from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.predicate.ast import Predicate, conjunction
 from paimon_spark.predicate.comparisons import OF_NAN, TURNED, comparison, literal_of, type_name
 from paimon_spark.predicate.parse import parse_predicate
+from paimon_spark.text import sql_quoted
 from paimon_spark.types import RowType, quoted
 
 _SIGNS: Final = {
@@ -162,7 +163,7 @@ class _Converter:
     def _comparison(self, name: str, sign: str, value: object) -> str:
         text = comparison(self._known(name), sign, value, self.columns, as_sql=self.as_sql)
         if text is None:
-            raise _UnknownError(f"comparing {name} ({self.columns.field(name).type}) with {value!r}")
+            raise _UnknownError(f"comparing {name} ({self.columns.field(name).type}) with {sql_quoted(value)}")
         return text
 
     def _in(self, name: str, values: Sequence[object]) -> str:
@@ -187,7 +188,7 @@ def _unknown(node: _Node) -> _UnknownError:
             return _UnknownError(f"{node.function}() of these arguments")
         case _Field():
             return _UnknownError(f"the column {'.'.join(node.path)} alone")
-    return _UnknownError(f"the value {node.value!r}")
+    return _UnknownError(f"the value {sql_quoted(node.value)}")
 
 
 def _tree(expression: pc.Expression) -> _Node:

@@ -32,6 +32,7 @@ from paimon_spark.predicate.ast import (
     Op,
     Predicate,
 )
+from paimon_spark.text import sql_quoted
 from paimon_spark.types import (
     BIGINT,
     DATE,
@@ -435,7 +436,7 @@ def _plain(t: DataType) -> str:
 
 def _cannot(column: Column, value: Literal) -> PredicateSyntaxError:
     return PredicateSyntaxError(
-        f"column {column} is {_plain(column.type)} and cannot be compared with {value!r} "
-        f"({type(value).__name__}); write a literal of the column's type",
+        f"column {column} is {_plain(column.type)} and cannot be compared with {sql_quoted(value)}; "
+        "write a literal of the column's type",
         column=str(column),
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.spark.dataframe import dataframe
 from paimon_spark.spark.session import our_errors, session_or_new, temporary_views
+from paimon_spark.text import sql_row
 from paimon_spark.types import quoted
 from paimon_spark.versioning.checks import CheckResult, Checks
 
@@ -54,7 +55,7 @@ def run_checks(checks: Checks, tables: Mapping[str, Table], session: SparkSessio
             rows = found.limit(_SAMPLE + 1).collect()
             count = len(rows) if len(rows) <= _SAMPLE else found.count()
             used = _used(check, versions)
-            sample = tuple(str(row) for row in rows[:_SAMPLE])
+            sample = tuple(sql_row(dict(zip(found.columns, row, strict=True))) for row in rows[:_SAMPLE])
             results.append(CheckResult(name, count, sample, used, time.monotonic() - started))
     return results
 

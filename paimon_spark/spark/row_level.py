@@ -59,6 +59,7 @@ from paimon_spark.spark.dataframe_write import save_job
 from paimon_spark.spark.dataframe_write import write as write_dataframe
 from paimon_spark.spark.schema import aligned, fitted, spark_type
 from paimon_spark.spark.session import session_or_new
+from paimon_spark.text import sql_row
 from paimon_spark.types import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND, RowKind, RowType, is_finer_than_spark, quoted
 
 ACTION: Final = "__paimon_action"
@@ -334,7 +335,7 @@ def refuse_twice(change: Change, rows: DataFrame) -> None:
     twice = rows.groupBy(*keys).count().where("count > 1").limit(1).collect()
     if twice:
         names = change.handle.schema.primary_keys
-        key = ", ".join(f"{k} = {twice[0][k]!r}" for k in names)
+        key = sql_row({k: twice[0][k] for k in names})
         which = f"the row with {key}" if names else "a row of the table"
         raise DataError(
             f"{which} matches several rows of the source, so it is not clear what it becomes; nothing was "

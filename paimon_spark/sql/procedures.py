@@ -164,6 +164,7 @@ def call(
     form, values = _bind(name, forms, positional, list(named.items() if isinstance(named, Mapping) else named))
     request = _CallRequest(CallContext.of(where), values, f"sys.{name}")
     taken = {p.name: request.moment(p.name) for p in form.parameters if p.is_moment and request[p.name] is not None}
+    request = _CallRequest(request.place, {**values, **{k: str(ms) for k, ms in taken.items()}}, request.caller)
     moments = tuple(_EPOCH + timedelta(milliseconds=ms or 0) for ms in taken.values())
     rows = form.rows(request, form.run(request))
     columns = ", ".join([form.result, *(f"{moment} TIMESTAMP" for moment in taken)])

@@ -17,7 +17,7 @@ from typing import Final
 
 from paimon_spark.errors import FileMissingError, HistoryChangedError, OffsetError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.branches import BACKUP_PREFIX, is_main, newest_shared, read_fork
+from paimon_spark.metadata.branches import is_backup_name, is_main, newest_shared, read_fork
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.layout import LATEST, MAIN
 from paimon_spark.metadata.snapshots import (
@@ -383,7 +383,7 @@ def _kept_on(handle: TableHandle, offset: StreamOffset) -> _Kept | None:
     """Find a branch that has the history that was read: a backup of main, or a branch created from it."""
     names = [n for n in branch_names(handle.store, handle.layout) if not n.startswith(".")]
     others = [n for n in names if n not in (handle.layout.directory_branch, handle.branch)]
-    others.sort(key=lambda n: not n.startswith(BACKUP_PREFIX))
+    others.sort(key=lambda n: not is_backup_name(n))
     for name in [*([] if is_main(handle) else [MAIN]), *others]:
         other = handle.on_branch_directory(name)
         try:

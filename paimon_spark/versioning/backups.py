@@ -11,9 +11,9 @@ from paimon_spark.maintenance.change import change_branch
 from paimon_spark.maintenance.consumers import consumer_names
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import (
-    BACKUP_PREFIX,
     Fork,
     UndoNote,
+    is_backup_name,
     is_main,
     list_branch_names,
     read_fork,
@@ -44,7 +44,7 @@ def list_backups(handle: TableHandle) -> list[Backup]:
     """The backup branches, oldest first. Those renamed by users are ordinary branches."""
     found = []
     for name in list_branch_names(handle):
-        fork = read_fork(handle.on_branch_directory(name)) if name.startswith(BACKUP_PREFIX) else None
+        fork = read_fork(handle.on_branch_directory(name)) if is_backup_name(name) else None
         if fork is not None and fork.created_ms is not None:
             found.append(Backup(name, fork.created_ms, fork))
     return sorted(found, key=lambda backup: (backup.created_ms, backup.name))

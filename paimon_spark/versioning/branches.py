@@ -25,11 +25,11 @@ from paimon_spark.maintenance.change import change_branch
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.branches import (
-    BACKUP_PREFIX,
     Branch,
     Fork,
     branch_exists,
     fork_of,
+    is_like_backup,
     is_main,
     list_branch_names,
     list_branches,
@@ -378,10 +378,10 @@ def _schemas(handle: TableHandle, newest: int | None) -> list[tuple[int, bytes]]
 def _check_new_name(handle: TableHandle, name: str) -> None:
     """Check that users may give a branch this name: a branch with the name of a backup would be deleted as one."""
     check_branch_name(name, table=handle.describe(), tag_names=_all_tag_names(handle))
-    if name.startswith(BACKUP_PREFIX):
+    if is_like_backup(name):
         raise InvalidInputError(
-            f"{name!r} cannot be the name of a branch of {handle.describe()}: names with {BACKUP_PREFIX} are those of "
-            "backup branches, which expire and which undo uses; give it another name",
+            f"{name!r} cannot be the name of a branch of {handle.describe()}: such names are those of backup branches, "
+            "which expire and which undo uses; give it another name",
             table=handle.name,
             branch=name,
         )

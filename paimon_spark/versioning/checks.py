@@ -65,7 +65,7 @@ def refuse_failed(results: Sequence[CheckResult], what: str) -> None:
             others = sum(not other.passed for other in results) - 1
             more = f"; {counted(others, 'other check')} failed too" if others else ""
             tables = ", ".join(result.tables)
-            shown = ", ".join(result.sample)
+            shown = "; ".join(result.sample)
             found = f"{counted(result.rows, 'row')} ({shown}){more}"
             raise CheckFailedError(
                 f"{what}: check {result.name!r} on {tables} found {found}; correct the rows on the branch",

@@ -193,8 +193,17 @@ class Diff(ShownAsText):
 
 
 def _side(side: Side) -> str:
-    where = "no snapshot" if side.snapshot_id is None else f"snapshot {side.snapshot_id}"
-    return f"{side.label}: {where} on {side.branch}, schema {side.schema_id}"
+    which = [f"on {side.branch}", f"schema {side.schema_id}"]
+    return f"{side.label}: {', '.join(which if _is_named(side) else [_snapshot(side), *which])}"
+
+
+def _snapshot(side: Side) -> str:
+    return "no snapshot" if side.snapshot_id is None else f"snapshot {side.snapshot_id}"
+
+
+def _is_named(side: Side) -> bool:
+    """Whether the label says which snapshot it is."""
+    return f"{side.label},".startswith(f"{_snapshot(side)},")
 
 
 def _sum(files: int, rows: int, size: int) -> str:
@@ -202,8 +211,7 @@ def _sum(files: int, rows: int, size: int) -> str:
 
 
 def _side_text(side: Side) -> str:
-    snapshot = "no snapshot" if side.snapshot_id is None else f"snapshot {side.snapshot_id}"
-    return f"{safe(side.label)} ({snapshot})"
+    return safe(side.label) if _is_named(side) else f"{safe(side.label)} ({_snapshot(side)})"
 
 
 def _amount_text(files: int, count: int, size_bytes: int) -> str:

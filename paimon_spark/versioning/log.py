@@ -79,7 +79,7 @@ class Commit(ShownAsText):
 
     def text_lines(self) -> list[str]:
         refs = [str(r) for r in self.refs if r.kind != "guard"]
-        delta = self.row_delta
+        delta = self.snapshot.rows_changed
         parts = [
             str(self.id),
             f"[{', '.join(refs)}]" if refs else "",
@@ -172,7 +172,8 @@ class History(ShownAsText):
     def _repr_html_(self) -> str:
         shown = self.commits[:MOST_ROWS]
         rows = [
-            (c.key, _parent_key(c), c.kind, _labels(c), moment(c.time_ms), c.row_delta, c.user, c.job) for c in shown
+            (c.key, _parent_key(c), c.kind, _labels(c), moment(c.time_ms), c.snapshot.rows_changed, c.user, c.job)
+            for c in shown
         ]
         note = f"{len(self.commits):,} commits" + ("" if self.is_whole else ", older ones left out")
         if len(shown) < len(self.commits):

@@ -161,7 +161,7 @@ def merge_branch(
     decides: `refuse` raises BranchDivergedError, `replace` goes on. It is looked at under the lock, and has no effect
     on a fast-forward.
 
-    What main has after the fork is kept as a branch `main-backup-<time>`, unless `backup` is False. The branch stays,
+    What main has after the fork is kept as a branch `main_backup_<time>`, unless `backup` is False. The branch stays,
     forked from main at its published snapshot. Nothing happens when main already has every commit of the branch, unless
     `takes_back` (a fast-forward): then main goes back to the branch, and also gets its tags up to the fork, where their
     names are free. `properties` are added to main's new head; it stays the same commit.

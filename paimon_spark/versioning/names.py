@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.metadata.branches import BACKUP_PREFIX, REBASE_PREFIX
+from paimon_spark.metadata.branches import NEW_BACKUP, REBASE_PREFIX
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.tags import GUARD_PREFIX, SAVEPOINT_PREFIX
 from paimon_spark.metadata.version import branch_version, typed_version
@@ -128,8 +128,8 @@ def _check(name: object, what: str, table: str, fault: str | None) -> None:
 
 def backup_name(taken: Collection[str], now_ms: int) -> str:
     """A free name for a branch that keeps what main loses now; `taken` are the names of all branches."""
-    name = f"{BACKUP_PREFIX}{_time(now_ms)}"
-    names = (f"{name}-{n}" if n > 1 else name for n in itertools.count(1))
+    name = f"{NEW_BACKUP}{_time(now_ms)}"
+    names = (f"{name}_{n}" if n > 1 else name for n in itertools.count(1))
     return next(n for n in names if n not in taken)
 
 

@@ -116,7 +116,7 @@ def rollback_to(
     Files that nothing else needs are deleted. Schemas and consumers stay, as in Paimon: a consumer that was further on
     waits for its next snapshot. Branches created from later snapshots stay complete. Concurrent commits are deleted
     too, or fail. With `backup`, main's later snapshots, changelogs and tags, and concurrent commits of other engines,
-    are kept as a branch `main-backup-<time>`.
+    are kept as a branch `main_backup_<time>`.
     """
     plans: list[_Plan] = []
     if backup and not is_main(handle):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.jobs.branch_access import open_to_change
-from paimon_spark.metadata.branches import BACKUP_PREFIX, list_branch_names
+from paimon_spark.metadata.branches import is_backup_name, list_branch_names
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.lock import find_lock
 from tests.harness.acting_store import ActingStore, Commits
@@ -68,7 +68,7 @@ def check(made: SmallWarehouse, commits: Commits, act: Act) -> bool:
     for table in act.tables:
         main, handle = made.live(table), made.on(table)
         others = {name: made.live(table, name) for name in list_branch_names(handle)}
-        backups = set[str]().union(*(live for name, live in others.items() if name.startswith(BACKUP_PREFIX)))
+        backups = set[str]().union(*(live for name, live in others.items() if is_backup_name(name)))
         own = {name for name in commits.made if name.startswith(table)}
         assert own <= (main if act.keeps else main | backups)
         assert not commits.refused & main.union(*others.values())

@@ -400,7 +400,7 @@ REFS: Final[dict[str, Forgery]] = {
     "consumer beyond": Forgery(_file("consumer/consumer-me", {"nextSnapshot": 2**63})),
     "note of the undo": Forgery(
         lambda p: p.change_json(
-            p.named("wh/db.db/t/branch/branch-main-backup-")[0].partition("/UNDO")[0].partition("/FORK")[0] + "/UNDO",
+            p.named("wh/db.db/t/branch/branch-main_backup_")[0].partition("/UNDO")[0].partition("/FORK")[0] + "/UNDO",
             lambda raw: raw.update(head=[10**30, UP, UP], kept=[-1, UP, UP], tags=[UP], schema=-1),
         ),
         unseen=True,

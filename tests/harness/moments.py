@@ -149,7 +149,7 @@ def seen(inner: Store, root: str, known: frozenset[str]) -> Seen:
     store = FaultStore(inner)
     store.arm(Fault(1, forever=True, retryable=False, verbs=MUTATING))
     main = Table(open_table(store, root, name="db.t"))
-    listed = [MAIN, *(b.name for b in main.branches() if not b.name.startswith("main-backup"))]
+    listed = [MAIN, *(b.name for b in main.branches() if not b.name.startswith("main_backup"))]
     found: Seen = {}
     for name in listed:
         branch = main.branch(name)

@@ -41,13 +41,13 @@ SHOWN = {
         "|  3|2024-01-02|3000.0|",
         "| fix|2024-01-01|                 1|",
         "|2024-01-01      |1          |[fix]   |",
-        "Published. Snapshots [2, 3] of main are kept in main-backup-",
+        "Published. Snapshots [2, 3] of main are kept in main_backup_",
         "|  5|2024-01-03|  50.0|",
     ],
     "stream_correct.py": [
         "|  3|tue|3000.0|",
         "|  3|tue| 30.0|\n|  4|wed| 40.0|\n+",
-        "Published. What main had since is kept in main-backup-",
+        "Published. What main had since is kept in main_backup_",
         "|  3|tue| 30.0|\n|  4|wed| 40.0|\n|  5|thu| 50.0|",
     ],
     "lineage.py": [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from datetime import datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
 import pytest
@@ -14,7 +14,56 @@ from paimon_spark.cli.progress import Bar, Log
 from paimon_spark.display import amount
 from paimon_spark.operations.answer import plain
 from paimon_spark.progress import Progress
-from paimon_spark.text import counted, duration, grid, moment, safe, shown, width
+from paimon_spark.text import (
+    counted,
+    duration,
+    grid,
+    moment,
+    safe,
+    shown,
+    sql_cell,
+    sql_quoted,
+    sql_row,
+    sql_value,
+    width,
+)
+
+SQL_VALUES = [
+    (None, "NULL"),
+    (True, "true"),
+    (12, "12"),
+    (1.5, "1.5"),
+    (float("nan"), "NaN"),
+    (float("-inf"), "-Infinity"),
+    (Decimal("8004.00"), "8004.00"),
+    (Decimal("1E+3"), "1000"),
+    (date(2024, 1, 31), "2024-01-31"),
+    (time(10, 0), "10:00:00"),
+    (datetime(2024, 1, 31, 10), "2024-01-31 10:00:00"),
+    (datetime(2024, 1, 31, 10, tzinfo=UTC), "2024-01-31 10:00:00Z"),
+    (b"\x00\xff", "X'00FF'"),
+    ([1, None], "[1, NULL]"),
+    ((1, "a"), "{1, a}"),
+    ({"k": Decimal("1.0")}, "{k -> 1.0}"),
+    ("New York", "New York"),
+    ("", "''"),
+    ("null", "'null'"),
+    (" a", "' a'"),
+    ("a, b=c", "'a, b=c'"),
+    ("it's", "'it''s'"),
+    ("a\nb", "'a\\nb'"),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), SQL_VALUES)
+def test_values_of_rows_are_printed_as_sql_prints_them(value: object, text: str) -> None:
+    assert sql_value(value) == text
+    assert sql_cell(value) == (safe(value) if isinstance(value, str) else text)
+
+
+def test_a_row_is_printed_with_its_columns_and_text_alone_is_quoted() -> None:
+    assert sql_row({"dt": date(2024, 1, 31), "city": "Bonn", "n": None}) == "dt=2024-01-31, city=Bonn, n=NULL"
+    assert (sql_quoted("a"), sql_quoted(Decimal("1.50"))) == ("'a'", "1.50")
 
 
 @given(st.text())

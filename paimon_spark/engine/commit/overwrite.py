@@ -42,6 +42,7 @@ from paimon_spark.options.commit import CommitOptions
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Column, NullSafeEqual, Or, Predicate, conjunction
 from paimon_spark.predicate.literals import partition_equal
+from paimon_spark.text import sql_quoted
 from paimon_spark.types import CharType
 
 
@@ -224,10 +225,12 @@ def _equal(handle: TableHandle, name: str, value: Any) -> Predicate:
     try:
         found = partition_equal(column_of, wanted)
     except PredicateSyntaxError as e:
-        raise InvalidInputError(f"{value!r} is not a value of partition column {name!r}: {e}", column=name) from e
+        raise InvalidInputError(
+            f"{sql_quoted(value)} is not a value of partition column {name!r}: {e}", column=name
+        ) from e
     if not isinstance(found, NullSafeEqual):
         raise InvalidInputError(
-            f"{value!r} is not a value of partition column {name!r}, which is {column_of.type}", column=name
+            f"{sql_quoted(value)} is not a value of partition column {name!r}, which is {column_of.type}", column=name
         )
     if isinstance(column_of.type, CharType) and not column_of.type.varying and isinstance(found.literal, str):
         # Tables have CHAR values with or without padding.

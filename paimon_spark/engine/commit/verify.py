@@ -34,7 +34,7 @@ from paimon_spark.errors import (
     CorruptFileError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.metadata.branches import BACKUP_PREFIX, read_undo_note, same_snapshot
+from paimon_spark.metadata.branches import is_backup_name, read_undo_note, same_snapshot
 from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_branch
 from paimon_spark.metadata.journal.change import (
     CreateOnServer,
@@ -311,7 +311,7 @@ def _take_back_late(handle: TableHandle, made: Snapshot, clock: Clock) -> bool:
 def _is_late(branch: TableHandle, made: Snapshot) -> bool:
     """Whether a branch is a backup that was planned without the snapshot, which was moved there all the same."""
     name = branch.layout.directory_branch
-    if not name.startswith(BACKUP_PREFIX):
+    if not is_backup_name(name):
         return False
     note = read_undo_note(branch, name)
     return note is None or made.id > note.kept[0]

@@ -36,6 +36,7 @@ from paimon_spark.engine.write.request import WriteRequest, check_file_schemas
 from paimon_spark.errors import DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format import bucket_hash
 from paimon_spark.format.arrays.exchange import divided
+from paimon_spark.format.arrays.nested import shown_rows
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -44,6 +45,7 @@ from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.vector_files import vector_files
 from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.predicate.ast import Predicate
+from paimon_spark.text import sql_row
 
 _MOST_BUCKETS: Final = 32_767
 _OPEN_FILES: Final = 16
@@ -253,10 +255,10 @@ class _NewBuckets:
         numbers = bucket_hash.buckets(batch.select(self._keys), task.total_buckets, handle.options.bucket_function)
         astray = np.flatnonzero(numbers % task.step != task.targets[0] % task.step)
         if len(astray):
-            row = batch.slice(int(astray[0]), 1).select(self._keys).to_pylist()[0]
+            (row,) = shown_rows(batch.slice(int(astray[0]), 1).select(self._keys))
             raise DataError(
-                f"{handle.describe()} has the row with {row} in another bucket than its bucket function says, so it "
-                "cannot be rescaled; write the rows of this partition again with INSERT OVERWRITE",
+                f"{handle.describe()} has the row with {sql_row(row)} in another bucket than its bucket function says, "
+                "so it cannot be rescaled; write the rows of this partition again with INSERT OVERWRITE",
                 table=handle.name,
             )
         if len(task.targets) * task.step < task.total_buckets:

@@ -26,6 +26,7 @@ from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.core import PRIMARY_KEY_NULLABLE
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.write import WriteOptions
+from paimon_spark.text import sql_quoted
 from paimon_spark.types import ROW_KIND_COLUMN, VALUE_KIND, CharType, DataField, RowKind, is_finer_than_spark
 
 _SYMBOLS: Final = tuple(k.symbol for k in RowKind)
@@ -272,7 +273,7 @@ def _kinds_of_text(column: pa.Array, name: str, where: str) -> Any:
     kinds = np.where(valid, codes[indices], np.int8(-1))
     if (kinds < 0).any():
         at = int((kinds < 0).argmax())
-        value = repr(words[indices[at]]) if valid[at] else "null"
+        value = sql_quoted(words[indices[at]] if valid[at] else None)
         raise DataError(
             f"column {name} of {where} says what rows do, and {value} is none of {', '.join(_SYMBOLS)}; "
             "nothing is written. Correct the values",

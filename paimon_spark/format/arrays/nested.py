@@ -7,7 +7,7 @@ they are and only the children change.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,33 @@ Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 def converted(array: pa.Array, convert: Convert | None) -> pa.Array:
     """The array, converted where there is a conversion."""
     return array if convert is None else convert(array)
+
+
+def shown_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values as `text.sql_value` takes them: structs are tuples, maps mappings; text where Python has no value."""
+    if isinstance(array, pa.ChunkedArray):
+        return [value for chunk in array.chunks for value in shown_values(chunk)]
+    kind = array.type
+    if pa.types.is_struct(kind):
+        columns = [shown_values(child) for child in array.flatten()]
+        rows = zip(*columns, strict=True) if columns else [()] * len(array)
+        return [row if valid else None for row, valid in zip(rows, arrow_numpy.validity(array).tolist(), strict=True)]
+    if pa.types.is_map(kind):
+        return [dict(shown_values(one.values)) if one.is_valid else None for one in array]
+    if pa.types.is_nested(kind):
+        return [shown_values(one.values) if one.is_valid else None for one in array]
+    try:
+        values: list[Any] = array.to_pylist()
+    except (pa.ArrowException, ValueError, OverflowError):
+        values = array.cast(pa.string()).to_pylist()
+    return values
+
+
+def shown_rows(rows: pa.Table | pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """The rows by column, with values as `text.sql_row` takes them."""
+    columns = [shown_values(column) for column in rows.columns]
+    for row in zip(*columns, strict=True):
+        yield dict(zip(rows.schema.names, row, strict=True))
 
 
 def validity_buffer(array: pa.Array) -> pa.Buffer | None:

@@ -23,6 +23,7 @@ from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.casts.evolution import caster
 from paimon_spark.format.casts.timestamps import PER_SECOND
+from paimon_spark.text import sql_quoted, sql_value
 from paimon_spark.types import (
     BIGINT,
     BOOLEAN,
@@ -288,11 +289,11 @@ def shown(array: pa.Array, index: int) -> str:
     """A value of an array without children for messages, not too long."""
     value: Any = array.slice(index, 1)
     if pa.types.is_binary(value.type) or pa.types.is_large_binary(value.type):
-        text = repr(value[0].as_py())
+        text = sql_value(value[0].as_py())
     else:
         found = value.cast(pa.string())[0].as_py()
         quoted = pa.types.is_string(value.type) or pa.types.is_large_string(value.type)
-        text = repr(found) if quoted or found is None else found
+        text = "NULL" if found is None else sql_quoted(found) if quoted else found
     return text if len(text) <= 60 else text[:57] + "…" + text[-1]
 
 

@@ -20,6 +20,7 @@ from paimon_spark.errors import DataError
 from paimon_spark.format.arrays.arrow_numpy import array_of, boolean_array, scalar_of, validity, values
 from paimon_spark.format.arrays.arrow_types import arrow_type, timestamp_unit
 from paimon_spark.format.arrays.nested import Convert
+from paimon_spark.text import sql_quoted
 from paimon_spark.types import (
     INTEGER_BITS,
     MAX_LENGTH,
@@ -60,7 +61,7 @@ def _converted(value: Any, convert: Callable[[Any], Any], kind: pa.DataType) -> 
     try:
         return convert(value)
     except (ValueError, InvalidOperation, OverflowError) as e:
-        raise DataError(f"{value!r} cannot become {kind}: {e}") from e
+        raise DataError(f"{sql_quoted(value)} cannot become {kind}: {e}") from e
 
 
 def fitted_text(array: pa.Array, target: CharType) -> pa.Array:

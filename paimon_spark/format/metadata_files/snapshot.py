@@ -82,6 +82,11 @@ class Snapshot(ShownAsFacts):
             return None
         return self.total_record_count - self.delta_record_count
 
+    @property
+    def rows_changed(self) -> int | None:
+        """Physical rows that it added, less those that it removed; None for kinds that change no rows, and unknown."""
+        return self.delta_record_count if self.commit_kind in (CommitKind.APPEND, CommitKind.OVERWRITE) else None
+
     def may_follow(self, rows: int | None) -> bool:
         """Whether it may have been made on a snapshot with so many rows; True when unknown."""
         return rows is None or self.rows_before in (None, rows)

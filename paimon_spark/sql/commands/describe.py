@@ -102,7 +102,7 @@ def describe_history(session: Session, name: TableName, statement: DescribeHisto
             datetime.fromtimestamp(commit.time_ms / 1000, UTC),
             commit.user,
             commit.kind,
-            commit.row_delta,
+            commit.snapshot.rows_changed,
             list(dict.fromkeys(_tag(ref) for ref in commit.refs if ref.kind in ("tag", "savepoint"))),
             [ref.name for ref in commit.refs if ref.kind == "branch"],
             commit.job,

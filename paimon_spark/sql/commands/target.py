@@ -31,6 +31,7 @@ from paimon_spark.sql.names import TableName, resolve_column, resolve_table
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.session import Session, reads_of_run
 from paimon_spark.sql.statement import Outcome, Result, TableStatement
+from paimon_spark.text import sql_quoted
 from paimon_spark.types import DataField, RowType, TimestampType, in_any_case
 
 CASE_SENSITIVE: Final = "spark.sql.caseSensitive"
@@ -237,4 +238,6 @@ def _partition_text(value: object, default: str) -> str:
             return value.isoformat(sep=" ")
         case str() | int() | float() | Decimal() | date():
             return str(value)
-    raise SqlSyntaxError(f"{value!r} cannot name a partition; give text, a number, a date or NULL", value=value)
+    raise SqlSyntaxError(
+        f"{sql_quoted(value)} cannot name a partition; give text, a number, a date or NULL", value=value
+    )

@@ -302,6 +302,7 @@ def test_downstream_and_impact_of_a_snapshot(proposal: Catalog) -> None:
     lineage = proposal.lineage
     assert lineage.downstream("db.t2", snapshot=2).snapshots == {"db.t5": 2, "db.t6": 2}
     impact = lineage.impact("db.t2", snapshot=2)
+    assert lineage.impact("db.t2", 2) == impact
     assert impact.origin.node.name == "db.t2" and impact.note == "no recorded job writes db.t2"
     assert {a.node.name: a.first for a in impact.tables} == {"db.t5": 2, "db.t6": 2}
     t5 = next(a for a in impact.tables if a.node.name == "db.t5")

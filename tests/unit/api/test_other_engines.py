@@ -268,7 +268,7 @@ def test_timestamps_in_expressions(catalog: Catalog) -> None:
     ("condition", "said"),
     [
         (pc.field("nope") > 1, "column 'nope', which the table lacks"),
-        (pc.field("k") == pa.scalar(None, pa.int64()), "comparing k (BIGINT NOT NULL) with None"),
+        (pc.field("k") == pa.scalar(None, pa.int64()), "comparing k (BIGINT NOT NULL) with NULL"),
         (pc.field("k") + 1 > 3, "greater() of these arguments"),
         (pc.starts_with(pc.field("v"), "z"), "starts_with() of these arguments"),
         (pc.field("k"), "the column k alone"),

@@ -62,12 +62,12 @@ RESULTS: dict[str, tuple[Callable[[Table], Any], str]] = {
         lambda t: t.fast_forward("fix"),
         (
             "main is branch fix at snapshot 2\nnew on main: 1 snapshot \\(2\\)\nmain lost: 1 snapshot \\(2\\)\n"
-            "kept as branch main-backup-.*"
+            "kept as branch main_backup_.*"
         ),
     ),
     "a merge over a tag and a schema": (
         lambda t: (t.create_tag("lost"), t.alter(add={"c": "INT"}), t.fast_forward("fix"))[2],
-        r"(?s:.*)\nmain lost: 1 snapshot \(2\), 1 tag \(lost\), 1 schema \(1\)\nkept as branch main-backup-.*",
+        r"(?s:.*)\nmain lost: 1 snapshot \(2\), 1 tag \(lost\), 1 schema \(1\)\nkept as branch main_backup_.*",
     ),
     "a merge as a dry run": (
         lambda t: t.fast_forward("fix", dry_run=True),

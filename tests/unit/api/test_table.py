@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark import Catalog, Lineage, Scan, Table
+from paimon_spark.display import ShownList
 from paimon_spark.errors import (
     BranchNotFoundError,
     ColumnNotFoundError,
@@ -42,6 +44,33 @@ def test_a_table_lists_what_it_has(table: paimon_spark.Table) -> None:
     assert table.savepoints() == []
     assert table.location == BRANCHES.as_uri()
     assert table.branch_name == "main"
+
+
+def test_versions_are_given_as_one_thinks_of_them(tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", "id INT")
+    for i in range(3):
+        table.write(pa.table({"id": pa.array([i], pa.int32())}))
+    assert table.create_tag("x", 2).snapshot.id == 2
+    assert table.replace_tag("x", "snapshot.3").snapshot.id == 3
+    table.create_branch("b", snapshot=2)
+    table.create_branch("c", snapshot="x")
+    assert [table.branch(name).snapshots()[-1].id for name in "bc"] == [2, 3]
+    shown = table.snapshots()
+    assert isinstance(shown, ShownList) and "oldest first" in shown.title
+    assert [s.id for s in shown] == [1, 2, 3]
+    later = timedelta(days=1)
+    assert table.expire_tags(later).tags == () and table.expire_tags("1 d", dry_run=True).tags == ()
+    assert table.expire_tags("0 s", dry_run=True).tags == ("x",)
+
+
+@pytest.mark.parametrize("method", ["create_tag", "create_branch", "merge_branch", "compact", "expire_tags", "at"])
+def test_errors_of_wrong_arguments_name_the_public_class(table: paimon_spark.Table, method: str) -> None:
+    with pytest.raises(TypeError, match=rf"^Table\.{method}\(\) got an unexpected keyword argument 'nope'"):
+        getattr(table, method)(nope=1)
+    with pytest.raises(TypeError, match=r"^Catalog\.create_view\(\) "):
+        paimon_spark.load_catalog(str(BRANCHES.parent)).create_view(nope=1)  # type: ignore[call-arg]
 
 
 def test_branches_and_versions_are_other_handles(table: paimon_spark.Table) -> None:
@@ -244,8 +273,13 @@ def methods(cls: type) -> Iterator[tuple[str, inspect.Signature]]:
             yield f"{cls.__name__}.{name}", inspect.signature(member)
 
 
-POSITIONAL = {"Table.diff": ["new"]}
-"""Optional parameters after the first that are positional: the second of two versions."""
+POSITIONAL = {
+    "Table.diff": ["new"],
+    "Table.create_tag": ["version"],
+    "Table.replace_tag": ["version"],
+    "Lineage.impact": ["snapshot"],
+}
+"""Optional parameters after the first that are positional: a version of what is named first, or the second of two."""
 
 
 @pytest.mark.parametrize("cls", [Catalog, Table, Scan, Lineage], ids=lambda c: c.__name__)

@@ -101,7 +101,8 @@ def test_diff_compares_rows(cli: CommandLine) -> None:
     first, *shown = other.out.splitlines()[1:]
     assert (other.code, first) == (1, "1 row added, 2 removed, 0 changed")
     assert sorted(line[0] for line in shown) == ["+", "-", "-"]
-    assert len(cli("diff", "db.orders", "main", "fix", "--rows", "-n", "1").out.splitlines()) == 3
+    _, _, one, more = cli("diff", "db.orders", "main", "fix", "--rows", "-n", "1").out.splitlines()
+    assert (one[2:] in [line[2:] for line in shown], more) == (True, "… and 2 more rows; use --limit N")
     assert cli("diff", "db.orders", "main", "fix", "--rows", "--stat").out.splitlines()[1:] == [first]
     told = cli("diff", "db.orders", "main", "fix", "--rows", "--json").json
     assert (told["added"], told["removed"], len(told["rows"])) == (1, 2, 3)
@@ -126,7 +127,7 @@ def test_refs_are_those_of_all_branches(cli: CommandLine) -> None:
 
 def test_rows_are_shown_without_spark(cli: CommandLine) -> None:
     asked = ("show", "db.orders", "--columns", "id, note", "--where", "id > 1 AND id < 5", "-n", "all")
-    assert sorted(cli.done(*asked).out.splitlines()) == [" 2  -", " 3  -", " 4  -", "id  note"]
+    assert sorted(cli.done(*asked).out.splitlines()) == [" 2  NULL", " 3  NULL", " 4  NULL", "id  note"]
 
 
 def test_show_reads_versions_branches_and_system_tables(cli: CommandLine) -> None:
@@ -278,6 +279,9 @@ def test_tags_live_as_the_actions_say(cli: CommandLine) -> None:
     assert "dry_run" in cli.done("replace-tag", *named, "--tag_name", "b", "--dry-run", "--json").json
     cli.done("delete-tag", *named, "--tag_name", "b", "--yes")
     assert cli.done("expire-tags", *named, "--older_than", "2020-01-01 00:00:00", "--yes").code == 0
+    assert cli.done("expire-tags", *named, "--older-than", "1 d", "--yes").code == 0
+    refused = cli("expire-tags", *named, "--older-than", "1 fortnight", "--yes")
+    assert (refused.code, "or an age such as 7 d" in refused.err) == (2, True)
     assert cli.done("tag", "auto", "db.orders").out == "no automatic tag is due\n"
 
 

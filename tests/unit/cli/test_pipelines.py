@@ -65,7 +65,7 @@ def test_from_the_fault_to_the_release_and_back(cli: CommandLine, catalog: Catal
     assert "by 2" in cli.done("release", "list").out
     assert cli("release", "undo", "1", "--yes").code != 0
     assert "deleted pipeline branch fix" in cli.done("pipeline", "delete", "fix", "--yes").out
-    assert [b.name for b in catalog.table("shop.daily").branches() if not b.name.startswith("main-backup")] == []
+    assert [b.name for b in catalog.table("shop.daily").branches() if not b.name.startswith("main_backup")] == []
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def test_undo_says_in_one_line_what_it_undoes_and_asks(cli: CommandLine, monkeyp
     said = (
         "undo the fast-forward of main to branch 'fix': main would be at snapshot 3; 1 snapshot (3) of main would be "
     )
-    assert would.startswith(f"would {said}kept as branch main-backup-")
+    assert would.startswith(f"would {said}kept as branch main_backup_")
     assert would.count("\n") == 1
     refused = cli("undo", "db.orders")
     assert (refused.code, ids(cli)) == (2, [1, 2, 3, 6])
@@ -43,7 +43,7 @@ def test_undo_says_in_one_line_what_it_undoes_and_asks(cli: CommandLine, monkeyp
 
 def test_a_rollback_with_a_backup_can_be_undone(cli: CommandLine) -> None:
     rolled = cli.done("rollback-to", "--database", "db", "--table", "orders", "--version", "1", "--backup")
-    assert "2 snapshots (2, 3), 1 tag (v1) kept as branch main-backup-" in rolled.out
+    assert "2 snapshots (2, 3), 1 tag (v1) kept as branch main_backup_" in rolled.out
     called = cli.done("call", "undo", "table=db.orders", "--json").json
     assert called == [{"operation": "rollback of branch 'main' to snapshot 1", "snapshot_id": 3, "backup_branch": None}]
     assert ids(cli) == [1, 2, 3, 4, 5]

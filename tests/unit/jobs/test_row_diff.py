@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -216,10 +218,10 @@ def test_text_html_and_values(catalog: Catalog) -> None:
         "d.t: tag 'before' -> head of main",
         "1 row added, 1 removed, 1 changed",
         "changed values: s 1",
-        "+ id=10, s='<new>'",
-        "- id=4, s='a'",
-        "< id=3, s='a'",
-        "> id=3, s='b'",
+        "+ id=10, s=<new>",
+        "- id=4, s=a",
+        "< id=3, s=a",
+        "> id=3, s=b",
     ]
     assert "&lt;new&gt;" in found._repr_html_()
     assert found.to_dict()["columns"] == {"s": 1}
@@ -232,6 +234,30 @@ def test_text_html_and_values(catalog: Catalog) -> None:
     assert same.is_same
     assert str(same).splitlines()[-1] == "the same rows"
     assert "the same" in same._repr_html_()
+
+
+def test_values_are_printed_as_sql_prints_them(catalog: Catalog) -> None:
+    columns = "d DATE, t TIMESTAMP_NTZ, n DECIMAL(10, 2), b BINARY, m MAP<STRING, INT>, s STRUCT<a: INT, c: ARRAY<INT>>"
+    table = catalog.create_table("d.kinds", columns)
+    row = {"d": date(2024, 1, 31), "t": datetime(2024, 1, 31, 10), "n": Decimal("8004.00"), "b": b"\x01"}
+    nested = {"m": [("k", 1)], "s": {"a": 1, "c": [2, None]}}
+    table.write(pa.Table.from_pylist([{**row, **nested}, {}], table.scan().arrow_schema))
+    table.create_tag("one")
+    table.delete("true")
+    found = table.diff("one", rows=True)
+    line = "- d=2024-01-31, t=2024-01-31 10:00:00, n=8004.00, b=X'01', m={k -> 1}, s={1, [2, NULL]}"
+    nulls = "- d=NULL, t=NULL, n=NULL, b=NULL, m=NULL, s=NULL"
+    assert sorted(str(found).splitlines()[-2:]) == sorted([line, nulls])
+    assert "8004.00" in found._repr_html_() and "Decimal" not in found._repr_html_()
+    assert "X&#x27;01&#x27;" in found._repr_html_()
+
+
+def test_text_says_how_many_rows_it_leaves_out(catalog: Catalog) -> None:
+    table = catalog.create_table("d.many", "id BIGINT")
+    table.write(pa.table({"id": range(8)}))
+    table.create_tag("full")
+    table.delete("true")
+    assert str(table.diff("full", rows=True)).splitlines()[-1] == "… and 3 more rows; to_arrow() returns all"
 
 
 def test_another_table_of_the_same_columns(catalog: Catalog) -> None:

@@ -125,7 +125,7 @@ def difference(made: SmallWarehouse, model: Model) -> str:
         recover(made.on(table))
         if made.live(table) != set(model.main[table]):
             return f"main of {table}"
-        names = {n for n in list_branch_names(made.on(table)) if not n.startswith("main-backup-")}
+        names = {n for n in list_branch_names(made.on(table)) if not n.startswith("main_backup_")}
         if names != {n for n, its in model.branches.items() if table in its}:
             return f"the branches of {table}"
         for name in names:

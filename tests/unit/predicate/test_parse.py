@@ -189,7 +189,7 @@ def test_text_without_a_zone_is_in_the_zone_of_the_option() -> None:
     ("text", "says"),
     [
         ("i = 'x'", "'x' is not such a number"),
-        ("i = true", "cannot be compared with True"),
+        ("i = true", "cannot be compared with true"),
         ("i", "not BOOLEAN"),
         ("i LIKE '1%'", "like needs text, found column i, INT"),
         ("s ILIKE 'x'", "ILIKE"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,24 +12,30 @@ from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.jobs import after_commit as maintenance
 from paimon_spark.maintenance.consumers import Consumer, write_consumer
+from paimon_spark.metadata.branches import NEW_BACKUP, is_backup_name
 from paimon_spark.metadata.retry import Clock, now_ms
+from paimon_spark.types import quoted_if_needed
+from paimon_spark.versioning import names
 from paimon_spark.versioning.backups import expire_backups, list_backups
 from paimon_spark.versioning.merge import merge_branch
+from paimon_spark.versioning.names import backup_name
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows
 
 HOUR_MS = 3_600_000
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Table:
-    """Main lost a commit by a fast-forward, which a backup keeps."""
+@pytest.fixture(params=[NEW_BACKUP, "main-backup-"])
+def table(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Table:
+    """Main lost a commit by a fast-forward, which a backup keeps; also one with the name of earlier versions."""
+    monkeypatch.setattr(names, "NEW_BACKUP", request.param)
     table = new_table(tmp_path, **{"branch.backup.time-retained": "1 h"})
     put(table, k1="base")
     table.create_branch("fix", snapshot_id=1)
     put(table.branch("fix"), k1="fixed")
     put(table, k2="lost")
     table.create_tag("t")
-    assert table.fast_forward("fix").backup_branch is not None
+    assert str(table.fast_forward("fix").backup_branch).startswith(request.param)
+    monkeypatch.undo()
     return table
 
 
@@ -121,15 +128,26 @@ def test_a_backup_stays_that_was_written_to_by_a_clock_that_is_behind(tmp_path: 
 
 def test_users_give_no_branch_the_name_of_a_backup(table: Table) -> None:
     """It would go with the backups, and could be what an undo restores."""
-    for give in (
-        lambda: table.create_branch("main-backup-mine"),
-        lambda: table.rename_branch("fix", "main-backup-mine"),
-    ):
-        with pytest.raises(InvalidInputError, match="'main-backup-mine' cannot be the name of a branch"):
-            give()
+    for name in ("main-backup-mine", "main_backup_mine"):
+        for give in (partial(table.create_branch, name), partial(table.rename_branch, "fix", name)):
+            with pytest.raises(InvalidInputError, match=f"'{name}' cannot be the name of a branch"):
+                give()
     assert not [f for f in table.doctor() if f.branch == backup_of(table)]
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_the_result_of_an_expiry_says_whether_it_was_a_dry_run(table: Table, dry_run: bool) -> None:
     assert table.expire_snapshots(dry_run=dry_run).dry_run is dry_run
+
+
+@pytest.mark.parametrize("name", ["main_backup_old", "main_backup_20240101", "main_backup_20240101T000000x"])
+def test_a_branch_of_a_user_that_was_named_so_before_is_no_backup(name: str) -> None:
+    assert not is_backup_name(name)
+
+
+def test_names_of_backups_need_no_backquotes_in_sql() -> None:
+    now = 1_706_659_200_000
+    first = backup_name([], now)
+    found = [first, backup_name([first], now)]
+    assert found == ["main_backup_20240131T000000", "main_backup_20240131T000000_2"]
+    assert all(is_backup_name(n) and quoted_if_needed(n) == n for n in found)

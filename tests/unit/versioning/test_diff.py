@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +20,7 @@ from paimon_spark.metadata.manifests import CACHE, data_manifests
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.version import text_version
 from paimon_spark.storage.local import LocalStore
+from paimon_spark.text import counted
 from tests.unit.versioning.publishing import new_table, put
 
 Key = tuple[bytes, int, str]
@@ -288,4 +291,18 @@ def test_a_diff_prints_what_differs_and_no_secret(tmp_path: Path) -> None:
     ]
     assert lines[2].startswith("+ 1 file, 2 rows, ") and lines[3] == "- 0 files, 0 rows, 0 B"
     assert "column more added: - -> INT" in lines and not any("hush" in line for line in lines)
+    assert str(table.diff(1, "fix")).startswith("db.a: snapshot 1 -> head of fix (snapshot 2)\n")
+    assert "snapshot 1: on main, schema 0" in table.diff(1, "fix")._repr_html_()
     assert str(table.diff("main", "main")).splitlines()[1:] == ["0 commits ahead, 0 commits behind", "the same"]
+
+
+def test_bytes_of_files_without_data_are_told(tmp_path: Path) -> None:
+    table = append_table(tmp_path)
+    add(table, range(3))
+    table.create_tag("v")
+    add(table, range(3))
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=datetime(2999, 1, 1))
+    gone = table.delete_tag("v", dry_run=True)
+    sizes = [(Path(table.handle.store.url(path).removeprefix("file://"))).stat().st_size for path in gone.paths]
+    assert (gone.data_files, gone.bytes) == (0, sum(sizes)) and gone.bytes > 0
+    assert replace(gone, bytes=0).files_summary == counted(len(sizes), "file")

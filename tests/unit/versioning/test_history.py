@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pytest
 
 import paimon_spark
@@ -58,6 +59,20 @@ def test_shared_commits_stand_once_and_names_point_at_them(tmp_path: Path) -> No
     assert found.branches == ("main", "bare", "fix") and all(c.is_alive for c in found.commits)
     assert table.branch("fix").history() == found
     json.dumps(found.to_dict())
+
+
+def test_a_compaction_changes_no_rows(tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("db")
+    table = catalog.create_table("db.k", "id BIGINT", primary_keys=["id"])
+    for _ in range(5):
+        table.write(pa.table({"id": range(4)}))
+    table.compact(full=True)
+    history = table.history()
+    (compacted,) = [c for c in history.commits if c.kind == "COMPACT"]
+    assert (compacted.row_delta or 0) < 0 and "rows" not in str(compacted)
+    assert all("+4 rows" in str(c) for c in history.commits if c.kind == "APPEND")
+    assert str(compacted.row_delta) not in history._repr_html_()
 
 
 def test_a_branch_of_another_engine_is_placed_by_its_files(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_main_takes_the_branch_and_keeps_what_it_loses(table: Table) -> None:
     assert (result.moved_snapshots, result.moved_tags) == ((2,), ("checked",))
     assert (result.discarded_snapshots, result.discarded_tags) == ((2, 3), ("bad",))
     assert rows(table) == rows(fix) == before and ids(table) == [1, 2] and tags(table) == ["checked", "good"]
-    assert result.backup_branch is not None and result.backup_branch.startswith("main-backup-")
+    assert result.backup_branch is not None and result.backup_branch.startswith("main_backup_")
     backup = table.branch(result.backup_branch)
     assert rows(backup) == wrong and ids(backup) == [1, 2, 3] and tags(backup) == ["bad"]
     assert result.removed.data_files == 0

@@ -115,7 +115,7 @@ def finish(table: Table, verb: str) -> None:
     elif verb == "merge":
         result = opened.merge_branch("fix", if_main_moved="replace")
         assert result.moved_snapshots == ()
-        backups = [b.name for b in opened.branches() if b.name.startswith("main-backup")]
+        backups = [b.name for b in opened.branches() if b.name.startswith("main_backup")]
         assert len(backups) == 1 and rows(opened.branch(backups[0])) == OLD
 
 

@@ -260,6 +260,7 @@ CASES: list[tuple[str, Ask, type[PaimonError], str]] = [
         InvalidInputError,
         "older_than = 1000000000000000000 is no",
     ),
+    ("age", lambda t: t.expire_tags("7 weeks"), InvalidInputError, "is no timestamp .* or an age such as 7 d"),
     ("future", lambda t: t.remove_orphan_files("2999-01-01"), InvalidInputError, "that time is not in the past"),
     # kept tags
     (
@@ -286,6 +287,13 @@ CASES: list[tuple[str, Ask, type[PaimonError], str]] = [
     ),
     ("minus", lambda t: t.delete_savepoint(-5), SavepointNotFoundError, "has no savepoint -5; its savepoints are 5"),
     ("text", lambda t: t.delete_savepoint("5"), InvalidInputError, "'5' is not a savepoint of table db.t: give its id"),
+    # versions to read
+    ("unknown", lambda t: t.at("nope"), VersionNotFoundError, "table db.t has no version 'nope'"),
+    ("expired", lambda t: t.at(1), SnapshotExpiredError, "snapshot 1 of table db.t has expired"),
+    ("to come", lambda t: t.at("snapshot.9"), NotFoundError, "has no snapshot 9"),
+    ("none", lambda t: t.at(None), InvalidInputError, "None is not a version of table db.t; give a snapshot id"),
+    ("two", lambda t: t.create_tag("q", 2, snapshot_id=2), InvalidInputError, "give one"),
+    ("two", lambda t: t.create_branch("q", version=2, snapshot=2), InvalidInputError, "give one of them"),
     # versions to go back to
     (
         "none",

@@ -15,9 +15,11 @@ from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchDivergedError, InvalidInputError, PaimonError
 from paimon_spark.maintenance import change as intents
 from paimon_spark.maintenance.change import recover
+from paimon_spark.metadata.branches import NEW_BACKUP
 from paimon_spark.metadata.journal.change import MoveLate, Put
 from paimon_spark.metadata.journal.execution import run_step
 from paimon_spark.storage.local import LocalStore
+from paimon_spark.versioning import names
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows, tags
 from tests.unit.versioning.test_late_commits import Foreign
@@ -47,6 +49,17 @@ def table(tmp_path: Path) -> Table:
 
 def opened(table: Table) -> Table:
     return paimon_spark.load_table(table.handle.layout.root)
+
+
+@pytest.mark.parametrize("prefix", [NEW_BACKUP, "main-backup-"])
+def test_backups_of_earlier_versions_are_undone(table: Table, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "NEW_BACKUP", prefix)
+    kept = str(table.fast_forward("fix").backup_branch)
+    monkeypatch.undo()
+    assert kept.startswith(prefix)
+    undone = opened(table).undo()
+    assert (rows(opened(table)), str(undone.backup_branch).startswith(NEW_BACKUP)) == (FORMER, True)
+    in_order(opened(table))
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -203,7 +216,7 @@ def test_a_rollback_that_is_killed_keeps_its_backup(tmp_path: Path) -> None:
         recover(table.handle)
         table = opened(table)
         assert ids(table) in ([1], [1, 2, 3])
-        backups = [b.name for b in table.branches() if b.name.startswith("main-backup-")]
+        backups = [b.name for b in table.branches() if b.name.startswith("main_backup_")]
         assert len(backups) == (ids(table) == [1])
         if n % 4 == 0 or over:
             in_order(table)
@@ -238,7 +251,7 @@ def test_columns_and_options_that_changed_since_are_kept_and_named(table: Table)
     with pytest.raises(BranchDivergedError, match=r"main has moved since \(schemas 1\)"):
         table.undo()
     planned = table.undo(if_main_moved="replace", dry_run=True)
-    assert "; 1 schema (1) of main would be kept as branch main-backup-" in str(planned)
+    assert "; 1 schema (1) of main would be kept as branch main_backup_" in str(planned)
     done = table.undo(if_main_moved="replace")
     assert (done.discarded_snapshots, done.discarded_schemas) == ((), (1,))
     assert done.backup_branch is not None

@@ -171,12 +171,13 @@ def test_from_a_decision_on_the_plan_holds(table: TableHandle, monkeypatch: pyte
     refused(table, monkeypatch, meanwhile)
 
 
+@pytest.mark.parametrize("name", ["main_backup_20240101T000000", "main-backup-20240101T000000"])
 @pytest.mark.parametrize("kept", [3, 2, None])
 def test_moved_to_a_backup_it_counts_only_if_that_was_planned(
-    table: TableHandle, monkeypatch: pytest.MonkeyPatch, kept: int | None
+    table: TableHandle, monkeypatch: pytest.MonkeyPatch, kept: int | None, name: str
 ) -> None:
     """`kept` is the head of the backup as it was planned; None where none was."""
-    backup = table.on_branch_directory("main-backup-20240101T000000")
+    backup = table.on_branch_directory(name)
 
     def meanwhile(handle: TableHandle, _: Snapshot) -> None:
         place = Path(backup.layout.snapshot_dir)

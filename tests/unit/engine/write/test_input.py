@@ -299,7 +299,7 @@ def test_a_column_says_what_rows_do() -> None:
 
 @pytest.mark.parametrize("wrong", [None, "", "+i", "D"])
 def test_other_words_are_refused(wrong: str | None) -> None:
-    with pytest.raises(DataError, match=re.escape("null" if wrong is None else repr(wrong)) + " is none of"):
+    with pytest.raises(DataError, match=re.escape("NULL" if wrong is None else repr(wrong)) + " is none of"):
         mapped(keyed(**{"rowkind.field": "op"}), kind_rows(["+I", wrong]))
 
 
