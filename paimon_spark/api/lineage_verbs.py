@@ -14,6 +14,7 @@ from paimon_spark.api.lineage_question import (
     Question,
     TableLike,
     Version,
+    Warehouses,
     check_ever_enabled,
     check_job_name,
     check_job_names,
@@ -31,9 +32,10 @@ from paimon_spark.lineage.picture import Picture, picture_of
 from paimon_spark.lineage.reach import downstream, impact, upstream
 from paimon_spark.lineage.results import ImpactOfSnapshot, Job, Jobs, LineageStatus, Relations, UnifiedVersion
 from paimon_spark.lineage.table_index import TableIndex, open_index
-from paimon_spark.lineage.tables import enable, read_settings, write_settings
+from paimon_spark.lineage.tables import declare_source, enable, read_settings, retract_source, write_settings
 from paimon_spark.lineage.unified_version import start_snapshots, unified_version
 from paimon_spark.lineage.warehouse import DATABASE
+from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.lineage import DATA_LINEAGE, JOB, TABLE_LINEAGE
 from paimon_spark.options.scan import TIME_ZONE
@@ -108,6 +110,50 @@ class Lineage:
         if self._index.exists():
             write_settings(self._index, table=False, data=False)
         return self.status()
+
+    def declare_source(self, table: TableLike) -> list[str]:
+        """Declare that rows which outside jobs write to a table come from no table, so that no sources are unknown.
+
+        Answers then list none of its snapshots as unrecorded, on any branch, until `retract_source`; also when the
+        table is dropped and made again. What jobs record about it stays. Again does nothing.
+
+        Args:
+            table: name, or opened; not a branch of it.
+
+        Returns:
+            All declared sources.
+
+        Raises:
+            InvalidInputError: a branch, or a table of another warehouse.
+            CommitError: the lineage tables cannot be written. Others as `upstream`.
+        """
+        index = self._index
+        check_ever_enabled(index)
+        asked = Warehouses.of(self.catalog, (), (table,)).asked(table)
+        if asked.node.ref.branch != MAIN or asked.warehouse.identity != index.warehouse.identity:
+            raise InvalidInputError(
+                f"{asked.given} cannot be declared a source here; give a table of warehouse {index.warehouse.url}, "
+                "without a branch: the declaration holds for all its branches",
+                table=asked.given,
+            )
+        declare_source(index, asked.node.name)
+        return self.declared_sources()
+
+    def retract_source(self, table: str) -> list[str]:
+        """Take back `declare_source`, also of a table that is dropped already; the declared sources that are left.
+
+        Raises:
+            InvalidInputError: the table is not declared. Others as `declare_source`.
+        """
+        check_ever_enabled(self._index)
+        if not retract_source(self._index, table):
+            found = ", ".join(self.declared_sources()) or "none"
+            raise InvalidInputError(f"{table!r} is not a declared source; declared are: {found}", table=table)
+        return self.declared_sources()
+
+    def declared_sources(self) -> list[str]:
+        """Names of the declared sources, sorted; empty where lineage was never on. Raises StorageError."""
+        return sorted(read_settings(self._index).declared)
 
     @property
     def is_enabled(self) -> bool:

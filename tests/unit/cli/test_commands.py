@@ -467,7 +467,14 @@ def test_lineage_is_switched_on_asked_and_drawn(cli: CommandLine, tmp_path: Path
     assert found[0]["name"] and [(r["name"], len(r["snapshots"])) for r in found if r["kind"] == "unrecorded"] == [
         ("db.orders", 3)
     ]
-    assert "db.orders: 3 snapshots written without recorded lineage" in cli.done("lineage", "unified", "db.copy").out
+    unknown = "sources unknown: db.orders (3 snapshots, newest 3), written without recorded lineage"
+    assert unknown in cli.done("lineage", "unified", "db.copy").out
+    assert cli.done("lineage", "declare-source", "db.orders").out == "db.orders\n"
+    assert cli.done("lineage", "sources", "--json").json == [{"table": "db.orders"}]
+    assert "unknown" not in cli.done("lineage", "unified", "db.copy").out
+    assert cli.done("lineage", "retract-source", "db.orders").out == "no declared sources\n"
+    assert cli("lineage", "retract-source", "db.orders").code == 2
+    assert unknown in cli.done("lineage", "unified", "db.copy").out
     assert "copy" in cli.done("lineage", "jobs").out
     assert cli.done("lineage", "unified", "db.copy", "db.orders", "--json").json == {"db.copy": 1, "db.orders": 3}
     assert cli.done("lineage", "downstream", "--job", "copy").code == 0
