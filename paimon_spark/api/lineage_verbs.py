@@ -179,7 +179,6 @@ class Lineage:
         question = Question.of(self.catalog, others)
         graph = question.load(startup=True)
         newest, starts, queries = newest_of(graph), startup_snapshots(graph), question.queries()
-
         return Jobs(
             tuple(
                 Job(
@@ -232,7 +231,12 @@ class Lineage:
         return self._relations(Direction.DOWN, table, snapshot, job, others)
 
     def impact(
-        self, table: TableLike, *, snapshot: Version | None = None, others: Sequence[Catalog] = ()
+        self,
+        table: TableLike,
+        *,
+        snapshot: Version | None = None,
+        others: Sequence[Catalog] = (),
+        include_internal: bool = False,
     ) -> ImpactOfSnapshot:
         """Everything that holds what a snapshot brought: tables, the snapshots and batches, the tags that keep it.
 
@@ -240,6 +244,7 @@ class Lineage:
             table: name, or opened.
             snapshot: id, or a version such as a tag; may be left out for a table opened at a version.
             others: catalogs of other warehouses.
+            include_internal: list guard tags and backup branches too.
 
         Raises:
             InvalidInputError: no snapshot was given.
@@ -255,7 +260,8 @@ class Lineage:
             )
         history = question.history
         found = impact(graph, asked.node, snapshot_id, history.provenance, history.refs)
-        return replace(found, unrecorded=question.unrecorded_after(asked.node, snapshot_id))
+        found = replace(found, unrecorded=question.unrecorded_after(asked.node, snapshot_id))
+        return found if include_internal else found.without_internal()
 
     def unified_version(
         self, tables: Sequence[TableLike], *, others: Sequence[Catalog] = (), ignoring: Sequence[str] = ()
@@ -332,18 +338,14 @@ class Lineage:
         Call it once in each session that runs queries, classic or Connect; again does nothing. A driver that is killed
         is not noticed.
 
-        Args:
-            session: default is the active session, else one is made.
+        `session`: default is the active session, else one is made.
         """
         warehouse = warehouse_of(self.catalog)
         began, ended = partial(note_query, warehouse, ended=False), partial(note_query, warehouse, ended=True)
         spark_jobs().watch_queries(session, warehouse.url, began, ended)
 
     def forget_job(self, job: str) -> int:
-        """Remove the rows of a job that has ended, and free its name for another job. Stop the job first.
-
-        Returns:
-            The number of rows removed.
+        """Remove the rows of a job that has ended, and free its name; the number of rows. Stop the job first.
 
         Raises:
             InvalidInputError: not the name of a job.

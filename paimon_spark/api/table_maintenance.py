@@ -385,7 +385,9 @@ class TableMaintenance(OpenedTable):
         main = handle if is_main else open_branch(handle, MAIN)
         return replace(status, rebase_limits=rebase_limits(main, None if is_main else handle.branch))
 
-    def history(self, limit: int | None = None, *, branch: str | None = None) -> History:
+    def history(
+        self, limit: int | None = None, *, branch: str | None = None, include_internal: bool = False
+    ) -> History:
         """The commits of all branches as a graph, newest first, with their tags and other refs.
 
         They are sorted by commit time, but a commit always comes before its parent.
@@ -393,6 +395,7 @@ class TableMaintenance(OpenedTable):
         Args:
             limit: at most this many commits, the newest ones; None is all.
             branch: only the commits in the history of this branch; None: those of all branches.
+            include_internal: show backup branches too, which keep what main lost.
 
         Raises:
             InvalidInputError: the table was opened at a version, or is a system table; the limit is not positive.
@@ -404,7 +407,7 @@ class TableMaintenance(OpenedTable):
 
         if branch is not None:
             on_branch(self, branch)
-        return read_log(reopen_to_read(self), limit, branch=branch, job_property=JOB)
+        return read_log(reopen_to_read(self), limit, branch=branch, include_internal=include_internal, job_property=JOB)
 
     def doctor(self, *, repair: bool = False, quick: bool = False) -> list[Finding]:
         """Find problems of the table's refs: what other engines left or broke, and what nothing protects from them.

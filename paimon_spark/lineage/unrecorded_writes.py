@@ -26,6 +26,7 @@ from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.provenance import JOB, decode_provenance
 from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, job_is_in, read_settings, settings_of
 from paimon_spark.lineage.warehouse import quote_name
+from paimon_spark.metadata.branches import is_internal_branch
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.redaction import get_logger
 
@@ -98,8 +99,9 @@ class Unrecorded:
 
     def lines(self) -> list[str]:
         """A line for all tables, and one for those of recorded jobs, as answers show them; details are in `tables`."""
-        foreign = [(t, [s for s in t.snapshots if s.job is None]) for t in self.tables]
-        of_jobs = [(t, [s for s in t.snapshots if s.job is not None]) for t in self.tables]
+        tables = [t for t in self.tables if not is_internal_branch(t.node.ref.branch)]
+        foreign = [(t, [s for s in t.snapshots if s.job is None]) for t in tables]
+        of_jobs = [(t, [s for s in t.snapshots if s.job is not None]) for t in tables]
         foreign, of_jobs = ([(t, some) for t, some in found if some] for found in (foreign, of_jobs))
         out = []
         if foreign:

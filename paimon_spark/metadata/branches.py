@@ -105,6 +105,11 @@ REBASE_PREFIX: Final = "main-rebase-"
 _VERSION: Final = 1
 
 
+def is_internal_branch(name: str) -> bool:
+    """Whether a branch is a backup or the work of a rebase, which listings leave out unless asked for."""
+    return name.startswith((BACKUP_PREFIX, REBASE_PREFIX))
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Fork(ShownAsFacts):
     """Where a branch left another.

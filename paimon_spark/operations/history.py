@@ -30,18 +30,18 @@ def _show_status(a: Request, found: TableStatus) -> Answer:
 def _refs(a: Request) -> list[_Ref]:
     """List name, kind, branch, snapshot and commit time of each."""
     table = a.table()
-    found = [*_refs_on(table.branch("main"), "main")]
-    for branch in table.branches():
+    found = [*_refs_on(table.branch("main"), "main", a["all"])]
+    for branch in table.branches(include_internal=a["all"]):
         opened = table.branch(branch.name)
         newest = opened.snapshots()[-1:]
         head, committed = (newest[0].id, moment(newest[0].time_ms)) if newest else (None, "-")
         found.append((branch.name, "branch", "main" if branch.is_main else "", head, committed))
-        found += _refs_on(opened, branch.name)
-    return found if a["all"] else [row for row in found if row[1] != "guard"]
+        found += _refs_on(opened, branch.name, a["all"])
+    return found
 
 
-def _refs_on(table: Table, branch: str) -> Iterator[_Ref]:
-    for tag in table.tags():
+def _refs_on(table: Table, branch: str, include_internal: bool) -> Iterator[_Ref]:
+    for tag in table.tags(include_internal=include_internal):
         yield tag.name, tag.kind, branch, tag.snapshot.id, moment(tag.snapshot.time_ms)
     for consumer in table.consumers():
         yield consumer.name, "consumer", branch, consumer.next_snapshot, "-"
@@ -49,7 +49,8 @@ def _refs_on(table: Table, branch: str) -> Iterator[_Ref]:
 
 def _log(a: Request) -> History:
     table, limit = a.table(), check_limit(a)
-    return table.history(limit, branch=None if a["graph"] or a["all"] else table.branch_name)
+    branch = None if a["graph"] or a["all"] else table.branch_name
+    return table.history(limit, branch=branch, include_internal=a["all"])
 
 
 def _show_log(a: Request, history: History) -> Answer:
@@ -162,7 +163,7 @@ OPERATIONS = (
         _log,
         (
             command_flag("graph", "draw the branches of the table and where they part", "-g"),
-            command_flag("all", "list the commits of all branches", "-a"),
+            command_flag("all", "list the commits of all branches, backups included", "-a"),
             Argument("limit", "list only the newest", Type.INT, spellings=("-n",)),
         ),
         command="log",
@@ -193,7 +194,7 @@ OPERATIONS = (
     Operation(
         "list tags, branches, savepoints and consumers of all branches",
         _refs,
-        (command_flag("all", "list the guard tags of branches, too", "-a"),),
+        (command_flag("all", "list the guard tags of branches and backup branches, too", "-a"),),
         command="refs",
         show=lambda a, found: rows(
             ("name", "kind", "branch", "snapshot", "committed"),

@@ -179,9 +179,10 @@ OPERATIONS = (
     ),
     _lineage(
         "list everything that holds rows which a snapshot added",
-        lambda a: a.catalog().lineage.impact(a["table"], snapshot=a["snapshot"]),
+        lambda a: a.catalog().lineage.impact(a["table"], snapshot=a["snapshot"], include_internal=a["all"]),
         positional("table", "table: db.t or db.t$branch_fix"),
         positional("snapshot", "snapshot id, tag or any version of the table", "of", "--snapshot", metavar="SNAPSHOT"),
+        command_flag("all", "list guard tags and backup branches, too", "-a"),
         verb="impact",
         show=_show_result,
     ),

@@ -695,6 +695,27 @@ def test_open_lineage_sends_what_changed(proposal: Catalog) -> None:
     assert len(proposal.lineage.open_lineage(since=0)) == 2
 
 
+def test_impact_names_guard_tags_and_backups_only_when_asked_for(tmp_path: Path) -> None:
+    catalog = make(tmp_path / "wh", "a", "b")
+    catalog.lineage.enable()
+    fill(catalog, "db.a", 1)
+    named = paimon_spark.load_catalog(catalog.warehouse, **{"lineage.job": "j"})
+    named.table("db.b").write(named.table("db.a").scan().to_arrow())
+    table = catalog.table("db.a")
+    table.create_branch("fix")
+    fill(catalog, "db.a", 2)
+    fill(catalog, "db.a$branch_fix", 3)
+    backup = table.merge_branch("fix", if_main_moved="replace").backup_branch
+    found = catalog.lineage.impact("db.a", snapshot=1)
+    assert (found.origin.tags, [name for name, _ in found.origin.branches]) == ((), ["fix"])
+    assert "branch-guard" not in str(found) and str(backup) not in str(found) + found._repr_html_()
+    assert "\n1 backup branch holds rows of it too; ask for them with --all, in Python include_internal=True" in str(
+        found
+    )
+    asked = catalog.lineage.impact("db.a", snapshot=1, include_internal=True)
+    assert "branch-guard-fix" in str(asked) and backup in dict(asked.origin.branches) and asked.backups == 0
+
+
 def test_a_source_is_declared_once_and_ends_the_unknown_sources(tmp_path: Path) -> None:
     catalog = make(tmp_path / "wh", "a", "b")
     lineage = catalog.lineage

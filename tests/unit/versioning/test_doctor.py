@@ -78,9 +78,9 @@ def test_a_base_that_nothing_protects(table: Table) -> None:
     found = table.doctor()
     assert kinds(found) == [("unprotected-base", "dev")]
     assert found[0].severity is Severity.WARNING and "keeps snapshot 1" in found[0].message and not found[0].repaired
-    assert [t.name for t in table.tags()] == ["good"], "nothing was changed"
+    assert [t.name for t in table.tags(include_internal=True)] == ["good"], "nothing was changed"
     assert [f.repaired for f in table.doctor(repair=True)] == [True]
-    assert {t.name: t.snapshot.id for t in table.tags()} == {"good": 1, guard_name("dev"): 1}
+    assert {t.name: t.snapshot.id for t in table.tags(include_internal=True)} == {"good": 1, guard_name("dev"): 1}
     fork = read_fork(dev.handle)
     assert fork is not None and (fork.parent, fork.snapshot_id, fork.tag) == ("main", 1, "good")
     assert table.doctor() == [] and rows(dev) == {1: "a", 3: "dev"}
@@ -91,7 +91,7 @@ def test_a_guard_that_was_deleted_comes_back(table: Table) -> None:
     table.create_branch("fix", tag="good")
     (root(table) / "tag" / f"tag-{guard_name('fix')}").unlink()
     assert kinds(table.doctor(repair=True)) == [("unprotected-base", "fix")]
-    assert guard_name("fix") in {t.name for t in table.tags()}
+    assert guard_name("fix") in {t.name for t in table.tags(include_internal=True)}
     assert table.doctor() == []
 
 
@@ -100,7 +100,7 @@ def test_a_guard_whose_branch_is_gone(table: Table) -> None:
     shutil.rmtree(root(table) / "branch" / "branch-fix")
     assert kinds(table.doctor()) == [("stale-guard", "main")]
     assert table.doctor(repair=True)[0].repaired
-    assert [t.name for t in table.tags()] == ["good"] and table.doctor() == []
+    assert [t.name for t in table.tags(include_internal=True)] == ["good"] and table.doctor() == []
     in_order(table)
 
 
@@ -327,7 +327,7 @@ def test_refs_that_cannot_be_read(table: Table) -> None:
     found = table.doctor()
     assert ("unreadable", "main") in kinds(found)
     with pytest.raises(CorruptFileError):
-        table.tags()
+        table.tags(include_internal=True)
 
 
 class TestTagsOfAnotherHistory:
@@ -390,6 +390,6 @@ class TestTagsOfAnotherHistory:
             ("foreign-lineage-tag", "main"),
             ("unprotected-base", "dev"),
         ]
-        assert {t.name: t.snapshot.id for t in table.tags()}[guard_name("dev")] == 1
+        assert {t.name: t.snapshot.id for t in table.tags(include_internal=True)}[guard_name("dev")] == 1
         fork = read_fork(dev.handle)
         assert fork is not None and fork.snapshot_id == 1
