@@ -423,8 +423,8 @@ class TableMaintenance(OpenedTable):
         Raises:
             OperationInProgressError: with `repair`, another process keeps changing tags or branches.
         """
-        from paimon_spark.versioning.doctor import run_doctor
+        from paimon_spark.versioning.doctor import Findings, run_doctor
 
         handle = at_head(self) if repair else head_to_read(self)
         note = "; data files were not looked at" if quick else ""
-        return ShownList(run_doctor(handle, repair=repair, quick=quick), f"Doctor on table {handle.name}{note}")
+        return Findings(run_doctor(handle, repair=repair, quick=quick), f"Doctor on table {handle.name}{note}")

@@ -141,10 +141,18 @@ def _bar(added: int, removed: int, most: int) -> str:
 
 
 def _show_doctor(a: Request, found: list[Finding]) -> Answer:
-    out = [line for finding in found for line in finding.text_lines()] or [
+    from paimon_spark.versioning.doctor import finding_lines
+
+    out = [line.replace("doctor(repair=True)", "this command") for line in finding_lines(found)] or [
         f"nothing is wrong with {safe(a.table().name)}" + ("; data files were not looked at" if a["quick"] else "")
     ]
     return lines(out, found, 1 if any(not f.repaired for f in found) else 0)
+
+
+def _as_call(a: Request, remedy: str) -> str:
+    """A remedy with the name of the table in the call that it proposes."""
+    table = a.table_text.replace("'", "''")
+    return a.reworded(remedy).replace("table => …", f"table => '{table}'")
 
 
 OPERATIONS = (
@@ -218,7 +226,8 @@ OPERATIONS = (
         procedure="doctor",
         result="kind STRING, severity STRING, branch STRING, message STRING, remedy STRING, repaired BOOLEAN",
         rows=lambda a, found: [
-            (f.kind, f.severity.value, f.branch, a.reworded(f.message), a.reworded(f.remedy), f.repaired) for f in found
+            (f.kind, f.severity.value, f.branch, a.reworded(f.message), _as_call(a, f.remedy), f.repaired)
+            for f in found
         ],
         is_own=True,
         command="doctor",

@@ -29,7 +29,7 @@ from paimon_spark.metadata.tags import guarded_branch, savepoint_id_of, tag_name
 from paimon_spark.text import counted, safe
 from paimon_spark.text import moment as utc_moment
 from paimon_spark.versioning.damage import Finding
-from paimon_spark.versioning.doctor import run_doctor
+from paimon_spark.versioning.doctor import message_of, of_one_kind, run_doctor
 from paimon_spark.versioning.relation import relation
 from paimon_spark.versioning.sizes import BRANCH, SAVEPOINT, TAG, RefSize, ref_sizes
 from paimon_spark.versioning.tags import expired_tags
@@ -162,8 +162,8 @@ class TableStatus(ShownAsText):
         yield from (f"rebase: {safe(text)}" for text in self.rebase_limits)
         for size in self.sizes or ():
             yield from size.text_lines()
-        for finding in self.findings or ():
-            yield f"{finding.severity.value}: {safe(finding.message)}"
+        for some in of_one_kind(self.findings or ()):
+            yield f"{some[0].severity.value}: {safe(message_of(some))}"
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values that JSON can hold."""
@@ -214,7 +214,8 @@ class TableStatus(ShownAsText):
         if self.sizes:
             parts.append(grid(("alone kept by", "name", "frees"), [(s.kind, s.name, s.size_text) for s in self.sizes]))
         if self.findings:
-            findings = [(f.severity, f.branch, f.message, f.remedy) for f in self.findings]
+            groups = of_one_kind(self.findings)
+            findings = [(some[0].severity, some[0].branch, message_of(some), some[0].remedy) for some in groups]
             parts.append(grid(("finding", "branch", "what", "what to do"), findings))
         return section(self.table, f"branch {self.branch}", *parts)
 

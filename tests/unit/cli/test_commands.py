@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import pyarrow as pa
@@ -429,7 +430,9 @@ def test_the_doctor_says_by_its_exit_code_whether_anything_is_wrong(cli: Command
     (cli.warehouse / "db.db" / "orders" / "snapshot" / "LATEST").write_text("99")
     found = cli("doctor", "db.orders", "--json")
     assert (found.code, [f["kind"] for f in found.json]) == (1, ["stale-hint"])
-    assert cli("doctor", "db.orders", "--repair").code == 0
+    proposed = cli("doctor", "db.orders").out.splitlines()[-1].strip()
+    assert proposed == f"paimon-spark doctor db.orders --repair --warehouse file://{cli.warehouse}"
+    assert cli(*shlex.split(proposed)[1:]).code == 0
     assert cli("doctor", "db.orders").code == 0
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import paimon_spark
@@ -307,6 +309,9 @@ def test_what_a_merge_and_others_left(table: Table) -> None:
     (branches / "branch-half" / "snapshot").mkdir(parents=True)
     found = table.doctor()
     assert sorted(kinds(found)) == [("left-over", "half"), ("left-over", "main")]
+    by_branch = {f.branch: str(f.command) for f in found}
+    assert by_branch["half"].startswith("paimon-spark branch delete ") and " half --" in by_branch["half"] + " --"
+    assert by_branch["main"].startswith("paimon-spark doctor ") and "--repair" in by_branch["main"]
     assert {f.branch: f.repaired for f in table.doctor(repair=True)} == {"half": False, "main": True}
     assert not (branches / "branch-.merge-0123").exists() and (branches / "branch-half").exists()
     assert missing_files(table.handle) == [] and orphans(table.handle) == []
@@ -355,7 +360,9 @@ class TestTagsOfAnotherHistory:
         assert "tag '2024-01-01' on main is snapshot 2 of branch 'dev', and main's own snapshot 2" in found.message
         assert "branch('dev').create_tag('2024-01-01', snapshot_id=2), then delete_tag" in found.remedy
         table.branch("dev").create_tag("2024-01-01", snapshot_id=2)
-        assert "branch 'dev' has a tag of the snapshot" in table.doctor()[0].remedy
+        (known,) = table.doctor()
+        assert "branch 'dev' has a tag of the snapshot" in known.remedy and found.command is None
+        assert "paimon-spark tag delete " in str(known.command) and "2024-01-01" in str(known.command)
         table.delete_tag("2024-01-01")
         assert table.doctor() == [] and rows(dev) == {1: "a", 2: "dev", 3: "dev"}
         in_order(table)
@@ -393,3 +400,31 @@ class TestTagsOfAnotherHistory:
         assert {t.name: t.snapshot.id for t in table.tags(include_internal=True)}[guard_name("dev")] == 1
         fork = read_fork(dev.handle)
         assert fork is not None and fork.snapshot_id == 1
+
+
+def test_findings_of_one_kind_are_one_line_with_their_number(table: Table) -> None:
+    for n in range(6):
+        table.create_branch(f"b{n}", tag="good")
+        shutil.rmtree(root(table) / "branch" / f"branch-b{n}")
+    found = table.doctor()
+    assert kinds(found) == [("stale-guard", "main")] * 6
+    first, remedy, command = str(found).splitlines()
+    assert first.endswith("which is gone (6 findings of this kind, this is the first; --json lists all)")
+    assert first.count("branch-guard-") == 1 and remedy.startswith("  doctor(repair=True) removes it")
+    assert command.startswith("  paimon-spark doctor ") and found._repr_html_().count("branch-guard-") == 1  # type: ignore[attr-defined]
+    lines = [line for line in str(table.status(doctor=True)).splitlines() if line.startswith("note: ")]
+    assert len(lines) == 1 and "6 findings" in lines[0]
+
+
+def test_the_command_of_a_finding_can_be_pasted_whatever_the_table_is_called(tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path / "it's a warehouse"))
+    catalog.create_database("db")
+    table = catalog.create_table("db.my table", pa.schema([("id", pa.int32())]))
+    table.write(pa.table({"id": pa.array([1], pa.int32())}))
+    table.create_tag("good")
+    table.create_branch("fix", tag="good")
+    shutil.rmtree(root(table) / "branch" / "branch-fix")
+    (finding,) = table.doctor()
+    words = shlex.split(finding.command or "")
+    assert words[:4] == ["paimon-spark", "doctor", "db.my table", "--repair"] and words[4] == "--warehouse"
+    assert words[5].endswith("/it's a warehouse")
