@@ -16,6 +16,7 @@ from paimon_spark.api.lineage_question import (
     Question,
     TableLike,
     Version,
+    Warehouses,
     check_ever_enabled,
     check_job_name,
     check_job_names,
@@ -33,9 +34,10 @@ from paimon_spark.lineage.picture import Picture, picture_of
 from paimon_spark.lineage.reach import downstream, impact, upstream
 from paimon_spark.lineage.results import ImpactOfSnapshot, Job, Jobs, LineageStatus, Relations, UnifiedVersion
 from paimon_spark.lineage.table_index import TableIndex, open_index
-from paimon_spark.lineage.tables import enable, read_settings, write_settings
+from paimon_spark.lineage.tables import declare_source, enable, read_settings, retract_source, write_settings
 from paimon_spark.lineage.unified_version import start_snapshots, unified_version
 from paimon_spark.lineage.warehouse import DATABASE
+from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.lineage import DATA_LINEAGE, JOB, TABLE_LINEAGE
 from paimon_spark.options.scan import TIME_ZONE
@@ -125,6 +127,50 @@ class Lineage:
             write_settings(self._index, table=False, data=False)
         return self.status()
 
+    def declare_source(self, table: TableLike) -> list[str]:
+        """Declare that rows which outside jobs write to a table come from no table, so that no sources are unknown.
+
+        Answers then list none of its snapshots as unrecorded, on any branch, until `retract_source`; also when the
+        table is dropped and made again. What jobs record about it stays. Again does nothing.
+
+        Args:
+            table: name, or opened; not a branch of it.
+
+        Returns:
+            All declared sources.
+
+        Raises:
+            InvalidInputError: a branch, or a table of another warehouse.
+            CommitError: the lineage tables cannot be written. Others as `upstream`.
+        """
+        index = self._index
+        check_ever_enabled(index)
+        asked = Warehouses.of(self.catalog, (), (table,)).asked(table)
+        if asked.node.ref.branch != MAIN or asked.warehouse.identity != index.warehouse.identity:
+            raise InvalidInputError(
+                f"{asked.given} cannot be declared a source here; give a table of warehouse {index.warehouse.url}, "
+                "without a branch: the declaration holds for all its branches",
+                table=asked.given,
+            )
+        declare_source(index, asked.node.name)
+        return self.declared_sources()
+
+    def retract_source(self, table: str) -> list[str]:
+        """Take back `declare_source`, also of a table that is dropped already; the declared sources that are left.
+
+        Raises:
+            InvalidInputError: the table is not declared. Others as `declare_source`.
+        """
+        check_ever_enabled(self._index)
+        if not retract_source(self._index, table):
+            found = ", ".join(self.declared_sources()) or "none"
+            raise InvalidInputError(f"{table!r} is not a declared source; declared are: {found}", table=table)
+        return self.declared_sources()
+
+    def declared_sources(self) -> list[str]:
+        """Names of the declared sources, sorted; empty where lineage was never on. Raises StorageError."""
+        return sorted(read_settings(self._index).declared)
+
     @property
     def is_enabled(self) -> bool:
         """Whether the warehouse records which snapshots came from which. Raises StorageError."""
@@ -149,7 +195,6 @@ class Lineage:
         question = Question.of(self.catalog, others)
         graph = question.load(startup=True)
         newest, starts, queries = newest_of(graph), startup_snapshots(graph), question.queries()
-
         return Jobs(
             tuple(
                 Job(
@@ -202,7 +247,12 @@ class Lineage:
         return self._relations(Direction.DOWN, table, snapshot, job, others)
 
     def impact(
-        self, table: TableLike, snapshot: Version | None = None, *, others: Sequence[Catalog] = ()
+        self,
+        table: TableLike,
+        snapshot: Version | None = None,
+        *,
+        others: Sequence[Catalog] = (),
+        include_internal: bool = False,
     ) -> ImpactOfSnapshot:
         """Everything that holds what a snapshot brought: tables, the snapshots and batches, the tags that keep it.
 
@@ -210,6 +260,7 @@ class Lineage:
             table: name, or opened.
             snapshot: id, or a version such as a tag; may be left out for a table opened at a version.
             others: catalogs of other warehouses.
+            include_internal: list guard tags and backup branches too.
 
         Raises:
             InvalidInputError: no snapshot was given.
@@ -225,7 +276,8 @@ class Lineage:
             )
         history = question.history
         found = impact(graph, asked.node, snapshot_id, history.provenance, history.refs)
-        return replace(found, unrecorded=question.unrecorded_after(asked.node, snapshot_id))
+        found = replace(found, unrecorded=question.unrecorded_after(asked.node, snapshot_id))
+        return found if include_internal else found.without_internal()
 
     def unified_version(
         self, tables: Sequence[TableLike], *, others: Sequence[Catalog] = (), ignoring: Sequence[str] = ()
@@ -302,18 +354,14 @@ class Lineage:
         Call it once in each session that runs queries, classic or Connect; again does nothing. A driver that is killed
         is not noticed.
 
-        Args:
-            session: default is the active session, else one is made.
+        `session`: default is the active session, else one is made.
         """
         warehouse = warehouse_of(self.catalog)
         began, ended = partial(note_query, warehouse, ended=False), partial(note_query, warehouse, ended=True)
         spark_jobs().watch_queries(session, warehouse.url, began, ended)
 
     def forget_job(self, job: str) -> int:
-        """Remove the rows of a job that has ended, and free its name for another job. Stop the job first.
-
-        Returns:
-            The number of rows removed.
+        """Remove the rows of a job that has ended, and free its name; the number of rows. Stop the job first.
 
         Raises:
             InvalidInputError: not the name of a job.

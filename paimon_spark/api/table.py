@@ -14,7 +14,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.opened_table import OptionValue, as_text, at_version, on_branch, open_path
 from paimon_spark.jobs.table_scan import check_version, scan_of, schema_scan
-from paimon_spark.metadata.branches import Branch, list_branches, list_tag_infos
+from paimon_spark.metadata.branches import Branch, is_internal_branch, list_branches, list_tag_infos
 from paimon_spark.metadata.handle import current
 from paimon_spark.metadata.snapshots import list_snapshots
 from paimon_spark.metadata.tags import Savepoint, TagInfo, list_savepoints
@@ -317,9 +317,13 @@ class Table(TableTags, TableRefs, TableMaintenance):
         found = list_snapshots(current(self.handle))
         return ShownList(found, f"Snapshots of {self.handle.describe()}, oldest first", _SNAPSHOT_COLUMNS)
 
-    def tags(self) -> list[TagInfo]:
-        """Tags of the branch, sorted by snapshot and name, with savepoints and guard tags."""
-        found = list_tag_infos(current(self.handle))
+    def tags(self, *, include_internal: bool = False) -> list[TagInfo]:
+        """Tags of the branch, sorted by snapshot and name, with savepoints.
+
+        Args:
+            include_internal: list guard tags too, which keep the bases of branches; `guards` names the branch.
+        """
+        found = [t for t in list_tag_infos(current(self.handle)) if include_internal or t.guards is None]
         return ShownList(found, f"Tags of {self.handle.describe()}", _TAG_COLUMNS)
 
     def sizes(self, kinds: Collection[str] = ("branch", "tag", "savepoint")) -> list[RefSize]:
@@ -334,9 +338,15 @@ class Table(TableTags, TableRefs, TableMaintenance):
 
         return ShownList(ref_sizes(current(self.handle), kinds), f"Sizes of the branches and tags of {self.name}")
 
-    def branches(self) -> list[Branch]:
-        """Branches of the table except main, sorted by name."""
-        return ShownList(list_branches(current(self.handle)), f"Branches of table {self.name}")
+    def branches(self, *, include_internal: bool = False) -> list[Branch]:
+        """Branches of the table except main, sorted by name.
+
+        Args:
+            include_internal: list backup branches too, which keep what main lost, and those of a rebase at work.
+        """
+        found = list_branches(current(self.handle))
+        shown = [b for b in found if include_internal or b.is_main or not is_internal_branch(b.name)]
+        return ShownList(shown, f"Branches of table {self.name}")
 
     def savepoints(self) -> list[Savepoint]:
         """Savepoints of the branch, sorted by id."""

@@ -391,7 +391,9 @@ class TableMaintenance(OpenedTable):
             warnings=() if warning is None else (warning,),
         )
 
-    def history(self, limit: int | None = None, *, branch: str | None = None) -> History:
+    def history(
+        self, limit: int | None = None, *, branch: str | None = None, include_internal: bool = False
+    ) -> History:
         """The commits of all branches as a graph, newest first, with their tags and other refs.
 
         They are sorted by commit time, but a commit always comes before its parent.
@@ -399,6 +401,7 @@ class TableMaintenance(OpenedTable):
         Args:
             limit: at most this many commits, the newest ones; None is all.
             branch: only the commits in the history of this branch; None: those of all branches.
+            include_internal: show backup branches too, which keep what main lost.
 
         Raises:
             InvalidInputError: the table was opened at a version, or is a system table; the limit is not positive.
@@ -410,7 +413,7 @@ class TableMaintenance(OpenedTable):
 
         if branch is not None:
             on_branch(self, branch)
-        return read_log(reopen_to_read(self), limit, branch=branch, job_property=JOB)
+        return read_log(reopen_to_read(self), limit, branch=branch, include_internal=include_internal, job_property=JOB)
 
     def doctor(self, *, repair: bool = False, quick: bool = False) -> list[Finding]:
         """Find problems of the table's refs: what other engines left or broke, and what nothing protects from them.
@@ -426,8 +429,8 @@ class TableMaintenance(OpenedTable):
         Raises:
             OperationInProgressError: with `repair`, another process keeps changing tags or branches.
         """
-        from paimon_spark.versioning.doctor import run_doctor
+        from paimon_spark.versioning.doctor import Findings, run_doctor
 
         handle = at_head(self) if repair else head_to_read(self)
         note = "; data files were not looked at" if quick else ""
-        return ShownList(run_doctor(handle, repair=repair, quick=quick), f"Doctor on table {handle.name}{note}")
+        return Findings(run_doctor(handle, repair=repair, quick=quick), f"Doctor on table {handle.name}{note}")

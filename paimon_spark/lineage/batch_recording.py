@@ -45,6 +45,7 @@ from paimon_spark.lineage.read_notes import (
 from paimon_spark.lineage.read_recording import delete_old_recorded
 from paimon_spark.lineage.recorder import CommitRecording, RecordedBranch, recorded_branch
 from paimon_spark.lineage.statements import PROPERTY as STATEMENT
+from paimon_spark.lineage.statements import is_statement_job
 from paimon_spark.lineage.table_index import open_index
 from paimon_spark.lineage.tables import LINEAGE_IS_OFF, settings_of
 from paimon_spark.lineage.warehouse import Warehouse, WarehouseTable, find_warehouse_table, is_lineage_table, warn_once
@@ -230,9 +231,18 @@ class _Write:
 
     def _warn_of_no_notes(self, job: str) -> None:
         """Warn of missing notes, for batch jobs only: a query may read no table, and its reads take no options."""
-        if self.run.query_id is None:
+        sink = self.branch.home.ref
+        if self.run.query_id is not None or sink.on_branch(MAIN).name in self.branch.settings.declared:
+            return
+        if is_statement_job(job, sink.name):
             warn_once(
-                self.branch.home.ref.name,
+                sink.name,
+                f"the sources of {job} are unknown, as it reads no table of this warehouse; where all its rows come "
+                f"from outside: CALL sys.declare_lineage_source('{sink.on_branch(MAIN).name}')",
+            )
+        else:
+            warn_once(
+                sink.name,
                 f"job {job} is recorded without sources, as this application has no note of a read of it; if it read "
                 f"tables of this warehouse, give the reads the option {JOB.key} = {self.options.job!r} too; if it read "
                 f"tables of another one, give those reads and this write the same number as option {BARRIER.key}; if "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
@@ -13,6 +13,8 @@ from paimon_spark.errors import JobNotFoundError
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.provenance import Provenance
 from paimon_spark.lineage.unrecorded_writes import NOTHING, Unrecorded
+from paimon_spark.metadata.branches import is_internal_branch
+from paimon_spark.metadata.tags import guarded_branch
 from paimon_spark.spark_port import spark_jobs
 from paimon_spark.text import safe
 
@@ -357,6 +359,7 @@ class ImpactOfSnapshot(Result):
         made_by, note: as in Relations.
         unrecorded: what was written to any table of the warehouses since, without recorded lineage; it is missing
             here, although it may hold rows of the snapshot.
+        backups: backup branches that hold rows of the snapshot too, and were left out of `branches`.
     """
 
     origin: Affected
@@ -365,6 +368,13 @@ class ImpactOfSnapshot(Result):
     made_by: tuple[Batch, ...] = ()
     note: str | None = None
     unrecorded: Unrecorded = NOTHING
+    backups: int = 0
+
+    def without_internal(self) -> ImpactOfSnapshot:
+        """The same without guard tags and backup branches; these are counted."""
+        found = [branch for a in (self.origin, *self.tables) for branch, _ in a.branches if is_internal_branch(branch)]
+        origin, *tables = map(_without_internal, (self.origin, *self.tables))
+        return replace(self, origin=origin, tables=tuple(tables), backups=len(found))
 
     def to_arrow(self) -> pa.Table:
         """Columns name, warehouse, depth (0: what was asked about), first, snapshots, alive, tags, branches, path."""
@@ -383,7 +393,10 @@ class ImpactOfSnapshot(Result):
         return f"Impact of {_with_snapshot(self.origin.node.name, self.origin.first)}", self.note or ""
 
     def _remarks(self) -> list[str]:
-        return self.unrecorded.lines()
+        is_one = self.backups == 1
+        hidden = f"{self.backups} backup {'branch holds' if is_one else 'branches hold'} rows of it too; ask for them "
+        lines = [f"{hidden}with --all, in Python include_internal=True"] if self.backups else []
+        return [*lines, *self.unrecorded.lines()]
 
 
 class UnifiedVersion(dict[str, int]):
@@ -397,6 +410,14 @@ class UnifiedVersion(dict[str, int]):
     def __init__(self, snapshots: Mapping[str, int], unrecorded: Unrecorded = NOTHING) -> None:
         super().__init__(snapshots)
         self.unrecorded = unrecorded
+
+
+def _without_internal(found: Affected) -> Affected:
+    return replace(
+        found,
+        tags=tuple(t for t in found.tags if guarded_branch(t[0]) is None),
+        branches=tuple(b for b in found.branches if not is_internal_branch(b[0])),
+    )
 
 
 def _table(types: Mapping[str, pa.DataType], rows: Sequence[tuple[Any, ...]]) -> pa.Table:

@@ -6,6 +6,7 @@ Source: own.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,6 +14,7 @@ from typing import Any, Final
 from paimon_spark.format.json_files import find_object
 
 PROPERTY: Final = "paimon-spark.lineage.statement"
+_NAMED: Final = re.compile(r":[a-z]+:[0-9a-f]{8}")
 _MOST_CHARACTERS: Final = 16_384
 """Longer statements are not kept: each reader of a snapshot reads its properties."""
 
@@ -34,6 +36,11 @@ class Statement:
     database: str
     again: tuple[str, int] | None = None
     lacks_values: bool = False
+
+
+def is_statement_job(job: str, sink: str) -> bool:
+    """Whether a job has the name that a statement into a table is given, as in `db.t:insert:1a2b3c4d`."""
+    return job.startswith(sink) and _NAMED.fullmatch(job, len(sink)) is not None
 
 
 def encode_statement(statement: Statement) -> str | None:

@@ -178,6 +178,8 @@ def newest_barrier(index: Index, table: Definition, where: str) -> int:
     return -1 if found is None else int(found)
 
 
+_DECLARED: Final = "lineage.source."
+"""Start of the key of a declared source in `catalog_options`, before the table's name."""
 LINEAGE_IS_OFF: Final = (
     f"option {JOB.key} has no effect, as lineage is off in the warehouse; catalog.lineage.enable() switches it on"
 )
@@ -187,11 +189,15 @@ _MOST_CACHED: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class LineageSettings:
-    """What is recorded in a warehouse: the values of the options of these names, `data` implying `table`."""
+    """What is recorded in a warehouse: the values of the options of these names, `data` implying `table`.
+
+    `declared` are names of the tables whose rows come from outside, as the user has declared.
+    """
 
     table: bool = False
     data: bool = False
     flush_interval_ms: int | None = None
+    declared: frozenset[str] = frozenset()
 
     def interval_ms(self, of_job: int | None) -> int | None:
         """The flush interval of a job, which may set its own."""
@@ -239,7 +245,8 @@ def read_settings(index: Index) -> LineageSettings:
     where = f"{CATALOG_OPTIONS.name} of warehouse {index.warehouse.url}"
     data = _value(DATA_LINEAGE, rows, where)
     interval = _value(FLUSH_INTERVAL, rows, where) if FLUSH_INTERVAL.is_set(rows) else None
-    return LineageSettings(bool(data or _value(TABLE_LINEAGE, rows, where)), bool(data), interval)
+    declared = frozenset(key.removeprefix(_DECLARED) for key in rows if key.startswith(_DECLARED))
+    return LineageSettings(bool(data or _value(TABLE_LINEAGE, rows, where)), bool(data), interval, declared)
 
 
 def write_settings(index: Index, *, table: bool, data: bool) -> None:
@@ -247,6 +254,19 @@ def write_settings(index: Index, *, table: bool, data: bool) -> None:
     rows = ((TABLE_LINEAGE, table), (DATA_LINEAGE, data))
     index.upsert({CATALOG_OPTIONS.name: [(option.key, str(on).lower()) for option, on in rows]})
     forget_settings(index.warehouse)
+
+
+def declare_source(index: Index, table: str) -> None:
+    """Store that all rows of a table without recorded sources come from outside; the lineage tables must exist."""
+    index.upsert({CATALOG_OPTIONS.name: [(_DECLARED + table, "true")]})
+    forget_settings(index.warehouse)
+
+
+def retract_source(index: Index, table: str) -> bool:
+    """Remove a declaration of `declare_source`; False when there is none."""
+    removed = index.delete(CATALOG_OPTIONS, column_equals("key", _DECLARED + table))
+    forget_settings(index.warehouse)
+    return removed > 0
 
 
 def enable(index: Index, *, data: bool = True) -> None:

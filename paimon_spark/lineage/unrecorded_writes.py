@@ -7,6 +7,8 @@ that is recorded may not know all its sources: its snapshots are among them, wit
 Cost: of each branch that is looked at its newest snapshots, at most 100, several branches at a time; what was seen is
 remembered, so the next question of the process reads the head of each branch and what is new.
 
+A declared source (`catalog.lineage.declare_source`) has no unrecorded snapshots, on any of its branches.
+
 Source: own.
 """
 
@@ -15,17 +17,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.display import moment
 from paimon_spark.engine.commit.requests import ROWS_STAY
 from paimon_spark.errors import PaimonError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.provenance import JOB, decode_provenance
-from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, job_is_in, settings_of
+from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, job_is_in, read_settings, settings_of
 from paimon_spark.lineage.warehouse import quote_name
+from paimon_spark.metadata.branches import is_internal_branch
+from paimon_spark.metadata.layout import MAIN
 from paimon_spark.redaction import get_logger
 
 if TYPE_CHECKING:
@@ -44,8 +46,7 @@ _MOST: Final = 10_000
 _SKEW_MS: Final = 600_000
 """By how much the clocks of two writers may differ."""
 _REMOVING: Final = ("DELETE", "TRUNCATE")
-_SHOWN_TABLES: Final = 20
-_SHOWN_IDS: Final = 5
+_SHOWN_TABLES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +98,21 @@ class Unrecorded:
         return len(self.tables)
 
     def lines(self) -> list[str]:
-        """A line for each table, and for each kind of its snapshots, as answers show them."""
-        out = [line for table in self.tables[:_SHOWN_TABLES] for line in _lines(table)]
-        if len(self.tables) > _SHOWN_TABLES:
-            out.append(f"and {len(self.tables) - _SHOWN_TABLES} more tables with snapshots of unknown sources")
+        """A line for all tables, and one for those of recorded jobs, as answers show them; details are in `tables`."""
+        tables = [t for t in self.tables if not is_internal_branch(t.node.ref.branch)]
+        foreign = [(t, [s for s in t.snapshots if s.job is None]) for t in tables]
+        of_jobs = [(t, [s for s in t.snapshots if s.job is not None]) for t in tables]
+        foreign, of_jobs = ([(t, some) for t, some in found if some] for found in (foreign, of_jobs))
+        out = []
+        if foreign:
+            first = foreign[0][0].node.ref.on_branch(MAIN).name
+            out.append(
+                f"sources unknown: {_few_tables(foreign)}, written without recorded lineage; for rows from "
+                f"outside: catalog.lineage.declare_source({first!r})"
+            )
+        if of_jobs:
+            jobs = dict.fromkeys(s.job for _, some in of_jobs for s in some if s.job is not None)
+            out.append(f"not all sources known: {_few_tables(of_jobs)}, written by {_few_jobs(list(jobs))}")
         if not self.is_whole:
             out.append(
                 f"snapshots before the newest {_LOOKED_BACK} of a table, or tables that could not be read, were not "
@@ -133,7 +145,7 @@ def find_unrecorded(
     for index in indexes:
         url = index.warehouse.url
         try:
-            looked = _search(index, nodes, since_ms)
+            looked = _without_declared(index, _search(index, nodes, since_ms))
             by_ref = {ref: list(some.snapshots) for ref, some in looked.items() if some is not None}
             by_rows = _of_other_engines(index, {ref for ref, some in by_ref.items() if some})
         except PaimonError as e:
@@ -188,6 +200,14 @@ def _search(index: Index, nodes: Iterable[Node] | None, since_ms: int) -> dict[T
         tables = list(index.table_names())
         by_table = pool.map(lambda table: _look_at_table(index, table[0], table[1], since_ms), tables)
         return {ref: looked for some in by_table for ref, looked in some.items()}
+
+
+def _without_declared(index: Index, looked: dict[TableRef, _Looked | None]) -> dict[TableRef, _Looked | None]:
+    """Without the branches of declared sources. Raises StorageError."""
+    if all(some is not None and some.is_whole and not some.snapshots for some in looked.values()):
+        return looked
+    declared = read_settings(index).declared
+    return {ref: some for ref, some in looked.items() if ref.on_branch(MAIN).name not in declared}
 
 
 def _look_at_table(index: Index, database: str, table: str, since_ms: int) -> dict[TableRef, _Looked | None]:
@@ -295,23 +315,17 @@ def _of_other_engines(index: Index, refs: set[TableRef]) -> Callable[[TableRef, 
     return lambda ref, snapshot_id: (*ref, snapshot_id) in known
 
 
-def _lines(table: UnrecordedTable) -> Iterator[str]:
-    by_kind = sorted(table.snapshots, key=lambda s: s.job is not None)
-    for has_job, group in groupby(by_kind, key=lambda s: s.job is not None):
-        some = list(group)
-        count = f"{len(some)} snapshot{'' if len(some) == 1 else 's'}"
-        names = list(dict.fromkeys(s.job or s.commit_user for s in some))
-        makers = f"{'job' if has_job else 'commit user'}{'' if len(names) == 1 else 's'} {_few(names)}"
-        newest = moment(max(s.time_ms for s in some))
-        details = f"({_few([str(s.id) for s in some])}; {makers}; newest {newest})"
-        if has_job:
-            yield f"{table.node.name}: {count} of which not all sources are known {details}"
-        else:
-            whose = "its" if len(some) == 1 else "their"
-            yield f"{table.node.name}: {count} written without recorded lineage {details}: {whose} sources are unknown"
+def _few_tables(found: Sequence[tuple[UnrecordedTable, Sequence[UnrecordedSnapshot]]]) -> str:
+    """The first tables, with how many snapshots each has."""
+    shown = []
+    for table, some in found[:_SHOWN_TABLES]:
+        count = "snapshot" if len(some) == 1 else f"{len(some)} snapshots, newest"
+        shown.append(f"{table.node.name} ({count} {some[-1].id})")
+    left = len(found) - len(shown)
+    return ", ".join(shown) + (f" and {left} more table{'' if left == 1 else 's'}" if left else "")
 
 
-def _few(names: Sequence[str]) -> str:
-    """The last names, which are the newest."""
-    left = len(names) - _SHOWN_IDS
-    return (f"{left} others, " if left > 0 else "") + ", ".join(names[-_SHOWN_IDS:])
+def _few_jobs(jobs: Sequence[str]) -> str:
+    """The first job, and how many others."""
+    left = len(jobs) - 1
+    return f"job {jobs[0]}" + (f" and {left} more" if left else "")

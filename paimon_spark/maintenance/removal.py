@@ -12,7 +12,7 @@ Changelog manifests are never merged: a changelog list that no other root names 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -45,6 +45,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.manifests import find_index_manifests, forget
+from paimon_spark.metadata.tags import guarded_branch
 from paimon_spark.redaction import get_logger
 from paimon_spark.spark_port import can_spread, spread
 from paimon_spark.text import counted, moment, named, safe
@@ -115,11 +116,27 @@ class Removed(ShownAsFacts):
     def text_lines(self) -> list[str]:
         return [f"{'would delete' if self.dry_run else 'deleted'} {self.summary}", *self.remarks]
 
+    def _repr_html_(self) -> str:
+        return ShownAsFacts._repr_html_(replace(self, tags=shown_tags(self.tags)))
+
 
 def released_names(snapshots: Sequence[object], tags: Sequence[str], changelogs: Sequence[object]) -> list[str]:
-    """The released snapshots, tags and changelogs, by kind."""
+    """The released snapshots, tags and changelogs, by kind; guard tags only where nothing else goes."""
+    if snapshots or changelogs or not all(map(_is_guard, tags)):
+        tags = shown_tags(tags)
     kinds = ((snapshots, "snapshot"), (tags, "tag"), (changelogs, "changelog"))
     return [named(found, noun) for found, noun in kinds if found]
+
+
+def shown_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """The released tags without those that guard branches."""
+    return tuple(t for t in tags if not _is_guard(t))
+
+
+def _is_guard(name: str) -> bool:
+    """Whether a tag, named with its branch except on main, guards a branch."""
+    branch, _, of_branch = name.partition(".")
+    return guarded_branch(branch) is not None or guarded_branch(of_branch) is not None
 
 
 def _no_paths() -> pa.Array:

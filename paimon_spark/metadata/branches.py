@@ -119,6 +119,11 @@ def is_like_backup(name: str) -> bool:
     return name.startswith((NEW_BACKUP, _OLD_BACKUP))
 
 
+def is_internal_branch(name: str) -> bool:
+    """Whether a branch is a backup or the work of a rebase, which listings leave out unless asked for."""
+    return is_backup_name(name) or name.startswith(REBASE_PREFIX)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Fork(ShownAsFacts):
     """Where a branch left another.

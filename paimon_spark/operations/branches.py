@@ -43,7 +43,7 @@ def _show_list(a: Request, found: list[Branch]) -> Answer:
     sizes = sizes_of(a, "branch")
     return rows(
         *with_sizes(a, columns, shown, [sizes.get((b.name, b.name)) for b in found]),
-        data=found if not a["size"] else list(sizes.values()),
+        data=found if not a["size"] else [size for b in found if (size := sizes.get((b.name, b.name))) is not None],
         empty="no branches but main",
     )
 
@@ -69,7 +69,7 @@ def _given(a: Request) -> list[str]:
 
 def _delete(a: Request) -> list[Removed]:
     table = a.table()
-    there = {b.name for b in table.branches()}
+    there = {b.name for b in table.branches(include_internal=True)}
     # A missing one comes first, and is refused before any is deleted.
     return [table.delete_branch(n, dry_run=a.dry_run) for n in sorted(_given(a), key=lambda name: name in there)]
 
@@ -167,8 +167,8 @@ _TARGET = Argument(
 OPERATIONS = (
     Operation(
         "list the branches of a table",
-        lambda a: a.table().branches(),
-        (SIZE,),
+        lambda a: a.table().branches(include_internal=a["all"]),
+        (command_flag("all", "list backup branches, too", "-a"), SIZE),
         command="branch list",
         show=_show_list,
     ),

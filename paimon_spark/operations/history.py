@@ -30,18 +30,18 @@ def _show_status(a: Request, found: TableStatus) -> Answer:
 def _refs(a: Request) -> list[_Ref]:
     """List name, kind, branch, snapshot and commit time of each."""
     table = a.table()
-    found = [*_refs_on(table.branch("main"), "main")]
-    for branch in table.branches():
+    found = [*_refs_on(table.branch("main"), "main", a["all"])]
+    for branch in table.branches(include_internal=a["all"]):
         opened = table.branch(branch.name)
         newest = opened.snapshots()[-1:]
         head, committed = (newest[0].id, moment(newest[0].time_ms)) if newest else (None, "-")
         found.append((branch.name, "branch", "main" if branch.is_main else "", head, committed))
-        found += _refs_on(opened, branch.name)
-    return found if a["all"] else [row for row in found if row[1] != "guard"]
+        found += _refs_on(opened, branch.name, a["all"])
+    return found
 
 
-def _refs_on(table: Table, branch: str) -> Iterator[_Ref]:
-    for tag in table.tags():
+def _refs_on(table: Table, branch: str, include_internal: bool) -> Iterator[_Ref]:
+    for tag in table.tags(include_internal=include_internal):
         yield tag.name, tag.kind, branch, tag.snapshot.id, moment(tag.snapshot.time_ms)
     for consumer in table.consumers():
         yield consumer.name, "consumer", branch, consumer.next_snapshot, "-"
@@ -49,7 +49,8 @@ def _refs_on(table: Table, branch: str) -> Iterator[_Ref]:
 
 def _log(a: Request) -> History:
     table, limit = a.table(), check_limit(a)
-    return table.history(limit, branch=None if a["graph"] or a["all"] else table.branch_name)
+    branch = None if a["graph"] or a["all"] else table.branch_name
+    return table.history(limit, branch=branch, include_internal=a["all"])
 
 
 def _show_log(a: Request, history: History) -> Answer:
@@ -142,10 +143,18 @@ def _bar(added: int, removed: int, most: int) -> str:
 
 
 def _show_doctor(a: Request, found: list[Finding]) -> Answer:
-    out = [line for finding in found for line in finding.text_lines()] or [
+    from paimon_spark.versioning.doctor import finding_lines
+
+    out = [line.replace("doctor(repair=True)", "this command") for line in finding_lines(found)] or [
         f"nothing is wrong with {safe(a.table().name)}" + ("; data files were not looked at" if a["quick"] else "")
     ]
     return lines(out, found, 1 if any(not f.repaired for f in found) else 0)
+
+
+def _as_call(a: Request, remedy: str) -> str:
+    """A remedy with the name of the table in the call that it proposes."""
+    table = a.table_text.replace("'", "''")
+    return a.reworded(remedy).replace("table => …", f"table => '{table}'")
 
 
 OPERATIONS = (
@@ -164,7 +173,7 @@ OPERATIONS = (
         _log,
         (
             command_flag("graph", "draw the branches of the table and where they part", "-g"),
-            command_flag("all", "list the commits of all branches", "-a"),
+            command_flag("all", "list the commits of all branches, backups included", "-a"),
             Argument("limit", "list only the newest", Type.INT, spellings=("-n",)),
         ),
         command="log",
@@ -195,7 +204,7 @@ OPERATIONS = (
     Operation(
         "list tags, branches, savepoints and consumers of all branches",
         _refs,
-        (command_flag("all", "list the guard tags of branches, too", "-a"),),
+        (command_flag("all", "list the guard tags of branches and backup branches, too", "-a"),),
         command="refs",
         show=lambda a, found: rows(
             ("name", "kind", "branch", "snapshot", "committed"),
@@ -219,7 +228,8 @@ OPERATIONS = (
         procedure="doctor",
         result="kind STRING, severity STRING, branch STRING, message STRING, remedy STRING, repaired BOOLEAN",
         rows=lambda a, found: [
-            (f.kind, f.severity.value, f.branch, a.reworded(f.message), a.reworded(f.remedy), f.repaired) for f in found
+            (f.kind, f.severity.value, f.branch, a.reworded(f.message), _as_call(a, f.remedy), f.repaired)
+            for f in found
         ],
         is_own=True,
         command="doctor",

@@ -92,12 +92,24 @@ def _show_forgotten(a: Request, count: int | None) -> Answer:
     return lines(out, {"dry_run": a.dry_run, "job": a["job"], "rows": count})
 
 
+def _show_sources(a: Request, found: list[str]) -> Answer:
+    out = [safe(name) for name in found] or ["no declared sources"]
+    return lines(out, [{"table": name} for name in found])
+
+
 _TABLES = positional("tables", "tables: db.t or db.t$branch_fix", repeated=True, metavar="TABLE")
 _SOURCE = (
     positional("table", "table: db.t or db.t$branch_fix", required=False, metavar="TABLE"),
     Argument("snapshot", "snapshot id, tag or any version of the table"),
     Argument("job", "a job instead of a table"),
 )
+_DECLARED = positional("table", "table: db.t", metavar="TABLE")
+_DECLARED_ROWS: dict[str, Any] = {
+    "result": "table STRING",
+    "rows": lambda a, found: [(name,) for name in found],
+    "is_own": True,
+    "show": _show_sources,
+}
 _IGNORING = Argument("ignoring", "job to ignore; may be repeated", repeated=True, metavar="JOB", style=Style.COMMAND)
 _RECORD = "record which {} each job of the warehouse reads and writes"
 
@@ -136,6 +148,30 @@ OPERATIONS = (
         show=_show_status,
     ),
     _lineage(
+        "declare that rows which outside jobs write to a table come from no other table",
+        lambda a: a.catalog().lineage.declare_source(a.table_name(a["table"])),
+        _DECLARED,
+        verb="declare-source",
+        effect=Effect.WRITE,
+        procedure="declare_lineage_source",
+        **_DECLARED_ROWS,
+    ),
+    _lineage(
+        "take back the declaration of a source",
+        lambda a: a.catalog().lineage.retract_source(a.table_name(a["table"])),
+        _DECLARED,
+        verb="retract-source",
+        effect=Effect.WRITE,
+        procedure="retract_lineage_source",
+        **_DECLARED_ROWS,
+    ),
+    _lineage(
+        "list the declared sources",
+        lambda a: a.catalog().lineage.declared_sources(),
+        verb="sources",
+        show=_show_sources,
+    ),
+    _lineage(
         "list the recorded jobs, and what they read and wrote last",
         lambda a: a.catalog().lineage.jobs(),
         verb="jobs",
@@ -157,9 +193,10 @@ OPERATIONS = (
     ),
     _lineage(
         "list everything that holds rows which a snapshot added",
-        lambda a: a.catalog().lineage.impact(a["table"], snapshot=a["snapshot"]),
+        lambda a: a.catalog().lineage.impact(a["table"], snapshot=a["snapshot"], include_internal=a["all"]),
         positional("table", "table: db.t or db.t$branch_fix"),
         positional("snapshot", "snapshot id, tag or any version of the table", "of", "--snapshot", metavar="SNAPSHOT"),
+        command_flag("all", "list guard tags and backup branches, too", "-a"),
         verb="impact",
         show=_show_result,
     ),

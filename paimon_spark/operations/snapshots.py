@@ -85,7 +85,7 @@ def _get(a: Request) -> Snapshot:
 
 
 def _show(a: Request, found: Snapshot) -> Answer:
-    tags = [t.name for t in a.table().tags() if t.snapshot.id == found.id and t.guards is None]
+    tags = [t.name for t in a.table().tags() if t.snapshot.id == found.id]
     pairs = {
         "snapshot": found.id,
         "committed": moment(found.time_ms),

@@ -123,12 +123,14 @@ def _show_created(a: Request, table: Table) -> Answer:
 def _drop(a: Request) -> dict[str, Any]:
     _check_named(a, "dropped")
     table = a.table()
+    branches = [b.name for b in table.branches()]
     found = {
         "table": table.name,
         "location": table.location,
         "snapshots": len(table.snapshots()),
-        "tags": [t.name for t in table.tags() if t.guards is None],
-        "branches": [b.name for b in table.branches()],
+        "tags": [t.name for t in table.tags()],
+        "branches": branches,
+        "backups": len(table.branches(include_internal=True)) - len(branches),
     }
     if not a.dry_run:
         left = a.catalog().drop_table(a.table_text)
@@ -143,6 +145,7 @@ def _show_dropped(a: Request, found: dict[str, Any]) -> Answer:
         *(f"left, as no writer of Paimon made it: {safe(url)}" for url in found.get("left", ())),
         f"{safe(found['location'])}: {counted(found['snapshots'], 'snapshot')}",
         *(named(found[k], n) for k, n in (("tags", "tag"), ("branches", "branch")) if found[k]),
+        *([counted(found["backups"], "backup branch")] if found["backups"] else []),
     ]
     return lines(out, {"dry_run": a.dry_run, **found})
 

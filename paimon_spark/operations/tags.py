@@ -22,11 +22,10 @@ _LOG = get_logger(__name__)
 
 def _show_list(a: Request, found: list[TagInfo]) -> Answer:
     columns = ("name", "kind", "snapshot", "committed", "rows", "lives for", "branches")
-    chosen = [t for t in found if a["all"] or t.guards is None]
     sizes, on = sizes_of(a, "tag", "savepoint"), a.table().handle.layout.directory_branch
-    each = [sizes.get((_ref_name(t.name), on)) for t in chosen]
-    shown = with_sizes(a, columns, [_row(t) for t in chosen], each)
-    return rows(*shown, data=[size for size in each if size is not None] if a["size"] else chosen, empty="no tags")
+    each = [sizes.get((_ref_name(t.name), on)) for t in found]
+    shown = with_sizes(a, columns, [_row(t) for t in found], each)
+    return rows(*shown, data=[size for size in each if size is not None] if a["size"] else found, empty="no tags")
 
 
 def _ref_name(tag: str) -> str:
@@ -65,7 +64,7 @@ def _create_from_timestamp(a: Request) -> Rows:
     table, start_ms = a.table(), a["timestamp"]
     if start_ms is None:
         raise InvalidInputError(f"{a.caller} needs timestamp, in epoch milliseconds")
-    snapshots = [t.snapshot for t in table.tags() if t.snapshot.time_ms >= start_ms]
+    snapshots = [t.snapshot for t in table.tags(include_internal=True) if t.snapshot.time_ms >= start_ms]
     found = snapshot_at_or_after_ms(table.handle, start_ms)
     if found is not None:
         snapshots.append(found)
@@ -74,7 +73,7 @@ def _create_from_timestamp(a: Request) -> Rows:
 
 def _create_from_watermark(a: Request) -> Rows:
     table, watermark = a.table(), a["watermark"]
-    snapshots = [*(t.snapshot for t in table.tags()), *table.snapshots()]
+    snapshots = [*(t.snapshot for t in table.tags(include_internal=True)), *table.snapshots()]
     late = [s for s in snapshots if s.watermark is not None and s.watermark >= watermark]
     return _tag_first(a, late, f"with a watermark of at least {watermark}")
 
@@ -107,7 +106,7 @@ def _given(a: Request, there: set[str]) -> list[str]:
 
 def _delete(a: Request) -> Removed | None:
     table = a.table()
-    there = {t.name for t in table.tags()}
+    there = {t.name for t in table.tags(include_internal=True)}
     asked = _given(a, there)
     missing = [name for name in asked if name not in there]
     if a.is_call and missing:  # as in Paimon, so that a clean-up can run twice
@@ -147,7 +146,7 @@ _FIRST = "tagName STRING, snapshot BIGINT, commit_time BIGINT, watermark STRING"
 OPERATIONS = (
     Operation(
         "list the tags of a branch, savepoints included",
-        lambda a: a.table().tags(),
+        lambda a: a.table().tags(include_internal=a["all"]),
         (command_flag("all", "list the guard tags of branches, too", "-a"), SIZE),
         command="tag list",
         show=_show_list,

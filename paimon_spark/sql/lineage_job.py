@@ -36,6 +36,16 @@ _READ: Final = frozenset(
     ("SELECT", "WHERE", "ON", "GROUP", "HAVING", "ORDER", "LIMIT", "SET", "WHEN", "VALUES", "WINDOW")
 )
 """Words after which a comma separates no tables."""
+_BEFORE_RELATION: Final = ("FROM", "TABLE", "JOIN", "LATERAL", ",", "(")
+_WITH_FROM: Final = ("EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "OVERLAY")
+"""Functions with FROM among their arguments."""
+_TABLE_FUNCTIONS: Final = frozenset(
+    (
+        "range", "explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack",
+        "json_tuple",
+    )
+)  # fmt: skip
+"""Functions of Spark that return rows and read no table."""
 _BEFORE_A_SIGN: Final = frozenset(
     (
         "SELECT", "DISTINCT", "VALUES", "WHERE", "AND", "OR", "NOT", "ON", "HAVING", "BETWEEN", "IN", "LIKE", "CASE",
@@ -132,8 +142,58 @@ def has_secret(sql: str) -> bool:
 
 
 def names_no_table(query: str) -> bool:
-    """Whether a query certainly reads no table, as VALUES does."""
-    return not any(w.keyword in _READING for w in tokenize(query))
+    """Whether a query certainly reads no table, as VALUES and table functions such as `range` do not."""
+    found = tokenize(query)
+    known_after = _names_of_with(found)
+    reads, calls = [False], [""]
+    for index, word in enumerate(found):
+        before = found[index - 1].keyword if index else ""
+        following = found[index + 1].keyword if index + 1 < len(found) else ""
+        begins = reads[-1] and before in _BEFORE_RELATION
+        if word.keyword == "(":
+            reads.append(begins)
+            calls.append(before)
+        elif word.keyword == ")":
+            reads, calls = reads[:-1] or [False], calls[:-1] or [""]
+        elif word.keyword in _READING:
+            is_argument = word.keyword == "FROM" and (before == "DISTINCT" or calls[-1] in _WITH_FROM)
+            reads[-1] = reads[-1] if is_argument or word.keyword == "USING" else True
+        elif word.keyword in _READ and word.keyword != "ON" and following != ",":
+            reads[-1] = False
+        elif begins and word.keyword != "LATERAL":
+            is_function = word.text.lower() in _TABLE_FUNCTIONS and following == "("
+            is_own = known_after.get(word.text.lower(), index) < index and following != "."
+            if not (is_function or is_own):
+                return False
+    return True
+
+
+def _names_of_with(found: Sequence[Token]) -> dict[str, int]:
+    """Names that WITH at the beginning of a query defines, in lower case, and the token that ends the definition."""
+    if not found or found[0].keyword != "WITH" or any(w.keyword == "WINDOW" for w in found):
+        return {}
+    names: dict[str, int] = {}
+    depth, name = 0, ""
+    for index, word in enumerate(found):
+        before = found[index - 1].keyword if index else ""
+        depth += (word.keyword == "(") - (word.keyword == ")")
+        if depth == 0 and word.is_name and before in ("WITH", ","):
+            name = word.text.lower()
+        elif depth == 0 and word.keyword == ")" and name and _opens_after_as(found, index):
+            names[name], name = index, ""
+        elif depth == 0 and word.keyword == "SELECT":
+            break
+    return names
+
+
+def _opens_after_as(found: Sequence[Token], end: int) -> bool:
+    """Whether the bracket that ends at a token begins after AS, as the query of a name does and its columns do not."""
+    depth = 0
+    for index in range(end, 0, -1):
+        depth += (found[index].keyword == ")") - (found[index].keyword == "(")
+        if depth == 0:
+            return found[index - 1].keyword == "AS"
+    return False
 
 
 def read_names(found: Sequence[Token]) -> set[str]:

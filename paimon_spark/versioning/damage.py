@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Final
@@ -60,6 +60,7 @@ class Finding(ShownAsFacts):
         message: what was found.
         remedy: what to do.
         repaired: whether this call repaired it.
+        command: a shell command that does it, with the table and its warehouse; None where there is a choice.
     """
 
     kind: str
@@ -68,20 +69,38 @@ class Finding(ShownAsFacts):
     message: str
     remedy: str
     repaired: bool = False
+    command: str | None = None
+
+    @property
+    def state(self) -> str:
+        """`repaired`, else the severity."""
+        return "repaired" if self.repaired else self.severity.value
 
     def text_lines(self) -> list[str]:
-        state = "repaired" if self.repaired else self.severity.value
-        out = [f"{state}: {self.kind} on {safe(self.branch)}: {safe(self.message)}"]
-        return out if self.repaired else [*out, f"  {safe(self.remedy)}"]
+        out = [f"{self.state}: {self.kind} on {safe(self.branch)}: {safe(self.message)}"]
+        return out if self.repaired else [*out, *self.advice]
+
+    @property
+    def advice(self) -> list[str]:
+        """What to do, and the command on a line of its own."""
+        command = [] if self.command is None else [f"  {safe(self.command)}"]
+        return [f"  {safe(self.remedy)}", *command]
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A finding, the steps that repair it, and the roots that these release."""
+    """A finding, the steps that repair it, and the roots that these release.
+
+    Attributes:
+        verb: the command that its remedy means, such as `("tag", "delete")`, and what follows the table, `names`; empty
+            where steps repair it, or where there is a choice.
+    """
 
     finding: Finding
     steps: tuple[Step, ...] = ()
     released: tuple[Root, ...] = ()
+    verb: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     @staticmethod
     def of(
@@ -351,6 +370,7 @@ def _is_of(table: Inspected, branch: TableHandle, snapshot: Snapshot) -> bool:
 
 def _foreign_tag(table: Inspected, root: Root, why: str, homes: Sequence[TableHandle]) -> Case:
     name, home = root.name, homes[0].branch if homes else None
+    verb: tuple[str, ...] = ()
     if home is None:
         remedy = (
             "if another engine gave main the snapshots of a branch, merge_branch of that branch repairs main and "
@@ -358,13 +378,14 @@ def _foreign_tag(table: Inspected, root: Root, why: str, homes: Sequence[TableHa
         )
     elif any(same_snapshot(r.snapshot, root.snapshot) for r in table.of(homes[0], RootKind.TAG)):
         remedy = f"delete_tag({name!r}) on main; branch {home!r} has a tag of the snapshot"
+        verb = ("tag", "delete")
     else:
         remedy = (
             f"tag the snapshot where it belongs, branch({home!r}).create_tag({name!r}, "
             f"snapshot_id={root.snapshot.id}), then delete_tag({name!r}) on main"
         )
     whose = "another history" if home is None else f"branch {home!r}"
-    return Case.of(
+    case = Case.of(
         "foreign-lineage-tag",
         Severity.WARNING,
         MAIN,
@@ -372,6 +393,7 @@ def _foreign_tag(table: Inspected, root: Root, why: str, homes: Sequence[TableHa
         "expires only with the tag before it, and deletes too much next to such a tag",
         remedy,
     )
+    return replace(case, verb=verb, names=(name,) if verb else ())
 
 
 _SCHEMAS_COMPARED: Final = 200

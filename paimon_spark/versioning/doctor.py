@@ -9,11 +9,13 @@ Source: the dangers of PIP-14 and Paimon's branches: Java `utils/FileSystemBranc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from paimon_spark import progress
+from paimon_spark.display import ShownList, grid, section
 from paimon_spark.errors import CorruptFileError, StorageError
 from paimon_spark.maintenance.change import change_table, check_there, recover, unfinished
 from paimon_spark.maintenance.roots import all_roots
@@ -21,6 +23,8 @@ from paimon_spark.metadata.handle import TableHandle, branch_names, read_main_br
 from paimon_spark.metadata.journal.change import DeleteTree, Root, TableChange, relative_path
 from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import list_schema_ids, visible_schema_ids
+from paimon_spark.options.location import DATABASE_SUFFIX, is_name
+from paimon_spark.text import safe
 from paimon_spark.versioning.branch_state import STAGING_PREFIX
 from paimon_spark.versioning.damage import (
     Case,
@@ -39,6 +43,7 @@ from paimon_spark.versioning.damage import (
     unprotected_bases,
 )
 
+_SHOWN: Final = 5
 _Look = Callable[[Inspected, TableHandle], Iterator[Case]]
 _LOOKS: Final[tuple[_Look, ...]] = (
     unprotected_bases,
@@ -59,7 +64,8 @@ def run_doctor(handle: TableHandle, *, repair: bool = False, quick: bool = False
     """
     check_there(handle)
     if not repair:
-        return _sorted([case.finding for case in (*_unfinished(handle), *_cases(handle, quick))])
+        cases = (*_unfinished(handle), *_cases(handle, quick))
+        return _sorted([replace(case.finding, command=_command(handle, case)) for case in cases])
     before = [replace(case.finding, repaired=True) for case in _unfinished(handle)]
     recover(handle)
     found: list[Case] = []
@@ -71,7 +77,77 @@ def run_doctor(handle: TableHandle, *, repair: bool = False, quick: bool = False
         return TableChange("repair", "repair", steps, released) if steps else None
 
     change_table(handle, "repair", plan)
-    return _sorted([*before, *(replace(case.finding, repaired=bool(case.steps)) for case in found)])
+    left = [case if case.steps else _with_command(handle, case) for case in found]
+    return _sorted([*before, *(replace(case.finding, repaired=bool(case.steps)) for case in left)])
+
+
+class Findings(ShownList[Finding]):
+    """Findings, of which those of a kind are shown together."""
+
+    def __str__(self) -> str:
+        return "\n".join(finding_lines(self)) or "nothing is wrong"
+
+    def _repr_html_(self) -> str:
+        if not self:
+            return section(self.title, "none")
+        heads = ("finding", "kind", "branch", "what", "what to do")
+        rows = [
+            (some[0].state, some[0].kind, _branches(some), message_of(some), "\n".join(_advice(some)))
+            for some in of_one_kind(self)
+        ]
+        return section(self.title, f"{len(self):,}", grid(heads, rows))
+
+
+def finding_lines(findings: Iterable[Finding]) -> list[str]:
+    """Findings as text: those of one kind are one, with their number and the advice of the first."""
+    out: list[str] = []
+    for some in of_one_kind(findings):
+        out.append(f"{some[0].state}: {some[0].kind} on {safe(_branches(some))}: {safe(message_of(some))}")
+        out += _advice(some)
+    return out
+
+
+def of_one_kind(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Findings by kind, severity and whether they were repaired, in the order of the first of each."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.kind, finding.state), []).append(finding)
+    return list(groups.values())
+
+
+def message_of(some: Sequence[Finding]) -> str:
+    """What was found, for findings of one kind."""
+    more = f" ({len(some)} findings of this kind, this is the first; --json lists all)" if len(some) > 1 else ""
+    return f"{some[0].message}{more}"
+
+
+def _branches(some: Sequence[Finding]) -> str:
+    names = list(dict.fromkeys(f.branch for f in some))
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _advice(some: Sequence[Finding]) -> list[str]:
+    return [] if some[0].repaired else some[0].advice
+
+
+def _with_command(handle: TableHandle, case: Case) -> Case:
+    return replace(case, finding=replace(case.finding, command=_command(handle, case)))
+
+
+def _command(handle: TableHandle, case: Case) -> str | None:
+    """The shell command that repairs a case, as it can be pasted."""
+    verb, names = case.verb, case.names
+    if case.steps or case.finding.kind == "unfinished-operation":
+        verb, names = ("doctor",), ("--repair",)
+    if not verb:
+        return None
+    url = handle.store.url(handle.layout.root)
+    folder, _, table = url.rpartition("/")
+    warehouse, _, database = folder.rpartition("/")
+    if not database.endswith(DATABASE_SUFFIX) or not is_name(f"{database.removesuffix(DATABASE_SUFFIX)}.{table}"):
+        return shlex.join(["paimon-spark", *verb, *names, "--path", url])
+    name = f"{database.removesuffix(DATABASE_SUFFIX)}.{table}"
+    return shlex.join(["paimon-spark", *verb, name, *names, "--warehouse", warehouse])
 
 
 def _sorted(findings: Sequence[Finding]) -> list[Finding]:
@@ -164,7 +240,7 @@ def _staging(branch: TableHandle) -> Case:
 
 
 def _no_schema(branch: TableHandle) -> Case:
-    return Case.of(
+    case = Case.of(
         "left-over",
         Severity.WARNING,
         branch.branch,
@@ -172,3 +248,4 @@ def _no_schema(branch: TableHandle) -> Case:
         "still keep their files",
         f"delete_branch({branch.branch!r}) removes it",
     )
+    return replace(case, verb=("branch", "delete"), names=(branch.branch,))

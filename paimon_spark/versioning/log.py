@@ -10,7 +10,7 @@ import heapq
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from paimon_spark.display import MOST_ROWS, ShownAsText, grid, moment, section
@@ -19,6 +19,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.consumers import Consumer, list_consumers
 from paimon_spark.metadata.branches import (
     Fork,
+    is_internal_branch,
     list_branch_names,
     logical_name,
     read_fork,
@@ -270,17 +271,26 @@ class _BranchLog:
 
 
 def read_log(
-    handle: TableHandle, limit: int | None = None, *, branch: str | None = None, job_property: str = ""
+    handle: TableHandle,
+    limit: int | None = None,
+    *,
+    branch: str | None = None,
+    include_internal: bool = False,
+    job_property: str = "",
 ) -> History:
     """Read the history of the table; with `limit` the newest commits, with `branch` those in its history.
 
-    `job_property` is the snapshot property that names the lineage job.
+    Backup branches are left out, unless they are included or asked for by `branch`. `job_property` is the property of a
+    snapshot that names the lineage job.
     """
     if limit is not None and not (type(limit) is int and limit > 0):
         raise InvalidInputError(f"limit = {limit!r}: give 1 or more, or None for all", argument="limit")
     logs = _branch_logs(handle, None if limit is None else limit + 1)  # one more tells whether there are more
     _inherit(logs)
     commits = _newest_first(_commits(logs, job_property))
+    if not include_internal and not is_internal_branch(branch or MAIN):
+        commits = [c for c in map(_without_internal, commits) if c.branches or c.refs]
+        logs = {name: log for name, log in logs.items() if not is_internal_branch(name)}
     if branch is not None:
         name = logical_name(handle.on_branch_directory(branch))
         commits = [c for c in commits if name in c.branches]
@@ -288,12 +298,19 @@ def read_log(
     return History(handle.name, tuple(logs), tuple(shown), len(shown) == len(commits))
 
 
+def _without_internal(commit: Commit) -> Commit:
+    """A commit without the names of backup branches."""
+    branches = tuple(b for b in commit.branches if not is_internal_branch(b))
+    return replace(commit, branches=branches, refs=tuple(r for r in commit.refs if not is_internal_branch(r.branch)))
+
+
 def _branch_logs(handle: TableHandle, limit: int | None) -> dict[str, _BranchLog]:
-    """Main, then the branches by name; a branch that main means appears only as main."""
+    """Main, then the branches by name, backups last; a branch that main means appears only as main."""
     meant = handle.layout.main_branch
     logs: dict[str, _BranchLog] = {}
     handles: dict[str, TableHandle] = {}
-    for name in (MAIN, *(n for n in list_branch_names(handle) if n != meant)):
+    names = sorted((n for n in list_branch_names(handle) if n != meant), key=is_internal_branch)
+    for name in (MAIN, *names):
         on_branch = handle.on_branch_directory(name)
         log = _BranchLog(
             logical_name(on_branch),

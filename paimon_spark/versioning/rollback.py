@@ -16,9 +16,10 @@ from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidInputError, SnapshotNotFoundError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.change import change_branch
-from paimon_spark.maintenance.removal import Removed, released_names
+from paimon_spark.maintenance.removal import Removed, released_names, shown_tags
 from paimon_spark.metadata.branches import (
     Fork,
+    is_internal_branch,
     is_main,
     logical_name,
     read_fork,
@@ -100,7 +101,12 @@ class RolledBack(ShownAsFacts):
         else:
             kept = "would be kept" if self.dry_run else "kept"
             out.append(f"{', '.join(names)} {kept} as branch {self.backup_branch}")
-        return [*out, f"branches that left it later: {named(self.branches, 'branch')}"] if self.branches else out
+        branches = [b for b in self.branches if not is_internal_branch(b)]
+        return [*out, f"branches that left it later: {named(branches, 'branch')}"] if branches else out
+
+    def _repr_html_(self) -> str:
+        branches = tuple(b for b in self.branches if not is_internal_branch(b))
+        return ShownAsFacts._repr_html_(replace(self, tags=shown_tags(self.tags), branches=branches))
 
 
 def rollback_to(

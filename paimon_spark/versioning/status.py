@@ -17,7 +17,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.change import check_there, unfinished
 from paimon_spark.maintenance.consumers import list_consumers
 from paimon_spark.maintenance.expiry import may_expire_snapshots
-from paimon_spark.metadata.branches import list_branches
+from paimon_spark.metadata.branches import is_internal_branch, list_branches
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN, POSTPONE_BUCKET
@@ -29,7 +29,7 @@ from paimon_spark.metadata.tags import guarded_branch, savepoint_id_of, tag_name
 from paimon_spark.text import counted, safe
 from paimon_spark.text import moment as utc_moment
 from paimon_spark.versioning.damage import Finding
-from paimon_spark.versioning.doctor import run_doctor
+from paimon_spark.versioning.doctor import message_of, of_one_kind, run_doctor
 from paimon_spark.versioning.relation import relation
 from paimon_spark.versioning.sizes import BRANCH, SAVEPOINT, TAG, RefSize, ref_sizes
 from paimon_spark.versioning.tags import expired_tags
@@ -152,9 +152,9 @@ class TableStatus(ShownAsText):
         yield f"at the head: {counted(self.rows, 'row')}, {counted(self.files, 'file')}, {amount(self.bytes)}"
         yield (
             f"{counted(self.snapshots, 'snapshot')}, {counted(self.tags, 'tag')}, "
-            f"{counted(self.savepoints, 'savepoint')}, {counted(len(self.branches), 'branch')}"
+            f"{counted(self.savepoints, 'savepoint')}, {counted(len(self._shown_branches), 'branch')}{self._backups}"
         )
-        yield from (f"branch {_branch_text(b)}" for b in self.branches)
+        yield from (f"branch {_branch_text(b)}" for b in self._shown_branches)
         for consumer in self.consumers:
             needs = f"needs snapshot {consumer.next_snapshot_id}, {consumer.behind:,} behind"
             yield f"consumer {safe(consumer.name)}: {needs}"
@@ -165,12 +165,22 @@ class TableStatus(ShownAsText):
         yield from (f"warning: {safe(text)}" for text in self.warnings)
         for size in self.sizes or ():
             yield from size.text_lines()
-        for finding in self.findings or ():
-            yield f"{finding.severity.value}: {safe(finding.message)}"
+        for some in of_one_kind(self.findings or ()):
+            yield f"{some[0].severity.value}: {safe(message_of(some))}"
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values that JSON can hold."""
         return dict(_plain(self))
+
+    @property
+    def _shown_branches(self) -> list[BranchStatus]:
+        return [b for b in self.branches if b.is_main or not is_internal_branch(b.name)]
+
+    @property
+    def _backups(self) -> str:
+        """The number of backup branches, as the end of a sentence."""
+        count = len(self.branches) - len(self._shown_branches)
+        return f", {counted(count, 'backup branch')}" if count else ""
 
     def _repr_html_(self) -> str:
         kind = self.kind if self.merge_engine is None else f"{self.kind}, {self.merge_engine}"
@@ -196,10 +206,10 @@ class TableStatus(ShownAsText):
                 }
             )
         ]
-        if self.branches:
+        if self._shown_branches:
             rows = [
                 (b.name, b.base, b.base_snapshot_id, b.ahead, b.behind, None if b.head is None else _brief(b.head))
-                for b in self.branches
+                for b in self._shown_branches
             ]
             parts.append(grid(("branch", "of", "at snapshot", "ahead", "behind", "head"), rows))
         if self.consumers:
@@ -208,7 +218,8 @@ class TableStatus(ShownAsText):
         if self.sizes:
             parts.append(grid(("alone kept by", "name", "frees"), [(s.kind, s.name, s.size_text) for s in self.sizes]))
         if self.findings:
-            findings = [(f.severity, f.branch, f.message, f.remedy) for f in self.findings]
+            groups = of_one_kind(self.findings)
+            findings = [(some[0].severity, some[0].branch, message_of(some), some[0].remedy) for some in groups]
             parts.append(grid(("finding", "branch", "what", "what to do"), findings))
         return section(self.table, f"branch {self.branch}", *parts)
 

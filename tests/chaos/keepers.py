@@ -169,7 +169,7 @@ def check(scene: Scene) -> dict[str, int]:
     done = {row for row, word in said.items() if word == "done"}
     found: set[int] = set()
     versions = 0
-    for name in ("main", *(b.name for b in table.branches())):
+    for name in ("main", *(b.name for b in table.branches(include_internal=True))):
         branch = table.branch(name)
         head = branch.scan().to_arrow().column("k").to_pylist()
         assert len(set(head)) == len(head), f"{name}: rows twice"
@@ -177,7 +177,7 @@ def check(scene: Scene) -> dict[str, int]:
         for snapshot in branch.snapshots():
             branch.at(f"snapshot.{snapshot.id}").scan().to_arrow()
             versions += 1
-        for tag in branch.tags():
+        for tag in branch.tags(include_internal=True):
             branch.at(f"tag-name.{tag.name}").scan().to_arrow()
             versions += 1
     assert done <= found, f"rows that were written are gone: {sorted(done - found)[:10]} of {len(done)}"
@@ -282,7 +282,11 @@ def _keeper(scene: Scene, number: int, life: int, seconds: float) -> None:
 
 def _acts(scene: Scene, chance: random.Random, own: str) -> list[Callable[[], Any]]:
     def some_branch() -> Table:
-        names = ["main", "fix", *(b.name for b in scene.open().branches() if b.name.startswith("b-"))]
+        names = [
+            "main",
+            "fix",
+            *(b.name for b in scene.open().branches(include_internal=True) if b.name.startswith("b-")),
+        ]
         return scene.open(chance.choice(names))
 
     def tag() -> None:
@@ -290,17 +294,17 @@ def _acts(scene: Scene, chance: random.Random, own: str) -> list[Callable[[], An
 
     def untag() -> Any:
         branch = some_branch()
-        names = [t.name for t in branch.tags() if t.name.startswith("t-")]
+        names = [t.name for t in branch.tags(include_internal=True) if t.name.startswith("t-")]
         return branch.delete_tag(chance.choice(names)) if names else NOTHING
 
     def branch() -> Any:
-        tags = [t.name for t in scene.open().tags() if t.name.startswith("t-")]
-        if not tags or len(scene.open().branches()) >= 6:
+        tags = [t.name for t in scene.open().tags(include_internal=True) if t.name.startswith("t-")]
+        if not tags or len(scene.open().branches(include_internal=True)) >= 6:
             return NOTHING
         return scene.open().create_branch(f"b-{own}-{chance.randrange(10**6)}", tag=chance.choice(tags))
 
     def unbranch() -> Any:
-        names = [b.name for b in scene.open().branches() if b.name.startswith("b-")]
+        names = [b.name for b in scene.open().branches(include_internal=True) if b.name.startswith("b-")]
         return scene.open().delete_branch(chance.choice(names)) if names else NOTHING
 
     def expire() -> Any:

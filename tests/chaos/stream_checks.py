@@ -71,11 +71,11 @@ def _own_commits(stream: Stream, sink: Table) -> None:
 
 def _every_version(table: Table) -> int:
     versions = 0
-    for name in ("main", *(b.name for b in table.branches())):
+    for name in ("main", *(b.name for b in table.branches(include_internal=True))):
         branch = table.branch(name)
         for version in (
             *(f"snapshot.{s.id}" for s in branch.snapshots()),
-            *(f"tag-name.{t.name}" for t in branch.tags()),
+            *(f"tag-name.{t.name}" for t in branch.tags(include_internal=True)),
         ):
             branch.at(version).scan().to_arrow()
             versions += 1

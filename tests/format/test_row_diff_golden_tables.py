@@ -19,7 +19,7 @@ PATHS = sorted({r.path for r in golden_reads() if r.table not in BEYOND_NANOSECO
 def test_equals_brute_force(path: Path) -> None:
     table = paimon_spark.load_table(str(path))
     versions = [f"snapshot.{s.id}" for s in table.snapshots()]
-    heads = [branch.name for branch in table.branches()]
+    heads = [branch.name for branch in table.branches(include_internal=True)]
     pairs = [*pairwise(versions), *([(versions[-1], versions[0])] if len(versions) > 1 else [])]
     pairs += [("main", head) for head in heads]
     if not pairs:

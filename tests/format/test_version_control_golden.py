@@ -24,10 +24,15 @@ def rows(table: Table) -> list[str]:
 def every_kept_version(table: Table) -> dict[str, list[str]]:
     """Rows of every head and tag, by branch."""
     found = {}
-    for name in ("main", *(b.name for b in table.branches())):
+    for name in ("main", *(b.name for b in table.branches(include_internal=True))):
         branch = table.branch(name)
         found[name] = rows(branch)
-        found.update({f"{name}.{tag.name}": rows(branch.at(f"tag-name.{tag.name}")) for tag in branch.tags()})
+        found.update(
+            {
+                f"{name}.{tag.name}": rows(branch.at(f"tag-name.{tag.name}"))
+                for tag in branch.tags(include_internal=True)
+            }
+        )
     return found
 
 

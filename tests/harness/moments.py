@@ -137,7 +137,7 @@ def moments(
 def find_uuids(inner: Store, root: str) -> Iterator[str]:
     """Those of all snapshots."""
     main = Table(open_table(inner, root, name="db.t"))
-    for branch in (main, *(main.branch(b.name) for b in main.branches())):
+    for branch in (main, *(main.branch(b.name) for b in main.branches(include_internal=True))):
         yield from (s.uuid or "" for s in branch.snapshots())
 
 
@@ -149,12 +149,12 @@ def seen(inner: Store, root: str, known: frozenset[str]) -> Seen:
     store = FaultStore(inner)
     store.arm(Fault(1, forever=True, retryable=False, verbs=MUTATING))
     main = Table(open_table(store, root, name="db.t"))
-    listed = [MAIN, *(b.name for b in main.branches() if not b.name.startswith("main_backup"))]
+    listed = [MAIN, *(b.name for b in main.branches(include_internal=True) if not b.name.startswith("main_backup"))]
     found: Seen = {}
     for name in listed:
         branch = main.branch(name)
         found[name, ""] = _state(branch.handle, known)
-        for tag in branch.tags():
+        for tag in branch.tags(include_internal=True):
             if guarded_branch(tag.name) is None:
                 resolved = resolve(branch.handle, VersionSpec(VersionKind.TEXT, tag.name))
                 assert resolved.snapshot is not None

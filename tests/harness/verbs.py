@@ -111,7 +111,9 @@ REFS: Final[dict[str, Verb]] = {
     "rename_branch": lambda c, t: t.rename_branch("fix", "mended"),
     "delete_branch": lambda c, t: t.delete_branch("fix"),
     "delete_branch x": lambda c, t: t.delete_branch("x"),
-    "delete all branches": lambda c, t: _each([partial(t.delete_branch, b.name) for b in t.branches()]),
+    "delete all branches": lambda c, t: _each(
+        [partial(t.delete_branch, b.name) for b in t.branches(include_internal=True)]
+    ),
     "append_branch": lambda c, t: t.append_branch("fix"),
     "merge_branch": lambda c, t: t.merge_branch("fix", if_main_moved="replace", backup=False),
     "rebase": lambda c, t: t.merge_branch("fix", if_main_moved="rebase", on_conflict="theirs"),
@@ -158,13 +160,13 @@ PIPELINES: Final[dict[str, Verb]] = {
 
 def _tags(table: Table) -> list[str]:
     """Names of the tags that guard no branch."""
-    return [tag.name for tag in table.tags() if not tag.name.startswith("branch-guard-")]
+    return [tag.name for tag in table.tags(include_internal=True) if not tag.name.startswith("branch-guard-")]
 
 
 def _expire_all(table: Table) -> object:
     """Delete the branches and tags as far as that works, and expire all that they kept."""
     reads: list[Callable[[], object]] = [
-        lambda: [table.delete_branch(b.name) for b in table.branches()],
+        lambda: [table.delete_branch(b.name) for b in table.branches(include_internal=True)],
         lambda: table.delete_tag(_tags(table)),
         table.clear_consumers,
         lambda: table.expire_snapshots(1, retain_min=1, older_than=_now()),

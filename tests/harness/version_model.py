@@ -85,7 +85,7 @@ class Model:
 
 def roots_of(table: Table) -> Iterator[tuple[str, str, int, str, Table]]:
     """Branch, name of the version, snapshot id, uuid and the table there, of every live version."""
-    for name in ("main", *(b.name for b in table.branches())):
+    for name in ("main", *(b.name for b in table.branches(include_internal=True))):
         branch = table.branch(name)
         for snapshot in branch.snapshots():
             yield (
@@ -95,7 +95,7 @@ def roots_of(table: Table) -> Iterator[tuple[str, str, int, str, Table]]:
                 snapshot.uuid or "",
                 branch.at(f"snapshot.{snapshot.id}"),
             )
-        for tag in branch.tags():
+        for tag in branch.tags(include_internal=True):
             at = branch.at(f"tag-name.{tag.name}")
             yield name, f"tag-name.{tag.name}", tag.snapshot.id, tag.snapshot.uuid or "", at
 
@@ -111,10 +111,14 @@ def read(table: Table) -> Rows:
 def shape_of(table: Table) -> dict[str, tuple[str, dict[str, str]]]:
     """Head and tags by branch, as uuids; guards and what `rollback_to_as_latest` tags are left out."""
     shape = {}
-    for name in ("main", *(b.name for b in table.branches())):
+    for name in ("main", *(b.name for b in table.branches(include_internal=True))):
         branch = table.branch(name)
         snapshots = branch.snapshots()
-        named = (t for t in branch.tags() if guarded_branch(t.name) is None and not t.name.startswith(AS_LATEST))
+        named = (
+            t
+            for t in branch.tags(include_internal=True)
+            if guarded_branch(t.name) is None and not t.name.startswith(AS_LATEST)
+        )
         tags = {t.name: t.snapshot.uuid or "" for t in named}
         shape[name] = (snapshots[-1].uuid or "" if snapshots else "", tags)
     return shape

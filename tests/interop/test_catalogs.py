@@ -215,7 +215,7 @@ def test_pypaimon_beside_a_rest_catalog(tmp_path: Path) -> None:
         theirs("write", rows=[[4, "d"]], branch="fix")
         found = ours.table("d.t$branch_fix").scan().to_arrow().to_pylist()
         assert sorted(row["v"] for row in found) == ["A", "B", "c", "d"]
-        assert sorted(tag.name for tag in ours.table("d.t").tags()) == ["before", "theirs"]
+        assert sorted(tag.name for tag in ours.table("d.t").tags(include_internal=True)) == ["before", "theirs"]
         ours.drop_table("d.t")
         assert "error" in pypaimon.attempt("read", catalog=options, table="d.t")
 

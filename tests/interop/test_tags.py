@@ -48,7 +48,7 @@ def test_java_reads_and_renames_our_tags_with_a_time_to_live(java: JavaPaimon, t
     write(table, 2)
     assert keys_by_java(java, table, **{"scan.tag-name": "ours"}) == [1]
     java.call("renameTag", path=path, name="ours", to="renamed")
-    assert [(t.name, t.time_retained_s) for t in table.tags()] == [("renamed", 5400.0)]
+    assert [(t.name, t.time_retained_s) for t in table.tags(include_internal=True)] == [("renamed", 5400.0)]
 
 
 def test_java_lets_our_tags_expire(java: JavaPaimon, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_java_lets_our_tags_expire(java: JavaPaimon, tmp_path: Path) -> None:
     table.create_tag("later", time_retained="1 d")
     table.create_tag("never")
     java.call("write", path=path, rows=[[2, "b"]])
-    assert [t.name for t in table.tags()] == ["later", "never"]
+    assert [t.name for t in table.tags(include_internal=True)] == ["later", "never"]
 
 
 def test_tags_that_make_themselves_have_the_same_names(java: JavaPaimon, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_tags_of_batches_are_those_of_java(java: JavaPaimon, tmp_path: Path, kee
                 write(table, number)
             if number < 3:
                 java.call("createTag", path=str(tmp_path / hand), name=f"mine-{number}")
-        tags = paimon_spark.load_table(str(tmp_path / hand)).tags()
+        tags = paimon_spark.load_table(str(tmp_path / hand)).tags(include_internal=True)
         left[hand] = [(t.name, t.snapshot.id, t.time_retained_s) for t in tags]
     assert left["we"] == left["java"]
     assert (name, 4, 5400.0) in left["we"]
@@ -127,7 +127,7 @@ def automatic_tags(java: JavaPaimon, path: Path, by_java: bool, **options: str) 
         java.call("write", path=str(path), rows=[[1, "a"]])
     else:
         write(table, 1, **{"write-only": False})
-    return [t.name for t in table.tags()]
+    return [t.name for t in table.tags(include_internal=True)]
 
 
 def test_what_java_expires_a_restored_state_keeps(java: JavaPaimon, tmp_path: Path) -> None:

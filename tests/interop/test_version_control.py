@@ -64,10 +64,10 @@ def by_java(java: JavaPaimon, table: Table, **call: Any) -> list[dict[str, Any]]
 def everything(table: Table) -> dict[str, list[dict[str, Any]]]:
     """Rows of every version of every branch that does not expire: heads and tags."""
     found = {}
-    for name in ("main", *(b.name for b in table.branches())):
+    for name in ("main", *(b.name for b in table.branches(include_internal=True))):
         branch = table.branch(name)
         found[name] = rows(branch)
-        for tag in branch.tags():
+        for tag in branch.tags(include_internal=True):
             found[f"{name}.{tag.name}"] = rows(branch.at(f"tag-name.{tag.name}"))
     return found
 
@@ -213,8 +213,8 @@ def test_java_makes_automatic_tags_of_a_branch_on_main(
     write(table, [[1, "a"]])
     table.create_branch("b", snapshot_id=1)
     java.call("write", path=table.location.removeprefix("file://"), branch="b", rows=[[2, "b"]])
-    assert [t.name for t in table.branch("b").tags()] == ["branch-guard-b"]
-    assert len(table.tags()) == 2
+    assert [t.name for t in table.branch("b").tags(include_internal=True)] == ["branch-guard-b"]
+    assert len(table.tags(include_internal=True)) == 2
 
 
 @KINDS
@@ -346,7 +346,7 @@ def test_java_finds_a_branch_under_one_name_whenever_its_renaming_is_killed(
             opened.rename_branch("fix", "renamed")
         [name] = java.call("listing", path=path)["branches"]
         assert sorted(java.call("read", path=path, branch=name)["rows"], key=str) == want, name
-        assert [b.name for b in paimon_spark.load_table(path).branches()] == [name]
+        assert [b.name for b in paimon_spark.load_table(path).branches(include_internal=True)] == [name]
         seen.append(name)
         shutil.rmtree(path)
         if not store.failed:

@@ -216,7 +216,7 @@ def test_where_pypaimon_rolls_back_our_branches_stay(
     write(table.branch("fix"), [[9, "fix"]])
     before = agree(table, py, java)
     py.call("rollback", path=path, target=1)
-    assert table.savepoints() == [] and table.tags() == []
+    assert table.savepoints() == [] and table.tags(include_internal=True) == []
     assert rows(table.branch("fix")) == before["branch=fix"]
     write(table, [[3, "other"]], mode="overwrite")
     assert ("unprotected-base", "fix") in kinds_of(table)
@@ -248,7 +248,7 @@ def test_tags_of_pypaimon(
     write(table, [[3, "c"]])
     py.call("replaceTag", path=path, name="y")
     py.call("renameTag", path=path, name="y", to="z")
-    tags = {t.name: t.snapshot.id for t in table.tags()}
+    tags = {t.name: t.snapshot.id for t in table.tags(include_internal=True)}
     assert tags == {"x": 1, "z": 2, "branch-guard-fix": 1}
     assert py.call("listing", path=path) == {"tags": sorted(tags), "branches": ["fix"]}
     assert py.call("deleteTag", path=path, name="x") == {"deleted": True}
@@ -275,7 +275,7 @@ def test_branches_of_pypaimon(
     py.call("createBranch", path=path, name="dev", tag="base")
     py.call("createBranch", path=path, name="blank")
     py.call("write", path=path, branch="dev", rows=[[2, "dev"]])
-    assert {b.name for b in table.branches()} == {"dev", "blank"}
+    assert {b.name for b in table.branches(include_internal=True)} == {"dev", "blank"}
     assert kinds_of(table) == {("unprotected-base", "dev")}
     assert all(f.repaired for f in table.doctor(repair=True)) and kinds_of(table) == set()
     table.create_branch("ours", tag="base")

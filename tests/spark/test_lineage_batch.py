@@ -266,6 +266,24 @@ def test_a_statement_that_reads_a_temporary_view_says_that_not_all_its_sources_a
     assert came_from(catalog.table("db.x")) == {"db.b": 1} and not said(catalog.table("db.x")).knows_sources
 
 
+def test_statements_that_read_no_table_say_so_and_warn_of_nothing(
+    spark: SparkSession, catalog: Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    paimon_spark.attach(spark, catalog.warehouse, name="recorded")
+    try:
+        spark.sql("INSERT INTO recorded.db.x SELECT id, 'r' FROM range(3)")
+        catalog.sql("INSERT INTO db.y SELECT id, 'r' FROM range(3)", session=spark)
+        catalog.sql("CREATE TABLE db.made AS SELECT id FROM range(3)", session=spark)
+        spark.sql("INSERT INTO recorded.db.b WITH w AS (SELECT 7 AS id) SELECT id, 'w' FROM w")
+        assert all(said(catalog.table(f"db.{n}")).knows_sources for n in ("x", "y", "made", "b"))
+        assert not [r for r in caplog.records if "sources" in r.getMessage()]
+        called = spark.sql("CALL recorded.sys.declare_lineage_source('db.x')").collect()
+        assert [tuple(row) for row in called] == [("db.x",)] and catalog.lineage.declared_sources() == ["db.x"]
+        assert spark.sql("CALL recorded.sys.retract_lineage_source(table => 'db.x')").collect() == []
+    finally:
+        paimon_spark.detach(spark, "recorded")
+
+
 @pytest.mark.quick
 def test_statements_of_plain_spark_sql_record_what_they_read(spark: SparkSession, catalog: Catalog) -> None:
     paimon_spark.attach(spark, catalog.warehouse, name="recorded")

@@ -129,6 +129,11 @@ def test_branches_begin_with_the_head_a_tag_a_snapshot_or_any_version(catalog: C
     assert [name for name, *_ in sql("SHOW BRANCHES db.t")] == ["numbered", "of_head", "of_tag"]
     (published,) = sql("ALTER TABLE db.t FAST FORWARD BRANCH of_tag")
     assert published[:2] == [2, [2, 3]]
+    for what, column in (("TAGS", "tag_name"), ("BRANCHES", "branch_name")):
+        names = [str(name) for name, *_ in sql(f"SHOW {what} db.t")]
+        every = [str(name) for (name,) in sql(f"SELECT {column} FROM db.t${what.lower()}")]
+        internal = [name for name in every if name.startswith(("branch-guard-", "main_backup_"))]
+        assert internal and not set(internal) & set(names), "only the system table lists what this package keeps"
     assert sorted(catalog.table("db.t").scan().to_arrow()["k"].to_pylist()) == [1, 9]
     assert keys(published[2]) == [1, 2, 3]
     assert [row[0] for row in sql("SHOW SNAPSHOTS db.t")] == [1, 2]

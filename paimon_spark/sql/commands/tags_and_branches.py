@@ -55,7 +55,7 @@ def drop_tags(_: Session, table: Table, statement: DropTags) -> None:
     """Delete tags, all or none. Raises as `Table.delete_tag`."""
     names = statement.tags
     if statement.if_exists:
-        existing = {tag.name for tag in table.tags()}
+        existing = {tag.name for tag in table.tags(include_internal=True)}
         names = tuple(name for name in names if name in existing)
     if names:
         table.delete_tag(names)

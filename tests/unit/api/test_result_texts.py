@@ -42,7 +42,10 @@ RESULTS: dict[str, tuple[Callable[[Table], Any], str]] = {
     "a scan": (lambda t: t.scan(["id"], where="id = 1"), r"scan of db\.t on branch main, columns id, where id = 1"),
     "a snapshot": (lambda t: t.snapshots()[0], rf"snapshot 1, APPEND, {TIME} UTC, 2 rows"),
     "a tag": (lambda t: t.tags()[-1], rf"tag v1: snapshot 1, APPEND, {TIME} UTC, 2 rows, branches fix"),
-    "a guard tag": (lambda t: next(g for g in t.tags() if g.guards), r"guard \S+: snapshot 1, .*, guards branch fix"),
+    "a guard tag": (
+        lambda t: next(g for g in t.tags(include_internal=True) if g.guards),
+        r"guard \S+: snapshot 1, .*, guards branch fix",
+    ),
     "a new tag": (lambda t: t.create_tag("v2", time_retained="2 d"), r"tag v2: snapshot 2, .*, lives for 2 d"),
     "a tag of another branch": (lambda t: t.create_tag("v2", version="fix"), r"tag v2 on branch fix: snapshot 2, .*"),
     "an undo": (

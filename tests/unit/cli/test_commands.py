@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import pyarrow as pa
@@ -433,7 +434,9 @@ def test_the_doctor_says_by_its_exit_code_whether_anything_is_wrong(cli: Command
     (cli.warehouse / "db.db" / "orders" / "snapshot" / "LATEST").write_text("99")
     found = cli("doctor", "db.orders", "--json")
     assert (found.code, [f["kind"] for f in found.json]) == (1, ["stale-hint"])
-    assert cli("doctor", "db.orders", "--repair").code == 0
+    proposed = cli("doctor", "db.orders").out.splitlines()[-1].strip()
+    assert proposed == f"paimon-spark doctor db.orders --repair --warehouse file://{cli.warehouse}"
+    assert cli(*shlex.split(proposed)[1:]).code == 0
     assert cli("doctor", "db.orders").code == 0
 
 
@@ -471,7 +474,14 @@ def test_lineage_is_switched_on_asked_and_drawn(cli: CommandLine, tmp_path: Path
     assert found[0]["name"] and [(r["name"], len(r["snapshots"])) for r in found if r["kind"] == "unrecorded"] == [
         ("db.orders", 3)
     ]
-    assert "db.orders: 3 snapshots written without recorded lineage" in cli.done("lineage", "unified", "db.copy").out
+    unknown = "sources unknown: db.orders (3 snapshots, newest 3), written without recorded lineage"
+    assert unknown in cli.done("lineage", "unified", "db.copy").out
+    assert cli.done("lineage", "declare-source", "db.orders").out == "db.orders\n"
+    assert cli.done("lineage", "sources", "--json").json == [{"table": "db.orders"}]
+    assert "unknown" not in cli.done("lineage", "unified", "db.copy").out
+    assert cli.done("lineage", "retract-source", "db.orders").out == "no declared sources\n"
+    assert cli("lineage", "retract-source", "db.orders").code == 2
+    assert unknown in cli.done("lineage", "unified", "db.copy").out
     assert "copy" in cli.done("lineage", "jobs").out
     assert cli.done("lineage", "unified", "db.copy", "db.orders", "--json").json == {"db.copy": 1, "db.orders": 3}
     assert cli.done("lineage", "downstream", "--job", "copy").code == 0

@@ -204,7 +204,7 @@ def test_ctrl_c_ends_with_130(cli: CommandLine, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_error_of_the_program_says_so(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Table, "branches", lambda self: 1 // 0)
+    monkeypatch.setattr(Table, "branches", lambda self, include_internal: 1 // 0)
     ran = cli("branch", "list", "db.orders")
     assert ran.code == 70
     assert "ZeroDivisionError" in ran.err

@@ -38,7 +38,17 @@ def test_undo_says_in_one_line_what_it_undoes_and_asks(cli: CommandLine, monkeyp
         done = cli.done("undo", "db.orders")
     assert done.out.startswith("undid the fast-forward of main to branch 'fix': main is at snapshot 3; 1 snapshot (3)")
     assert ids(cli) == [1, 2, 3, 4, 5]
-    assert backup not in [b["name"] for b in cli.done("branch", "list", "db.orders", "--json").json]
+    assert backup not in [b["name"] for b in cli.done("branch", "list", "db.orders", "--all", "--json").json]
+
+
+def test_the_command_line_lists_guard_tags_and_backups_with_all(cli: CommandLine) -> None:
+    backup = cli.done("branch", "fast-forward", "db.orders", "fix", "--yes", "--json").json["backup_branch"]
+    for command in (["tag", "list"], ["branch", "list"], ["refs"], ["log"], ["log", "--graph"]):
+        plain = cli.done(*command, "db.orders").out
+        assert backup not in plain and "branch-guard" not in plain
+        assert backup in cli.done(*command, "db.orders", "--all").out
+    dropped = cli.done("table", "drop", "db.orders", "--dry-run").out
+    assert backup not in dropped and dropped.endswith("1 backup branch\n")
 
 
 def test_a_rollback_with_a_backup_can_be_undone(cli: CommandLine) -> None:

@@ -476,7 +476,7 @@ def test_a_branch_of_a_branch_brings_the_changes_of_both(catalog: Catalog, kind:
 
 def guards(table: Table) -> dict[str, int]:
     """The snapshots of the guard tags of a branch."""
-    return {tag.name: tag.snapshot.id for tag in table.tags() if tag.guards is not None}
+    return {tag.name: tag.snapshot.id for tag in table.tags(include_internal=True) if tag.guards is not None}
 
 
 @pytest.mark.parametrize("checked", [False, True])
@@ -803,7 +803,7 @@ def test_the_rows_that_are_published_were_checked(catalog: Catalog, options: dic
     head = table.snapshots()[-1]
     assert (head.properties or {})["checked"] == "3"
     assert (done.published_snapshot_id, done.rebased_rows, done.branch) == (head.id, 1, "fix")
-    assert [b.name for b in table.branches()] == ["fix"]
+    assert [b.name for b in table.branches(include_internal=True)] == ["fix"]
     assert missing_files(table.handle) == []
     assert unreachable(table) == set()
 
@@ -821,7 +821,7 @@ def test_main_that_moves_each_time_stays(catalog: Catalog) -> None:
         rebase(table, "fix", check=check)
     assert len(seen) == 5
     assert rows_of(table) == {0: (0, "base"), 2: (5, "race")}
-    assert [b.name for b in table.branches()] == ["fix"]
+    assert [b.name for b in table.branches(include_internal=True)] == ["fix"]
 
 
 def test_rows_that_fail_a_check_are_not_published(catalog: Catalog) -> None:
@@ -837,7 +837,7 @@ def test_rows_that_fail_a_check_are_not_published(catalog: Catalog) -> None:
     with pytest.raises(CheckFailedError):
         rebase(table, "fix", check=check)
     assert rows_of(table) == {0: (0, "base"), 2: (0, "main")}
-    assert [b.name for b in table.branches()] == ["fix"]
+    assert [b.name for b in table.branches(include_internal=True)] == ["fix"]
     assert unreachable(table) == set()
 
 
@@ -851,7 +851,7 @@ def test_what_killed_processes_left_is_deleted_a_day_later(catalog: Catalog, mon
     put(table.branch("fix"), {1: (0, "fix")})
     put(table, {2: (0, "main")})
     rebase(table, "fix", check=lambda branch, snapshot: (snapshot, {}))
-    assert {b.name for b in table.branches()} == {"fix", new, "main-rebase-mine"}
+    assert {b.name for b in table.branches(include_internal=True)} == {"fix", new, "main-rebase-mine"}
 
 
 def test_raced_by_writers(catalog: Catalog) -> None:

@@ -253,6 +253,24 @@ def test_a_job_that_noted_no_read_has_unknown_sources_and_one_warning(
     assert len(warnings_of(caplog, "the same number as option lineage.barrier")) == 1
 
 
+def test_a_statement_of_unknown_sources_has_one_short_warning_and_none_once_declared(
+    catalog: Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    x = catalog.table("db.x")
+    of_sql = {"lineage.job": "db.x:insert:1a2b3c4d"}
+    x.write(ROWS, **of_sql)
+    (said,) = warnings_of(caplog, "lineage")
+    assert said.endswith(
+        "the sources of db.x:insert:1a2b3c4d are unknown, as it reads no table of this warehouse; where all its rows "
+        "come from outside: CALL sys.declare_lineage_source('db.x')"
+    )
+    catalog.lineage.declare_source("db.x")
+    caplog.clear()
+    x.write(ROWS, **{"lineage.job": "db.x:insert:5e6f7a8b"})
+    x.write(ROWS, **JOB)
+    assert not warnings_of(caplog, "lineage")
+
+
 def test_without_a_job_nothing_is_recorded(catalog: Catalog) -> None:
     a, x = catalog.table("db.a"), catalog.table("db.x")
     a.write(ROWS)

@@ -11,7 +11,7 @@ from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.job_registry import claim_name
 from paimon_spark.lineage.provenance import JOB, Provenance, TableRef
-from paimon_spark.lineage.tables import rows_of
+from paimon_spark.lineage.tables import declare_source, read_settings, retract_source, rows_of
 from paimon_spark.lineage.unrecorded_writes import Unrecorded, find_unrecorded
 from tests.harness.lineage_index import MemoryIndex, ref_of
 
@@ -43,9 +43,30 @@ def test_what_brought_rows_in_and_says_nothing_is_named() -> None:
         ("user", None, 2000), ("user", None, 5000), ("user", "k", 7000),
     ]  # fmt: skip
     one, other = found.lines()
-    assert one.startswith("db.t: 2 snapshots written without recorded lineage (2, 5; commit user user; newest 1970-")
-    assert one.endswith("): their sources are unknown")
-    assert other.startswith("db.t: 1 snapshot of which not all sources are known (7; job k; newest 1970-")
+    assert one == (
+        "sources unknown: db.t (2 snapshots, newest 5), written without recorded lineage; for rows from outside: "
+        "catalog.lineage.declare_source('db.t')"
+    )
+    assert other == "not all sources known: db.t (snapshot 7), written by job k"
+
+
+def test_many_tables_of_unknown_sources_are_one_short_line() -> None:
+    made = index()
+    for n in range(12):
+        made.commit(ref_of(f"db.first_table_{n:02}"))
+    (line,) = find_unrecorded([made]).lines()
+    assert "db.first_table_01 (snapshot 1) and 10 more tables, written" in line and len(line) <= 220
+
+
+def test_a_declared_source_has_no_unknown_sources_on_any_branch_until_it_is_retracted() -> None:
+    made = index()
+    for ref in (T, T.on_branch("fix"), U):
+        made.commit(ref)
+    declare_source(made, "db.t")
+    declare_source(made, "db.t")
+    assert ids(find_unrecorded([made])) == {"db.u": [1]} and read_settings(made).declared == {"db.t"}
+    assert retract_source(made, "db.t") and not retract_source(made, "db.t")
+    assert set(ids(find_unrecorded([made]))) == {"db.t", "db.t$branch_fix", "db.u"}
 
 
 def test_what_brought_nothing_in_is_not() -> None:

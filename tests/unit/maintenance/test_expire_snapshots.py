@@ -60,10 +60,13 @@ def files_below(root: Path) -> set[str]:
 def versions(table: Table) -> dict[tuple[str, str], Any]:
     """The rows of every tag and head of every branch, and of all snapshots of branches."""
     found = {}
-    for name in ("main", *(b.name for b in table.branches())):
+    for name in ("main", *(b.name for b in table.branches(include_internal=True))):
         branch = table.branch(name)
         snapshots = branch.snapshots()[-1 if name == "main" else 0 :]
-        for version in (*(f"tag-name.{t.name}" for t in branch.tags()), *(f"snapshot.{s.id}" for s in snapshots)):
+        for version in (
+            *(f"tag-name.{t.name}" for t in branch.tags(include_internal=True)),
+            *(f"snapshot.{s.id}" for s in snapshots),
+        ):
             rows = branch.at(version).scan().to_arrow()
             found[name, version] = sorted(map(repr, rows.to_pylist()))
     return found
@@ -98,7 +101,7 @@ def test_all_but_the_head_of_a_foreign_table_goes_and_the_rest_reads_as_before(n
 
 def test_on_a_branch_only_its_own_snapshots_go(tmp_path: Path) -> None:
     table = golden("branches", tmp_path)
-    names = [b.name for b in table.branches() if len(table.branch(b.name).snapshots()) > 1]
+    names = [b.name for b in table.branches(include_internal=True) if len(table.branch(b.name).snapshots()) > 1]
     assert names
     for name in names:
         branch = table.branch(name)

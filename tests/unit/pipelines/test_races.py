@@ -118,7 +118,7 @@ def test_no_commit_of_a_writer_is_lost(catalog: Catalog, if_main_moved: str, mon
     for name in TABLES:
         made, on_main = writers.made[name], ids(catalog, name)
         if if_main_moved == "replace":
-            branches = [b.name for b in catalog.table(name).branches()]
+            branches = [b.name for b in catalog.table(name).branches(include_internal=True)]
             on_main = on_main.union(*(ids(catalog, name, branch) for branch in branches))
         assert {0, 1000, 1001, 1002} <= made <= on_main, "writers need not wait for a publication that is not decided"
         assert {-n - 1 for n in published} <= on_main

@@ -86,7 +86,11 @@ class World:
     def check(self) -> None:
         for table, rows in self.main.items():
             assert self.rows(table) == rows, table
-            names = {b.name for b in self.catalog.table(table).branches() if not b.name.startswith("main_backup")}
+            names = {
+                b.name
+                for b in self.catalog.table(table).branches(include_internal=True)
+                if not b.name.startswith("main_backup")
+            }
             assert names == {name for name, state in self.branches.items() if table in state}
             for name in names:
                 assert self.rows(table, name) == self.branches[name][table], (table, name)

@@ -214,7 +214,7 @@ class Warehouse:
     def branch(self) -> PipelineBranch:
         """The pipeline branch, as it is created: nothing is replayed."""
         made = self.catalog.pipeline("d.events").branch("fix", **self.story.start)
-        good = {t.name: t.snapshot.id for t in self.table("d.events").tags()}["good"]
+        good = {t.name: t.snapshot.id for t in self.table("d.events").tags(include_internal=True)}["good"]
         assert made.tables == {**dict.fromkeys(TABLES, 2), "d.events": good}
         return made
 
@@ -237,7 +237,7 @@ class Warehouse:
         found: dict[str, Any] = {"releases": [r.id for r in self.catalog.releases()]}
         for name in TABLES:
             table = self.table(name)
-            branches = ["main", *(b.name for b in table.branches())]
+            branches = ["main", *(b.name for b in table.branches(include_internal=True))]
             found[name] = {
                 branch: (rows_of(opened), columns(opened), snapshots(opened), tags(opened), opened.schema.id)
                 for branch in branches
@@ -301,7 +301,7 @@ def snapshots(table: Table) -> list[tuple[int, str]]:
 
 
 def tags(table: Table) -> dict[str, int]:
-    return {t.name: t.snapshot.id for t in table.tags() if t.guards is None}
+    return {t.name: t.snapshot.id for t in table.tags(include_internal=True) if t.guards is None}
 
 
 def on_main(found: Mapping[str, Any]) -> dict[str, Any]:

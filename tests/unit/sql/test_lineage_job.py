@@ -7,7 +7,7 @@ import re
 import pytest
 
 from paimon_spark.lineage.provenance import TableRef
-from paimon_spark.sql.lineage_job import read_names, shape, statement_job
+from paimon_spark.sql.lineage_job import names_no_table, read_names, shape, statement_job
 from paimon_spark.sql.tokens import tokenize
 
 B = TableRef("d", "b")
@@ -82,3 +82,48 @@ def test_the_name_says_the_target_and_the_verb() -> None:
 )
 def test_names_that_may_be_temporary_views(sql: str, names: str) -> None:
     assert read_names(tokenize(sql)) == set(names.split())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "VALUES (1, 'a'), (2, 'b')",
+        "SELECT 1",
+        "SELECT id, id FROM range(5)",
+        "SELECT * FROM range(0, 10, 2) AS r JOIN range(3) s USING (id), LATERAL explode(array(1, 2)) AS e(x)",
+        "FROM range(3) SELECT id",
+        "SELECT * FROM (VALUES (1, 2), (3, 4)) AS q(x, y) WHERE x IN (1, 2)",
+        "WITH x AS (SELECT 1 AS id), y(a, b) AS (SELECT id, 2 FROM x) SELECT * FROM x JOIN y ON x.id = y.a",
+        "SELECT extract(DAY FROM d), trim(BOTH ' ' FROM s), a IS DISTINCT FROM b FROM inline(array(struct(1, 2, 3)))",
+        "SELECT id FROM (SELECT id FROM range(5) r) GROUP BY id HAVING max(id) > 1 ORDER BY id, 1 LIMIT 3",
+    ],
+)
+def test_a_query_that_reads_no_table_is_known_by_its_text(query: str) -> None:
+    assert names_no_table(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "TABLE t",
+        "SELECT * FROM t",
+        "SELECT * FROM db.range",
+        "SELECT * FROM range(3), t",
+        "SELECT * FROM range(3) a JOIN range(3) b ON a.id = b.id, t",
+        "SELECT * FROM range(3) JOIN `t` USING (id)",
+        "SELECT * FROM range(3) WHERE id IN (SELECT id FROM t)",
+        "SELECT * FROM explode((SELECT collect_list(id) FROM t))",
+        "SELECT extract(DAY FROM (SELECT max(d) FROM t))",
+        "WITH x AS (SELECT * FROM x) SELECT * FROM x",
+        "WITH x AS (SELECT 1) SELECT * FROM x, db.x",
+        "SELECT * FROM (WITH x AS (SELECT 1) SELECT * FROM x), x",
+        "SELECT sum(id) OVER w FROM w WINDOW w AS (ORDER BY id)",
+        "SELECT * FROM parquet.`/files`",
+        "SELECT * FROM my_function(1)",
+        "SELECT 1 UNION ALL TABLE t",
+        "SELECT * FROM ((range(3) CROSS JOIN t))",
+        "SELECT * FROM IDENTIFIER('t')",
+    ],
+)
+def test_a_query_that_may_read_a_table_is_not_taken_for_one_that_reads_none(query: str) -> None:
+    assert not names_no_table(query)

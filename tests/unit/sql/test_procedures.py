@@ -283,6 +283,8 @@ def test_savepoints_are_made_and_deleted(table: Table, run: Run) -> None:
 def test_the_doctor_tells_and_mends(table: Table, run: Run) -> None:
     assert run("doctor") == []
     (Path(table.location.removeprefix("file://")) / "snapshot" / "LATEST").write_text("99")
+    ((*_, remedy, _),) = run("doctor")
+    assert remedy.startswith("CALL sys.doctor(table => '") and "…" not in remedy and "', repair => true)" in remedy
     ((kind, severity, branch, _, _, repaired),) = run("doctor", repair=True)
     assert (kind, severity, branch, repaired) == ("stale-hint", severity, "main", True)
     assert run("doctor") == []

@@ -326,7 +326,9 @@ def test_a_stream_of_a_branch_that_moves_delivers_its_history_or_stops(seed: int
     start, delivered, stopped = again(source.first()), list[int](), False
     for number in range(1, 14):
         table = live(tmp_path)
-        branches = [b.name for b in table.branches() if b.name != "main" and not b.name.startswith("main-")]
+        branches = [
+            b.name for b in table.branches(include_internal=True) if b.name != "main" and not b.name.startswith("main-")
+        ]
         match rng.choice(["write", "write", "write", "branch", "dev", "dev", "roll", "merge", "replace", "trigger"]):
             case "branch":
                 table.create_branch(f"b{number}", snapshot_id=rng.choice(table.snapshots()).id)

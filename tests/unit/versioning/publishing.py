@@ -38,7 +38,7 @@ def ids(table: Table) -> list[int]:
 
 
 def tags(table: Table) -> list[str]:
-    return sorted(t.name for t in table.tags() if not t.name.startswith("branch-guard-"))
+    return sorted(t.name for t in table.tags(include_internal=True) if not t.name.startswith("branch-guard-"))
 
 
 def files(table: Table) -> dict[str, bytes]:
@@ -51,7 +51,10 @@ def in_order(table: Table) -> None:
     """All that something needs is there, and nothing else is."""
     assert missing_files(table.handle) == []
     assert [f.path for f in orphans(table.handle) if "/intent/" not in f.path] == []
-    for name in ("main", *(b.name for b in table.branches())):
+    for name in ("main", *(b.name for b in table.branches(include_internal=True))):
         branch = table.branch(name)
-        for version in [*(f"snapshot.{i}" for i in ids(branch)), *(f"tag-name.{t.name}" for t in branch.tags())]:
+        for version in [
+            *(f"snapshot.{i}" for i in ids(branch)),
+            *(f"tag-name.{t.name}" for t in branch.tags(include_internal=True)),
+        ]:
             branch.at(version).scan().to_arrow()

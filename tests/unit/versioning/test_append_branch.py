@@ -54,7 +54,10 @@ def table(tmp_path: Path) -> Table:
 
 
 def refused(table: Table, error: type[PaimonError], text: str, source: str = "fix", target: str = "main") -> None:
-    before = {name: table.branch(name).snapshots() for name in ["main", *(b.name for b in table.branches())]}
+    before = {
+        name: table.branch(name).snapshots()
+        for name in ["main", *(b.name for b in table.branches(include_internal=True))]
+    }
     with pytest.raises(error, match=text):
         table.append_branch(source, target=target)
     assert {name: table.branch(name).snapshots() for name in before} == before

@@ -20,6 +20,7 @@ from paimon_spark.versioning.backups import expire_backups, list_backups
 from paimon_spark.versioning.merge import merge_branch
 from paimon_spark.versioning.names import backup_name
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows
+from tests.unit.versioning.test_diff import add, append_table
 
 HOUR_MS = 3_600_000
 
@@ -58,7 +59,7 @@ def test_a_backup_goes_when_it_is_old_with_the_files_that_only_it_needed(table: 
     assert gone == would
     assert (gone.snapshots, gone.data_files) == ((f"{name}.1", f"{name}.2"), 1)
     assert f"{name}.t" in gone.tags
-    assert [b.name for b in table.branches()] == ["fix"]
+    assert [b.name for b in table.branches(include_internal=True)] == ["fix"]
     assert rows(table) == {1: "fixed"}
     in_order(table)
 
@@ -81,24 +82,24 @@ def test_a_backup_that_something_needs_stays(table: Table, needed_by: str) -> No
             table.replace_main(name)
         case "no option":
             table.alter(unset_options=["branch.backup.time-retained"])
-    branches = {b.name for b in table.branches()}
+    branches = {b.name for b in table.branches(include_internal=True)}
     assert expire_backups(table.branch("main").handle, clock_ms=clock).snapshots == ()
-    assert {b.name for b in table.branches()} == branches
+    assert {b.name for b in table.branches(include_internal=True)} == branches
     in_order(table)
 
 
 def test_backups_are_those_of_main_alone(table: Table) -> None:
     assert expire_backups(table.branch("fix").handle, clock_ms=later(table, 100 * HOUR_MS)).snapshots == ()
-    assert len(table.branches()) == 2
+    assert len(table.branches(include_internal=True)) == 2
 
 
 def test_expiry_and_the_maintenance_after_a_commit_delete_old_backups(table: Table) -> None:
     name = backup_of(table)
     kept = table.expire_snapshots(retain_max=1)
-    assert name in [b.name for b in table.branches()]
+    assert name in [b.name for b in table.branches(include_internal=True)]
     assert f"{name}.2" not in kept.snapshots
     maintenance.after_commit(table.handle, [2], clock=Clock(clock_ms=later(table, 2 * HOUR_MS)))
-    assert [b.name for b in table.branches()] == ["fix"]
+    assert [b.name for b in table.branches(include_internal=True)] == ["fix"]
     assert ids(table) == [2]
     in_order(table)
 
@@ -151,3 +152,23 @@ def test_names_of_backups_need_no_backquotes_in_sql() -> None:
     found = [first, backup_name([first], now)]
     assert found == ["main_backup_20240131T000000", "main_backup_20240131T000000_2"]
     assert all(is_backup_name(n) and quoted_if_needed(n) == n for n in found)
+
+
+def test_guard_tags_and_backups_are_listed_only_when_asked_for(tmp_path: Path) -> None:
+    table = append_table(tmp_path)
+    add(table, range(3))
+    table.create_branch("fix")
+    table.create_branch("other")
+    add(table, range(8))
+    add(table.branch("fix"), range(2))
+    table.merge_branch("fix", if_main_moved="replace")
+    assert [b.name for b in table.branches()] == ["fix", "other"] and table.tags() == []
+    backup = next(b.name for b in table.branches(include_internal=True) if b.name not in ("fix", "other"))
+    assert {t.guards for t in table.tags(include_internal=True)} == {"fix", "other", backup}
+    planned = table.delete_branch("other", dry_run=True)
+    shown = [table.tags(), table.branches(), planned, table.status(), table.rollback_to(1, dry_run=True)]
+    texts = [f"{x}{x._repr_html_()}" if hasattr(x, "_repr_html_") else str(x) for x in shown]
+    assert not [text for text in texts if "branch-guard" in text or "main_backup" in text]
+    assert str(planned).startswith("would delete 1 snapshot (other.1), 0 files")
+    assert ", 2 branches, 1 backup branch\n" in str(table.status())
+    assert any("branch-guard-other" in name for name in planned.tags), "nothing is left out of the data"

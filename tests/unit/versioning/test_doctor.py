@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import paimon_spark
@@ -78,9 +80,9 @@ def test_a_base_that_nothing_protects(table: Table) -> None:
     found = table.doctor()
     assert kinds(found) == [("unprotected-base", "dev")]
     assert found[0].severity is Severity.WARNING and "keeps snapshot 1" in found[0].message and not found[0].repaired
-    assert [t.name for t in table.tags()] == ["good"], "nothing was changed"
+    assert [t.name for t in table.tags(include_internal=True)] == ["good"], "nothing was changed"
     assert [f.repaired for f in table.doctor(repair=True)] == [True]
-    assert {t.name: t.snapshot.id for t in table.tags()} == {"good": 1, guard_name("dev"): 1}
+    assert {t.name: t.snapshot.id for t in table.tags(include_internal=True)} == {"good": 1, guard_name("dev"): 1}
     fork = read_fork(dev.handle)
     assert fork is not None and (fork.parent, fork.snapshot_id, fork.tag) == ("main", 1, "good")
     assert table.doctor() == [] and rows(dev) == {1: "a", 3: "dev"}
@@ -91,7 +93,7 @@ def test_a_guard_that_was_deleted_comes_back(table: Table) -> None:
     table.create_branch("fix", tag="good")
     (root(table) / "tag" / f"tag-{guard_name('fix')}").unlink()
     assert kinds(table.doctor(repair=True)) == [("unprotected-base", "fix")]
-    assert guard_name("fix") in {t.name for t in table.tags()}
+    assert guard_name("fix") in {t.name for t in table.tags(include_internal=True)}
     assert table.doctor() == []
 
 
@@ -100,7 +102,7 @@ def test_a_guard_whose_branch_is_gone(table: Table) -> None:
     shutil.rmtree(root(table) / "branch" / "branch-fix")
     assert kinds(table.doctor()) == [("stale-guard", "main")]
     assert table.doctor(repair=True)[0].repaired
-    assert [t.name for t in table.tags()] == ["good"] and table.doctor() == []
+    assert [t.name for t in table.tags(include_internal=True)] == ["good"] and table.doctor() == []
     in_order(table)
 
 
@@ -307,6 +309,9 @@ def test_what_a_merge_and_others_left(table: Table) -> None:
     (branches / "branch-half" / "snapshot").mkdir(parents=True)
     found = table.doctor()
     assert sorted(kinds(found)) == [("left-over", "half"), ("left-over", "main")]
+    by_branch = {f.branch: str(f.command) for f in found}
+    assert by_branch["half"].startswith("paimon-spark branch delete ") and " half --" in by_branch["half"] + " --"
+    assert by_branch["main"].startswith("paimon-spark doctor ") and "--repair" in by_branch["main"]
     assert {f.branch: f.repaired for f in table.doctor(repair=True)} == {"half": False, "main": True}
     assert not (branches / "branch-.merge-0123").exists() and (branches / "branch-half").exists()
     assert missing_files(table.handle) == [] and orphans(table.handle) == []
@@ -327,7 +332,7 @@ def test_refs_that_cannot_be_read(table: Table) -> None:
     found = table.doctor()
     assert ("unreadable", "main") in kinds(found)
     with pytest.raises(CorruptFileError):
-        table.tags()
+        table.tags(include_internal=True)
 
 
 class TestTagsOfAnotherHistory:
@@ -355,7 +360,9 @@ class TestTagsOfAnotherHistory:
         assert "tag '2024-01-01' on main is snapshot 2 of branch 'dev', and main's own snapshot 2" in found.message
         assert "branch('dev').create_tag('2024-01-01', snapshot_id=2), then delete_tag" in found.remedy
         table.branch("dev").create_tag("2024-01-01", snapshot_id=2)
-        assert "branch 'dev' has a tag of the snapshot" in table.doctor()[0].remedy
+        (known,) = table.doctor()
+        assert "branch 'dev' has a tag of the snapshot" in known.remedy and found.command is None
+        assert "paimon-spark tag delete " in str(known.command) and "2024-01-01" in str(known.command)
         table.delete_tag("2024-01-01")
         assert table.doctor() == [] and rows(dev) == {1: "a", 2: "dev", 3: "dev"}
         in_order(table)
@@ -390,6 +397,34 @@ class TestTagsOfAnotherHistory:
             ("foreign-lineage-tag", "main"),
             ("unprotected-base", "dev"),
         ]
-        assert {t.name: t.snapshot.id for t in table.tags()}[guard_name("dev")] == 1
+        assert {t.name: t.snapshot.id for t in table.tags(include_internal=True)}[guard_name("dev")] == 1
         fork = read_fork(dev.handle)
         assert fork is not None and fork.snapshot_id == 1
+
+
+def test_findings_of_one_kind_are_one_line_with_their_number(table: Table) -> None:
+    for n in range(6):
+        table.create_branch(f"b{n}", tag="good")
+        shutil.rmtree(root(table) / "branch" / f"branch-b{n}")
+    found = table.doctor()
+    assert kinds(found) == [("stale-guard", "main")] * 6
+    first, remedy, command = str(found).splitlines()
+    assert first.endswith("which is gone (6 findings of this kind, this is the first; --json lists all)")
+    assert first.count("branch-guard-") == 1 and remedy.startswith("  doctor(repair=True) removes it")
+    assert command.startswith("  paimon-spark doctor ") and found._repr_html_().count("branch-guard-") == 1  # type: ignore[attr-defined]
+    lines = [line for line in str(table.status(doctor=True)).splitlines() if line.startswith("note: ")]
+    assert len(lines) == 1 and "6 findings" in lines[0]
+
+
+def test_the_command_of_a_finding_can_be_pasted_whatever_the_table_is_called(tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path / "it's a warehouse"))
+    catalog.create_database("db")
+    table = catalog.create_table("db.my table", pa.schema([("id", pa.int32())]))
+    table.write(pa.table({"id": pa.array([1], pa.int32())}))
+    table.create_tag("good")
+    table.create_branch("fix", tag="good")
+    shutil.rmtree(root(table) / "branch" / "branch-fix")
+    (finding,) = table.doctor()
+    words = shlex.split(finding.command or "")
+    assert words[:4] == ["paimon-spark", "doctor", "db.my table", "--repair"] and words[4] == "--warehouse"
+    assert words[5].endswith("/it's a warehouse")

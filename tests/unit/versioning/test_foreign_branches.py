@@ -27,7 +27,7 @@ def heads(table: Table) -> dict[str, pa.Table]:
     """What each branch reads."""
     return {
         name: table.branch(name).scan().to_arrow().sort_by([(table.branch(name).schema.row_type.names[0], "ascending")])
-        for name in ["main", *(b.name for b in table.branches())]
+        for name in ["main", *(b.name for b in table.branches(include_internal=True))]
     }
 
 
@@ -38,7 +38,7 @@ def heads(table: Table) -> dict[str, pa.Table]:
 def test_one_is_deleted_and_all_else_reads_as_before(tmp_path: Path, name: str, branch: str | None) -> None:
     table = golden(name, tmp_path)
     before = heads(table)
-    for gone in [branch] if branch is not None else [b.name for b in table.branches()]:
+    for gone in [branch] if branch is not None else [b.name for b in table.branches(include_internal=True)]:
         removed = table.delete_branch(gone)
         before.pop(gone)
         assert heads(table) == before
@@ -65,7 +65,7 @@ def test_a_branch_of_one_is_guarded_on_main_by_the_base_that_both_have(tmp_path:
     made = table.branch("from_tag").create_branch("ours", tag="bt")
     assert made.fork is not None
     assert set(made.fork.guards) == {"from_tag", "main"}
-    base = next(t for t in table.tags() if t.name == "branch-guard-ours")
+    base = next(t for t in table.tags(include_internal=True) if t.name == "branch-guard-ours")
     assert base.snapshot.id == 1
     assert heads(table)["ours"] == table.branch("from_tag").at("bt").scan().to_arrow().sort_by(
         [(table.schema.row_type.names[0], "ascending")]
@@ -101,5 +101,5 @@ def test_a_branch_that_is_read_beside_main(tmp_path: Path) -> None:
         table.delete_branch("stream")
     table.delete_branch("fix")
     table.delete_branch("stream")
-    assert [b.name for b in table.branches()] == ["of-stream"]
+    assert [b.name for b in table.branches(include_internal=True)] == ["of-stream"]
     assert heads(table)["of-stream"] == before["stream"]

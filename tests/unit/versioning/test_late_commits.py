@@ -83,7 +83,7 @@ def test_nothing_is_lost_whenever_it_commits(
             opened = paimon_spark.load_table(table.location)
             found, case = rows(opened), f"{times} at step {at}"
             kept = set(found)
-            for branch in opened.branches():
+            for branch in opened.branches(include_internal=True):
                 kept |= set(rows(opened.branch(branch.name)))
             assert set(foreign.done) <= kept, case
             assert {k: v for k, v in found.items() if k < 900} == {1: "a", 3: "fix"}, case
@@ -141,7 +141,7 @@ def test_a_commit_moved_by_an_operation_that_died_is_on_a_branch(
     put(paimon_spark.load_table(table.location), k5="next")
     opened = paimon_spark.load_table(table.location)
     assert rows(opened) == {1: "a", 3: "fix", 5: "next"}
-    (backup,) = [b.name for b in opened.branches() if b.name.startswith("main_backup_")]
+    (backup,) = [b.name for b in opened.branches(include_internal=True) if b.name.startswith("main_backup-")]
     assert rows(opened.branch(backup)) == {1: "a", 900: "foreign"}
     assert [f for f in opened.doctor(repair=True) if f.branch == backup] == []
     opened.remove_orphan_files()
@@ -194,7 +194,7 @@ def test_commits_to_the_former_and_the_new_main_are_all_on_a_branch(
 
         def check(case: str, table: Table = table, written: set[int] = written) -> None:
             opened = paimon_spark.load_table(table.location)
-            branches = [opened, *(opened.branch(b.name) for b in opened.branches())]
+            branches = [opened, *(opened.branch(b.name) for b in opened.branches(include_internal=True))]
             found = set().union(*(rows(b) for b in branches))
             assert written <= found, case
 
@@ -239,7 +239,7 @@ def test_a_commit_verified_after_a_merge_that_left_a_gap_is_kept_or_fails(
     opened = paimon_spark.load_table(table.location)
     if backup:
         assert verified(*given[0])
-        (name,) = [b.name for b in opened.branches() if b.name.startswith("main_backup_")]
+        (name,) = [b.name for b in opened.branches(include_internal=True) if b.name.startswith("main_backup-")]
         assert rows(opened.branch(name)) == {1: "a", 900: "foreign"}
     else:
         with pytest.raises(CommitConflictError, match="was given another history"):

@@ -60,7 +60,7 @@ def test_without_backup_what_nothing_needs_goes_at_once(table: Table) -> None:
     put(table.branch("fix"), k2="right")
     result = table.merge_branch("fix", backup=False, if_main_moved="replace")
     assert result.backup_branch is None and result.discarded_snapshots == (2,) and result.removed.data_files == 1
-    assert [b.name for b in table.branches()] == ["fix"] and tags(table) == ["good"]
+    assert [b.name for b in table.branches(include_internal=True)] == ["fix"] and tags(table) == ["good"]
     assert rows(table) == {1: "a", 2: "right"}
     in_order(table)
 
@@ -227,17 +227,17 @@ def test_guards_of_other_branches_go_back_with_main(table: Table) -> None:
     put(table.branch("late"), k7="late")
     put(table.branch("fix"), k2="right")
     result = table.merge_branch("fix", if_main_moved="replace")
-    guards = {t.name: t.snapshot for t in table.tags() if t.name.startswith("branch-guard-")}
+    guards = {t.name: t.snapshot for t in table.tags(include_internal=True) if t.name.startswith("branch-guard-")}
     assert set(guards) == {guard_name(n) for n in ("fix", "late", str(result.backup_branch))}
     assert guards[guard_name("fix")].id == 2 and guards[guard_name("late")].id == 1
     fork = read_fork(table.branch("late").handle)
     assert fork is not None and (fork.parent, fork.snapshot_id) == (result.backup_branch, 2)
-    on_backup = {t.name: t.snapshot.id for t in table.branch(str(result.backup_branch)).tags()}
+    on_backup = {t.name: t.snapshot.id for t in table.branch(str(result.backup_branch)).tags(include_internal=True)}
     assert on_backup[guard_name("late")] == 2
     late = table.merge_branch("late", if_main_moved="replace")
     assert late.fork_snapshot_id == 1 and rows(table) == {1: "a", 2: "wrong", 7: "late"} and ids(table) == [1, 2, 3]
     in_order(table)
-    for branch in [b.name for b in table.branches()]:
+    for branch in [b.name for b in table.branches(include_internal=True)]:
         table.delete_branch(branch)
         in_order(table)
 
@@ -247,10 +247,10 @@ def test_a_guard_follows_when_main_takes_the_parent(table: Table) -> None:
     put(fix, k2="fix")
     fix.create_branch("child", snapshot_id=2)
     put(fix, k3="fix")
-    guard = next(t for t in table.tags() if t.name == guard_name("child"))
+    guard = next(t for t in table.tags(include_internal=True) if t.name == guard_name("child"))
     assert guard.snapshot.id == 1
     table.merge_branch("fix")
-    guard = next(t for t in table.tags() if t.name == guard_name("child"))
+    guard = next(t for t in table.tags(include_internal=True) if t.name == guard_name("child"))
     assert guard.snapshot.id == 2
     in_order(table)
 
@@ -272,7 +272,7 @@ def test_refusals(table: Table) -> None:
     table.create_branch("empty", empty=True)
     put(table, k2="more")
     put(table.branch("fix"), k3="fix")
-    state = (ids(table), tags(table), [b.name for b in table.branches()])
+    state = (ids(table), tags(table), [b.name for b in table.branches(include_internal=True)])
     refused: list[tuple[str, dict[str, Any], str]] = [
         ("main", {}, "main itself"),
         ("empty", {}, "empty"),
@@ -288,7 +288,7 @@ def test_refusals(table: Table) -> None:
         table.branch("fix").merge_branch("empty")
     with pytest.raises(paimon_spark.errors.NotFoundError):
         table.merge_branch("fix", snapshot="nope")
-    assert state == (ids(table), tags(table), [b.name for b in table.branches()])
+    assert state == (ids(table), tags(table), [b.name for b in table.branches(include_internal=True)])
     in_order(table)
 
 
@@ -348,7 +348,7 @@ def test_a_branch_rolled_back_to_before_it_was_merged(table: Table) -> None:
     fix.rollback_to(2)
     fork = read_fork(fix.handle)
     assert fork is not None and fork.snapshot_id == 2 and fork.guards == {"main": guard_name("fix")}
-    assert {t.name: t.snapshot.id for t in table.tags()}[guard_name("fix")] == 2
+    assert {t.name: t.snapshot.id for t in table.tags(include_internal=True)}[guard_name("fix")] == 2
     in_order(table)
     put(fix, k6="x")
     result = table.merge_branch("fix", if_main_moved="replace")
@@ -369,7 +369,7 @@ def test_main_takes_the_history_of_a_branch_of_a_branch(table: Table, verb: str)
     opened = paimon_spark.load_table(table.location)
     fork = read_fork(opened.branch("fix").handle)
     assert fork is not None and (fork.parent, fork.snapshot_id) == ("main", 2)
-    assert {t.name: t.snapshot.id for t in opened.tags()}[guard_name("fix")] == 2
+    assert {t.name: t.snapshot.id for t in opened.tags(include_internal=True)}[guard_name("fix")] == 2
     assert opened.doctor() == []
     put(opened, k4="main")
     result = opened.merge_branch("fix", if_main_moved="replace")

@@ -115,7 +115,7 @@ def finish(table: Table, verb: str) -> None:
     elif verb == "merge":
         result = opened.merge_branch("fix", if_main_moved="replace")
         assert result.moved_snapshots == ()
-        backups = [b.name for b in opened.branches() if b.name.startswith("main_backup")]
+        backups = [b.name for b in opened.branches(include_internal=True) if b.name.startswith("main_backup")]
         assert len(backups) == 1 and rows(opened.branch(backups[0])) == OLD
 
 
@@ -181,7 +181,7 @@ def test_commits_beside_are_kept_or_refused(tmp_path: Path, verb: str) -> None:
         assert not errors, errors
         opened = paimon_spark.load_table(table.handle.layout.root)
         kept: set[int] = set()
-        for name in ["main", *(b.name for b in opened.branches())]:
+        for name in ["main", *(b.name for b in opened.branches(include_internal=True))]:
             kept |= rows(opened.branch(name)).keys()
         assert {*done["main"], *done["fix"]} <= kept
         assert len(done["fix"]) == 6, "jobs on the branch are not disturbed"

@@ -544,7 +544,12 @@ def test_an_empty_table_has_nothing_to_keep(tmp_path: Path) -> None:
     ):
         with pytest.raises(SnapshotNotFoundError, match=text):
             ask()
-    assert (e.tags(), e.branches(), e.snapshots(), e.doctor()) == ([], [], [], [])
+    assert (e.tags(include_internal=True), e.branches(include_internal=True), e.snapshots(), e.doctor()) == (
+        [],
+        [],
+        [],
+        [],
+    )
 
 
 def test_a_branch_that_a_tag_would_hide_is_refused(tmp_path: Path) -> None:
@@ -560,7 +565,7 @@ def test_a_branch_that_a_tag_would_hide_is_refused(tmp_path: Path) -> None:
             InvalidInputError, match=r"'fix\.v1' is a tag, which would then be version 'v1' on the bran"
         ):
             ask()
-    assert [b.name for b in t.branches()] == ["other"]
+    assert [b.name for b in t.branches(include_internal=True)] == ["other"]
 
 
 def test_a_branch_is_deleted_in_a_dry_run_first(tmp_path: Path) -> None:

@@ -257,7 +257,7 @@ class Branches(RuleBasedStateMachine):
         def after(result: Any) -> None:
             self.made(branch, rows)
             line = line_of(self, branch)
-            for tag in self.open(branch).tags():
+            for tag in self.open(branch).tags(include_internal=True):
                 if tag.name.startswith("savepoint-") and tag.name not in line.tags:
                     assert tag.name == f"savepoint-{tag.snapshot.id}"
                     assert tag.snapshot.uuid == line.history[tag.snapshot.id]
@@ -380,7 +380,7 @@ class Branches(RuleBasedStateMachine):
         known = set(self.model.lines)
 
         def after(_: Any) -> None:
-            found = {b.name for b in self.open().branches()} - known
+            found = {b.name for b in self.open().branches(include_internal=True)} - known
             old = self.model.line("main")
             discarded = {i: u for i, u in old.history.items() if i > fork}
             lost_tags = {n: t for n, t in old.tags.items() if t[0] > fork}
@@ -390,7 +390,9 @@ class Branches(RuleBasedStateMachine):
             for new in found:
                 self.model.lines[new] = BranchModel(dict(old.history), lost_tags, old.columns, old.schemas)
                 kept = dict(lost_tags.items())
-                mine = {t.name: (t.snapshot.id, t.snapshot.uuid or "") for t in self.open(new).tags()}
+                mine = {
+                    t.name: (t.snapshot.id, t.snapshot.uuid or "") for t in self.open(new).tags(include_internal=True)
+                }
                 self.model.lines[new].tags = kept | {
                     n: t for n, t in mine.items() if n in old.tags and old.tags[n] == t
                 }

@@ -57,10 +57,10 @@ def test_main_means_the_branch(table: Table) -> None:
     assert rows(main) == {1: "a", 2: "b", 3: "right"} == rows(main.branch("fix"))
     assert ids(main) == [1, 2, 3] and tags(main) == ["checked", "good"] and rows(main.at(1)) == {1: "a"}
     assert (root / "branch" / "branch-fix" / "consumer" / "consumer-c").exists()
-    marks = {b.name: b.is_main for b in main.branches()}
+    marks = {b.name: b.is_main for b in main.branches(include_internal=True)}
     assert marks == {"fix": True, "other": False, str(result.backup_branch): False}
     assert rows(main.branch(str(result.backup_branch))) == {1: "a", 2: "b", 3: "wrong"}
-    guards = {t.name for t in main.tags() if t.name.startswith("branch-guard-")}
+    guards = {t.name for t in main.tags(include_internal=True) if t.name.startswith("branch-guard-")}
     assert guards == {guard_name("other"), guard_name(str(result.backup_branch))}
     assert read_fork(main.branch("fix").handle) is None
     in_order(main)
@@ -181,7 +181,7 @@ def test_again_and_merging_into_it(table: Table) -> None:
     second = main.replace_main("next")
     assert second.former_main == "fix"
     main = reopened(table)
-    names = {b.name for b in main.branches()}
+    names = {b.name for b in main.branches(include_internal=True)}
     assert "fix" not in names and "next" in names and rows(main) == {1: "a", 2: "b", 9: "other", 10: "next"}
     in_order(main)
     assert main.doctor() == []
@@ -200,7 +200,7 @@ def test_children_of_the_former_main_and_of_the_branch(table: Table) -> None:
     main = reopened(table)
     late = read_fork(main.branch("late").handle)
     assert late is not None and (late.parent, late.snapshot_id) == (result.backup_branch, 3)
-    guards = {t.name: t.snapshot for t in main.tags() if t.name.startswith("branch-guard-")}
+    guards = {t.name: t.snapshot for t in main.tags(include_internal=True) if t.name.startswith("branch-guard-")}
     assert guards[guard_name("late")].id == 2 and guards[guard_name("child")].id == 3
     assert guards[guard_name("child")].uuid == main.snapshots()[-1].uuid
     merged = main.merge_branch("child")

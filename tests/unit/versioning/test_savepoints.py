@@ -61,7 +61,7 @@ class TestCreate:
         made = t.create_savepoint()
         assert made.snapshot.commit_kind is CommitKind.COMPACT
         assert made.id == made.snapshot.id == 3
-        assert [(x.name, x.snapshot.id, x.is_savepoint, x.time_retained_s) for x in t.tags()] == [
+        assert [(x.name, x.snapshot.id, x.is_savepoint, x.time_retained_s) for x in t.tags(include_internal=True)] == [
             ("savepoint-3", 3, True, None)
         ]
         assert len(files_of(live_entries(t.handle, data_manifests(t.handle, made.snapshot)))) == 1
@@ -91,7 +91,7 @@ class TestCreate:
         assert t.create_savepoint() == first
         t.compact_manifest()
         assert t.create_savepoint() == first
-        assert len(t.tags()) == 1
+        assert len(t.tags(include_internal=True)) == 1
         write(t, 3)
         second = t.create_savepoint()
         assert [s.id for s in t.savepoints()] == [first.id, second.id]

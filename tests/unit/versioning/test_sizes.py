@@ -34,7 +34,7 @@ def a_history(table: Table, random: Random) -> None:
 
     write(table)
     for n in range(12):
-        on = table.branch(random.choice(["main", *(b.name for b in table.branches())]))
+        on = table.branch(random.choice(["main", *(b.name for b in table.branches(include_internal=True))]))
         match random.choice(["write", "write", "tag", "savepoint", "branch", "compact", "expire"]):
             case "write":
                 write(on)
@@ -70,8 +70,8 @@ def test_sizes_are_what_deleting_frees(tmp_path: Path, seed: int, keyed: bool) -
     a_history(table, Random(seed))
     sizes = table.sizes()
     named = {(s.kind, s.name) for s in sizes}
-    assert {("branch", b.name) for b in table.branches()} <= named
-    assert {("tag", t.name) for t in table.tags() if t.kind == "tag"} <= named
+    assert {("branch", b.name) for b in table.branches(include_internal=True)} <= named
+    assert {("tag", t.name) for t in table.tags(include_internal=True) if t.kind == "tag"} <= named
     assert {("savepoint", str(s.id)) for s in table.savepoints()} <= named
     root = tmp_path / "wh" / "d.db" / "t"
     before = data_files(root)
