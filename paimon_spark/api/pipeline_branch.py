@@ -35,7 +35,7 @@ from paimon_spark.pipelines.statements import RecordedStatement, recorded_statem
 from paimon_spark.spark_port import spark_sql
 from paimon_spark.text import named, safe
 from paimon_spark.versioning.checks import refuse_failed
-from paimon_spark.versioning.merge import REBASE, check_ways
+from paimon_spark.versioning.merge import REBASE, check_only_if, check_ways
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -251,6 +251,7 @@ class PipelineBranch(ShownAsText):
         self,
         *,
         if_main_moved: Literal["refuse", "replace", "rebase"] = "refuse",
+        only_if_main_is: Mapping[str, int] | None = None,
         on_conflict: Literal["fail", "ours", "theirs", "newest"] = "fail",
         replace: Sequence[str] = (),
         checks: Checks | None = None,
@@ -271,19 +272,25 @@ class PipelineBranch(ShownAsText):
             if_main_moved: when main of a table has commits, schemas or tags after the branch point: `refuse`,
                 `replace` them by the branch, and keep them in the backup branch, or `rebase` the changes of the branch
                 on top of them, as `Table.merge_branch`.
+            only_if_main_is: table → snapshot id, of some or all tables: publish only while these are the heads of main.
             on_conflict: as of `Table.merge_branch`, for the rows of all tables.
             replace: tables whose main is replaced in any case, such as reports that each run overwrites.
             checks: as of `check`, run before on exactly the rows that are published. Names of those that passed are in
                 the release, and in the property `paimon-spark.checks` of each snapshot they looked at.
-            dry_run: only return what would be main; the release has the id 0.
+            dry_run: only return what would be main, and what it would lose and gain; the release has the id 0.
+
+        Returns:
+            The release. Where main of all tables has every commit of the branches, none is made: it has the id 0, and
+            `already_published` is True.
 
         Raises:
-            BranchDivergedError: main of a table has moved, and `if_main_moved` is `refuse`, or a rebase found
-                conflicts; nothing was changed.
+            BranchDivergedError: main of a table has moved, and `if_main_moved` is `refuse`; or has another head than
+                `only_if_main_is` says; or a rebase found conflicts; nothing was changed.
             UnsupportedFeatureError: a table cannot be rebased; nothing was changed.
             CheckFailedError: a check found rows; nothing was changed.
             NotFoundError: the pipeline branch, or the branch of a table, is gone.
-            InvalidInputError: a branch has no snapshot, or `replace` has a table that the pipeline branch lacks.
+            InvalidInputError: a branch has no snapshot, or `replace` or `only_if_main_is` has a table that the pipeline
+                branch lacks.
             OperationInProgressError: another process is changing tags or branches of a table.
         """
         check_ways(if_main_moved, on_conflict)
@@ -292,6 +299,7 @@ class PipelineBranch(ShownAsText):
         if isinstance(replace, str):
             raise InvalidInputError(f"replace={replace!r}: expected a list of tables")
         replaced = [self._checked(table) for table in replace]
+        demanded = self._checked_heads(only_if_main_is)
         mains = {table: self.catalog.table(table, branch=MAIN) for table in record.tables}
         snapshots = {table: self._head(table) for table in mains}
 
@@ -309,6 +317,7 @@ class PipelineBranch(ShownAsText):
                 on_conflict=on_conflict,
                 replaced=replaced,
                 check=None if checks is None else check,
+                only_if_main_is=demanded,
                 dry_run=dry_run,
             )
             return Release(self.catalog, released, removed)
@@ -321,6 +330,7 @@ class PipelineBranch(ShownAsText):
             if_main_moved=if_main_moved,
             replaced=replaced,
             checks=check({table: (self.name, at) for table, at in snapshots.items()}),
+            only_if_main_is=demanded,
             dry_run=dry_run,
         )
         return Release(self.catalog, released, removed)
@@ -353,6 +363,21 @@ class PipelineBranch(ShownAsText):
                 branch=self.name,
             )
         return head
+
+    def _checked_heads(self, heads: Mapping[str, int] | None) -> dict[str, int]:
+        if heads is None:
+            return {}
+        if not isinstance(heads, Mapping):
+            raise InvalidInputError(
+                f"only_if_main_is={heads!r}: expected a mapping of tables to snapshot ids, such as "
+                f"{{{next(iter(self.record.tables))!r}: 7}}",
+                argument="only_if_main_is",
+            )
+        for head in heads.values():
+            check_only_if(head)
+            if head is None:
+                raise InvalidInputError("only_if_main_is has a table without a snapshot id", argument="only_if_main_is")
+        return {self._checked(table): head for table, head in heads.items()}
 
     def _checked(self, name: str) -> str:
         if name not in self.record.tables:

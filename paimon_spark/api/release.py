@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from paimon_spark.api.lineage_question import warehouse_of
@@ -19,12 +19,16 @@ from paimon_spark.pipelines.records import (
     in_force,
     list_release_records,
 )
-from paimon_spark.text import named, safe
+from paimon_spark.text import counted, named, safe
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
     from paimon_spark.api.table import Table
     from paimon_spark.maintenance.removal import Removed
+    from paimon_spark.versioning.main_change import MainChange
+
+_MOST_LINES = 36
+"""Lines about tables that are shown; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -44,6 +48,21 @@ class Release(ShownAsText):
     def id(self) -> int:
         """Its number in the warehouse, ascending; numbers may be skipped. 0 of a dry run."""
         return self.record.id
+
+    @property
+    def already_published(self) -> bool:
+        """Whether no release was made, as main of all tables had every commit of the branches."""
+        return not self.record.id and not self.record.changes and self.record.undoes is None
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether it was only planned."""
+        return self.removed is not None and self.removed.dry_run
+
+    @property
+    def changes(self) -> dict[str, MainChange]:
+        """Table → the snapshots and rows that its main lost and gained; only of tables that changed."""
+        return dict(self.record.changes)
 
     @property
     def tables(self) -> dict[str, int]:
@@ -118,6 +137,11 @@ class Release(ShownAsText):
             InvalidInputError: it is not the newest release, was undone, or a backup is gone; nothing was changed.
             OperationInProgressError: another process is changing tags or branches of a table.
         """
+        if not self.record.id:
+            raise InvalidInputError(
+                f"there is no release to undo: {'it was a dry run' if self.dry_run else 'nothing was published'}; "
+                "catalog.releases() lists all"
+            )
         warehouse = warehouse_of(self.catalog)
         records = list_release_records(warehouse)
         record = get_release_record(warehouse, self.id)
@@ -137,14 +161,42 @@ class Release(ShownAsText):
 
     def text_lines(self) -> Iterator[str]:
         record = self.record
+        if self.already_published:
+            would = "would be" if self.dry_run else "was"
+            yield safe(f"branch {record.branch} is main of all its tables already: no release {would} made")
+            for table, snapshot in list(record.tables.items())[:_MOST_LINES]:
+                yield safe(f"  {table}  snapshot {snapshot}")
+            return
         what = f"undo of release {record.undoes}" if record.undoes else f"branch {record.branch}"
         undone = f"; undone by release {record.undone_by}" if record.undone_by else ""
         number = f"release {record.id}" if record.id else "a release would be"
         yield safe(f"{number}: {what}, {moment(record.time_ms)}{undone}")
-        for table, snapshot in record.tables.items():
-            kept = f", former main kept as branch {record.backups[table]}" if table in record.backups else ""
-            lost = f", main lost {record.lost[table]}" if table in record.lost else ""
-            yield safe(f"  {table}  snapshot {snapshot}{lost}{kept}")
+        tables = list(record.tables.items())
+        lines_each = _MOST_LINES // max(len(tables), 1)
+        for table, snapshot in tables[:_MOST_LINES]:
+            yield safe(f"  {table}  snapshot {snapshot}{self._changed_text(table)}")
+            if table in record.changes and lines_each > 1:
+                rows = record.changes[table].rows_lines(would=not record.id, most=min(lines_each - 3, 3))
+                yield from (f"    {line}" for line in (rows if lines_each > 3 else rows[:1]))
+        if len(tables) > _MOST_LINES:
+            yield f"  and {counted(len(tables) - _MOST_LINES, 'more table')}"
+        if record.undoes and record.id:
+            yield (
+                "next: correct the branch and publish it again, or undo this release, which brings back what was undone"
+            )
+
+    def _changed_text(self, table: str) -> str:
+        """What main of a table lost and gained besides rows, and where it is kept."""
+        record, would = self.record, "would " if not self.record.id else ""
+        out = ""
+        if table in record.lost:
+            out += f", main {would}{'lose' if would else 'lost'} {record.lost[table]}"
+        if table in record.changes and record.changes[table].snapshots_gained:
+            gained = counted(record.changes[table].snapshots_gained, "snapshot")
+            out += f", {would}{'gain' if would else 'gained'} {gained}"
+        if table in record.backups:
+            out += f", former main kept as branch {record.backups[table]}"
+        return out
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values that JSON can hold."""
@@ -159,6 +211,8 @@ class Release(ShownAsText):
             "lost": dict(record.lost),
             "undoes": record.undoes,
             "undone_by": record.undone_by,
+            "changes": {table: asdict(change) for table, change in record.changes.items()},
+            "already_published": self.already_published,
         }
 
     def _repr_html_(self) -> str:

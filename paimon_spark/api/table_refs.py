@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from paimon_spark.api.checks import checked, checks_of_rebase
+from paimon_spark.api.checks import checked, rebased
 from paimon_spark.jobs.branch_access import at_head, head_to_read
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.metadata.layout import MAIN
@@ -216,6 +216,7 @@ class TableRefs(OpenedTable):
         *,
         snapshot: int | str | None = None,
         if_main_moved: Literal["refuse", "replace", "rebase"] = "refuse",
+        only_if_main_is: int | None = None,
         on_conflict: Literal["fail", "ours", "theirs", "newest"] = "fail",
         target: str = MAIN,
         checks: Checks | None = None,
@@ -234,6 +235,7 @@ class TableRefs(OpenedTable):
             name: the branch.
             snapshot: a snapshot id, tag or version of the branch: publish up to that.
             if_main_moved: `refuse`, `replace` main's commits by the branch, or `rebase` its changes on top of them.
+            only_if_main_is: publish only while this snapshot is main's head, which a compaction moves, too.
             on_conflict: whose row a key gets that both changed: `fail`, `ours` (main's), `theirs`, the `newest` by
                 sequence field or head; in append tables, rows that main has got, too, are left out or added.
             target: the branch that gets the changes; another one than main only with `rebase`.
@@ -243,21 +245,18 @@ class TableRefs(OpenedTable):
 
         Raises:
             BranchNotFoundError: there is no such branch.
-            BranchDivergedError: main has commits of its own, or a rebase found conflicts; nothing was changed.
-            CommitConflictError, UnsupportedFeatureError: a rebase is not possible; nothing was changed.
-            CheckFailedError: a check found rows; nothing was changed.
+            BranchDivergedError: main has commits of its own, or another head; or a rebase found conflicts.
+            CommitConflictError, UnsupportedFeatureError: a rebase is not possible.
+            CheckFailedError: a check found rows. After each error nothing was changed.
             InvalidInputError: the branch is empty, or main itself; this is not main; `snapshot` is not after the fork.
-            OperationInProgressError: another process is changing tags or branches.
-            UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
+            OperationInProgressError, UnsafeDeletionError: another process changes branches; what is needed is unknown.
         """
-        from paimon_spark.versioning.merge import REBASE, check_ways, merge_branch
+        from paimon_spark.versioning.merge import REBASE, check_only_if, check_ways, merge_branch
 
         check_ways(if_main_moved, on_conflict, target)
+        check_only_if(only_if_main_is, target)
         if if_main_moved == REBASE:
-            from paimon_spark.jobs.rebase import rebase
-
-            check = checks_of_rebase(self, name, checks)
-            return rebase(self, name, target, snapshot=snapshot, on_conflict=on_conflict, check=check, dry_run=dry_run)
+            return rebased(self, name, target, snapshot, on_conflict, checks, only_if_main_is, dry_run=dry_run)
         handle = at_head(self)
         snapshot, properties = checked(self, name, snapshot, checks)
         return merge_branch(
@@ -265,6 +264,7 @@ class TableRefs(OpenedTable):
             name,
             snapshot=snapshot,
             if_main_moved=if_main_moved,
+            only_if_main_is=only_if_main_is,
             backup=backup,
             dry_run=dry_run,
             properties=properties,

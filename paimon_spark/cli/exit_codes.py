@@ -117,6 +117,8 @@ _IN_A_SHELL = (
     ("if_main_moved='replace'", "--if-main-moved replace"),
     ("if_main_moved='rebase'", "--if-main-moved rebase"),
     ("on_conflict=", "--on-conflict "),
+    ("only_if_main_is=", "--only-if-main-is "),
+    ("as only_if_main_is demands", "as --only-if-main-is demands"),
     ("if_main_moved=", "--if-main-moved "),
     ("append_branch", "`paimon-spark branch append`"),
     ("catalog.create_database(name)", "`paimon-spark database create NAME`"),

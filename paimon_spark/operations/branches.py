@@ -107,6 +107,7 @@ def _merge(a: Request) -> MergeResult | Appended:
             a["branch"],
             snapshot=a["version"],
             if_main_moved=a["if_main_moved"],
+            only_if_main_is=a["only_if_main_is"],
             on_conflict=a["on_conflict"],
             target=a["target_branch"],
             backup=_keeps_backup(a),
@@ -127,6 +128,15 @@ def _forwarded_rows(a: Request, done: MergeResult) -> Rows:
     if done.backup_branch is not None:
         _LOG.warning("%s of %s: %s", a.caller, a.table().name, "; ".join(done.text_lines()))
     return [(True,)]
+
+
+def _merged_rows(a: Request, done: MergeResult) -> Rows:
+    change = done.change
+    rows = (
+        (None, done.rebased_rows, None) if change is None else (change.rows_lost, change.rows_gained, change.rows_text)
+    )
+    discarded = len(done.discarded_snapshots)
+    return [(True, done.published_snapshot_id, discarded, done.backup_branch, done.already_merged, *rows)]
 
 
 def _show_forwarded(a: Request, done: MergeResult) -> Answer:
@@ -152,6 +162,9 @@ _BACKUP = (
     ),
     command_flag("no_backup", "do not keep what main loses as a backup branch; its files are deleted at once"),
 )
+_CALL_DRY_RUN = Argument(
+    "dry_run", "only return what would be done", Type.BOOLEAN, default=False, style=Style.CALL, is_own=True
+)
 _IF_MAIN_MOVED = Argument(
     "if_main_moved",
     "when main has commits, schemas or tags of its own: refuse, replace them by the branch, or rebase: put the "
@@ -159,6 +172,13 @@ _IF_MAIN_MOVED = Argument(
     default="refuse",
     is_own=True,
     metavar="refuse|replace|rebase",
+)
+_ONLY_IF_MAIN_IS = Argument(
+    "only_if_main_is",
+    "publish only while main's head is this snapshot, which also a compaction moves",
+    Type.BIGINT,
+    is_own=True,
+    metavar="SNAPSHOT",
 )
 _TARGET = Argument(
     "target_branch", "branch to add them to", default="main", option="to", spellings=("--target-branch",)
@@ -246,9 +266,11 @@ OPERATIONS = (
             replace(_BRANCH, required=False, style=Style.COMMAND),
             _VERSION,
             _IF_MAIN_MOVED,
+            _ONLY_IF_MAIN_IS,
             ON_CONFLICT,
             *_BACKUP,
             CHECK,
+            _CALL_DRY_RUN,
             Argument("source_branch", "as Paimon's action: add the new files of this branch", style=Style.COMMAND),
             Argument("target_branch", "branch that gets them, or the changes of a rebase", default="main", is_own=True),
         ),
@@ -258,10 +280,8 @@ OPERATIONS = (
         procedure="merge_branch",
         as_paimon={"if_main_moved": "replace"},
         result="result BOOLEAN, published_snapshot_id BIGINT, discarded_snapshots INT, backup_branch STRING, "
-        "already_merged BOOLEAN",
-        rows=lambda a, done: [
-            (True, done.published_snapshot_id, len(done.discarded_snapshots), done.backup_branch, done.already_merged)
-        ],
+        "already_merged BOOLEAN, rows_lost BIGINT, rows_gained BIGINT, rows_by_partition STRING",
+        rows=_merged_rows,
         command="branch merge",
         show=lambda a, done: lines(str(done), done) if _is_append(a) else _show_done(a, done),
         question=lambda a: None if _is_append(a) else f"merge branch {a['branch']} into main of {a.table().name}",

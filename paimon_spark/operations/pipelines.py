@@ -19,7 +19,7 @@ from paimon_spark.operations.operation import (
     command_flag,
     positional,
 )
-from paimon_spark.text import moment, safe
+from paimon_spark.text import id_of, moment, safe
 
 if TYPE_CHECKING:
     from paimon_spark.api.pipeline import Pipeline
@@ -123,11 +123,25 @@ def _show_diff(a: Request, found: dict[str, Any]) -> Answer:
 def _publish(a: Request) -> Release:
     return _of_name(a).publish(
         if_main_moved=a["if_main_moved"],
+        only_if_main_is=_heads_of(a),
         on_conflict=a["on_conflict"],
         replace=[a.table_name(t) for t in a["replace"] or ()],
         checks=checks_of(a),
         dry_run=a.dry_run,
     )
+
+
+def _heads_of(a: Request) -> dict[str, int] | None:
+    """The heads that main must have, by table; None for any. Raises UsageError."""
+    given: dict[str, int] = {}
+    for text in a["only_if_main_is"] or ():
+        table, _, snapshot = text.rpartition("=")
+        snapshot_id = id_of(snapshot)
+        if not table or not snapshot_id:
+            raise UsageError(f"{a.caller} --only-if-main-is takes TABLE=SNAPSHOT, such as shop.sales=7; found {text!r}")
+        if given.setdefault(a.table_name(table), snapshot_id) != snapshot_id:
+            raise UsageError(f"{a.caller}: --only-if-main-is names two snapshots of {table}; give one")
+    return given or None
 
 
 def _show_release(a: Request, done: Release) -> Answer:
@@ -310,6 +324,12 @@ OPERATIONS = (
         _publish,
         _NAME,
         _IF_MAIN_MOVED,
+        Argument(
+            "only_if_main_is",
+            "publish only while main's head of the table is this snapshot; may be repeated",
+            repeated=True,
+            metavar="TABLE=SNAPSHOT",
+        ),
         ON_CONFLICT,
         Argument(
             "replace", "table whose main is replaced in any case; may be repeated", repeated=True, metavar="TABLE"
@@ -317,7 +337,9 @@ OPERATIONS = (
         _CHECK,
         command="pipeline publish",
         effect=Effect.DELETE,
-        details="Main of each table is kept as a backup branch; `release undo` goes back to it.",
+        details="Main of each table is kept as a backup branch; `release undo` goes back to it. --dry-run prints what "
+        "main of each table would lose and gain. Where main has every commit of the branches already, no release is "
+        "made.",
         show=_show_release,
         question=lambda a: f"publish pipeline branch {a['branch']} as main",
     ),

@@ -28,7 +28,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot, encode_tag
 from paimon_spark.lineage.warehouse import Warehouse
 from paimon_spark.maintenance.change import PlannedTable, change_tables, preview, reopened
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.branches import UndoNote, read_undo_note
+from paimon_spark.metadata.branches import UndoNote, read_undo_note, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, TableChange
 from paimon_spark.metadata.retry import now_ms
@@ -45,7 +45,15 @@ from paimon_spark.pipelines.records import (
 from paimon_spark.versioning.backups import Backup, both
 from paimon_spark.versioning.branch_state import Ref, tag_path, undo_path
 from paimon_spark.versioning.checks import CheckResult, passed_property
-from paimon_spark.versioning.merge import REFUSE, check_head, check_if_main_moved, check_not_moved, merge_change
+from paimon_spark.versioning.main_change import MainChange, main_change
+from paimon_spark.versioning.merge import (
+    REFUSE,
+    check_head,
+    check_if_main_moved,
+    check_is_head,
+    check_not_moved,
+    merge_change,
+)
 from paimon_spark.versioning.publish import (
     Publication,
     lost_text,
@@ -70,12 +78,29 @@ class _Planned:
         before: main, and its head when the change was planned; of tables whose main gets another history.
         backups: names of the backup branches.
         lost: what main loses, as text; of tables that lose something.
+        changes: what main loses and gains, with the heads of both sides that it was computed for.
     """
 
     heads: dict[str, int] = field(default_factory=dict)
     before: dict[str, tuple[TableHandle, int | None]] = field(default_factory=dict)
     backups: dict[str, str] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
+    changes: dict[str, tuple[tuple[object, ...], MainChange]] = field(default_factory=dict)
+
+    def change_of(self, table: str, publication: Publication) -> None:
+        """Compute what main of a table loses and gains, unless that is known from an attempt before."""
+        before = publication.main.snapshots.get(publication.main.head)
+        heads = (
+            None if before is None else snapshot_identity(before.snapshot),
+            snapshot_identity(publication.head.snapshot),
+            publication.new_main.fork_id,
+        )
+        if table not in self.changes or self.changes[table][0] != heads:
+            self.changes[table] = heads, main_change(publication)
+
+    def found_changes(self) -> dict[str, MainChange]:
+        """What main of each table that gets another history loses and gains."""
+        return {table: self.changes[table][1] for table in self.before if table in self.changes}
 
 
 def publish(
@@ -89,6 +114,7 @@ def publish(
     replaced: Collection[str] = (),
     checks: Sequence[CheckResult] = (),
     only_on: Mapping[str, int] | None = None,
+    only_if_main_is: Mapping[str, int] | None = None,
     dry_run: bool = False,
     clock_ms: Callable[[], int] = now_ms,
     wait_ms: int = 60_000,
@@ -104,13 +130,18 @@ def publish(
         if_main_moved: `refuse`, or `replace`, as of `merge_branch`; looked at under the locks of all tables.
         replaced: tables for which it is `replace` in any case.
         checks: results of the checks that these snapshots passed.
-        only_on: table → the snapshot that main's head must be, as of `merge_branch`; of some tables.
+        only_on: table → the snapshot that main's head must be, on which the branch was prepared; of some tables.
+        only_if_main_is: the same, as a caller demands it.
         dry_run: only return what would be done; the release has number 0.
         clock_ms: epoch milliseconds.
         wait_ms: longest wait for the lock of one table.
 
+    Returns:
+        The release; of number 0 where main of all tables has every commit already, so that there is none.
+
     Raises:
-        BranchDivergedError: main of a table has moved, and `if_main_moved` is `refuse`; nothing was changed.
+        BranchDivergedError: main of a table has moved, and `if_main_moved` is `refuse`, or has another head than
+            demanded; nothing was changed.
         BranchNotFoundError, InvalidInputError: a branch cannot be published.
         OperationInProgressError: another process is changing tags or branches of a table.
         UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
@@ -118,7 +149,9 @@ def publish(
     check_if_main_moved(if_main_moved)
     number = 0
     planned = _Planned()
-    may_move = frozenset(replaced if if_main_moved == REFUSE else handles)
+    replacing = frozenset(replaced if if_main_moved == REFUSE else handles)
+    demanded = only_if_main_is or {}
+    may_move = replacing - demanded.keys()
 
     def plan(table: str) -> TableChange:
         publication = read_publication(
@@ -130,6 +163,8 @@ def publish(
             now_ms=clock_ms(),
             always_keep=True,
         )
+        if table in demanded:
+            check_is_head(publication.handle, name, publication.main.head, demanded[table])
         if only_on and table in only_on:
             check_head(publication, only_on[table])
         if publication.changes_nothing:
@@ -139,8 +174,8 @@ def publish(
             tag = _tag(publication, number, head, clock_ms())
             path = tag_path(publication.main.directory, release_tag(number))
             return TableChange(PUBLISH, f"release {number}", (Put(path, tag.text),))
-        if table not in may_move:
-            check_not_moved(publication)
+        if table not in replacing:
+            check_not_moved(publication, in_pipeline=True)
         passed = passed_property([result for result in checks if table in result.tables])
         publication = with_head_properties(publication, passed)
         label = f"release {number} of branch {name!r}"
@@ -150,9 +185,20 @@ def publish(
     def record() -> ReleaseRecord:
         passed = tuple(result.name for result in checks)
         lost = dict(planned.lost)
-        return ReleaseRecord(number, dict(planned.heads), dict(planned.backups), name, clock_ms(), passed, lost)
+        return ReleaseRecord(
+            number,
+            dict(planned.heads),
+            dict(planned.backups),
+            name,
+            clock_ms(),
+            passed,
+            lost,
+            changes=planned.found_changes(),
+        )
 
     changes = {table: plan(table) for table in handles}  # refusals come before a number is taken
+    if not planned.before and not dry_run:
+        return record(), Removed()
     if dry_run:
         return record(), _previewed(handles, changes)
     number = reserve_release(warehouse)
@@ -218,6 +264,7 @@ def undo_release(
             clock_ms(),
             lost=dict(planned.lost),
             undoes=undone.id,
+            changes=planned.found_changes(),
         )
 
     changes = {table: plan(table) for table in handles}  # refusals come before a number is taken
@@ -300,6 +347,7 @@ def _switch(
     """The change that makes the publication main, with the tag of the release."""
     planned.heads[table] = publication.source.head
     planned.before[table] = publication.handle, publication.main.head or None
+    planned.change_of(table, publication)
     if publication.backup is not None and publication.backup.snapshots:
         planned.backups[table] = publication.backup.directory
     done = publication.new_main

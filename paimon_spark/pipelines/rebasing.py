@@ -21,7 +21,8 @@ from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.pipelines.publishing import publish
 from paimon_spark.pipelines.records import ReleaseRecord
 from paimon_spark.versioning.checks import CheckResult
-from paimon_spark.versioning.merge import REPLACE
+from paimon_spark.versioning.main_change import MainChange
+from paimon_spark.versioning.merge import REPLACE, check_is_head
 
 Check: TypeAlias = Callable[[Mapping[str, tuple[str, int]]], list[CheckResult]]
 """Checks tables at a branch and snapshot each. Raises CheckFailedError."""
@@ -38,6 +39,7 @@ def publish_rebased(
     on_conflict: str,
     replaced: Collection[str] = (),
     check: Check | None,
+    only_if_main_is: Mapping[str, int] | None = None,
     dry_run: bool = False,
 ) -> tuple[ReleaseRecord, Removed]:
     """Put the changes of a branch of each table on top of its main, all or none.
@@ -50,6 +52,7 @@ def publish_rebased(
         on_conflict: as of `Table.merge_branch`.
         replaced: tables whose main becomes the branch as it is.
         check: of the rows that are published; None for no checks.
+        only_if_main_is: as of `publish`.
         dry_run: only return what would be done; the release has number 0.
 
     Raises:
@@ -57,6 +60,8 @@ def publish_rebased(
         UnsupportedFeatureError: a table cannot be rebased; nothing was changed.
         Others as `publish`.
     """
+    demanded = only_if_main_is or {}
+    _check_heads(tables, name, demanded)
     if dry_run:
         return _preview(warehouse, tables, snapshots, name, on_conflict, replaced, check)
     handles = {table: main.handle for table, main in tables.items()}
@@ -64,6 +69,7 @@ def publish_rebased(
     with ExitStack() as stack:
         staged: dict[str, _Staged] = {}
         for tries_left in reversed(range(_TRIES)):
+            _check_heads(tables, name, demanded)
             for table, main in tables.items():
                 if table in staged and staged[table].is_on_head_of(main):
                     continue
@@ -97,6 +103,7 @@ def publish_rebased(
                         replaced=replaced,
                         checks=checked[1],
                         only_on={table: found.base for table, found in made.items() if found is not None},
+                        only_if_main_is=demanded,
                     )
                 for found in made.values():
                     if found is not None:
@@ -106,6 +113,13 @@ def publish_rebased(
                 if not tries_left:
                     raise
     raise AssertionError("the last attempt returns or raises")
+
+
+def _check_heads(tables: Mapping[str, OpenedTable], name: str, demanded: Mapping[str, int]) -> None:
+    """Check that main of each table is at the snapshot that is demanded. Raises BranchDivergedError."""
+    for table, head in demanded.items():
+        main = reopened(tables[table].handle)
+        check_is_head(main, name, latest_snapshot_id(main) or 0, head)
 
 
 @contextmanager
@@ -140,12 +154,16 @@ def _preview(
 ) -> tuple[ReleaseRecord, Removed]:
     if check is not None:
         raise no_checked_dry_run()
-    heads = {}
+    heads, changes = {}, {}
     for table, main in tables.items():
         if table not in replaced:
             with _refusing(table):
                 made = rebase(main, name, snapshot=snapshots[table], on_conflict=on_conflict, dry_run=True)
             heads[table] = made.published_snapshot_id + (made.rebased_rows is not None)
+            if made.rebased_rows is not None:
+                changes[table] = MainChange(snapshots_gained=1, rebased_rows=made.rebased_rows)
+            elif made.change is not None:
+                changes[table] = made.change
     handles = {table: main.handle for table, main in tables.items() if table in replaced}
     record, removed = publish(
         warehouse,
@@ -157,4 +175,6 @@ def _preview(
         dry_run=True,
     )
     heads |= record.tables
-    return replace(record, tables={table: heads[table] for table in tables}), removed
+    changes |= record.changes
+    found = {table: changes[table] for table in tables if table in changes}
+    return replace(record, tables={table: heads[table] for table in tables}, changes=found), removed

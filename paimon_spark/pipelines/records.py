@@ -46,6 +46,7 @@ from paimon_spark.metadata.small_files import checked_number, checked_text, find
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.redaction import get_logger
+from paimon_spark.versioning.main_change import MainChange, change_json, decode_change
 
 _LOG = get_logger(__name__)
 T = TypeVar("T")
@@ -89,6 +90,8 @@ class ReleaseRecord:
         time_ms: epoch milliseconds.
         checks: names of the checks that passed.
         lost: table → what main lost, as text: snapshots, tags and schemas; only of tables that lost something.
+        changes: table → what main lost and gained, in snapshots and rows; only of tables that changed. Records of
+            releases of earlier versions lack it.
         undoes: the release that this one undid.
         undone_by: the release that undid this one.
     """
@@ -102,6 +105,7 @@ class ReleaseRecord:
     lost: Mapping[str, str] = field(default_factory=dict)
     undoes: int | None = None
     undone_by: int | None = None
+    changes: Mapping[str, MainChange] = field(default_factory=dict)
 
 
 def branch_path(warehouse: Warehouse, name: str) -> str:
@@ -139,6 +143,7 @@ def release_json(record: ReleaseRecord) -> dict[str, Any]:
         "lost": dict(record.lost),
         "undoes": record.undoes,
         "undoneBy": record.undone_by,
+        "changes": {table: change_json(change) for table, change in record.changes.items()},
     }
 
 
@@ -362,7 +367,9 @@ def _decode_release(data: bytes, path: str) -> ReleaseRecord | None:
             checked_number(raw["timeMs"]),
             tuple(map(checked_text, raw["checks"])),
             {_table(k): str(v) for k, v in raw.get("lost", {}).items()},  # records of releases before 0.3 lack it
-            *(None if raw[key] is None else checked_number(raw[key]) for key in ("undoes", "undoneBy")),
+            undoes=None if raw["undoes"] is None else checked_number(raw["undoes"]),
+            undone_by=None if raw["undoneBy"] is None else checked_number(raw["undoneBy"]),
+            changes={_table(k): decode_change(v) for k, v in raw.get("changes", {}).items()},
         )
         if path.rpartition("/")[2] != f"{record.id}{_SUFFIX}":
             raise FormatError(f"it is the record of another release, {record.id}")

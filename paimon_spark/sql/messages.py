@@ -19,7 +19,9 @@ _CALL: Final = (
     *_BOTH,
     ("or ignore_if_exists=True", "or ignoreIfExists => 'true'"),
     ("backup=True", "backup => true"),
-    ("if_main_moved='replace'", "if_main_moved => 'replace'"),
+    ("if_main_moved='", "if_main_moved => '"),
+    ("on_conflict='", "on_conflict => '"),
+    ("only_if_main_is=", "only_if_main_is => "),
     ("but snapshot_id is", "but snapshot is"),
 )
 _STATEMENT: Final = (
@@ -31,6 +33,10 @@ _STATEMENT: Final = (
     ("or give cascade=True", "or use DROP DATABASE … CASCADE"),
     ("replace_tag moves it, delete_tag deletes it", "CREATE OR REPLACE TAG moves it, DELETE TAG deletes it"),
     ("Pass if_main_moved='replace' to replace them by the branch", "Use CALL sys.merge_branch to replace them"),
+    (
+        "if_main_moved='rebase' to put the branch's changes on top of them",
+        "CALL sys.merge_branch(…, if_main_moved => 'rebase') to put the branch's changes on top of them",
+    ),
     ("; leave partitions and where out", ""),
     ("give 1 or more, or None for all", "give 1 or more, or leave LIMIT out"),
 )

@@ -16,6 +16,7 @@ rebase_guards.py  guard tags of the last rebase of a branch
 rollback.py       go back to a version, by deleting what is later or by a new snapshot
 new_main.py       compute main's history after a branch is published
 publish.py        read and check what publishing a branch as main needs
+main_change.py    what main loses and gains by a publication, in snapshots and rows
 merge.py          merge_branch and fast_forward: replace main's history by a branch's
 replace_main.py   make `main` mean a branch, by the file MAIN-BRANCH
 append_branch.py  commit the new files of one branch to another

@@ -19,12 +19,13 @@ from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import FileMissingError
 from paimon_spark.format.arrays.arrow_numpy import fixed_array, scalar, take_indices, values
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, IndexManifestEntry
-from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind
+from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind, ManifestFileMeta
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import file_ids, live_entries
-from paimon_spark.metadata.manifests import data_manifests, read_manifests
+from paimon_spark.metadata.manifests import data_manifests, find_manifest_lists, read_manifests
 from paimon_spark.metadata.partition_path import partition_texts
 from paimon_spark.metadata.resolve import Resolved, resolve
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema
@@ -225,14 +226,20 @@ class _Vector(NamedTuple):
     range: DeletionVectorRange
 
 
-def changed_files(old: Resolved, new: Resolved) -> pa.Table:
+def changed_files(
+    old: Resolved, new: Resolved, commits: tuple[Sequence[Snapshot], Sequence[Snapshot]] | None = None
+) -> pa.Table:
     """The files that differ, as `SCHEMA`: those only in `new`, only in `old`, and in both with other vectors.
 
-    No data file is opened. Files of deletion vectors are, where nothing else tells whether two are the same.
+    `commits`: those of each side that count, since what both share; files that other commits added or removed, such as
+    compactions, are left out. None for all. No data file is opened. Files of deletion vectors are, where nothing else
+    tells whether two are the same.
 
     Raises FileMissingError: a manifest is gone; the snapshot may have expired meanwhile.
     """
-    apart = _apart(old, new)
+    apart = (
+        _apart(old, new) if commits is None else _net(old, new, [_deltas(old, commits[0]), _deltas(new, commits[1])])
+    )
     vectors = _changed_vectors(old, new)
     if not vectors:
         return apart
@@ -243,6 +250,23 @@ def _apart(old: Resolved, new: Resolved) -> pa.Table:
     sides = [
         {} if v.snapshot is None else {m.file_name: m for m in data_manifests(v.handle, v.snapshot)} for v in (old, new)
     ]
+    return _net(old, new, sides)
+
+
+def _deltas(side: Resolved, commits: Sequence[Snapshot]) -> dict[str, ManifestFileMeta]:
+    """The manifests of what commits added and removed, by name."""
+    names = [s.delta_manifest_list for s in commits]
+    lists = find_manifest_lists(side.handle, names)
+    missing = [name for name in names if lists[name] is None]
+    if missing:
+        raise FileMissingError(
+            f"manifest list {missing[0]} of table {side.handle.name} is gone; its snapshot may have expired meanwhile"
+        )
+    return {meta.file_name: meta for name in names for meta in lists[name] or ()}
+
+
+def _net(old: Resolved, new: Resolved, sides: Sequence[Mapping[str, ManifestFileMeta]]) -> pa.Table:
+    """The files that only one side has by these manifests, as `SCHEMA`."""
     tables, signs = [], []
     for (mine, others), version, sign in zip((sides, sides[::-1]), (old, new), (-1, 1), strict=True):
         metas = [meta for name, meta in mine.items() if name not in others]

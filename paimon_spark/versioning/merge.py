@@ -42,6 +42,7 @@ from paimon_spark.versioning.branch_state import (
     relative,
     replace_state,
 )
+from paimon_spark.versioning.main_change import MainChange, main_change
 from paimon_spark.versioning.new_main import without_expiration
 from paimon_spark.versioning.publish import (
     Publication,
@@ -96,6 +97,7 @@ class MergeResult(ShownAsFacts):
         repeated_rows: of `rebased_rows`, those that main of an append table has already, and now has once more.
         schema_changes: what a rebase changed in main's columns, options and comments, as the branch had, in words.
         target: the branch that the changes went to, which is main unless another one was named.
+        change: the rows that main loses and gains, by partition; None where nothing was done, and of a rebase.
     """
 
     branch: str
@@ -114,6 +116,7 @@ class MergeResult(ShownAsFacts):
     repeated_rows: int = 0
     schema_changes: tuple[str, ...] = ()
     target: str = MAIN
+    change: MainChange | None = None
 
     @property
     def dry_run(self) -> bool:
@@ -139,7 +142,8 @@ class MergeResult(ShownAsFacts):
         if self.moved_snapshots:
             out.append(f"new on main: {named(self.moved_snapshots, 'snapshot')}")
         lost = lost_text(self.discarded_snapshots, self.discarded_tags, self.discarded_schemas)
-        return [*out, *lost_lines(lost, self.backup_branch, self.removed)]
+        rows = [] if self.change is None else self.change.rows_lines(would=self.dry_run)
+        return [*out, *lost_lines(lost, self.backup_branch, self.removed), *rows]
 
 
 def merge_branch(
@@ -148,6 +152,7 @@ def merge_branch(
     *,
     snapshot: int | str | None = None,
     if_main_moved: str = REFUSE,
+    only_if_main_is: int | None = None,
     backup: bool = True,
     dry_run: bool = False,
     takes_back: bool = False,
@@ -159,7 +164,7 @@ def merge_branch(
 
     When main has, after the fork, commits other than compactions, schema changes, or tags of users, `if_main_moved`
     decides: `refuse` raises BranchDivergedError, `replace` goes on. It is looked at under the lock, and has no effect
-    on a fast-forward.
+    on a fast-forward. So is `only_if_main_is`: with another snapshot as main's head, BranchDivergedError is raised.
 
     What main has after the fork is kept as a branch `main_backup_<time>`, unless `backup` is False. The branch stays,
     forked from main at its published snapshot. Nothing happens when main already has every commit of the branch, unless
@@ -170,17 +175,22 @@ def merge_branch(
     """
     verb = "the fast-forward" if takes_back else "the merge"
     check_if_main_moved(if_main_moved)
+    check_only_if(only_if_main_is)
     publication: Publication | None = None
+    change: MainChange | None = None
 
     def plan() -> TableChange | None:
-        nonlocal publication
+        nonlocal publication, change
         publication = read_publication(
             handle, name, verb, snapshot=snapshot, backup=backup, now_ms=clock_ms(), takes_back=takes_back
         )
+        if only_if_main_is is not None:
+            check_is_head(publication.handle, name, publication.main.head, only_if_main_is)
         if publication.changes_nothing:
             return None
         if not takes_back and if_main_moved == REFUSE:
             check_not_moved(publication)
+        change = main_change(publication)
         publication = with_head_properties(publication, properties or {})
         return merge_change(with_sink_logs(publication), uuid.uuid4().hex[:12])
 
@@ -189,7 +199,7 @@ def merge_branch(
     if publication.changes_nothing:
         done = publication.new_main
         return MergeResult(name, done.fork_id, publication.main.head, removed=removed, already_merged=True)
-    return merge_result(publication, removed)
+    return merge_result(publication, removed, change)
 
 
 def check_if_main_moved(choice: object) -> None:
@@ -217,8 +227,11 @@ def check_ways(if_main_moved: object, on_conflict: object, target: str = MAIN) -
         )
 
 
-def check_not_moved(plan: Publication) -> None:
-    """Check that main has, since the fork, only compactions of its own. Raises BranchDivergedError."""
+def check_not_moved(plan: Publication, *, in_pipeline: bool = False) -> None:
+    """Check that main has, since the fork, only compactions of its own. Raises BranchDivergedError.
+
+    `in_pipeline`: the branch is published with those of other tables, so that the error says what fits that.
+    """
     if not plan.main_has_moved:
         return
     found = plan.commits_of_main
@@ -231,17 +244,53 @@ def check_not_moved(plan: Publication) -> None:
     what = "commits" if found else "tags or schema changes"
     since = f", after snapshot {plan.new_main.fork_id}, where it left main" if plan.new_main.fork_id else ""
     kept = "deletes them" if plan.late is None else "keeps them as a backup branch"
+    on_top = "if_main_moved='rebase' to put the branch's changes on top of them"
+    advice = f"Pass if_main_moved='replace' to replace them by the branch, which {kept}; or {on_top}"
+    if in_pipeline:
+        advice = (
+            f"Pass {on_top}; or replace=[{plan.handle.name!r}] to replace them by the branch, which {kept}, in this "
+            "table alone"
+        )
     raise BranchDivergedError(
         f"branch {plan.source.name!r} of table {plan.handle.name} was not merged: main has {what} that it does not "
-        f"have{since} ({shown}). Pass if_main_moved='replace' to replace them by the branch, which {kept}; "
-        "or if_main_moved='rebase' to put the branch's changes on top of them; or create a branch from main's head and "
-        "correct the data there",
+        f"have{since} ({shown}). {advice}; or create a branch from main's head and correct the data there",
         table=plan.handle.name,
         branch=plan.source.name,
         fork_snapshot_id=plan.new_main.fork_id or None,
         snapshot_ids=found,
         tags=plan.tags_of_main,
         schema_ids=plan.schemas_of_main,
+    )
+
+
+def check_only_if(only_if_main_is: object, target: str = MAIN) -> None:
+    """Check that a condition on main's head is the id of a snapshot, or None. Raises InvalidInputError."""
+    if only_if_main_is is None:
+        return
+    if target != MAIN:
+        raise InvalidInputError(
+            f"only_if_main_is={only_if_main_is!r} is about main, but target={target!r} is not main; leave one out",
+            argument="only_if_main_is",
+        )
+    if isinstance(only_if_main_is, bool) or not isinstance(only_if_main_is, int) or only_if_main_is < 1:
+        raise InvalidInputError(
+            f"only_if_main_is={only_if_main_is!r} is not the id of a snapshot, such as 7; `history` of the table shows "
+            "the ids",
+            argument="only_if_main_is",
+        )
+
+
+def check_is_head(main: TableHandle, branch: str, head: int, expected: int) -> None:
+    """Check that main's head is the snapshot that the caller expects. Raises BranchDivergedError."""
+    if head == expected:
+        return
+    found = f"at snapshot {head}" if head else "without a snapshot"
+    raise BranchDivergedError(
+        f"nothing was published: main of table {main.name} is {found}, not at {expected} as only_if_main_is demands; "
+        f"compare snapshots {expected} and {head}, then give {head}, or leave only_if_main_is out",
+        table=main.name,
+        branch=branch,
+        snapshot_ids=(head,),
     )
 
 
@@ -306,7 +355,7 @@ def merge_change(plan: Publication, staging_id: str, label: str | None = None) -
     return TableChange(KIND, what, steps, gone)
 
 
-def merge_result(plan: Publication, removed: Removed) -> MergeResult:
+def merge_result(plan: Publication, removed: Removed, change: MainChange | None = None) -> MergeResult:
     """The result of a merge, with the commits of other engines that it moved to the backup branch."""
     done, late = plan.new_main, tuple[int, ...]()
     if plan.late is not None and not removed.dry_run:
@@ -324,6 +373,7 @@ def merge_result(plan: Publication, removed: Removed) -> MergeResult:
         done.discarded_schemas,
         plan.late if is_kept else None,
         removed,
+        change=change,
     )
 
 

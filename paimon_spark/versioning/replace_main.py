@@ -35,6 +35,7 @@ from paimon_spark.versioning.branch_state import (
     tag_path,
     withdraw_schemas,
 )
+from paimon_spark.versioning.main_change import MainChange, main_change
 from paimon_spark.versioning.publish import (
     Publication,
     backup_steps,
@@ -72,6 +73,7 @@ class ReplaceResult(ShownAsFacts):
         backup_branch: the branch that keeps what was discarded; None when nothing was, or with `backup=False`.
         removed: deleted files that nothing else needed.
         warning: how other engines read such a table.
+        change: the rows that main loses and gains, by partition.
     """
 
     branch: str
@@ -85,6 +87,7 @@ class ReplaceResult(ShownAsFacts):
     backup_branch: str | None = None
     removed: Removed = field(default_factory=Removed)
     warning: str = WARNING
+    change: MainChange | None = None
 
     @property
     def dry_run(self) -> bool:
@@ -95,7 +98,8 @@ class ReplaceResult(ShownAsFacts):
         verb = "would mean" if self.dry_run else "means"
         first = f"main {verb} branch {safe(self.branch)}; it was {safe(self.former_main)}"
         lost = lost_text(self.discarded_snapshots, self.discarded_tags, self.discarded_schemas)
-        return [first, *lost_lines(lost, self.backup_branch, self.removed), safe(self.warning)]
+        rows = [] if self.change is None else self.change.rows_lines(would=self.dry_run)
+        return [first, *lost_lines(lost, self.backup_branch, self.removed), *rows, safe(self.warning)]
 
 
 def replace_main(
@@ -109,10 +113,12 @@ def replace_main(
 ) -> ReplaceResult:
     """Make `main` mean a branch, and delete the former main."""
     plans: list[tuple[Publication, BranchState]] = []
+    changes: list[MainChange] = []
 
     def plan() -> TableChange:
         publication = read_publication(handle, name, "replacing main", snapshot=None, backup=backup, now_ms=clock_ms())
         plans.append((with_sink_logs(publication), promoted_branch(publication)))
+        changes.append(main_change(publication))
         return replace_change(*plans[-1])
 
     removed = change_table(handle, KIND, plan, dry_run=dry_run, wait_ms=wait_ms)
@@ -131,6 +137,7 @@ def replace_main(
         done.discarded_schemas,
         None if publication.backup is None else publication.backup.directory,
         removed,
+        change=changes[-1],
     )
 
 

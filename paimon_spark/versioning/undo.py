@@ -29,6 +29,7 @@ from paimon_spark.text import safe
 from paimon_spark.versioning.backups import Backup, is_needed, list_backups
 from paimon_spark.versioning.branch_state import BranchState, undo_path
 from paimon_spark.versioning.branches import plan_delete
+from paimon_spark.versioning.main_change import MainChange, main_change
 from paimon_spark.versioning.merge import KIND, REBASE_PROPERTY, REFUSE, check_if_main_moved, merge_change, merge_result
 from paimon_spark.versioning.publish import Publication, lost_text, read_publication, with_sink_logs
 
@@ -48,6 +49,7 @@ class Undone(ShownAsFacts):
         discarded_snapshots, discarded_tags, discarded_schemas: no longer on main. Schemas are also those of columns and
             options that were changed after the operation.
         backup_branch: the branch that keeps what was discarded; None when nothing was.
+        change: the rows that main loses and gains, by partition.
     """
 
     operation: str
@@ -60,11 +62,19 @@ class Undone(ShownAsFacts):
     discarded_schemas: tuple[int, ...] = ()
     backup_branch: str | None = None
     removed: Removed = field(default_factory=Removed)
+    change: MainChange | None = None
 
     @property
     def dry_run(self) -> bool:
         """Whether nothing was changed."""
         return self.removed.dry_run
+
+    @property
+    def next_step(self) -> str:
+        """How to go on after the undo of a publication; empty after others."""
+        if not self.operation.startswith(("merge", "fast-forward", "replacement", "release")):
+            return ""
+        return "correct the branch and publish it again, or undo once more to take this undo back"
 
     def text_lines(self) -> list[str]:
         would = self.dry_run
@@ -73,7 +83,8 @@ class Undone(ShownAsFacts):
         lost = lost_text(self.discarded_snapshots, self.discarded_tags, self.discarded_schemas)
         if lost and self.backup_branch is not None:
             text += f"; {lost} of main {'would be kept' if would else 'kept'} as branch {safe(self.backup_branch)}"
-        return [text]
+        rows = [] if self.change is None else self.change.rows_lines(would=would)
+        return [text, *rows, *([] if would or not self.next_step else [f"next: {self.next_step}"])]
 
 
 def undo(
@@ -97,6 +108,7 @@ def undo(
             **handle.context,
         )
     plans: list[tuple[Backup, UndoNote, Publication]] = []
+    rows: list[MainChange] = []
 
     def plan() -> TableChange:
         main = open_table(handle.store, handle.layout.root, MAIN, handle.name)
@@ -107,6 +119,7 @@ def undo(
         if if_main_moved == REFUSE:
             check_not_moved_since(publication.main, backup, note, handle.name)
         plans.append((backup, note, publication))
+        rows.append(main_change(publication))
         change = merge_change(with_sink_logs(publication), uuid.uuid4().hex[:12], _label(note.operation))
         return replace(change, steps=(*change.steps, Delete(undo_path(backup.name))))
 
@@ -126,6 +139,7 @@ def undo(
         done.discarded_schemas,
         done.backup_branch,
         removed,
+        rows[-1],
     )
 
 

@@ -41,10 +41,11 @@ def test_procedures_are_called_with_arguments_of_all_forms_and_answer_with_rows(
     assert call("sys.rollback('db.t', 'it''s')") == (heads, [(3, 2)])
     assert call("sys.create_branch('db.t', 'fix', 'a', ignore_if_exists => true)") == done
     table.branch("fix").write(pa.table({"id": pa.array([9], pa.int32()), "v": ["é"]}))
-    types, ((result, head, discarded, backup, already),) = call("sys.merge_branch('db.t', 'fix')")
+    types, ((result, head, discarded, backup, already, *_),) = call("sys.merge_branch('db.t', 'fix')")
     assert types == {
         "result": "boolean", "published_snapshot_id": "bigint", "discarded_snapshots": "int",
         "backup_branch": "string", "already_merged": "boolean",
+        "rows_lost": "bigint", "rows_gained": "bigint", "rows_by_partition": "string",
     }  # fmt: skip
     assert (result, head, discarded, already) == (True, table.snapshots()[-1].id, 1, False)
     assert [tuple(r) for r in catalog.sql("SELECT id FROM db.t ORDER BY id", session=spark).collect()] == [(1,), (9,)]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import pickle
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import paimon_spark
 from paimon_spark import Catalog
 from paimon_spark.api.lineage_question import warehouse_of
+from paimon_spark.api.release import Release
 from paimon_spark.errors import (
     BranchAlreadyExistsError,
     BranchDivergedError,
@@ -23,6 +25,8 @@ from paimon_spark.errors import (
     VersionNotFoundError,
 )
 from paimon_spark.lineage.job_registry import Registration, register_query
+from paimon_spark.pipelines.records import ReleaseRecord
+from paimon_spark.versioning.main_change import MainChange, PartitionRows
 
 SHAPE = {
     "clean": ("raw", "orders"),
@@ -405,7 +409,7 @@ def test_changes_of_the_branch_come_on_top_of_main(faulty: Catalog) -> None:
     assert faulty.pipeline("shop.daily", downstream=False, upstream=True).jobs == ["clean", "daily"]
     again = made.publish(if_main_moved="rebase")
     assert ids(faulty, "raw") == [-1, 1, 3, 4, 7]
-    assert again.backups == {}, "main has all that the branch changed"
+    assert again.already_published and again.backups == {}, "main has all that the branch changed"
     put(faulty, "raw", 8, branch="fix")
     more = made.publish(if_main_moved="rebase")
     assert ids(faulty, "raw") == [-1, 1, 3, 4, 7, 8]
@@ -425,9 +429,11 @@ def test_tables_without_changes_are_part_of_the_release(faulty: Catalog) -> None
     assert undone.table("shop.top").scan().to_arrow().num_rows == 2
     assert sorted(undone.table("shop.daily").scan().to_arrow()["id"].to_pylist()) == [-1, 1]
     assert [t.name for t in faulty.table("shop.top").tags() if t.name.startswith("release")] == ["release-2"]
+    before = len(faulty.releases())
     nothing = faulty.pipeline("shop.orders").branch("nothing").publish()
-    undone.undo()  # a release that changed nothing does not stand in the way
-    with pytest.raises(InvalidInputError, match="changed no table"):
+    assert nothing.already_published and nothing.id == 0 and len(faulty.releases()) == before
+    undone.undo()  # what changed nothing does not stand in the way
+    with pytest.raises(InvalidInputError, match="no release to undo: nothing was published"):
         nothing.undo()
 
 
@@ -525,3 +531,59 @@ def test_batch_jobs_run_again_as_a_whole(faulty: Catalog) -> None:
     ]  # fmt: skip
     assert steps[0].sources == ("shop.raw$branch_fix",)
     assert all(s.start_options == {} and s.checkpoint is None for s in steps)
+
+
+def test_only_if_main_is_holds_for_all_tables(faulty: Catalog) -> None:
+    made = faulty.pipeline("shop.orders").branch("fix")
+    put(faulty, "daily", 9, branch="fix")
+    put(faulty, "orders", 8)
+    heads = {t: faulty.table(t).snapshots()[-1].id for t in ("shop.orders", "shop.daily")}
+    assert made.publish(if_main_moved="replace", only_if_main_is=heads, dry_run=True).dry_run
+    put(faulty, "orders", 9)
+    ways: tuple[Any, ...] = ("replace", "rebase", "refuse")
+    for way in ways:
+        for dry_run in (False, True):
+            with pytest.raises(
+                BranchDivergedError, match=r"main of table shop\.orders is at snapshot 4, not at 3 as only"
+            ):
+                made.publish(if_main_moved=way, only_if_main_is=heads, dry_run=dry_run)
+    with pytest.raises(BranchDivergedError, match="at snapshot 4, not at 3"):
+        made.publish(replace=["shop.orders"], only_if_main_is=heads)
+    assert faulty.releases() == []
+    wrong: tuple[tuple[Any, str], ...] = (
+        (3, "expected a mapping"), ({"shop.orders": None}, "without a snapshot id"), ({"shop.other": 3}, "no table"),
+        ({"shop.orders": "4"}, "not the id of a snapshot"),
+    )  # fmt: skip
+    for given, message in wrong:
+        with pytest.raises(InvalidInputError, match=message):
+            made.publish(only_if_main_is=given)
+    assert made.publish(if_main_moved="rebase", only_if_main_is={**heads, "shop.orders": 4}).id == 1
+
+
+def test_a_release_says_what_main_loses_and_gains(faulty: Catalog) -> None:
+    made = faulty.pipeline("shop.orders").branch("fix")
+    put(faulty, "daily", 9, branch="fix")
+    put(faulty, "daily", 7)
+    planned = made.publish(if_main_moved="replace", dry_run=True)
+    assert {t: (c.rows_lost, c.rows_gained) for t, c in planned.changes.items()} == {"shop.daily": (1, 1)}
+    assert "main would lose 1 snapshot (3), would gain 1 snapshot" in str(planned)
+    done = made.publish(if_main_moved="replace")
+    assert faulty.release(1).changes == done.changes == planned.changes
+    assert "    rows: main lost 1 and gained 1" in str(faulty.release(1))
+    assert json.loads(json.dumps(done.to_dict()))["changes"]["shop.daily"]["rows_lost"] == 1
+    undone = done.undo()
+    assert undone.changes["shop.daily"].rows_gained == 1
+    assert (
+        str(undone).splitlines()[-1].startswith("next: correct the branch and publish it again, or undo this release")
+    )
+    put(faulty, "daily", 10, branch="fix")
+    assert made.publish(if_main_moved="replace").id == 3, "the next step works"
+
+
+def test_the_text_of_a_release_of_many_tables_is_short(faulty: Catalog) -> None:
+    parts = tuple(PartitionRows(f"dt={n}", n, n) for n in range(5))
+    change = MainChange(1, 1, 10, 10, parts, 90)
+    for count in (1, 8, 15, 18, 19, 60):
+        tables = {f"shop.t{n}": n for n in range(count)}
+        record = ReleaseRecord(1, tables, changes=dict.fromkeys(tables, change), undoes=7)
+        assert len(list(Release(faulty, record).text_lines())) <= 40

@@ -50,7 +50,10 @@ RESULTS: dict[str, tuple[Callable[[Table], Any], str]] = {
     "a tag of another branch": (lambda t: t.create_tag("v2", version="fix"), r"tag v2 on branch fix: snapshot 2, .*"),
     "an undo": (
         lambda t: (t.fast_forward("fix"), t.undo())[1],
-        r"undid the fast-forward of main to branch 'fix': main is at snapshot 2; 1 snapshot \(2\) of main kept as .*",
+        (
+            r"undid the fast-forward of main to branch 'fix': main is at snapshot 2; 1 snapshot \(2\) of main kept as "
+            r".*\nrows: main lost 2 and gained 2 \(stored records; a row may have several\)\nnext: correct the .*"
+        ),
     ),
     "a branch": (lambda t: t.branches()[0], "branch fix from tag v1"),
     "a fork": (lambda t: t.branches()[0].fork, r"from main at snapshot 1 \(tag v1\)"),
@@ -65,16 +68,19 @@ RESULTS: dict[str, tuple[Callable[[Table], Any], str]] = {
         lambda t: t.fast_forward("fix"),
         (
             "main is branch fix at snapshot 2\nnew on main: 1 snapshot \\(2\\)\nmain lost: 1 snapshot \\(2\\)\n"
-            "kept as branch main_backup_.*"
+            "kept as branch main_backup-.*\nrows: main lost 2 and gained 2 .*"
         ),
     ),
     "a merge over a tag and a schema": (
         lambda t: (t.create_tag("lost"), t.alter(add={"c": "INT"}), t.fast_forward("fix"))[2],
-        r"(?s:.*)\nmain lost: 1 snapshot \(2\), 1 tag \(lost\), 1 schema \(1\)\nkept as branch main_backup_.*",
+        r"(?s:.*)\nmain lost: 1 snapshot \(2\), 1 tag \(lost\), 1 schema \(1\)\nkept as branch .*\nrows: .*",
     ),
     "a merge as a dry run": (
         lambda t: t.fast_forward("fix", dry_run=True),
-        "main would become branch fix at snapshot 2\n(?s:.*)would lose: 1 snapshot \\(2\\)\nto be kept as branch .*",
+        (
+            "main would become branch fix at snapshot 2\n(?s:.*)would lose: 1 snapshot \\(2\\)\nto be kept as .*\n"
+            "rows: main would lose 2 and gain 2 .*"
+        ),
     ),
     "a deleted branch": (lambda t: t.delete_branch("fix"), r"deleted .*\d+ files, [\d.]+ KiB"),
     "its dry run": (lambda t: t.delete_branch("fix", dry_run=True), r"would delete .*\d+ files, [\d.]+ KiB"),

@@ -212,7 +212,8 @@ def test_a_branch_lives_as_the_proposals_actions_say(cli: CommandLine) -> None:
     stays = cli.done("fast_forward", *named, "--branch_name", "b", "--yes")
     assert stays.out == "main is branch b at snapshot 2 already\n"
     assert cli.done("fast_forward", *named, "--name", "fix", "--dry-run").out == (
-        "main would become branch fix at snapshot 3\nnew on main: 1 snapshot (3)\n"
+        "main would become branch fix at snapshot 3\nnew on main: 1 snapshot (3)\nrows: main would gain 1\n"
+        "  dt=2024-01-01: 1 gained\n"
     )
     cli.done("replace-main-branch", *named, "--name", "fix", "--yes")
     assert "main means branch fix" in cli.done("status", "db.orders").out

@@ -54,13 +54,24 @@ def test_from_the_fault_to_the_release_and_back(cli: CommandLine, catalog: Catal
     assert refused.code != 0
     assert "main has commits" in refused.err
     shown = cli.done("pipeline", "publish", "fix", "--if-main-moved", "replace", "--dry-run")
-    assert "a release would be" in shown.out
+    assert shown.out.splitlines()[2::2] == [
+        "    rows: main would lose 1 and gain 1", "    rows: main would lose 2 and gain 2",
+    ]  # fmt: skip
+    assert shown.out.startswith("a release would be: branch fix") and "main would lose 1 snapshot (2)" in shown.out
+    other_head = ("--only-if-main-is", "shop.orders=1")
+    moved = cli("pipeline", "publish", "fix", "--if-main-moved", "replace", "--yes", *other_head)
+    assert moved.code == 2 and "at snapshot 2, not at 1 as --only-if-main-is demands" in moved.err
+    assert cli("pipeline", "publish", "fix", "--yes", "--only-if-main-is", "shop.orders").code == 2
+    assert cli.done("release", "list").out.strip() == "no releases"
     done = cli.done("pipeline", "publish", "fix", "--if-main-moved", "replace", "--yes", "--json").json
     assert (done["id"], done["tables"]) == (1, {"shop.orders": 2, "shop.daily": 2})
+    assert done["changes"]["shop.orders"]["rows_lost"] == 1
+    again = cli.done("pipeline", "publish", "fix", "--yes", "--only-if-main-is", "shop.orders=2").out
+    assert again.startswith("branch fix is main of all its tables already: no release was made\n")
     assert sorted(catalog.table("shop.daily").scan().to_arrow()["id"].to_pylist()) == [1, 2]
     assert cli.done("release", "list", "--json").json[0]["id"] == 1
     undone = cli.done("release", "undo", "--yes").out
-    assert "undo of release 1" in undone
+    assert "undo of release 1" in undone and "\nnext: correct the branch and publish it again" in undone
     assert sorted(catalog.table("shop.daily").scan().to_arrow()["id"].to_pylist()) == [-2, 1]
     assert "by 2" in cli.done("release", "list").out
     assert cli("release", "undo", "1", "--yes").code != 0

@@ -21,15 +21,16 @@ def ids(cli: CommandLine) -> list[int]:
     return sorted(row["id"] for row in cli.done("show", "db.orders", "--columns", "id", "--json").json)
 
 
-def test_undo_says_in_one_line_what_it_undoes_and_asks(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undo_says_what_it_undoes_and_asks(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     backup = cli.done("branch", "fast-forward", "db.orders", "fix", "--yes", "--json").json["backup_branch"]
     assert ids(cli) == [1, 2, 3, 6]
     would = cli.done("undo", "db.orders", "--dry-run").out
     said = (
         "undo the fast-forward of main to branch 'fix': main would be at snapshot 3; 1 snapshot (3) of main would be "
     )
-    assert would.startswith(f"would {said}kept as branch main_backup_")
-    assert would.count("\n") == 1
+    assert would.startswith(f"would {said}kept as branch main_backup-")
+    assert would.splitlines()[1].startswith("rows: main would lose 1 and gain ")
+    assert "next:" not in would
     refused = cli("undo", "db.orders")
     assert (refused.code, ids(cli)) == (2, [1, 2, 3, 6])
     assert "undo the fast-forward of main to branch 'fix' of db.orders: nothing was changed: no terminal" in refused.err
@@ -37,6 +38,9 @@ def test_undo_says_in_one_line_what_it_undoes_and_asks(cli: CommandLine, monkeyp
         patched.setattr(sys, "stdin", Terminal("y\n"))
         done = cli.done("undo", "db.orders")
     assert done.out.startswith("undid the fast-forward of main to branch 'fix': main is at snapshot 3; 1 snapshot (3)")
+    assert done.out.splitlines()[-1] == (
+        "next: correct the branch and publish it again, or undo once more to take this undo back"
+    )
     assert ids(cli) == [1, 2, 3, 4, 5]
     assert backup not in [b["name"] for b in cli.done("branch", "list", "db.orders", "--all", "--json").json]
 

@@ -31,7 +31,9 @@ def published() -> SmallWarehouse:
     return made
 
 
-def release(made: SmallWarehouse, if_main_moved: str, only_on: int | None = None) -> None:
+def release(
+    made: SmallWarehouse, if_main_moved: str, only_on: int | None = None, only_if_main_is: int | None = None
+) -> None:
     heads, branches = dict.fromkeys(TABLES, 2), dict.fromkeys(TABLES, "fix")
     demanded = None if only_on is None else dict.fromkeys(TABLES, only_on)
     publish(
@@ -42,6 +44,7 @@ def release(made: SmallWarehouse, if_main_moved: str, only_on: int | None = None
         name="fix",
         if_main_moved=if_main_moved,
         only_on=demanded,
+        only_if_main_is=None if only_if_main_is is None else dict.fromkeys(TABLES, only_if_main_is),
     )
 
 
@@ -63,6 +66,9 @@ ACTS = {
         lambda: branched(moved=False), lambda made: release(made, "refuse", 1), True, has_fix, TABLES
     ),
     "replace": Act(lambda: branched(moved=True), lambda made: release(made, "replace"), False, has_fix, TABLES),
+    "replace only snapshot 2": Act(
+        lambda: branched(moved=True), lambda made: release(made, "replace", only_if_main_is=2), True, has_fix, TABLES
+    ),
     "undo": Act(published, lambda made: undo(made, "refuse"), True, lacks_fix, TABLES),
     "undo, replace": Act(published, lambda made: undo(made, "replace"), False, lacks_fix, TABLES),
 }
@@ -70,7 +76,12 @@ ACTS = {
 
 @pytest.mark.parametrize(
     ("name", "step"),
-    [("refuse", 70), ("replace", 70), *(pytest.param(n, 1, marks=pytest.mark.slow) for n in ACTS)],
+    [
+        ("refuse", 70),
+        ("replace", 70),
+        ("replace only snapshot 2", 70),
+        *(pytest.param(n, 1, marks=pytest.mark.slow) for n in ACTS),
+    ],
 )
 def test_no_commit_beside_a_publication_is_lost(name: str, step: int) -> None:
     act = ACTS[name]

@@ -452,7 +452,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
             assert refused.code != 0 and "d.report was not rebased" in refused.err
         assert "no table 'd.other'" in cli(*publish, "--replace", "d.other", "--yes").err
         shown = cli.done(*publish, "--replace", "d.report", "--dry-run").out
-        assert "d.report  snapshot 3, main lost 1 snapshot (5)" in shown
+        assert "d.report  snapshot 3, main would lose 1 snapshot (5)" in shown
     done = cli.done(*publish, "--replace", "d.report", "--yes", "--json").json
     assert done["tables"]["d.report"] == 3
     assert told.rows() == published(told.story)

@@ -62,6 +62,9 @@ def act(
 ACTS = {
     "merge_branch, refuse": act(False, lambda main: merge_branch(main, "fix"), True),
     "merge_branch, replace": act(True, lambda main: merge_branch(main, "fix", if_main_moved="replace"), False),
+    "merge_branch, replace only snapshot 2": act(
+        True, lambda main: merge_branch(main, "fix", if_main_moved="replace", only_if_main_is=2), True
+    ),
     "fast_forward": act(True, lambda main: merge_branch(main, "fix", takes_back=True), False),
     "replace_main": act(True, lambda main: replace_main(main, "fix"), False),
     "rollback_to": act(True, lambda main: rollback_to(main, 1, backup=True), False, lacks_moved),

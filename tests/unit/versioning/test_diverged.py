@@ -204,8 +204,15 @@ def test_the_procedure_replaces_as_paimon_unless_told(table: Table) -> None:
     catalog = paimon_spark.load_catalog(table.location.rpartition("/db.db/")[0])
     with pytest.raises(BranchDivergedError):
         call(catalog, "merge_branch", ["db.t", "fix"], {"if_main_moved": "refuse"})
-    ((done, head, discarded, backup, already),) = call(catalog, "merge_branch", ["db.t", "fix"]).rows
+    with pytest.raises(BranchDivergedError, match=r"is at snapshot 2, not at 1 as only_if_main_is demands"):
+        call(catalog, "merge_branch", ["db.t", "fix"], {"only_if_main_is": 1})
+    before = files(table)
+    planned = call(catalog, "merge_branch", ["db.t", "fix"], {"dry_run": True}).rows
+    assert files(table) == before
+    found = call(catalog, "merge_branch", ["db.t", "fix"], {"only_if_main_is": 2})
+    ((done, head, discarded, backup, already, lost, gained, by_partition),) = found.rows
     assert (done, head, discarded, already) == (True, 2, 1, False) and backup
+    assert (lost, gained, by_partition) == (1, 1, "") == planned[0][5:]
 
 
 def test_a_branch_starts_from_the_head(table: Table) -> None:
