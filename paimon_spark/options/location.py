@@ -24,7 +24,7 @@ from paimon_spark.options.lineage import DATA_LINEAGE, OF_CATALOG, TABLE_LINEAGE
 
 DATABASE_SUFFIX: Final = ".db"
 MAIN: Final = "main"
-_BRANCH_PREFIX: Final = "branch_"
+BRANCH_PREFIX: Final = "branch_"
 _BRANCH_DIRECTORY: Final = re.compile(r"(?P<table>.+)/branch/branch-(?P<branch>[^/]+)")
 _SAVEPOINTS: Final = "#savepoints"
 """PIP-4's spelling of `$savepoints`."""
@@ -143,8 +143,8 @@ def split_suffix(text: str) -> tuple[str, str | None, str | None]:
     if not table:
         raise InvalidOptionError(f"{text!r} names no table; give a path, a URL or database.table", path=text)
     branch = None
-    if suffixes and suffixes[0].startswith(_BRANCH_PREFIX):
-        branch = suffixes.pop(0).removeprefix(_BRANCH_PREFIX)
+    if suffixes and suffixes[0].startswith(BRANCH_PREFIX):
+        branch = suffixes.pop(0).removeprefix(BRANCH_PREFIX)
     if len(suffixes) > 1 or "" in suffixes or branch == "":
         raise InvalidOptionError(
             f"{text!r}: expected table, table$branch_<name>, table$<system table> or "

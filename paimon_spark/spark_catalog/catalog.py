@@ -43,7 +43,7 @@ from paimon_spark.sql.commands.create import create_defined
 from paimon_spark.sql.functions import MAX_PT, check_scalar
 from paimon_spark.sql.grammar.alter_table import AlterTable
 from paimon_spark.sql.grammar.create import CreateMode
-from paimon_spark.sql.names import DEFAULT_DATABASE, TableName
+from paimon_spark.sql.names import DEFAULT_DATABASE, TableName, check_database, refuse_metadata_table
 from paimon_spark.sql.session import Session
 
 if TYPE_CHECKING:
@@ -164,10 +164,14 @@ class CatalogProxy(
     ) -> Any:
         if "/" in ident.name():  # files, as parquet.`/path`, which Spark reads where the catalog has no such table
             raise no_such_table(self.gateway, ident)
+        parts = (*ident.namespace(), ident.name())
+        found = session or self._session
+        check_database(found, parts)
         name = table_name(ident)
         try:
-            return TableProxy(self.gateway, session or self._session, name, travel, options or {})
+            return TableProxy(self.gateway, found, name, travel, options or {})
         except (TableNotFoundError, DatabaseNotFoundError, WarehouseNotFoundError):
+            refuse_metadata_table(found, parts)
             raise no_such_table(self.gateway, ident) from None
 
     def invalidateTable(self, ident: Any) -> None:

@@ -9,6 +9,8 @@ Source: Spark `catalyst/parser/ParserInterface.scala`.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
@@ -20,14 +22,24 @@ from paimon_spark.spark_catalog.gateway import SQL, Gateway
 from paimon_spark.spark_catalog.parse_errors import parse_error
 from paimon_spark.spark_catalog.proxies import Proxy
 from paimon_spark.spark_catalog.results import command_result
-from paimon_spark.sql.functions import refuse_columns
+from paimon_spark.sql.functions import refuse_columns, refuse_foreign
 from paimon_spark.sql.queries.errors import without_log
-from paimon_spark.sql.routing import computes_names, refuse_in_script, routed, with_computed_names, with_spark_syntax
+from paimon_spark.sql.routing import (
+    computes_names,
+    may_lack_catalog,
+    refuse_in_script,
+    refuse_unknown_catalog,
+    routed,
+    with_computed_names,
+    with_spark_syntax,
+)
 
 if TYPE_CHECKING:
     from paimon_spark.spark_catalog.sessions import AttachedSession
 
 _PARSER: Final = SQL + "catalyst.parser."
+_UNRESOLVED: Final = re.compile(r"'Unresolved\w+ \[([^]\[]+)\]")
+"""The name of a table in the text of a plan."""
 
 
 class ParserProxy(Proxy, implements=(_PARSER + "ParserInterface",)):
@@ -60,6 +72,7 @@ class ParserProxy(Proxy, implements=(_PARSER + "ParserInterface",)):
         """Refuse what Spark would refuse late, and not in one line."""
         refuse_in_script(self._session.sessions, sql)
         refuse_columns(sql)
+        refuse_foreign(self._session.sessions, sql)
 
     def _with_values(self, sql: str, context: Any) -> str:
         """A statement with values in place of its parameters; one that Spark cannot parse stays as it is."""
@@ -87,13 +100,36 @@ class ParserProxy(Proxy, implements=(_PARSER + "ParserInterface",)):
         try:
             with without_log():  # an error is logged when the user gets it
                 if context is None:
-                    return self.inner.parsePlan(sql)
-                return self.inner.parsePlanWithParameters(sql, context)
+                    plan = self.inner.parsePlan(sql)
+                else:
+                    plan = self.inner.parsePlanWithParameters(sql, context)
         except (Py4JJavaError, CapturedException) as e:
             found = self._run(self._with_values(sql, context), is_unknown=True)
             if found is None:
                 raise e from None
             return found
+        self._check_catalogs(sql, plan)
+        return plan
+
+    def _check_catalogs(self, sql: str, plan: Any) -> None:
+        """Refuse a table of a catalog that is not there, of which Spark says that a name has too many parts."""
+        first = may_lack_catalog(sql, self._session.names)
+        found = [m[1].split(", ") for m in _UNRESOLVED.finditer(plan.toString())] if first else []
+        for parts in found:
+            if parts[0] in first:
+                self._refuse_unknown_catalog(parts)
+
+    def _checked_name(self, sql: str, found: Any, parts: Any) -> Any:
+        """What was found for the name of a table, whose catalog is there if it has one."""
+        if self._session.has_catalogs() and may_lack_catalog(sql, self._session.names):
+            self._refuse_unknown_catalog([parts.apply(i) for i in range(parts.size())])
+        return found
+
+    def _refuse_unknown_catalog(self, parts: Sequence[str]) -> None:
+        try:
+            refuse_unknown_catalog(self._session.sessions(), parts)
+        except TableNotFoundError as e:
+            raise parse_error(self.gateway, e) from None
 
     def _run(self, sql: str, *, is_unknown: bool = False) -> Any:
         """The plan with the rows of a statement that is run here; None for one that Spark runs."""
@@ -134,11 +170,13 @@ class ParserProxy(Proxy, implements=(_PARSER + "ParserInterface",)):
 
     def parseMultipartIdentifier(self, sql: str) -> Any:
         """The name of a table, for `spark.table` and its kin."""
-        return self.inner.parseMultipartIdentifier(self._rewritten(sql))
+        found = self.inner.parseMultipartIdentifier(self._rewritten(sql))
+        return self._checked_name(sql, found, found)
 
     def parseTemporalTableIdentifier(self, sql: str) -> Any:
         """The name of a table with a version (Spark 4.3)."""
-        return self.inner.parseTemporalTableIdentifier(self._rewritten(sql))
+        found = self.inner.parseTemporalTableIdentifier(self._rewritten(sql))
+        return self._checked_name(sql, found, found.productElement(0))
 
     def parseRoutineParam(self, sql: str) -> Any:
         """Parameters of a function."""

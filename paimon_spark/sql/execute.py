@@ -34,6 +34,7 @@ from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.functions import register_functions as register_functions
 from paimon_spark.sql.grammar import alter_table as alter_grammar
 from paimon_spark.sql.grammar import create as create_grammar
+from paimon_spark.sql.grammar import foreign as foreign_grammar
 from paimon_spark.sql.grammar import show as show_grammar
 from paimon_spark.sql.grammar import tags_and_branches as ref_grammar
 from paimon_spark.sql.grammar import write as write_grammar
@@ -41,7 +42,7 @@ from paimon_spark.sql.grammar.clauses import DATABASE
 from paimon_spark.sql.grammar.create import CreateMode
 from paimon_spark.sql.grammar.immediate import ExecuteImmediate, read_execute_immediate
 from paimon_spark.sql.messages import reword
-from paimon_spark.sql.names import resolve_table
+from paimon_spark.sql.names import resolve_name, resolve_table
 from paimon_spark.sql.procedures import Call, read_call, run_call, show_procedures
 from paimon_spark.sql.queries.errors import QueryError, in_one_line, without_log
 from paimon_spark.sql.queries.parse import EXPLAIN_MODES, parse_query
@@ -249,7 +250,8 @@ def _invalid(session: Session, statement: InvalidStatement) -> Result:
 
 def _unsupported(session: Session, statement: UnsupportedStatement) -> Result:
     """Refuse a statement unless it is about tables of Spark's only. Raises UnsupportedFeatureError."""
-    found = [n for n in (resolve_table(session, name) for name in statement.names) if n is not None]
+    resolve = resolve_name if statement.may_be_missing else resolve_table
+    found = [n for n in (resolve(session, name) for name in statement.names) if n is not None]
     if not found and (statement.names or not session.is_current):
         return Outcome.RUN_BY_SPARK
     where = f" for table {found[0]}" if found else ""
@@ -302,9 +304,14 @@ _READERS: Final[Mapping[tuple[str, ...], Callable[[Cursor], Statement | None]]] 
     ("SHOW", "CATALOGS"): show_grammar.read_show_catalogs,
     ("SHOW", "CURRENT"): show_grammar.read_show_current,
     ("SHOW", "PROCEDURES"): show_grammar.read_show_procedures,
-    ("OPTIMIZE",): show_grammar.read_optimize,
-    ("VACUUM",): show_grammar.read_vacuum,
-    ("RESTORE",): show_grammar.read_restore,
+    ("OPTIMIZE",): foreign_grammar.read_optimize,
+    ("VACUUM",): foreign_grammar.read_vacuum,
+    ("RESTORE",): foreign_grammar.read_restore,
+    ("CONVERT", "TO", "DELTA"): foreign_grammar.read_convert,
+    ("UNDROP", "TABLE"): foreign_grammar.read_undrop,
+    ("GENERATE",): foreign_grammar.read_generate,
+    ("REORG", "TABLE"): foreign_grammar.read_reorg,
+    ("FSCK", "REPAIR", "TABLE"): foreign_grammar.read_fsck,
     ("USE",): show_grammar.read_use,
     ("SET", "CATALOG"): show_grammar.read_set_catalog,
     ("REFRESH", "TABLE"): show_grammar.read_refresh,

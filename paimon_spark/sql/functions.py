@@ -19,7 +19,8 @@ from pyspark.sql.types import StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
 from paimon_spark.engine.scan.splits import totals_of
-from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
+from paimon_spark.equivalents import instead
+from paimon_spark.errors import InvalidInputError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.format import binary_row
 from paimon_spark.jobs.row_diff import plan_row_diff
 from paimon_spark.metadata.layout import MAIN
@@ -28,8 +29,9 @@ from paimon_spark.options.scan import FULL_SCAN, TIME_ZONE
 from paimon_spark.spark.schema import arrow_schema, spark_schema
 from paimon_spark.spark.session import session_or_new
 from paimon_spark.spark.worker_errors import errors_in_one_line
+from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.literals import evaluate, parse_literal, split_arguments
-from paimon_spark.sql.names import CallContext
+from paimon_spark.sql.names import CallContext, resolve_name
 from paimon_spark.sql.tokens import matching_bracket, tokenize
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ _SEARCH_FUNCTIONS: Final = ("vector_search", "hybrid_search", "full_text_search"
 """Also without the prefix `paimon_`, as in Paimon's connector."""
 _REFUSED: Final = frozenset((*_SEARCH_FUNCTIONS, *(f"paimon_{name}" for name in _SEARCH_FUNCTIONS)))
 MAX_PT: Final = "max_pt"
+_CHANGES: Final = "table_changes"
+"""Delta Lake's function of changes."""
 _BLOBS: Final = (
     "path_to_descriptor", "descriptor_to_string", "blob_view", "descriptor_to_presigned_url",
     "try_descriptor_to_presigned_url",
@@ -133,6 +137,40 @@ def refuse_search(name: str) -> None:
             "filter with WHERE, or search with Java Paimon",
             feature=name.lower(),
         )
+
+
+def refuse_foreign(sessions: Callable[[], Sequence[Session]], sql: str) -> None:
+    """Refuse `table_changes('t', 1, 2)` of Delta Lake, of a table of a catalog. Raises UnsupportedFeatureError."""
+    if _CHANGES not in sql.lower():
+        return
+    tokens = tokenize(sql)
+    for i, word in enumerate(tokens[:-2]):
+        end = matching_bracket(tokens, i + 1) if word.keyword == _CHANGES.upper() else None
+        if end is None or tokens[i + 1].keyword != "(":
+            continue
+        table, *versions = split_arguments(sql[tokens[i + 1].end : tokens[end].start]) or [""]
+        given = parse_literal(table)
+        parts = _parts(given if isinstance(given, str) else table)
+        for session in sessions():
+            name = resolve_name(session, parts) if parts else None
+            if name is None or not session.has_table(name.database, name.table):
+                continue
+            start = versions[0].strip() if versions else "…"
+            before = str(int(start) - 1) if start.isdigit() else start
+            after = versions[1].strip() if len(versions) > 1 else f"'{MAIN}'"
+            text = instead(_CHANGES, table=".".join(parts), before=before, end=after)
+            raise UnsupportedFeatureError(f"{_CHANGES} is not supported for table {name}. {text}", feature=_CHANGES)
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    """The parts of the name of a table; () of another text."""
+    try:
+        cursor = Cursor(text)
+        parts = cursor.name()
+        cursor.end()
+    except SqlSyntaxError:
+        return ()
+    return parts
 
 
 def scalar_of_call(session: Session, name: str, text: str) -> str:

@@ -15,11 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.api.catalog import Catalog
+from paimon_spark.equivalents import METADATA_TABLES
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, InvalidOptionError, TableNotFoundError
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.options.location import split_suffix
+from paimon_spark.options.location import BRANCH_PREFIX, split_suffix
 from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_KEYS, chooses_state
 from paimon_spark.sql.cursor import Cursor
+from paimon_spark.system_tables.registry import NAMES as SYSTEM_TABLES
 from paimon_spark.types import in_any_case, quoted
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ CATALOG: Final = "paimon"
 DEFAULT_DATABASE: Final = "default"
 SPARK_CATALOG: Final = "spark_catalog"
 """Spark's name of its own catalog."""
+_OF_SPARK: Final = "system"
+"""Spark's catalog of its functions and temporary views."""
 _GLOBAL_VIEWS: Final = "global_temp"
 """Spark's database of global temporary views, in every catalog."""
 _SYSTEM_DATABASE: Final = "sys"
@@ -111,10 +115,51 @@ def resolve_name(session: Session, parts: Sequence[str]) -> TableName | None:
     if len(parts) > (1 if session.is_attached else 2) and parts[0].lower() == session.catalog_name.lower():
         return name_of(parts[1:])
     if session.is_attached:
-        return None if not session.is_current or _is_outside(session, parts) else name_of(parts, session.database)
-    if len(parts) > 2 or (len(parts) == 2 and not session.has_database(parts[0])):
+        if not session.is_current or _is_outside(session, parts):
+            return None
+        check_database(session, parts)
+        return name_of(parts, session.database)
+    if len(parts) > 1 and (session.is_other_catalog(parts[0]) or not session.has_database(parts[0])):
         return None
-    return name_of(parts, session.database)
+    return None if len(parts) > 2 and not is_system_table(parts[2]) else name_of(parts, session.database)
+
+
+def check_database(session: Session, parts: Sequence[str]) -> None:
+    """Check that a name of three parts or more begins with a database of the catalog. Raises TableNotFoundError."""
+    if len(parts) > 2 and not session.has_database(parts[0]):
+        raise TableNotFoundError(unknown_catalog(session, parts), table=".".join(parts))
+
+
+def knows_catalog(session: Session, name: str) -> bool:
+    """Whether the Spark session has a catalog of this name, or Spark itself may mean something by it."""
+    known = (*session.catalog_names, *(s.catalog_name for s in session.each()), _OF_SPARK)
+    return name.lower() in (n.lower() for n in known)
+
+
+def unknown_catalog(session: Session, parts: Sequence[str]) -> str:
+    """The message about a name that begins with a catalog that the Spark session does not have."""
+    name, known = parts[0], sorted({*session.catalog_names, *(s.catalog_name for s in session.each())})
+    near = did_you_mean(name, known)
+    listed = f" The catalogs are {', '.join(known)}" if near else f"; the catalogs are {', '.join(known)}"
+    return f"there is no catalog {name!r} for {'.'.join(parts)}{near}{listed}"
+
+
+def is_system_table(name: str) -> bool:
+    """Whether a part of a name is that of a branch or system table, here or in Iceberg."""
+    return name.lower() in (*SYSTEM_TABLES, *METADATA_TABLES) or name.lower().startswith(BRANCH_PREFIX)
+
+
+def refuse_metadata_table(session: Session, parts: Sequence[str]) -> None:
+    """Refuse `t.snapshots`, as Iceberg names a table of the current database. Raises TableNotFoundError."""
+    if len(parts) != 2 or not is_system_table(parts[1]) or not session.is_current:
+        return
+    table, system = parts[0], METADATA_TABLES.get(parts[1].lower(), parts[1])
+    if not session.has_database(table) and session.has_table(session.database, table):
+        raise TableNotFoundError(
+            f"there is no database {table!r} for {'.'.join(parts)}; write {table}${system}, or the database before "
+            f"it: {session.database}.{table}${system}",
+            table=".".join(parts),
+        )
 
 
 def _is_outside(session: Session, parts: Sequence[str]) -> bool:
@@ -137,6 +182,7 @@ def name_of(parts: Sequence[str], database: str = DEFAULT_DATABASE) -> TableName
 
 def resolve_source(session: Session, parts: Sequence[str]) -> TableName | None:
     """The table that a query reads, or None when it is Spark's: a temporary view hides a table of its name."""
+    refuse_metadata_table(session, parts)
     if session.is_attached and resolve_name(session, parts) is None:
         return None
     if len(parts) == 1:

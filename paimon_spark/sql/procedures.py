@@ -11,6 +11,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from paimon_spark.equivalents import PROCEDURES as ICEBERG
+from paimon_spark.equivalents import arguments_by_name, instead_of_call
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, ProcedureNotFoundError, SqlSyntaxError
 from paimon_spark.operations import PROCEDURES
 from paimon_spark.operations.operation import Argument, Operation, Request, Type
@@ -21,7 +23,7 @@ from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.show import ShowProcedures
 from paimon_spark.sql.literals import evaluate
 from paimon_spark.sql.messages import in_sql
-from paimon_spark.sql.names import CallContext
+from paimon_spark.sql.names import CallContext, knows_catalog, unknown_catalog
 from paimon_spark.sql.statement import Outcome, Result, Statement
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from paimon_spark.sql.session import Session
 
 _DATABASE: Final = "sys"
+_OF_ICEBERG: Final = "system"
+"""Iceberg's database of procedures."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LISTED: Final = (
     "catalog STRING NOT NULL, namespace ARRAY<STRING> NOT NULL, schema STRING, procedure_name STRING NOT NULL"
@@ -53,7 +57,7 @@ def read_call(cursor: Cursor) -> Call | None:
     *place, name = cursor.name("the name of a procedure")
     if not place and name.lower() in PROCEDURES:
         raise SqlSyntaxError(f"procedures are in the database sys: write CALL sys.{name}(…)", sql=cursor.sql)
-    if len(place) > 2 or [p.lower() for p in place[-1:]] != [_DATABASE]:
+    if len(place) > 2 or "".join(place[-1:]).lower() not in (_DATABASE, _OF_ICEBERG):
         return None
     positional: list[str] = []
     named: list[tuple[str, str]] = []
@@ -84,9 +88,16 @@ def _read_argument_name(cursor: Cursor) -> str | None:
 
 
 def run_call(session: Session, statement: Call) -> Result:
-    """Run the procedure, and return its rows; one of another catalog is Spark's. Raises as `call`."""
+    """Run the procedure, and return its rows; one of another catalog is Spark's. Raises as `call`.
+
+    ProcedureNotFoundError: it is one of Iceberg's, or of a catalog that is not there.
+    """
     if not is_of_catalog(session, statement):
+        if lacks_catalog(session, statement):
+            place = ".".join((*statement.place, statement.name))
+            raise ProcedureNotFoundError(unknown_catalog(session, (*statement.place, statement.name)), procedure=place)
         return Outcome.RUN_BY_SPARK
+    _refuse_icebergs(statement)
     find_procedure(statement.name)  # an unknown name is reported before the arguments are evaluated
     values = evaluate(session, [*statement.positional, *(text for _, text in statement.named)])
     count = len(statement.positional)
@@ -118,6 +129,38 @@ def is_of_catalog(session: Session, statement: Call) -> bool:
     """Whether a statement calls a procedure of the session's catalog."""
     place = statement.place
     return place[0].lower() == session.catalog_name.lower() if len(place) > 1 else session.is_current
+
+
+def lacks_catalog(session: Session, statement: Call) -> bool:
+    """Whether a statement calls a procedure of a catalog that the Spark session does not have."""
+    return len(statement.place) > 1 and not knows_catalog(session, statement.place[0])
+
+
+def _refuse_icebergs(statement: Call) -> None:
+    """Refuse a call as Iceberg has it. Raises ProcedureNotFoundError, which says what to call instead."""
+    name, is_of_system = statement.name.lower(), statement.place[-1].lower() == _OF_ICEBERG
+    called = f"{statement.place[-1]}.{statement.name}"
+    if name in ICEBERG and (is_of_system or name not in PROCEDURES or _has_other_arguments(statement)):
+        arguments = arguments_by_name(name, statement.positional, dict(statement.named))
+        is_other = name in PROCEDURES and not is_of_system
+        what = f"{called} does not take the arguments of Iceberg" if is_other else f"there is no procedure {called}"
+        raise ProcedureNotFoundError(f"{what}. {instead_of_call(name, arguments)}", procedure=statement.name)
+    if is_of_system:
+        forms = find_procedure(statement.name)
+        raise ProcedureNotFoundError(
+            f"there is no procedure {called}: procedures are in the database {_DATABASE}. Use "
+            f"CALL sys.{name}(…), which is {forms[0].signature(name)}",
+            procedure=statement.name,
+        )
+
+
+def _has_other_arguments(statement: Call) -> bool:
+    """Whether a call of a procedure that Iceberg has too is given arguments that only Iceberg's takes."""
+    name, given = statement.name.lower(), {_key(text) for text, _ in statement.named}
+    form = _form(PROCEDURES[name], len(statement.positional), given)
+    others = given - {_key(p.name) for p in form.parameters}
+    is_longer = len(statement.positional) > len(_in_order(form))
+    return (is_longer or bool(others)) and others <= {_key(p) for p in ICEBERG[name].parameters}
 
 
 class Returned(NamedTuple):

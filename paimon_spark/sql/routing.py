@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 
-from paimon_spark.errors import PaimonError, SqlSyntaxError, UnsupportedFeatureError
+from paimon_spark.errors import PaimonError, SqlSyntaxError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.predicate.ast import literal_text
 from paimon_spark.sql.commands.create import PROVIDERS
 from paimon_spark.sql.execute import parse, run_statement
@@ -21,8 +21,14 @@ from paimon_spark.sql.grammar import create as create_grammar
 from paimon_spark.sql.grammar import show as show_grammar
 from paimon_spark.sql.grammar import tags_and_branches as ref_grammar
 from paimon_spark.sql.grammar import write as write_grammar
-from paimon_spark.sql.names import database_of_warehouse, resolve_name
-from paimon_spark.sql.procedures import Call, is_of_catalog
+from paimon_spark.sql.names import (
+    SPARK_CATALOG,
+    database_of_warehouse,
+    knows_catalog,
+    resolve_name,
+    unknown_catalog,
+)
+from paimon_spark.sql.procedures import Call, is_of_catalog, lacks_catalog
 from paimon_spark.sql.queries.clauses import option_clauses, version_clauses
 from paimon_spark.sql.queries.errors import without_log
 from paimon_spark.sql.queries.parse import find_query, table_queries
@@ -47,6 +53,7 @@ _OF_REFS: Final = re.compile(r"(?:ALTER\s+TABLE|SHOW)\b.*\b(?:TAGS?|BRANCH|BRANC
 _IDENTIFIER: Final = re.compile(r"\bIDENTIFIER\s*\(", re.IGNORECASE)
 _REWRITTEN: Final = re.compile(r"[$#]|/\*\+|\bVERSION\b", re.IGNORECASE)
 """What is in every statement that has something to rewrite."""
+_LONG_NAME: Final = re.compile(r"(?<![\w.`$])(?:`((?:[^`]|``)+)`|(\w+))\s*\.\s*(?:`(?:[^`]|``)+`|\w+)\s*\.\s*[`\w]")
 _LITERAL: Final = re.compile(r"[\d'\"]")
 """How a version begins that Spark's parser takes."""
 ROUTED: Final[tuple[type[Statement], ...]] = (
@@ -146,14 +153,14 @@ def _is_of(session: Session, statement: Statement, *, is_unknown: bool) -> bool:
     """Whether a statement is about the session's catalog."""
     match statement:
         case Call():
-            return is_of_catalog(session, statement)
+            return is_of_catalog(session, statement) or lacks_catalog(session, statement)
         case InvalidStatement():
             # Spark says what is wrong with a statement that creates a table, where it has a word for it.
             has_answer = statement.copies or (is_unknown and not isinstance(statement.error, SqlSyntaxError))
             is_of_spark = statement.creates and not has_answer
             return not is_of_spark and _has(session, statement.table)
         case UnsupportedStatement():
-            return (is_unknown and not statement.names) or any(_has(session, name) for name in statement.names)
+            return any(_has(session, name) for name in statement.names)
         case alter_grammar.CommentOnColumn():
             return _has(session, statement.name[:-1])
         case create_grammar.CreateView() | create_grammar.DropView():
@@ -169,6 +176,28 @@ def _has(session: Session, name: Name) -> bool:
     if not name or (len(name) == 1 and session.has_view(name[0])):
         return False
     return resolve_name(session, name) is not None
+
+
+def may_lack_catalog(sql: str, attached: Collection[str]) -> set[str]:
+    """What names of three parts or more begin with in a statement, in any place, but for attached catalogs."""
+    known = {name.lower() for name in attached}
+    found = ((m[1] or m[2]).replace("``", "`") for m in _LONG_NAME.finditer(sql))
+    return {name for name in found if name.lower() not in known}
+
+
+def refuse_unknown_catalog(sessions: Sequence[Session], parts: Sequence[str]) -> None:
+    """Refuse a table whose name begins with a catalog that is not there, where Spark can mean nothing by it.
+
+    That is so while an attached catalog or Spark's own is the current one: their databases have no others inside.
+
+    Raises TableNotFoundError.
+    """
+    first = sessions[0]
+    is_plain = first.is_current or (first.current or ("",))[0] == SPARK_CATALOG
+    if len(parts) < 3 or not is_plain or knows_catalog(first, parts[0]):
+        return
+    if not (first.is_current and first.has_database(parts[0])):
+        raise TableNotFoundError(unknown_catalog(first, parts), table=".".join(parts))
 
 
 def with_spark_syntax(sql: str) -> str:

@@ -61,9 +61,11 @@ class InvalidStatement(TableStatement):
 class UnsupportedStatement(Statement):
     """A statement that is not supported for tables of the catalog.
 
-    It is refused when one of the tables it names is the catalog's, or when it names none.
+    It is refused when one of the tables it names is the catalog's, or when it names none. They exist, unless they
+    `may_be_missing`.
     """
 
     names: tuple[Name, ...]
     feature: str
     instead: str
+    may_be_missing: bool = False

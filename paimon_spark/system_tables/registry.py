@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from paimon_spark.equivalents import METADATA_TABLES
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Predicate
@@ -31,6 +32,12 @@ def find(name: str, table: str) -> Listing | View:
     """The system table called `name`, in any case; `table` is for messages. Raises InvalidOptionError."""
     lower = name.lower()
     found: Listing | View | None = LISTINGS.get(lower) or VIEWS.get(lower)
+    if found is None and lower in METADATA_TABLES:
+        raise InvalidOptionError(
+            f"{table}${name}: there is no system table {name!r}; in place of Iceberg's {lower}, read "
+            f"{table}${METADATA_TABLES[lower]}",
+            path=table,
+        )
     if found is None:
         raise InvalidOptionError(
             f"{table}${name}: there is no system table {name!r}{did_you_mean(lower, NAMES)}; the system tables are "

@@ -25,6 +25,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from tests.harness.connect import ConnectServer, connect_server
+from tests.harness.foreign import IN_CURRENT, MISSPELT, statements
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect]
 
@@ -43,6 +44,9 @@ import paimon_spark
 from paimon_spark.errors import *
 """
 """What the code of clients finds imported, as this module has it."""
+CASES: Final[list[tuple[str, str]]] = []
+UNQUALIFIED: Final[list[tuple[str, str]]] = []
+"""Values that the code of a client is given."""
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +56,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
         yield running
 
 
-def _run(server: ConnectServer, client: Callable[[Any, str], None], home: Path) -> None:
-    """Run the code of a client, after that of `prepare`."""
+def _run(server: ConnectServer, client: Callable[[Any, str], None], home: Path, **given: Any) -> None:
+    """Run the code of a client, after that of `prepare`; it finds the values `given` by their names."""
     code = inspect.getsource(client).replace(f"def {client.__name__}(", "def run(", 1)
-    server.run(f"{_IMPORTS}\n{inspect.getsource(_prepare)}\n{code}", home)
+    values = "\n".join(f"{name} = {value!r}" for name, value in given.items())
+    server.run(f"{_IMPORTS}\n{values}\n{inspect.getsource(_prepare)}\n{code}", home)
 
 
 def _prepare(spark: Any, home: str) -> tuple[Callable[..., list[Any]], Callable[..., str]]:
@@ -519,3 +524,28 @@ def client_of_lineage(spark: Any, home: str) -> None:
 @pytest.mark.slow
 def test_lineage_is_recorded_and_queried(server: ConnectServer, tmp_path: Path) -> None:
     _run(server, client_of_lineage, tmp_path)
+
+
+def client_of_other_formats(spark: Any, home: str) -> None:
+    rows, error = _prepare(spark, home)
+    rows("CREATE DATABASE paimon.db")
+    rows("CREATE TABLE paimon.db.t (a INT, b INT)")
+    for sql, said in CASES:
+        assert said in error(lambda sql=sql: rows(sql)), sql
+    for sql in MISSPELT[:-1]:
+        assert "there is no catalog 'paimn'" in error(lambda sql=sql: rows(sql.format(c="paimn"))), sql
+    rows("USE paimon.db")
+    for sql, said in (*UNQUALIFIED, *IN_CURRENT):
+        assert said in error(lambda sql=sql: rows(sql)), sql
+    for sql in MISSPELT:
+        assert "there is no catalog 'paimn'" in error(lambda sql=sql: rows(sql.format(c="paimn"))), sql
+
+
+def test_what_is_written_elsewhere_is_named_here(server: ConnectServer, tmp_path: Path) -> None:
+    given = {
+        "CASES": statements("paimon.", "paimon", is_plain=True),
+        "UNQUALIFIED": statements("", "paimon", is_plain=True),
+        "IN_CURRENT": IN_CURRENT,
+        "MISSPELT": MISSPELT,
+    }
+    _run(server, client_of_other_formats, tmp_path, **given)

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.connect.sql_formatter import SQLStringFormatter
 
 from paimon_spark.spark_catalog.connect.attached import AttachedCatalogs
 from paimon_spark.sql.execute import execute_beside
+from paimon_spark.sql.queries.errors import unknown_catalog_error
 
 
 def sql(
@@ -23,7 +25,13 @@ def sql(
 ) -> DataFrame:
     """Run a statement, on tables of attached catalogs and of Spark."""
     if not isinstance(args, dict | list | None) or not attached.may_name(sqlQuery):
-        return spark_call(sqlQuery, args, **kwargs)
+        try:
+            return spark_call(sqlQuery, args, **kwargs)
+        except PySparkException as e:
+            error = unknown_catalog_error(attached.session(spark), e)
+            if error is None:
+                raise
+            raise error from None
     text, given = _formatted(spark, sqlQuery, kwargs)
     return execute_beside(replace(attached.session(spark), args=args or None, given=given), text)
 

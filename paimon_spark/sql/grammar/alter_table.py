@@ -37,6 +37,7 @@ from paimon_spark.sql.grammar.clauses import (
     unsupported,
     valid_or_invalid,
 )
+from paimon_spark.sql.grammar.foreign import refuse_alteration
 from paimon_spark.sql.grammar.tags_and_branches import read_alter_refs
 from paimon_spark.sql.statement import Name, Statement, TableStatement
 
@@ -50,7 +51,6 @@ _UNSUPPORTED: Final = (
     ),
     (("RECOVER", "PARTITIONS"), "RECOVER PARTITIONS", "partitions are known by their rows, and need no recovery"),
     (("CLUSTER", "BY"), "CLUSTER BY", "it is a property, SET TBLPROPERTIES ('clustering.columns' = 'column,…')"),
-    (("WRITE",), "WRITE ORDERED BY", "sort the rows in the query that writes, or set 'clustering.columns'"),
     (("PARTITION",), "renaming or moving partitions", "write the rows again and drop the old partition"),
 )
 """Clauses of Spark and Hive behind the verb: keywords, name, and what to do instead."""
@@ -143,6 +143,7 @@ def read_repair(cursor: Cursor) -> Statement:
 
 
 def _alteration(cursor: Cursor, name: Name) -> Statement:
+    refuse_alteration(cursor, name)
     match cursor.take_one("SET", "UNSET", "RENAME", "ADD", "DROP", "ALTER", "CHANGE", "REPLACE"):
         case "SET" if cursor.take("TBLPROPERTIES"):
             return AlterTable(cursor.sql, name, tuple(_set_property(k, v) for k, v in properties(cursor).items()))

@@ -16,6 +16,7 @@ from paimon_spark.sql.grammar.clauses import (
     unsupported,
     valid_or_invalid,
 )
+from paimon_spark.sql.grammar.foreign import refuse_clone
 from paimon_spark.sql.statement import InvalidStatement, Name, Statement, TableStatement
 from paimon_spark.sql.tokens import abbreviated
 from paimon_spark.types import DataField, RowType
@@ -115,6 +116,7 @@ def _find_provider(cursor: Cursor) -> str | None:
 
 def _table(cursor: Cursor, name: Name, mode: CreateMode) -> CreateTable:
     columns = None if _is_query(cursor) else cursor.parenthesised_list(lambda: _column(cursor).field)
+    refuse_clone(cursor, name)
     clauses = _Clauses()
     while not cursor.at_end and "query" not in clauses.texts:
         _read_clause(cursor, clauses)

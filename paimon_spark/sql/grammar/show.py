@@ -1,7 +1,4 @@
-"""Grammar of SHOW, DESCRIBE, USE, REFRESH, ANALYZE, and of statements of Delta Lake.
-
-Delta Lake's OPTIMIZE, VACUUM and RESTORE are read to name the procedure to call instead.
-"""
+"""Grammar of SHOW, DESCRIBE, USE, REFRESH and ANALYZE."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from typing import Final, TypeAlias
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.clauses import DATABASE, complete_partition_expressions, version_clause
+from paimon_spark.sql.grammar.foreign import read_describe_detail
 from paimon_spark.sql.statement import Name, Statement, TableStatement, UnsupportedStatement
 
 PartitionFilter: TypeAlias = tuple[tuple[str, str], ...]
@@ -161,6 +159,9 @@ def read_describe(cursor: Cursor) -> Statement | None:
         if cursor.take("HISTORY"):
             table = cursor.name()
             return DescribeHistory(cursor.sql, table, cursor.whole_number() if cursor.take("LIMIT") else None)
+        if cursor.at("DETAIL") and not cursor.at("DETAIL", "."):
+            cursor.take("DETAIL")
+            return read_describe_detail(cursor)
         cursor.take("TABLE")
     extended = not _is_last(cursor) and cursor.take_one("EXTENDED", "FORMATTED") is not None
     table = cursor.name()
@@ -250,37 +251,6 @@ def read_show_catalogs(cursor: Cursor) -> Statement:
 def read_show_procedures(cursor: Cursor) -> Statement:
     """Read SHOW PROCEDURES [IN database]. Raises SqlSyntaxError."""
     return ShowProcedures(cursor.sql, _database(cursor))
-
-
-def read_optimize(cursor: Cursor) -> Statement | None:
-    """Read Delta Lake's OPTIMIZE, which is not supported; None for a table by its path. Raises SqlSyntaxError."""
-    return _of_delta(cursor, "OPTIMIZE", "Use CALL sys.compact(table => '{}')")
-
-
-def read_vacuum(cursor: Cursor) -> Statement | None:
-    """Read Delta Lake's VACUUM, which is not supported; None for a table by its path. Raises SqlSyntaxError."""
-    instead = (
-        "Use CALL sys.expire_snapshots(table => '{0}'), which deletes old versions and their files, or "
-        "CALL sys.remove_orphan_files(table => '{0}'), which deletes files that no version needs"
-    )
-    return _of_delta(cursor, "VACUUM", instead)
-
-
-def read_restore(cursor: Cursor) -> Statement | None:
-    """Read Delta Lake's RESTORE, which is not supported; None for a table by its path. Raises SqlSyntaxError."""
-    instead = (
-        "Use CALL sys.rollback(table => '{0}', version => '…'), which deletes later versions, or "
-        "CALL sys.rollback_to_as_latest(table => '{0}', version => '…'), which keeps them"
-    )
-    cursor.take("TABLE")
-    return _of_delta(cursor, "RESTORE", instead)
-
-
-def _of_delta(cursor: Cursor, verb: str, instead: str) -> UnsupportedStatement | None:
-    if cursor.at_text or cursor.at("DELTA", "."):
-        return None
-    table = cursor.name()
-    return UnsupportedStatement(cursor.sql, (table,), verb, instead.format(".".join(table)))
 
 
 def read_use(cursor: Cursor) -> Statement:

@@ -18,6 +18,7 @@ from paimon_spark.engine.tasks.split import METADATA_COLUMNS
 from paimon_spark.errors import PaimonError, SqlSyntaxError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.spark.session import unwrapped
+from paimon_spark.sql.names import knows_catalog, unknown_catalog
 from paimon_spark.sql.tokens import abbreviated
 from paimon_spark.types import quoted
 
@@ -41,6 +42,7 @@ _NOT_ONE_PART: Final = (
     "_LEGACY_ERROR_TEMP_1126",  # the same in Spark 4.1
 )
 """What Spark reports of a name that begins with a catalog that it does not know."""
+_NO_TABLE: Final = "TABLE_OR_VIEW_NOT_FOUND"
 _LOGGER: Final = "SQLQueryContextLogger"
 _IS_QUIET: Final = ContextVar("is_quiet", default=False)
 _NO_PREFIX: Final = ("EXPLAIN", "SET", "RESET", "BEGIN")
@@ -55,19 +57,37 @@ def helpful_error(session: Session, error: PySparkException, sql: str) -> Paimon
     condition = error.getCondition()
     if session.used is not None and condition in _NOT_ONE_PART:
         attached = {s.catalog_name for s in session.each()}
-        for value in (error.getMessageParameters() or {}).values():
-            name = _parts(value) or value.split(".")
+        for name in _long_names(error):
             if name[0] in attached:
                 return _not_in_connect(name, sql)
+    unknown = unknown_catalog_error(session, error)
+    if unknown is not None:
+        return unknown
     if session.is_attached and not session.is_current:
         return unwrapped(error)  # the names are those of Spark's catalog
-    if condition == "TABLE_OR_VIEW_NOT_FOUND":
+    if condition == _NO_TABLE:
         return _unknown_table(session, _parts((error.getMessageParameters() or {}).get("relationName", "")))
     if condition == "PARSE_SYNTAX_ERROR" and "'$'" in str(error):
         # A suffix after `$` is allowed for tables of the warehouse only.
         found = _SUFFIXED.search(sql)
         return None if found is None else _unknown_table(session, [found[1], found[2]])
     return unwrapped(error)
+
+
+def unknown_catalog_error(session: Session, error: PySparkException) -> TableNotFoundError | None:
+    """The error of a name that begins with a catalog that is not there, if Spark's is about one."""
+    if error.getCondition() not in (*_NOT_ONE_PART, _NO_TABLE):
+        return None
+    for name in _long_names(error):
+        if len(name) > 2 and not knows_catalog(session, name[0]):
+            return TableNotFoundError(unknown_catalog(session, name), table=".".join(name))
+    return None
+
+
+def _long_names(error: PySparkException) -> Iterator[list[str]]:
+    """The names in the parameters of an error of Spark, by their parts."""
+    for value in (error.getMessageParameters() or {}).values():
+        yield _parts(value) or value.split(".")
 
 
 class QueryError(AnalysisException):

@@ -23,6 +23,7 @@ from paimon_spark.options.location import split_name
 from paimon_spark.spark.dataframe import dataframe
 from paimon_spark.spark.session import without_attached
 from paimon_spark.sql.cursor import Cursor
+from paimon_spark.sql.functions import refuse_foreign
 from paimon_spark.sql.grammar.create import view_column
 from paimon_spark.sql.queries.columns import stars
 from paimon_spark.sql.queries.errors import helpful_error, in_one_line, is_one_of, lacks_a_column
@@ -111,6 +112,7 @@ def view_rows(session: Session, view: View, job: str | None = None) -> DataFrame
 
 
 def _read_and_run(session: Session, sql: str, job: str | None) -> DataFrame:
+    refuse_foreign(lambda: tuple(session.each()), sql)
     parsed = parse_query(with_scalars(session, sql))
     found = references(session.caching(), parsed)
     if not found:

@@ -506,7 +506,7 @@ def test_a_call_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "sql", ["CALL spark_catalog.system.x()", "CALL system.rollback_to_snapshot('t', 1)", "CALL f(1)", "CALL a.b.c.d()"]
+    "sql", ["CALL spark_catalog.other.x()", "CALL other.rollback_to_snapshot('t', 1)", "CALL f(1)", "CALL a.b.c.d()"]
 )
 def test_calls_of_other_catalogs_are_sparks(sql: str) -> None:
     assert isinstance(parse(sql), Query)

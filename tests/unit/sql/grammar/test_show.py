@@ -234,13 +234,16 @@ def test_types_are_shown_with_sparks_words() -> None:
 @pytest.mark.parametrize(
     ("sql", "verb", "instead"),
     [
-        ("OPTIMIZE db.t WHERE a = 1 ZORDER BY (b)", "OPTIMIZE", ["CALL sys.compact(table => 'db.t')"]),
+        ("OPTIMIZE db.t WHERE a = 1", "OPTIMIZE", ["CALL sys.compact(table => 'db.t', where => 'a = 1')"]),
         (
             "VACUUM db.t RETAIN 3 HOURS DRY RUN",
             "VACUUM",
-            ["CALL sys.expire_snapshots(table => 'db.t')", "CALL sys.remove_orphan_files(table => 'db.t')"],
+            [
+                "CALL sys.expire_snapshots(table => 'db.t', older_than => current_timestamp() - INTERVAL 3 HOURS)",
+                "CALL sys.remove_orphan_files(table => 'db.t', dry_run => true)",
+            ],
         ),
-        ("RESTORE TABLE db.t TO VERSION AS OF 1", "RESTORE", ["CALL sys.rollback(table => 'db.t', version => '…')"]),
+        ("RESTORE TABLE db.t TO VERSION AS OF 1", "RESTORE", ["CALL sys.rollback(table => 'db.t', version => '1')"]),
         ("RESTORE db.t TO TIMESTAMP AS OF '2024-01-01'", "RESTORE", ["CALL sys.rollback_to_as_latest("]),
     ],
 )
