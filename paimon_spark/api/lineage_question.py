@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, Union, runtime_checkable
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, Union, runtime_checkable
 
 from paimon_spark.catalogs.open import open_catalog
 from paimon_spark.errors import (
@@ -26,7 +28,7 @@ from paimon_spark.lineage.table_history import TableHistory, open_branch
 from paimon_spark.lineage.table_index import TableIndex, open_index
 from paimon_spark.lineage.tables import JOB_STARTUP, column_equals, table_is
 from paimon_spark.lineage.unrecorded_writes import Unrecorded, find_unrecorded
-from paimon_spark.lineage.warehouse import Warehouse, find_warehouse_table, is_lineage_table
+from paimon_spark.lineage.warehouse import DATABASE, Warehouse, find_warehouse_table, is_lineage_table
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import resolve
@@ -37,6 +39,7 @@ from paimon_spark.redaction import get_logger
 from paimon_spark.text import id_of
 
 if TYPE_CHECKING:
+    from paimon_spark.api.catalog import Catalog
     from paimon_spark.api.table import Table
 
 TableLike: TypeAlias = Union[str, "Table"]
@@ -45,6 +48,8 @@ Version: TypeAlias = int | str
 """A snapshot id, or a version as in `VERSION AS OF`."""
 
 _LOG = get_logger(__name__)
+_MOST_TABLES: Final = 200
+"""Tables that are looked at when lineage is switched on."""
 
 
 @runtime_checkable
@@ -443,3 +448,12 @@ def _check_recorded(ref: TableRef) -> TableRef:
             f"{ref.name} is one of lineage's own tables, which are not recorded themselves", table=ref.name
         )
     return ref
+
+
+def some_handles(catalog: Catalog) -> list[TableHandle]:
+    """Tables of the warehouse, without those of lineage; fewer where they cannot be listed or opened."""
+    found: list[TableHandle] = []
+    with suppress(PaimonError):
+        names = (f"{d}.{t}" for d in catalog.list_databases() if d != DATABASE for t in catalog.list_tables(d))
+        found += (catalog.table(name).handle for name in islice(names, _MOST_TABLES))
+    return found

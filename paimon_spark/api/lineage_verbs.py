@@ -6,10 +6,8 @@ Source: PIP-5.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.api.lineage_question import (
@@ -21,11 +19,12 @@ from paimon_spark.api.lineage_question import (
     check_job_name,
     check_job_names,
     check_tables,
+    some_handles,
     startup_snapshots,
     warehouse_of,
 )
 from paimon_spark.catalogs.open import open_catalog
-from paimon_spark.errors import InvalidInputError, InvalidOptionError, PaimonError, StorageError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, StorageError
 from paimon_spark.lineage.graph import Direction, load, newest_of
 from paimon_spark.lineage.job_registry import find_owner, note_query
 from paimon_spark.lineage.maintenance import Rebuilt, Synced, forget_job, nothing_to_rebuild, rebuild, sync
@@ -50,13 +49,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from paimon_spark.api.catalog import Catalog
-    from paimon_spark.metadata.handle import TableHandle
     from paimon_spark.options.lineage import CatalogLineage
 
 _FROM_SNAPSHOT_FULL: Final = {"scan.mode": "from-snapshot-full"}
 _SNAPSHOT_ID: Final = "scan.snapshot-id"
-_MOST_TABLES: Final = 200
-"""Tables that are looked at when lineage is switched on."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -105,17 +101,7 @@ class Lineage:
                 retryable=e.retryable,
             ) from e
         open_catalog(self.catalog.warehouse, self.catalog.options).register_all(DATABASE)
-        return replace(self.status(), warning=warning_of_tables(self._some_tables()))
-
-    def _some_tables(self) -> list[TableHandle]:
-        """Tables of the warehouse, at most `_MOST_TABLES`; none where they cannot be listed or opened."""
-        found: list[TableHandle] = []
-        with suppress(PaimonError):
-            names = (
-                f"{d}.{t}" for d in self.catalog.list_databases() if d != DATABASE for t in self.catalog.list_tables(d)
-            )
-            found += (self.catalog.table(name).handle for name in islice(names, _MOST_TABLES))
-        return found
+        return replace(self.status(), warning=warning_of_tables(some_handles(self.catalog)))
 
     def disable(self) -> LineageStatus:
         """Switch lineage off. Recorded rows stay, and still answer questions.
@@ -131,13 +117,10 @@ class Lineage:
         """Declare that rows which outside jobs write to a table come from no table, so that no sources are unknown.
 
         Answers then list none of its snapshots as unrecorded, on any branch, until `retract_source`; also when the
-        table is dropped and made again. What jobs record about it stays. Again does nothing.
+        table is dropped and made again. What jobs record about it stays. Returns all declared sources.
 
         Args:
             table: name, or opened; not a branch of it.
-
-        Returns:
-            All declared sources.
 
         Raises:
             InvalidInputError: a branch, or a table of another warehouse.
