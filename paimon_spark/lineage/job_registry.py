@@ -52,12 +52,14 @@ class Registration:
     Attributes:
         sink_records_sources: its sink writes the rows of its sources, so that they need not.
         ended_ms: when it was noticed to have ended, in epoch milliseconds; None while it runs, or may run.
+        replays: the job that it runs again on a branch, with a checkpoint of its own; None for any other query.
     """
 
     job: str
     checkpoint: str | None = None
     sink_records_sources: bool = False
     ended_ms: int | None = None
+    replays: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +70,22 @@ class Owner:
     query_id: str | None
 
 
-def claim_name(warehouse: Warehouse, wanted: str, query_id: str | None) -> str:
+def claim_name(warehouse: Warehouse, wanted: str, query_id: str | None, replayed_on: str | None = None) -> str:
     """Claim the name under which a job is recorded: `wanted`, unless another has it. Of two that race one gets it.
 
     The other name is `<wanted>@<first 8 characters of the query id>`, or `<wanted>@batch` for batch jobs, which share
-    a name and have no query id. The same query gets the same name each time.
+    a name and have no query id. The same query gets the same name each time. A query that runs the job `wanted` again
+    on branch `replayed_on` is `<wanted>@<branch>` where that is free: its batches begin at 0 again, so that its rows
+    must not be those of the job.
 
     Raises:
         StorageError, CorruptFileError: the file of the owner cannot be read or written.
     """
     wanted = wanted.encode("utf-8", "backslashreplace").decode()  # lone surrogates cannot be written
-    for name in _candidate_names(wanted, query_id):
+    for name in _candidate_names(wanted, query_id, replayed_on):
         owner = _claim(warehouse, name, query_id)
         if owner.query_id == query_id and owner.job == name:
-            if name != wanted:
+            if name != wanted and replayed_on is None:
                 taken_by = "streaming queries and batch jobs" if query_id is None else "another query or checkpoint"
                 warn_once(
                     warehouse.url,
@@ -110,7 +114,8 @@ def register_query(warehouse: Warehouse, query_id: str, registration: Registrati
     given = registration.checkpoint
     given = given if given is None or without_user_password(given) == given else None
     checkpoint = given or (before.checkpoint if before and before.job == registration.job else None)
-    new = replace(registration, checkpoint=checkpoint)
+    replays = registration.replays or (before.replays if before and before.job == registration.job else None)
+    new = replace(registration, checkpoint=checkpoint, replays=replays)
     if new != before:
         _write_registration(warehouse, query_id, new)
 
@@ -135,7 +140,8 @@ def note_query(warehouse: Warehouse, query_id: str, *, ended: bool) -> None:
 
 
 def _write_registration(warehouse: Warehouse, query_id: str, new: Registration) -> None:
-    ended = {} if new.ended_ms is None else {"endedMs": new.ended_ms}
+    ended: dict[str, Any] = {} if new.ended_ms is None else {"endedMs": new.ended_ms}
+    ended |= {} if new.replays is None else {"replays": new.replays}
     data = encode_file(
         query=query_id, job=new.job, checkpoint=new.checkpoint, sinkRecordsSources=new.sink_records_sources, **ended
     )
@@ -189,10 +195,11 @@ def _decoded_files(warehouse: Warehouse, directory: str, decode: Callable[[bytes
         yield found
 
 
-def _candidate_names(wanted: str, query_id: str | None) -> tuple[str, ...]:
+def _candidate_names(wanted: str, query_id: str | None, replayed_on: str | None) -> tuple[str, ...]:
     if query_id is None:
         return wanted, f"{wanted}@batch", f"{wanted}@batch@batch"
-    return wanted, f"{wanted}@{query_id[:_SHORT]}", f"{wanted}@{query_id}"
+    of_branch = () if replayed_on is None else (f"{wanted}@{replayed_on}",)
+    return wanted, *of_branch, f"{wanted}@{query_id[:_SHORT]}", f"{wanted}@{query_id}"
 
 
 def _claim(warehouse: Warehouse, name: str, query_id: str | None) -> Owner:
@@ -227,7 +234,10 @@ def _decode_registration(data: bytes, path: str) -> tuple[str, Registration]:
     ended_ms = raw.get("endedMs")
     if not isinstance(ended_ms, int | None):
         raise _corrupt(path, "expected the moment of an end as a number")
-    return query, Registration(job, checkpoint, raw.get("sinkRecordsSources") is True, ended_ms)
+    replays = raw.get("replays")
+    if not isinstance(replays, str | None):
+        raise _corrupt(path, "expected the job that it replays as text")
+    return query, Registration(job, checkpoint, raw.get("sinkRecordsSources") is True, ended_ms, replays)
 
 
 def checked_object(data: bytes, path: str) -> dict[str, Any]:

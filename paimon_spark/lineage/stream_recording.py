@@ -18,11 +18,13 @@ from paimon_spark.engine.commit.listeners import event_of
 from paimon_spark.errors import StorageError
 from paimon_spark.jobs.lineage_port import CommitLineage, QueryRun
 from paimon_spark.lineage.checkpoints import Checkpoint, Ends, find_checkpoint, source_ranges
-from paimon_spark.lineage.job_registry import Registration, claim_name, register_query
+from paimon_spark.lineage.job_registry import Registration, claim_name, find_owner, find_registration, register_query
 from paimon_spark.lineage.provenance import Provenance, SourceRange
 from paimon_spark.lineage.read_notes import newest_stream_notes
 from paimon_spark.lineage.recorder import CommitRecording, RecordedBranch, Recorder, record_commit, recorded_branch
+from paimon_spark.lineage.tables import SINK_JOB, column_equals, table_is
 from paimon_spark.lineage.warehouse import find_warehouse_table, warn_once
+from paimon_spark.metadata.layout import MAIN
 from paimon_spark.options.lineage import OF_ONE_USE, LineageOptions, parse_lineage_options
 
 if TYPE_CHECKING:
@@ -84,6 +86,7 @@ class _Query:
 
     Attributes:
         job: its name in the lineage tables.
+        replays: the job that it runs again on a branch; None for any other query.
         checkpoint: None until it is found.
         failed_at_s: when it was last not found, or took long to fail.
         failures: how often in a row.
@@ -92,6 +95,7 @@ class _Query:
     """
 
     job: str
+    replays: str | None = None
     checkpoint: Checkpoint | None = None
     failed_at_s: float = 0.0
     failures: int = 0
@@ -168,7 +172,7 @@ class _Sink:
         key = (self._warehouse.identity, self.branch.home.ref, self.run, self.options.job)
         query = _QUERIES.get(key)
         if query is None:
-            query = _Query(self._job_name(key))
+            query = _Query(*self._job_name(key))
             self._find_checkpoint(query)
             self._register(query)
             while len(_QUERIES) >= _MOST:
@@ -178,21 +182,35 @@ class _Sink:
             self._register(query)
         return query
 
-    def _job_name(self, key: tuple[object, ...]) -> str:
-        """The name under which the query is recorded."""
+    def _job_name(self, key: tuple[object, ...]) -> tuple[str, str | None]:
+        """The name under which the query is recorded, and the job that it replays."""
         failed_s = _FAILED.get(key)
         if failed_s is not None and _seconds() - failed_s < _TRY_AGAIN_S:
             raise StorageError(f"the name of its job could not be looked up {_seconds() - failed_s:.0f} s ago")
         wanted = self.options.job or self.run.name or self.run.query_id
         try:
-            job = claim_name(self._warehouse, wanted, self.run.query_id)
+            known = find_registration(self._warehouse, self.run.query_id)
+            if known is not None and known.replays == wanted:  # also when it goes on on main, after a publication
+                return known.job, wanted
+            branch = self._replayed_on(wanted)
+            job = claim_name(self._warehouse, wanted, self.run.query_id, branch)
         except Exception:
             if len(_FAILED) >= _MOST:
                 _FAILED.clear()
             _FAILED[key] = _seconds()
             raise
         _FAILED.pop(key, None)
-        return job
+        return job, None if branch is None or job == wanted else wanted
+
+    def _replayed_on(self, wanted: str) -> str | None:
+        """The branch on which this query runs a job again that writes main of the table; None where it does not."""
+        ref = self.branch.home.ref
+        owner = None if ref.branch == MAIN else find_owner(self._warehouse, wanted)
+        if owner is None or owner.query_id in (None, self.run.query_id):
+            return None
+        main = ref.on_branch(MAIN)
+        written = self.branch.index.read(SINK_JOB, f"{column_equals('job', wanted)} AND {table_is(main)}")
+        return ref.branch if written.num_rows else None
 
     def _find_checkpoint(self, query: _Query) -> bool:
         """Look for the checkpoint; whether it is found."""
@@ -208,7 +226,8 @@ class _Sink:
 
     def _register(self, query: _Query) -> None:
         checkpoint = query.checkpoint_url
-        registration = Registration(query.job, checkpoint, sink_records_sources=checkpoint is not None)
+        is_known = checkpoint is not None
+        registration = Registration(query.job, checkpoint, sink_records_sources=is_known, replays=query.replays)
         try:
             register_query(self._warehouse, self.run.query_id, registration)
         except Exception as e:  # noqa: BLE001 - rows of snapshots are found without it

@@ -6,7 +6,7 @@ runs again as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,7 +14,7 @@ from paimon_spark.display import ShownAsFacts
 from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.job_registry import Registration
 from paimon_spark.lineage.reach import read_by_job
-from paimon_spark.lineage.results import ProvenanceOf
+from paimon_spark.lineage.results import Met, ProvenanceOf
 from paimon_spark.pipelines.scope import Scope
 from paimon_spark.text import counted, safe
 
@@ -82,17 +82,19 @@ def replay_plan(
         provenance_of: as of `lineage.reach.upstream`.
     """
     steps = []
-    for job in scope.jobs:
-        sinks = [node for node in scope.sinks[job] if node in starts]
+    for job, same in _by_job(scope.jobs, queries).items():
+        sinks = list(dict.fromkeys(node for one in same for node in scope.sinks[one] if node in starts))
         if not sinks:
             continue
-        is_stream = job in queries
-        names = {node: _name(node, branch, starts) for node in scope.sources[job]}
+        is_stream = any(one in queries for one in same)
+        names = {node: _name(node, branch, starts) for one in same for node in scope.sources[one]}
         options: dict[str, dict[str, str]] = {}
         notes: list[str] = []
+        newest = job
         if is_stream:
+            newest = _newest(graph, same, sinks, starts, provenance_of)
             for node, name in names.items():
-                options[name], note = _start(graph, job, node, sinks, starts, provenance_of)
+                options[name], note = _start(graph, same, node, sinks, starts, provenance_of)
                 notes += [note] if note else []
         elif not graph.is_batch(job):
             notes.append("lineage does not know whether it is a stream; if it is, give it a new checkpoint")
@@ -103,12 +105,42 @@ def replay_plan(
                 tuple(names.values()),
                 {name: found for name, found in options.items() if found},
                 tuple(_name(node, branch, starts) for node in sinks),
-                scope.order[job],
-                _checkpoint(queries[job][1].checkpoint if is_stream else None, branch),
+                max(scope.order[one] for one in same),
+                _checkpoint(queries[newest][1].checkpoint if newest in queries else None, branch),
                 tuple(notes),
             )
         )
     return steps
+
+
+def _by_job(jobs: Iterable[str], queries: Mapping[str, tuple[str, Registration]]) -> dict[str, list[str]]:
+    """Names of jobs by the job that they are: a query that replayed a job on a branch is that job."""
+    found: dict[str, list[str]] = {}
+    for job in jobs:
+        replayed = queries[job][1].replays if job in queries else None
+        found.setdefault(replayed or job, []).append(job)
+    return found
+
+
+def _newest(
+    graph: Graph,
+    same: Sequence[str],
+    sinks: Sequence[Node],
+    starts: Mapping[Node, int | None],
+    provenance_of: ProvenanceOf | None,
+) -> str:
+    """Of the queries that ran a job, the one that read most of what its sinks hold."""
+
+    def read(job: str) -> int:
+        return sum(met.last for sink in sinks for met in _met(graph, job, sink, starts[sink], provenance_of).values())
+
+    return max(same, key=read)
+
+
+def _met(
+    graph: Graph, job: str, sink: Node, start: int | None, provenance_of: ProvenanceOf | None
+) -> Mapping[Node, Met]:
+    return {} if start is None else read_by_job(graph, job, sink, start, provenance_of)
 
 
 def _name(node: Node, branch: str, starts: Mapping[Node, int | None]) -> str:
@@ -121,7 +153,7 @@ def _checkpoint(own: str | None, branch: str) -> str | None:
 
 def _start(
     graph: Graph,
-    job: str,
+    same: Sequence[str],
     source: Node,
     sinks: Iterable[Node],
     starts: Mapping[Node, int | None],
@@ -131,9 +163,8 @@ def _start(
     read: dict[Node, int] = {}
     within = None
     for sink in sinks:
-        start = starts[sink]
-        met = {} if start is None else read_by_job(graph, job, sink, start, provenance_of)
-        found = met.get(source)
+        every = [_met(graph, job, sink, starts[sink], provenance_of).get(source) for job in same]
+        found = max((m for m in every if m is not None), key=lambda m: m.last, default=None)
         read[sink] = 0 if found is None else found.last
         within = within or (None if found is None else found.within)
     first = min(read.values()) + 1

@@ -512,6 +512,24 @@ def test_streams_go_on_after_what_their_sinks_hold(catalog: Catalog) -> None:
     assert "scan.snapshot-id=3" in str(step)
 
 
+def test_a_stream_and_its_replay_are_one_step_of_the_next_plan(catalog: Catalog) -> None:
+    put(catalog, "raw", 1)
+    run(catalog, "clean")
+    put(catalog, "raw", 2)
+    again = paimon_spark.load_catalog(catalog.warehouse, **{"lineage.job": "clean@fix"})
+    again.table("shop.orders").write(again.table("shop.raw").scan().to_arrow())
+    register_query(warehouse_of(catalog), "q1", Registration("clean", "file:///checkpoints/clean"))
+    register_query(
+        warehouse_of(catalog), "q2", Registration("clean@fix", "file:///checkpoints/clean-fix", replays="clean")
+    )
+    put(catalog, "raw", 3)
+    assert catalog.pipeline("shop.raw").jobs == ["clean", "clean@fix"]
+    (step,) = catalog.pipeline("shop.raw").branch("next", before=("shop.raw", 3)).replay_plan()
+    assert (step.job, step.kind, step.sinks) == ("clean", "stream", ("shop.orders$branch_next",))
+    assert step.start_options == {"shop.raw$branch_next": {"scan.mode": "from-snapshot", "scan.snapshot-id": "3"}}
+    assert step.checkpoint == "file:///checkpoints/clean-fix-next", "of the one that ran last"
+
+
 def test_a_stream_into_an_empty_branch_reads_from_the_beginning(catalog: Catalog) -> None:
     put(catalog, "raw", -1)
     run(catalog, "clean")

@@ -239,6 +239,50 @@ def test_a_name_belongs_to_the_first_query_that_took_it(world: World, caplog: py
     assert "belongs to another query" in caplog.text
 
 
+def test_a_query_that_runs_a_job_again_on_a_branch_is_that_job_and_warns_of_nothing(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.switch_on()
+    world.batch(0, 1, sink=world.sink({"queryname": "etl"}))
+    world.recorded(SINK_JOB)
+    world.table("dst").create_branch("fix")
+    other, third = (f"{n}1111111-2222-3333-4444-555555555555" for n in (1, 3))
+
+    def replay(query: str, number: int, **options: str) -> None:
+        (world.home / "metadata").write_text(json.dumps({"id": query}))
+        stream_recording.forget_queries()
+        write(world.sink({"queryname": "etl", **options}), number, query=query)
+
+    replay(other, 0, branch="fix")
+    replay(third, 0, branch="fix")
+    known = jobs.registrations(world.index.warehouse)
+    assert {query: (k.job, k.replays) for query, k in known.items()} == {
+        QUERY: ("etl", None), other: ("etl@fix", "etl"), third: ("etl@31111111", "etl"),
+    }  # fmt: skip
+    world.table("dst").fast_forward("fix")
+    replay(other, 1)
+    assert [p.job for p in world.provenance() if p][-1] == "etl@fix", "it goes on on main under its name"
+    jobs.register_query(world.index.warehouse, other, jobs.Registration("etl@fix"))
+    kept = jobs.find_registration(world.index.warehouse, other)
+    assert kept is not None and kept.replays == "etl"
+    assert "belongs to" not in caplog.text
+
+
+def test_another_job_of_that_name_on_a_branch_is_not_taken_for_a_replay(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.switch_on()
+    world.batch(0, 1, sink=world.sink({"queryname": "etl"}))
+    world.recorded(SINK_JOB)
+    world.make("d2")
+    world.table("d2").create_branch("fix", empty=True)
+    other = "11111111-2222-3333-4444-555555555555"
+    (world.home / "metadata").write_text(json.dumps({"id": other}))
+    write(world.sink({"queryname": "etl", "branch": "fix"}, "d2"), 0, query=other)
+    assert jobs.registrations(world.index.warehouse)[other].job == "etl@11111111"
+    assert "belongs to another query" in caplog.text
+
+
 def test_where_lineage_is_off_nothing_is_said_and_next_to_nothing_read(world: World) -> None:
     store = FaultStore(open_store(world.url)[0])
     sink = through(world.sink(), store)
