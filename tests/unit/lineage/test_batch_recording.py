@@ -257,7 +257,7 @@ def test_a_statement_of_unknown_sources_has_one_short_warning_and_none_once_decl
     catalog: Catalog, caplog: pytest.LogCaptureFixture
 ) -> None:
     x = catalog.table("db.x")
-    of_sql = {"lineage.job": "db.x:insert:1a2b3c4d"}
+    of_sql: dict[str, Any] = {"lineage.job": "db.x:insert:1a2b3c4d"}
     x.write(ROWS, **of_sql)
     (said,) = warnings_of(caplog, "lineage")
     assert said.endswith(
@@ -266,7 +266,7 @@ def test_a_statement_of_unknown_sources_has_one_short_warning_and_none_once_decl
     )
     catalog.lineage.declare_source("db.x")
     caplog.clear()
-    x.write(ROWS, **{"lineage.job": "db.x:insert:5e6f7a8b"})
+    x.write(ROWS, **{**of_sql, "lineage.job": "db.x:insert:5e6f7a8b"})
     x.write(ROWS, **JOB)
     assert not warnings_of(caplog, "lineage")
 
