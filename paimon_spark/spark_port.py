@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from paimon_spark.errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -159,8 +162,23 @@ def implement(jobs: Callable[[], SparkJobs], sql: Callable[[], SparkSql], reads:
     _jobs, _sql, _reads = jobs, sql, reads
 
 
+def check_installed() -> None:
+    """Check that PySpark can be imported. Raises UnsupportedFeatureError, which says what to install."""
+    try:
+        found = find_spec("pyspark") is not None
+    except ImportError:
+        found = False
+    if not found:
+        raise UnsupportedFeatureError(
+            "this runs on Spark, and PySpark is not installed here: pip install 'pyspark>=4.1,<4.4', and install Java "
+            "17 or newer",
+            feature="Spark",
+        )
+
+
 def spark_jobs() -> SparkJobs:
-    """The implementation of Spark jobs. Imports pyspark."""
+    """The implementation of Spark jobs. Imports pyspark. Raises as `check_installed`."""
+    check_installed()
     return _jobs()
 
 
@@ -196,7 +214,8 @@ def spread(work: Callable[[T], R], items: Sequence[T], *, here: bool = False) ->
 
 
 def spark_sql() -> SparkSql:
-    """The implementation of SQL statements. Imports pyspark and the SQL parser."""
+    """The implementation of SQL statements. Imports pyspark and the SQL parser. Raises as `check_installed`."""
+    check_installed()
     return _sql()
 
 

@@ -18,6 +18,7 @@ from paimon_spark.operations import OPERATIONS
 from paimon_spark.operations.answer import Answer, facts, lines
 from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Scope, UsageError, positional
 from paimon_spark.operations.tables import first_rows, limit_of
+from paimon_spark.spark_port import check_installed
 from paimon_spark.text import safe
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def _sql(a: Request) -> DataFrame | None:
         return None
     statements = _statements(a)
     catalog = a.catalog(may_create=any(map(_creates_database, statements)))
+    check_installed()
     from paimon_spark.sql.execute import execute
 
     session = spark_session(verbose=a["verbose"])

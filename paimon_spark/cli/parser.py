@@ -26,6 +26,18 @@ from paimon_spark.operations.refused import refusal
 from paimon_spark.options.descriptor import did_you_mean
 
 SHARED_OPTIONS: Final = (*STORE_OPTIONS, *TABLE_OPTIONS, *OUTPUT_OPTIONS)
+_INSTEAD: Final = {
+    "history": "log TABLE` lists the commits of a branch, `paimon-spark log TABLE --graph` those of all branches",
+    "describe": "table show TABLE` shows the columns, keys and options of a table",
+    "desc": "table show TABLE` shows the columns, keys and options of a table",
+    "schema": "table show TABLE` shows the columns, keys and options of a table",
+    "snapshots": "snapshot list TABLE` lists the snapshots of a branch",
+    "tags": "tag list TABLE` lists the tags of a branch, `paimon-spark refs TABLE` those of all branches",
+    "branches": "branch list TABLE` lists the branches of a table",
+    "tables": "table list` lists the tables of a warehouse",
+    "databases": "database list` lists the databases of a warehouse",
+}
+"""What people type who know other tools, and the rest of a sentence that names our command."""
 _BOOLEANS: Final = ("true", "false")
 
 
@@ -65,6 +77,8 @@ def choose(words: Sequence[str], commands: Iterable[Operation]) -> Chosen:
     if noun in REFUSED_ACTIONS:
         raise refusal(f"action {noun}", REFUSED_ACTIONS[noun])
     if noun not in nouns:
+        if noun in _INSTEAD:
+            raise UsageError(f"there is no command {words[place]!r}; `paimon-spark {_INSTEAD[noun]}")
         near = did_you_mean(noun, [*nouns, *(n for n in names if " " not in n)])
         raise UsageError(f"there is no command {words[place]!r}{near}; `paimon-spark --help` lists them")
     second = _next_word(words, place + 1)

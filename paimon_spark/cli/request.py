@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.cli.exit_codes import NotConfirmedError
+from paimon_spark.cli.session import spark_session
 from paimon_spark.errors import NotFoundError, TableNotFoundError
 from paimon_spark.operations.answer import Answer, rows
 from paimon_spark.operations.operation import Operation, Request, UsageError
@@ -64,6 +65,9 @@ class CommandRequest(Request):
 
     def table_name(self, text: str) -> str:
         return text
+
+    def start_spark(self) -> None:
+        spark_session(verbose=self["verbose"])
 
     @property
     def time_zone(self) -> str | None:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from paimon_spark.spark_port import check_installed
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -33,8 +35,9 @@ def spark_session(*, verbose: bool = False) -> SparkSession:
     """The active session, else a new one: with the settings of spark-submit, or a local one.
 
     A local session prints nothing while it starts, unless that fails, and no log messages later; with `verbose` it
-    prints what Spark prints.
+    prints what Spark prints. Raises UnsupportedFeatureError: PySpark is not installed.
     """
+    check_installed()
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()

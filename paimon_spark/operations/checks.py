@@ -29,7 +29,7 @@ _EXAMPLE: Final = "NAME=SQL, such as 'no negative ids=SELECT * FROM {table} WHER
 
 
 def checks_of(a: Request) -> dict[str, str] | None:
-    """The checks that are given, SQL by name; None for none. Raises UsageError."""
+    """The checks that are given, SQL by name, for which Spark is started; None for none. Raises UsageError."""
     given: dict[str, str] = {}
     for text in a["check"] or ():
         name, equals, sql = text.partition("=")
@@ -38,6 +38,8 @@ def checks_of(a: Request) -> dict[str, str] | None:
         if name.strip() in given:
             raise UsageError(f"two checks are called {name.strip()!r}; give each a name of its own")
         given[name.strip()] = sql
+    if given:
+        a.start_spark()
     return given or None
 
 

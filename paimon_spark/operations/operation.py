@@ -191,6 +191,9 @@ class Request(ABC):
     def table_text(self) -> str:
         """The table as the user wrote it."""
 
+    def start_spark(self) -> None:  # noqa: B027 - a CALL runs in a session
+        """Start the session that the operation needs, where none is active."""
+
     def planned(self) -> Request:
         """The same request as a dry run."""
         found = copy.copy(self)

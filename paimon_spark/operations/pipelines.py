@@ -98,7 +98,10 @@ def _show_replay(a: Request, steps: list[ReplayStep]) -> Answer:
 
 
 def _rerun(a: Request) -> list[RecordedStatement]:
-    return _of_name(a).run_statements(*(a["job"] or ()), dry_run=a.dry_run)
+    branch = _of_name(a)
+    if not a.dry_run:
+        a.start_spark()
+    return branch.run_statements(*(a["job"] or ()), dry_run=a.dry_run)
 
 
 def _show_statements(a: Request, found: list[RecordedStatement]) -> Answer:

@@ -86,7 +86,7 @@ def boolean(text: str) -> bool:
             return True
         case "false":
             return False
-    raise ValueError("expected true or false")
+    raise ValueError(f"expected true or false{did_you_mean(text.strip().lower(), ('true', 'false'))}")
 
 
 def integer(text: str) -> int:

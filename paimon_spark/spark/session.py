@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from copy import copy
 from itertools import count
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -76,6 +77,9 @@ def configure_session(spark: SparkSession) -> dict[str, str]:
       message, as in a classic session, instead of some hundred lines of the server's stack trace. `getStackTrace()` of
       the error still has them.
 
+    An error of this package that ends the process, such as that of a stream, is printed once more, as the last line,
+    below what Spark prints of it.
+
     Filters of queries are not among it: with `spark.sql.python.filterPushdown.enabled` Spark gives a DataFrame that is
     used twice the rows of its first filter, so this source takes no filters from Spark. To skip partitions, buckets and
     files say `option("where", "dt = '2024-01-01'")`, or query by `catalog.sql`, which does so by itself.
@@ -84,10 +88,26 @@ def configure_session(spark: SparkSession) -> dict[str, str]:
     `df.write` and `df.writeStream` find no data source in Python (DATA_SOURCE_NOT_FOUND) without it.
     """
     find_sources_here(spark)
+    if not _HOOKS:
+        _HOOKS.append(sys.excepthook)
+        sys.excepthook = _tell_last
     settings = SETTINGS if is_classic(spark) else {**SETTINGS, **CONNECT_SETTINGS}
     for key, value in settings.items():
         spark.conf.set(key, value)
     return dict(settings)
+
+
+_HOOKS: Final[list[Any]] = []
+"""What printed errors that end the process before."""
+
+
+def _tell_last(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print an error that ends the process, and once more the message that it holds below pages of Spark's."""
+    for hook in _HOOKS:
+        hook(kind, error, trace)
+    ours = unwrapped(error) if isinstance(error, PySparkException) else None
+    if ours is not None:
+        sys.stderr.write(f"\n{type(ours).__name__}: {ours}\n")
 
 
 def register(spark: SparkSession) -> None:

@@ -16,6 +16,7 @@ import fsspec
 import pyarrow as pa
 
 from paimon_spark.errors import FileMissingError, StorageError
+from paimon_spark.redaction import without_passwords
 from paimon_spark.storage import fsspec_write
 from paimon_spark.storage.store import (
     AtomicCreate,
@@ -68,6 +69,7 @@ class FsspecStore:
         self.options = dict(options or {})
         self.authority = authority
         self._filesystem: tuple[int, Any] | None = None
+        self._identity: str | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FsspecStore, (self.protocol, self.storage_options, self.options, self.authority)
@@ -83,9 +85,11 @@ class FsspecStore:
 
     @property
     def identity(self) -> str:
-        settings = json.dumps(self.storage_options, sort_keys=True, default=str)
-        digest = hashlib.sha256(settings.encode()).hexdigest()[:16]
-        return f"{self.protocol}://{self.authority}#{digest}"
+        if self._identity is None:
+            settings = json.dumps(self.storage_options, sort_keys=True, default=str)
+            digest = hashlib.sha256(settings.encode()).hexdigest()[:16]
+            self._identity = f"{self.protocol}://{self.authority}#{digest}"
+        return self._identity
 
     def url(self, path: str) -> str:
         if self.authority or path.startswith("/"):
@@ -138,7 +142,9 @@ class FsspecStore:
             fs.invalidate_cache(_parent(path))
             try:
                 fs.info(path)
-            except (FileNotFoundError, NotADirectoryError):
+            except (FileNotFoundError, NotADirectoryError) as e:
+                if fsspec_write.is_missing_bucket(e):
+                    raise
                 return False
             return True
 
@@ -148,7 +154,9 @@ class FsspecStore:
             fs.invalidate_cache(directory)
             try:
                 entries = fs.ls(directory, detail=True)
-            except (FileNotFoundError, NotADirectoryError):
+            except (FileNotFoundError, NotADirectoryError) as e:
+                if fsspec_write.is_missing_bucket(e):
+                    raise
                 return []
         # A store without directories may hold an object named like the directory itself; it is no entry.
         return sorted(_info(e) for e in entries if e["name"].strip("/") != base)
@@ -223,11 +231,32 @@ class FsspecStore:
 
     def _failure(self, verb: str, path: str, cause: Exception) -> StorageError:
         url = self.url(path)
+        if fsspec_write.is_missing_bucket(cause):
+            bucket = url.partition("://")[2].partition("/")[0]
+            return StorageError(
+                f"there is no bucket {bucket!r} at {self._address}: correct its name or the endpoint, or create it "
+                f"(cannot {verb} {url})",
+                path=path,
+                bucket=bucket,
+            )
+        if fsspec_write.is_unreachable(cause):
+            return StorageError(
+                f"nothing answers at {self._address}: correct the endpoint, or try later (cannot {verb} {url}: "
+                f"{reason(cause)})",
+                path=path,
+                retryable=True,
+                unreachable=True,
+            )
         if verb in _READING and isinstance(cause, (FileNotFoundError, NotADirectoryError)):
             return FileMissingError(f"there is no file {url}", path=path)
         return StorageError(
             f"cannot {verb} {url}: {type(cause).__name__}: {cause}", path=path, retryable=is_retryable(cause)
         )
+
+    @property
+    def _address(self) -> str:
+        endpoint = self.storage_options.get("endpoint_url")
+        return f"{self.protocol}://{self.authority}".rstrip("/") if endpoint is None else without_passwords(endpoint)
 
     def _fs(self) -> Any:
         pid = os.getpid()

@@ -22,7 +22,8 @@ from uuid import uuid4
 from fsspec import AbstractFileSystem
 
 from paimon_spark import progress
-from paimon_spark.errors import StorageError
+from paimon_spark.errors import InvalidOptionError, StorageError
+from paimon_spark.options.descriptor import Option, boolean, is_one_edit_away
 from paimon_spark.storage.store import ATTEMPTS, AtomicCreate, concurrently, put_whole, with_parents
 
 _GCS: Final = ("gs", "gcs")
@@ -273,6 +274,11 @@ _S3_ARGUMENTS: Final = {
     "path.style.access": "path_style", "path-style-access": "path_style",
     "connection.ssl.enabled": "use_ssl",
 }  # fmt: skip
+_S3_BOOLEANS: Final = ("path_style", "use_ssl")
+_CONNECT_TIMEOUT_S: Final = 2
+_CONNECT_ATTEMPTS: Final = 3
+"""With the waits between them, an address where nothing answers is told within ten seconds."""
+_UNREACHABLE: Final = ("EndpointConnectionError", "ConnectTimeoutError", "ConnectionRefusedError", "gaierror")
 _CONDITIONS: Final = "s3.conditional-writes"
 _MIN_BOTOCORE: Final = (1, 35, 21)
 _BULK: Final = 1000
@@ -280,22 +286,57 @@ _checked: set[tuple[int, str]] = set()
 
 
 def s3_settings(options: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments of s3fs for the S3 settings among `options`; S3A's tuning keys are left out."""
+    """Arguments of s3fs for the S3 settings among `options`; S3A's tuning keys are left out.
+
+    Raises InvalidOptionError: a name is misspelt, or a value is neither true nor false.
+    """
     given = {}
     for key, value in options.items():
-        for prefix in _PREFIXES:
-            if key.lower().startswith(prefix) and key.lower()[len(prefix) :] in _S3_ARGUMENTS:
-                given[_S3_ARGUMENTS[key.lower()[len(prefix) :]]] = value
-                break
+        prefix = next((p for p in _PREFIXES if key.lower().startswith(p)), None)
+        if prefix is None:
+            continue
+        name = key.lower()[len(prefix) :]
+        argument = _S3_ARGUMENTS.get(name)
+        if argument is None:
+            _check_spelling(key, prefix, name)
+            continue
+        if argument in _S3_BOOLEANS:
+            Option(key, boolean, None, "").get({key: value})
+        given[argument] = value
+    if _CONDITIONS in options:
+        Option(_CONDITIONS, boolean, None, "").get(options)
     out: dict[str, Any] = {k: given[k] for k in ("key", "secret", "token") if k in given}
+    out["config_kwargs"] = {
+        "connect_timeout": _CONNECT_TIMEOUT_S,
+        "retries": {"mode": "standard", "total_max_attempts": _CONNECT_ATTEMPTS},
+    }
     secure = given.get("use_ssl", "true").strip().lower() != "false"
     if endpoint := given.get("endpoint_url"):
         out["endpoint_url"] = endpoint if "://" in endpoint else f"http{'s' if secure else ''}://{endpoint}"
     if "region" in given:
         out["client_kwargs"] = {"region_name": given["region"]}
     if given.get("path_style", "").strip().lower() == "true":
-        out["config_kwargs"] = {"s3": {"addressing_style": "path"}}
+        out["config_kwargs"]["s3"] = {"addressing_style": "path"}
     return out
+
+
+def _check_spelling(key: str, prefix: str, name: str) -> None:
+    """Refuse a name that is nearly one of those that are understood. Raises InvalidOptionError."""
+    plain = name.replace(".", "-")
+    for known in (*_S3_ARGUMENTS, _CONDITIONS.removeprefix("s3.")):
+        if name != known and is_one_edit_away(plain, known.replace(".", "-")):
+            raise InvalidOptionError(f"unknown option {key!r}; did you mean {prefix + known!r}?", option=key)
+
+
+def is_missing_bucket(cause: BaseException) -> bool:
+    """Whether an error says that the bucket or container of an object store does not exist."""
+    text = f"{type(cause).__name__} {cause}"
+    return any(mark in text for mark in ("NoSuchBucket", "bucket does not exist", "container does not exist"))
+
+
+def is_unreachable(cause: BaseException) -> bool:
+    """Whether an error says that nothing answers at the address of a store."""
+    return any(c.__name__ in _UNREACHABLE for c in type(cause).__mro__)
 
 
 def conditional_writes(options: Mapping[str, str]) -> bool:

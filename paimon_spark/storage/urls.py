@@ -193,6 +193,8 @@ def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 T = TypeVar("T")
+_ANSWERED: Final[set[str]] = set()
+"""Stores that have answered this process, by identity."""
 
 
 class RangedStore(Store, Protocol):
@@ -208,6 +210,7 @@ class RangedStore(Store, Protocol):
 class RetryingStore:
     """Store over `inner` that repeats a call after a retryable StorageError, later and later.
 
+    A store that has not answered this process yet, and cannot be reached, is not asked again: its address may be wrong.
     Reads inside a file that `open` gave are repeated too. Never repeated: `create_exclusive`, whose caller must
     look what became of it; `rename_tree`; and writes to a file that `open_output` gave.
 
@@ -287,9 +290,11 @@ class RetryingStore:
         delay = self.first_delay_s
         for _ in range(self.attempts - 1):
             try:
-                return call()
+                found = call()
+                _ANSWERED.add(self.identity)
+                return found
             except StorageError as e:
-                if not e.retryable:
+                if not e.retryable or (e.context.get("unreachable") and self.identity not in _ANSWERED):
                     raise
             self.sleep(delay * (1 + random.random()))  # noqa: S311 - spreads callers out, guards nothing
             delay *= 2

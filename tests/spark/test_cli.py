@@ -107,3 +107,18 @@ def seconds_of(process: Path) -> float:
     except OSError:
         return float("inf")
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_check_starts_spark_silently(tmp_path: Path) -> None:
+    orders(tmp_path)
+    words = [
+        "check",
+        "db.orders",
+        "--warehouse",
+        str(tmp_path),
+        "--check",
+        "no fives=SELECT id FROM {table} WHERE id = 5",
+    ]
+    done = subprocess.run([sys.executable, "-m", "paimon_spark", *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout == "check no fives failed: 1 row\n  id=5\n"

@@ -69,7 +69,7 @@ SHOWN = {
         "shop.revenue: since snapshot 2, by shop.sales → sum up → shop.revenue",
         "2 tables, 1 job\n-  shop.sales\n1  shop.revenue  written by sum up",
         "0 rows added, 0 removed, 2 changed\nchanged values: euros 2",
-        "< day='tue', euros=3000.0\n> day='tue', euros=30.0",
+        "< day=tue, euros=3000.0\n> day=tue, euros=30.0",
         "release 1: branch fix",
         "|tue|3000.0|\n|wed|4000.0|",
         "release 3: undo of release 2",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -506,3 +507,19 @@ def test_json_is_json_whatever_is_printed_beside_it(cli: CommandLine) -> None:
     for words in ("status", "log", "refs", "branch list", "tag list", "snapshot list", "partition list", "table show"):
         ran = cli.done(*words.split(), "db.orders", "--json", "--verbose")
         assert json.loads(ran.out)
+
+
+@pytest.mark.parametrize("words", [("check", "db.orders"), ("branch", "merge", "db.orders", "fix", "--yes")])
+def test_checks_without_spark_say_what_to_install(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    ran = cli(*words, "--check", "none=SELECT * FROM {table}")
+    assert (ran.code, ran.out) == (2, "")
+    assert "PySpark is not installed here: pip install 'pyspark>=4.1,<4.4'" in ran.err
+
+
+def test_sql_without_spark_says_what_to_install(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    ran = cli("sql", "SELECT 1")
+    assert (ran.code, "PySpark is not installed here" in ran.err) == (2, True)

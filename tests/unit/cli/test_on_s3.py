@@ -116,10 +116,19 @@ def test_who_asks_may_be_said_by_the_environment_or_a_file(
 def test_a_prefix_without_objects_is_an_empty_warehouse_and_says_so(
     options: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for url in ("s3://lake/typo", "s3://no-such-bucket/wh"):
-        ran = OnS3(["--warehouse", url, *as_options(options)], capsys)("table", "list")
-        assert (ran.code, ran.out) == (0, "no tables\n")
-        assert f"warning: warehouse {url} is empty: the store has no object under it" in ran.err
+    url = "s3://lake/typo"
+    ran = OnS3(["--warehouse", url, *as_options(options)], capsys)("table", "list")
+    assert (ran.code, ran.out) == (0, "no tables\n")
+    assert f"warning: warehouse {url} is empty: the store has no object under it" in ran.err
+
+
+@pytest.mark.parametrize("words", ["table list", "status db.t", "database create db"])
+def test_a_bucket_that_does_not_exist_is_an_error(
+    options: dict[str, str], capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    ran = OnS3(["--warehouse", "s3://no-such-bucket/wh", *as_options(options)], capsys)(*words.split())
+    assert (ran.code, ran.out) == (5, "")
+    assert "there is no bucket 'no-such-bucket' at http://" in ran.err
 
 
 def test_without_credentials_the_store_says_what_is_missing(

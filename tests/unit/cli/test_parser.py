@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from paimon_spark.cli.commands import commands
-from paimon_spark.cli.parser import choose, parse
+from paimon_spark.cli.parser import _INSTEAD, choose, parse
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.operations.operation import UsageError
 
@@ -99,3 +100,25 @@ def test_no_two_options_of_a_command_are_spelled_the_same() -> None:
         spelled = [s for a in (*command.options, *command.positionals) for s in {a.flag, *a.spellings}]
         twice = {s for s in spelled if spelled.count(s) > 1}
         assert not twice, (command.command, twice)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("history db.t", r"no command 'history'; `paimon-spark log TABLE` lists the commits"),
+        ("describe db.t", r"no command 'describe'; `paimon-spark table show TABLE` shows the columns"),
+        ("schema db.t", "paimon-spark table show TABLE"),
+        ("snapshots db.t", "paimon-spark snapshot list TABLE"),
+        ("tags db.t", "paimon-spark refs TABLE"),
+        ("tables", "paimon-spark table list"),
+    ],
+)
+def test_what_other_tools_call_a_command_names_ours(words: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        parsed(*words.split())
+
+
+def test_the_commands_that_are_named_exist() -> None:
+    for told in _INSTEAD.values():
+        for named in re.findall(r"(?:^|paimon-spark )([a-z ]+?)(?: TABLE| --graph|`)", told):
+            assert choose(named.split(), commands()).operation is not None, named

@@ -7,6 +7,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark import Catalog
+from paimon_spark.cli import request
 from tests.harness.command_line import CommandLine
 
 
@@ -93,3 +94,17 @@ def test_wrong_words_are_refused(cli: CommandLine, words: tuple[str, ...], messa
     ran = cli(*words)
     assert ran.code != 0
     assert message in ran.err
+
+
+@pytest.mark.parametrize("verb", ["check", "publish", "rerun"])
+def test_spark_is_started_as_for_sql(cli: CommandLine, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    def started(*, verbose: bool) -> None:
+        raise RuntimeError(f"started, verbose={verbose}")
+
+    cli.done("pipeline", "branch", "fix", "shop.orders")
+    monkeypatch.setattr(request, "spark_session", started)
+    checks = () if verb == "rerun" else ("--check", "none=SELECT * FROM {shop.orders}")
+    confirmed = () if verb == "check" else ("--yes",)
+    assert "started, verbose=False" in cli("pipeline", verb, "fix", *checks, *confirmed).err
+    if verb == "rerun":
+        assert "started" not in cli("pipeline", verb, "fix", "--dry-run").err

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql.types import StructType
 
 from paimon_spark.errors import InvalidOptionError
+from paimon_spark.spark import session
 from paimon_spark.spark.batch_write import BatchWriter
 from paimon_spark.spark.source import PaimonDataSource, PaimonPyDataSource, stream_reader
 from paimon_spark.spark.worker_errors import errors_in_one_line
@@ -88,3 +90,22 @@ def test_everything_that_spark_calls_is_covered() -> None:
                 for name, method in vars(base).items():
                     if inspect.isfunction(method) and not name.startswith("_"):
                         assert hasattr(method, "__wrapped__"), f"{base.__name__}.{name}"
+
+
+def test_the_message_of_an_error_that_ends_the_process_is_the_last_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(session, "_HOOKS", [sys.__excepthook__])
+    text = (
+        "[STREAM_FAILED] Query [id = 1] terminated with exception: "
+        "paimon_spark.errors.ColumnNotFoundError: column 'nope' does not exist; there are id\n SQLSTATE: 38000\n"
+        "=== Streaming Query ===\nCurrent State: INITIALIZING"
+    )
+    error = StreamingQueryException(text)
+    session._tell_last(type(error), error, None)
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "",
+        "ColumnNotFoundError: column 'nope' does not exist; there are id",
+    ]
+    session._tell_last(ValueError, ValueError("x"), None)
+    assert capsys.readouterr().err == "ValueError: x\n"

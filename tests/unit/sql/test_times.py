@@ -13,6 +13,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark import Catalog
+from paimon_spark.errors import InvalidInputError
 from paimon_spark.sql.names import CallContext
 from paimon_spark.sql.procedures import call
 from tests.harness.clock import age_files
@@ -89,3 +90,13 @@ def test_results_of_the_api_show_it(catalog: Catalog) -> None:
     ):
         assert done.older_than_ms == moment.timestamp() * 1000
         assert "older than 2020-01-02 03:04:05Z" in str(done)
+
+
+def test_a_procedure_takes_an_age_and_shows_the_moment_that_it_is(catalog: Catalog) -> None:
+    context, day, before = CallContext(catalog), timedelta(days=1), datetime.now(UTC) - HOUR / 3_600_000
+    found = call(context, "expire_tags", ["d.t"], {"older_than": "1 d"})
+    moment = found.rows[0][-1]
+    assert found.columns.endswith("older_than TIMESTAMP")
+    assert before <= moment + day <= datetime.now(UTC)
+    with pytest.raises(InvalidInputError, match="or an age such as 7 d"):
+        call(context, "expire_tags", ["d.t"], {"older_than": "1 fortnight"})

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from paimon_spark.errors import FileMissingError, StorageError
+from paimon_spark.storage import urls
 from paimon_spark.storage.fsspec_store import FsspecStore, is_retryable
 from paimon_spark.storage.urls import RetryingStore
 
@@ -53,6 +54,38 @@ def test_retryable_failures_are_repeated_with_growing_waits() -> None:
     assert RetryingStore(inner, first_delay_s=1, sleep=waits.append).read("x") == b"ok"
     assert inner.calls == 4
     assert 1 <= waits[0] <= 2 <= waits[1] <= 4 <= waits[2] <= 8
+
+
+def test_a_store_that_cannot_be_reached_is_asked_again_only_if_it_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(urls, "_ANSWERED", set())
+    gone = StorageError("nothing answers", retryable=True, unreachable=True)
+    inner = Flaky(gone)
+    store = RetryingStore(inner, sleep=lambda _: None)
+    with pytest.raises(StorageError, match="nothing answers"):
+        store.read("x")
+    assert (store.read("x"), inner.calls) == (b"ok", 2)
+    inner.failures = [gone]
+    assert (store.read("x"), inner.calls) == (b"ok", 4)
+
+
+@pytest.mark.parametrize(
+    "cause", [FileNotFoundError("The specified bucket does not exist"), OSError("NoSuchBucket: lake")]
+)
+def test_a_bucket_that_does_not_exist_is_no_empty_one(cause: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Missing:
+        def __getattr__(self, name: str) -> Callable[..., None]:
+            def fail(*_: object, **__: object) -> None:
+                if name != "invalidate_cache":
+                    raise cause
+
+            return fail
+
+    store = FsspecStore("s3", {"endpoint_url": "http://h:1"})
+    monkeypatch.setattr(store, "_fs", Missing)
+    for ask in (store.exists, store.list, store.read):
+        with pytest.raises(StorageError, match=r"^there is no bucket 'lake' at http://h:1: correct") as raised:
+            ask("lake/wh")
+        assert not isinstance(raised.value, FileMissingError) and not raised.value.retryable
 
 
 def test_repeats_are_bounded() -> None:

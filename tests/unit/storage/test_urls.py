@@ -3,13 +3,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import fsspec
 import pytest
 
-from paimon_spark.errors import InvalidInputError, StorageError
+from paimon_spark.errors import InvalidInputError, InvalidOptionError, StorageError
 from paimon_spark.storage.fsspec_store import FsspecStore
 from paimon_spark.storage.hdfs import HdfsStore
 from paimon_spark.storage.local import LocalStore
@@ -59,6 +61,45 @@ def settings(options: dict[str, str]) -> dict[str, Any]:
     return found
 
 
+PATIENCE = {"connect_timeout": 2, "retries": {"mode": "standard", "total_max_attempts": 3}}
+"""An address where nothing answers is told within ten seconds."""
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"s3.acces-key": "k"}, r"unknown option 's3\.acces-key'; did you mean 's3\.access-key'"),
+        ({"s3.access_key": "k"}, r"did you mean 's3\.access-key'"),
+        ({"fs.s3a.secert.key": "k"}, r"did you mean 'fs\.s3a\.secret"),
+        ({"s3.endpiont": "k"}, r"did you mean 's3\.endpoint'"),
+        ({"s3.conditional-write": "false"}, r"did you mean 's3\.conditional-writes'"),
+        ({"s3.path.style.access": "ture"}, r"option s3\.path\.style\.access = 'ture': expected true or false"),
+        ({"s3.connection.ssl.enabled": "no"}, r"option s3\.connection\.ssl\.enabled = 'no': expected true or false"),
+        ({"s3.conditional-writes": "flase"}, r"option s3\.conditional-writes = 'flase'.*did you mean 'false'"),
+    ],
+)
+def test_misspelt_settings_of_s3_are_refused_by_name(options: dict[str, str], told: str) -> None:
+    with pytest.raises(InvalidOptionError, match=told):
+        open_store("s3://b/t", options)
+
+
+def test_tuning_of_hadoop_is_left_out() -> None:
+    tuning = ("connection.maximum", "endpoint.fips", "session.token.duration", "assumed.role.arn", "readahead.range")
+    assert settings({f"fs.s3a.{name}": "1" for name in tuning}) == {"config_kwargs": PATIENCE}
+
+
+def test_an_endpoint_where_nothing_listens_is_told_at_once() -> None:
+    with socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}"  # bound, and nothing listens
+        store, path = open_store("s3://b/t", {"s3.endpoint": endpoint, "s3.access-key": "k", "s3.secret-key": "s"})
+        assert isinstance(store, RetryingStore)
+        waits: list[float] = []
+        with pytest.raises(StorageError, match=f"^nothing answers at {endpoint}: correct the endpoint"):
+            replace(store, sleep=waits.append).list(path)
+    assert waits == []
+
+
 def test_paimon_and_hadoop_settings_of_s3_mean_the_same() -> None:
     paimon = {
         "s3.endpoint": "minio:9000", "s3.access-key": "k", "s3.secret-key": "s", "s3.region": "r",
@@ -74,7 +115,7 @@ def test_paimon_and_hadoop_settings_of_s3_mean_the_same() -> None:
         "secret": "s",
         "endpoint_url": "http://minio:9000",
         "client_kwargs": {"region_name": "r"},
-        "config_kwargs": {"s3": {"addressing_style": "path"}},
+        "config_kwargs": {**PATIENCE, "s3": {"addressing_style": "path"}},
     }
     assert settings(paimon) == expected
     assert settings(hadoop) == expected
@@ -89,8 +130,8 @@ def test_fs_options_go_to_fsspec_unchanged() -> None:
         }
     ) == {
         "key": "12345", "anon": False, "endpoint_url": "https://h",
-        "client_kwargs": {"verify": False, "region_name": "r"}, "config_kwargs": {"max_pool_connections": 3},
-        "default_block_size": 1024,
+        "client_kwargs": {"verify": False, "region_name": "r"}, "default_block_size": 1024,
+        "config_kwargs": {**PATIENCE, "max_pool_connections": 3},
     }  # fmt: skip
 
 
