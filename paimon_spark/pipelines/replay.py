@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_spark.display import ShownAsFacts
-from paimon_spark.lineage.graph import Graph, Node
+from paimon_spark.lineage.graph import NOWHERE, Graph, Node
 from paimon_spark.lineage.job_registry import Registration
 from paimon_spark.lineage.reach import read_by_job
 from paimon_spark.lineage.results import Met, ProvenanceOf
+from paimon_spark.metadata.layout import MAIN
 from paimon_spark.pipelines.scope import Scope
 from paimon_spark.text import counted, safe
 
@@ -50,6 +51,21 @@ class ReplayStep(ShownAsFacts):
     notes: tuple[str, ...] = field(default=())
     statements: int = 0
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """Settings of a Spark session in which the unchanged job starts there: the branch, and `start_options`.
+
+        They hold for the reads of attached catalogs by name, as of `spark.readStream.table("paimon.shop.orders")`, and
+        only for a new checkpoint.
+        """
+        branch = next((parts[1] for sink in self.sinks if (parts := sink.partition("$branch_")[::2])[1]), "")
+        starts = {
+            f"spark.paimon.*.{source.partition('$branch_')[0]}.{key}": value
+            for source, options in self.start_options.items()
+            for key, value in options.items()
+        }
+        return {"spark.paimon.branch": branch, **starts}
+
     def text_lines(self) -> list[str]:
         out = [f"{self.order}. {self.kind} {safe(self.job)}: writes {safe(', '.join(self.sinks))}"]
         for source in self.sources:
@@ -83,11 +99,12 @@ def replay_plan(
     """
     steps = []
     for job, same in _by_job(scope.jobs, queries).items():
-        sinks = list(dict.fromkeys(node for one in same for node in scope.sinks[one] if node in starts))
+        inside = [one for one in same if one in scope.sinks]
+        sinks = list(dict.fromkeys(node for one in inside for node in scope.sinks[one] if node in starts))
         if not sinks:
             continue
         is_stream = any(one in queries for one in same)
-        names = {node: _name(node, branch, starts) for one in same for node in scope.sources[one]}
+        names = {node: _name(node, branch, starts) for one in inside for node in scope.sources[one]}
         options: dict[str, dict[str, str]] = {}
         notes: list[str] = []
         newest = job
@@ -105,7 +122,7 @@ def replay_plan(
                 tuple(names.values()),
                 {name: found for name, found in options.items() if found},
                 tuple(_name(node, branch, starts) for node in sinks),
-                max(scope.order[one] for one in same),
+                max(scope.order[one] for one in inside),
                 _checkpoint(queries[newest][1].checkpoint if newest in queries else None, branch),
                 tuple(notes),
             )
@@ -114,11 +131,17 @@ def replay_plan(
 
 
 def _by_job(jobs: Iterable[str], queries: Mapping[str, tuple[str, Registration]]) -> dict[str, list[str]]:
-    """Names of jobs by the job that they are: a query that replayed a job on a branch is that job."""
+    """Names of jobs by the job that they are: a query that replayed a job on a branch is that job.
+
+    A published branch may have made main of a query that lineage knows on the branch alone.
+    """
     found: dict[str, list[str]] = {}
     for job in jobs:
         replayed = queries[job][1].replays if job in queries else None
         found.setdefault(replayed or job, []).append(job)
+    for job, (_, registration) in sorted(queries.items()):
+        if registration.replays in found and job not in found[registration.replays]:
+            found[registration.replays].append(job)
     return found
 
 
@@ -140,7 +163,10 @@ def _newest(
 def _met(
     graph: Graph, job: str, sink: Node, start: int | None, provenance_of: ProvenanceOf | None
 ) -> Mapping[Node, Met]:
-    return {} if start is None else read_by_job(graph, job, sink, start, provenance_of)
+    """What a query had read of main of each source; branches that were published with its sink are main now."""
+    found = {} if start is None else read_by_job(graph, job, sink, start, provenance_of)
+    mains = {Node(n.warehouse, n.ref.on_branch(MAIN)): met for n, met in found.items() if n.ref != NOWHERE}
+    return {**mains, **found}
 
 
 def _name(node: Node, branch: str, starts: Mapping[Node, int | None]) -> str:

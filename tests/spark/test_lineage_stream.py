@@ -241,3 +241,48 @@ def test_a_sink_outside_of_a_warehouse_works_unrecorded(world: World) -> None:
     assert query.awaitTermination(180)
     [snapshot] = paimon_spark.load_table(str(path)).snapshots()
     assert JOB not in (snapshot.properties or {})
+
+
+def test_an_unchanged_stream_runs_again_on_a_branch_as_the_job_that_it_is(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog = paimon_spark.attach(spark, str(tmp_path / "wh"), name="again")
+    catalog.create_database("shop")
+    catalog.lineage.enable()
+    for name in ("events", "orders"):
+        catalog.create_table(f"shop.{name}", "id BIGINT")
+
+    def job(checkpoint: str) -> None:
+        stream = spark.readStream.table("again.shop.events").writeStream.queryName("events_to_orders")
+        stream = stream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        assert stream.toTable("again.shop.orders").awaitTermination(180)
+
+    def ids(branch: str) -> list[int]:
+        return sorted(catalog.table("shop.orders").branch(branch).scan().to_arrow()["id"].to_pylist())
+
+    try:
+        for n in range(4):
+            catalog.table("shop.events").write(pa.table({"id": [n]}))
+            job(str(tmp_path / "checkpoint"))
+        fix = catalog.pipeline("shop.events").branch("fix", before=("shop.events", 3))
+        catalog.table("shop.events").branch("fix").write(pa.table({"id": [100]}))
+        (step,) = fix.replay_plan()
+        for key, value in step.settings.items():
+            spark.conf.set(key, value)
+        assert step.checkpoint is not None
+        job(step.checkpoint)
+        for key in step.settings:
+            spark.conf.unset(key)
+        assert (ids("fix"), ids("main")) == ([0, 1, 100], [0, 1, 2, 3])
+        fix.publish(if_main_moved="replace")
+        catalog.table("shop.events").write(pa.table({"id": [101]}))
+        (step,) = catalog.pipeline("shop.events").branch("next", before=("shop.events", 4)).replay_plan()
+        assert (step.job, step.start_options["shop.events$branch_next"]["scan.snapshot-id"]) == (
+            "events_to_orders",
+            "4",
+        )
+        assert "belongs to" not in caplog.text
+    finally:
+        for key in ("branch", "*.shop.events.scan.mode", "*.shop.events.scan.snapshot-id"):
+            spark.conf.unset(f"spark.paimon.{key}")
+        paimon_spark.detach(spark, "again")

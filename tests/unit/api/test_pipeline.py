@@ -510,6 +510,11 @@ def test_streams_go_on_after_what_their_sinks_hold(catalog: Catalog) -> None:
     assert step.start_options == {"shop.raw$branch_fix": {"scan.mode": "from-snapshot", "scan.snapshot-id": "3"}}
     assert step.checkpoint == "file:///checkpoints/clean-fix"
     assert "scan.snapshot-id=3" in str(step)
+    assert step.settings == {
+        "spark.paimon.branch": "fix",
+        "spark.paimon.*.shop.raw.scan.mode": "from-snapshot",
+        "spark.paimon.*.shop.raw.scan.snapshot-id": "3",
+    }
 
 
 def test_a_stream_and_its_replay_are_one_step_of_the_next_plan(catalog: Catalog) -> None:
