@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import traceback
 from enum import IntEnum
@@ -129,8 +130,17 @@ _IN_A_SHELL = (
 """Advice of the library for Python, and the same for a shell."""
 
 
+_ARGUMENTS_IN_A_SHELL = (
+    (re.compile(r"replace=\['([^']+)'\]"), r"--replace \1"),
+    (re.compile(r"Table\.diff\('([^']+)', '([^']+)', rows=True\)"), r"`paimon-spark diff {table} \1 \2 --rows`"),
+)
+
+
 def _message(error: BaseException) -> str:
     text = str(error).strip()
+    if isinstance(error, PaimonError):
+        for found, of_shell in _ARGUMENTS_IN_A_SHELL:
+            text = found.sub(of_shell.replace("{table}", str(error.context.get("table", "TABLE"))), text)
     for of_python, of_shell in _IN_A_SHELL if isinstance(error, PaimonError | KeyboardInterrupt) else ():
         text = text.replace(of_python, of_shell)
     if isinstance(error, KeyboardInterrupt):
