@@ -120,6 +120,7 @@ _IN_A_SHELL = (
     ("on_conflict=", "--on-conflict "),
     ("only_if_main_is=", "--only-if-main-is "),
     ("as only_if_main_is demands", "as --only-if-main-is demands"),
+    ("or leave only_if_main_is out", "or leave --only-if-main-is out"),
     ("if_main_moved=", "--if-main-moved "),
     ("append_branch", "`paimon-spark branch append`"),
     ("catalog.create_database(name)", "`paimon-spark database create NAME`"),
