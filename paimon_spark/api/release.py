@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.versioning.main_change import MainChange
 
+_NEXT = "correct the branch and publish it again, or undo this release, which brings back what was undone"
 _MOST_LINES = 36
 """Lines about tables that are shown; the rest is counted."""
 
@@ -38,11 +39,13 @@ class Release(ShownAsText):
     Attributes:
         record: as it is kept in the warehouse.
         removed: what the publication deleted; nothing where the release was looked up.
+        next_step: how to go on after the undo of a publication; empty for others, and where it was looked up.
     """
 
     catalog: Catalog
     record: ReleaseRecord
     removed: Removed | None = field(default=None, repr=False)
+    next_step: str = field(default="", compare=False)
 
     @property
     def id(self) -> int:
@@ -157,7 +160,7 @@ class Release(ShownAsText):
             raise InvalidInputError(f"release {self.id} changed no table, so there is nothing to undo")
         handles = {table: self.catalog.table(table, branch=MAIN).handle for table in record.tables}
         done, removed = undo_release(warehouse, record, handles, if_main_moved=if_main_moved, dry_run=dry_run)
-        return Release(self.catalog, done, removed)
+        return Release(self.catalog, done, removed, _NEXT if record.undoes is None and not dry_run else "")
 
     def text_lines(self) -> Iterator[str]:
         record = self.record
@@ -180,10 +183,8 @@ class Release(ShownAsText):
                 yield from (f"    {line}" for line in (rows if lines_each > 3 else rows[:1]))
         if len(tables) > _MOST_LINES:
             yield f"  and {counted(len(tables) - _MOST_LINES, 'more table')}"
-        if record.undoes and record.id:
-            yield (
-                "next: correct the branch and publish it again, or undo this release, which brings back what was undone"
-            )
+        if self.next_step:
+            yield f"next: {self.next_step}"
 
     def _changed_text(self, table: str) -> str:
         """What main of a table lost and gained besides rows, and where it is kept."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import traceback
 from enum import IntEnum
@@ -119,6 +120,7 @@ _IN_A_SHELL = (
     ("on_conflict=", "--on-conflict "),
     ("only_if_main_is=", "--only-if-main-is "),
     ("as only_if_main_is demands", "as --only-if-main-is demands"),
+    ("or leave only_if_main_is out", "or leave --only-if-main-is out"),
     ("if_main_moved=", "--if-main-moved "),
     ("append_branch", "`paimon-spark branch append`"),
     ("catalog.create_database(name)", "`paimon-spark database create NAME`"),
@@ -129,8 +131,17 @@ _IN_A_SHELL = (
 """Advice of the library for Python, and the same for a shell."""
 
 
+_ARGUMENTS_IN_A_SHELL = (
+    (re.compile(r"replace=\['([^']+)'\]"), r"--replace \1"),
+    (re.compile(r"Table\.diff\('([^']+)', '([^']+)', rows=True\)"), r"`paimon-spark diff {table} \1 \2 --rows`"),
+)
+
+
 def _message(error: BaseException) -> str:
     text = str(error).strip()
+    if isinstance(error, PaimonError):
+        for found, of_shell in _ARGUMENTS_IN_A_SHELL:
+            text = found.sub(of_shell.replace("{table}", str(error.context.get("table", "TABLE"))), text)
     for of_python, of_shell in _IN_A_SHELL if isinstance(error, PaimonError | KeyboardInterrupt) else ():
         text = text.replace(of_python, of_shell)
     if isinstance(error, KeyboardInterrupt):

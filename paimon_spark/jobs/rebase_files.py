@@ -35,6 +35,7 @@ from paimon_spark.jobs.rebase_sides import (
     Sides,
     changes_text,
     holds_rebase,
+    instead,
     plan_rows,
     unchanged,
     unsupported,
@@ -43,6 +44,7 @@ from paimon_spark.jobs.rebase_vectors import NO_ROWS, DeletedRows, deleted_at, r
 from paimon_spark.jobs.row_diff import RowComparison
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
+from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import Resolved
 from paimon_spark.metadata.snapshots import get_snapshots, latest_snapshot
 from paimon_spark.text import counted
@@ -147,8 +149,8 @@ def _lost_files(sides: Sides, count: int) -> BranchDivergedError:
     """The error of files that main no longer has."""
     return BranchDivergedError(
         f"{sides.what} was not rebased: {sides.onto} no longer has {counted(count, 'file')} that the branch removed or "
-        "rewrote, or in which it deleted rows, as that was compacted or rows were deleted there, too; pass "
-        "if_main_moved='replace', or make the same change on main",
+        "rewrote, or in which it deleted rows, as that was compacted or rows were deleted there, too; "
+        f"{instead(sides)}",
         table=sides.main.name,
         branch=sides.branch,
     )
@@ -156,11 +158,12 @@ def _lost_files(sides: Sides, count: int) -> BranchDivergedError:
 
 def _repeats(sides: Sides, given: int, repeated: int) -> BranchDivergedError:
     """The error of a branch that adds rows that main got, too."""
+    replace_it = "if_main_moved='replace', so that main becomes the branch, " if sides.target == MAIN else ""
     return BranchDivergedError(
         f"{sides.what} was not rebased: {sides.onto} has got {repeated:,} of the {counted(given, 'row')} that the "
         "branch added since they parted, as when the branch began before them and they were written again; it would "
-        "have them twice. Pass if_main_moved='replace', so that main becomes the branch, on_conflict='ours', which "
-        "leaves these rows out, or 'theirs', which adds them",
+        f"have them twice; pass {replace_it}on_conflict='ours', which leaves these rows out, or 'theirs', which adds "
+        "them",
         table=sides.main.name,
         branch=sides.branch,
         rows=repeated,

@@ -40,7 +40,7 @@ from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.rebase_buckets import with_whole_buckets
 from paimon_spark.jobs.rebase_rows import I64, Outcome, Piece, RebaseTask, hashes_of
-from paimon_spark.jobs.rebase_sides import PATIENCE_S, Sides, changes_text, plan_rows, unchanged, wins_of
+from paimon_spark.jobs.rebase_sides import PATIENCE_S, Sides, changes_text, instead, plan_rows, unchanged, wins_of
 from paimon_spark.jobs.row_diff import RowComparison
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
@@ -53,7 +53,7 @@ from paimon_spark.options.write import ROWKIND_FIELD
 from paimon_spark.spark_port import SparkJobs, active_spark_jobs
 from paimon_spark.text import counted, sql_row
 from paimon_spark.types import VALUE_KIND
-from paimon_spark.versioning.merge import FAIL, MergeResult
+from paimon_spark.versioning.merge import FAIL, OURS, THEIRS, MergeResult
 
 _SPARK_BYTES: Final = 64 << 20
 """Bytes of files from which on an active Spark session compares their rows."""
@@ -286,8 +286,8 @@ def _check(sides: Sides, found: Outcome, on_conflict: str) -> None:
     if found.against_order:
         raise UnsupportedFeatureError(
             f"{counted(found.against_order, 'row')} of {sides.what} have smaller values of "
-            f"{', '.join(sides.main.options.sequence_fields)} than main's rows of the same keys, so that main's would "
-            "stay the newest; use on_conflict='ours' or 'newest'",
+            f"{', '.join(sides.main.options.sequence_fields)} than {sides.onto}'s rows of the same keys, so that those "
+            f"would stay the newest; {_ours(found, on_conflict, by_order=True)}{instead(sides)}",
             feature="rebase against the sequence field",
         )
     if found.changed or found.removed:
@@ -299,11 +299,18 @@ def _check(sides: Sides, found: Outcome, on_conflict: str) -> None:
         limits = "; ".join(Replacement.of(sides.main).limits())
         raise UnsupportedFeatureError(
             f"{sides.what} cannot be rebased: it {what} that cannot be written to {sides.onto} as they are, as "
-            f"{limits or engine}; use on_conflict='ours' for keys that both changed, or pass "
-            "if_main_moved='replace'",
+            f"{limits or engine}; {_ours(found, on_conflict)}{instead(sides)}",
             feature=f"rebase with {'ignore-delete' if ignores else engine}",
             table=sides.main.name,
         )
+
+
+def _ours(found: Outcome, on_conflict: str, *, by_order: bool = False) -> str:
+    """The advice to leave keys that both changed as main has them, where that may be enough."""
+    if not found.conflicts or on_conflict == OURS:
+        return ""
+    newest = " or 'newest'" if by_order and on_conflict == THEIRS else ""
+    return f"use on_conflict='ours'{newest}, if these are keys that both changed; or "
 
 
 def _conflict(sides: Sides, found: Outcome) -> BranchDivergedError:

@@ -23,6 +23,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.json_files import decode_object, encode_value
 from paimon_spark.metadata.branches import logical_name
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.small_files import checked_number, checked_text, find_decoded
 
 _VERSION: Final = 1
@@ -73,10 +74,12 @@ def check_not_forgotten(
         return
     if head + 1 >= min(snapshots) and not any(i > head for i in rebases):  # all later ones are there, and none is one
         return
+    onto = logical_name(target)
+    replace_it = ", or pass if_main_moved='replace', so that main becomes the branch" if onto == MAIN else ""
     raise InvalidInputError(
-        f"{on_branch.describe()} was rebased before, and the snapshots that tell what {logical_name(target)} got then "
+        f"{on_branch.describe()} was rebased before, and the snapshots that tell what {onto} got then "
         "have expired: rows that were deleted or changed there since could come back. Create a branch from "
-        f"{logical_name(target)}'s head for further corrections, or pass if_main_moved='replace'",
+        f"{onto}'s head for further corrections{replace_it}",
         table=on_branch.name,
         branch=on_branch.branch,
     )

@@ -242,9 +242,10 @@ def _base(main: TableHandle, on_branch: TableHandle, fork: Snapshot) -> Resolved
         for tag in list_tags(handle):
             if same_snapshot(tag.snapshot, fork):
                 return resolve(handle, VersionSpec(VersionKind.TAG, tag.name))
+    replace_it = "pass if_main_moved='replace', so that main becomes the branch, or " if main.branch == MAIN else ""
     raise InvalidInputError(
         f"snapshot {fork.id}, where branch {on_branch.branch!r} left main of table {main.name}, has expired, so it is "
-        "unknown what the branch changed; pass if_main_moved='replace', or insert its rows into main",
+        f"unknown what the branch changed; {replace_it}insert its rows into {main.branch}",
         table=main.name,
         branch=on_branch.branch,
     )
@@ -324,9 +325,14 @@ def check_alike(sides: Sides) -> None:
         raise unsupported(sides, "its rows come from two branches (scan.fallback-branch)")
     found = sides.merged.contradictions
     if found:
+        replace_it = (
+            "or pass if_main_moved='replace', so that main becomes the branch"
+            if sides.target == MAIN
+            else "and rebase again"
+        )
         raise BranchDivergedError(
             f"{sides.what} cannot be rebased: {sides.onto} and the branch changed {'; '.join(found)} in different "
-            "ways. Make them the same on one side, by ALTER TABLE, or pass if_main_moved='replace'",
+            f"ways; make them the same on one side, by ALTER TABLE, {replace_it}",
             table=main.name,
             branch=sides.branch,
         )
@@ -407,10 +413,18 @@ def _with_ids(own: RowType, wanted: RowType, ids: Mapping[str, int], shared_id: 
     return tuple(out)
 
 
+def instead(sides: Sides) -> str:
+    """What can be done where a rebase is refused, for messages."""
+    by_hand = f"make the same change on {sides.onto}"
+    if sides.target != MAIN:  # only main becomes a branch
+        return by_hand
+    return f"pass if_main_moved='replace', so that main becomes the branch, or {by_hand}"
+
+
 def unsupported(sides: Sides, why: str) -> UnsupportedFeatureError:
     """The error for tables that cannot be rebased."""
     return UnsupportedFeatureError(
-        f"{sides.what} cannot be rebased: {why}; pass if_main_moved='replace', or make the same change on main",
+        f"{sides.what} cannot be rebased: {why}; {instead(sides)}",
         feature="rebase of such tables",
         table=sides.main.name,
     )

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
-from paimon_spark.errors import BranchDivergedError, UnsupportedFeatureError
+from paimon_spark.errors import BranchDivergedError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.rebase import StagedRebase, no_checked_dry_run, rebase, staged_rebase
 from paimon_spark.lineage.warehouse import Warehouse
@@ -26,6 +26,8 @@ from paimon_spark.versioning.merge import REPLACE, check_is_head
 
 Check: TypeAlias = Callable[[Mapping[str, tuple[str, int]]], list[CheckResult]]
 """Checks tables at a branch and snapshot each. Raises CheckFailedError."""
+_REPLACE_IT: Final = "if_main_moved='replace'"
+"""What a rebase of one table is advised instead; of several it would replace main of all."""
 _TRIES: Final = 20
 """How often commits to main may come first."""
 
@@ -124,12 +126,16 @@ def _check_heads(tables: Mapping[str, OpenedTable], name: str, demanded: Mapping
 
 @contextmanager
 def _refusing(table: str) -> Iterator[None]:
-    """Say in refusals of a rebase that main of this table alone can be replaced."""
+    """Say in refusals of a rebase that main of this table alone can be replaced, as of no other one."""
     try:
         yield
-    except (BranchDivergedError, UnsupportedFeatureError) as e:
-        hint = f"or name {table} in replace, so that only its main becomes the branch"
-        raise type(e)(f"{e.message}; {hint}", **e.context) from None
+    except (BranchDivergedError, InvalidInputError, UnsupportedFeatureError) as e:
+        here = f"replace=[{table!r}]"
+        message = e.message.replace(f"{_REPLACE_IT}, so that main", f"{here}, so that main of this table alone")
+        message = message.replace(_REPLACE_IT, here)
+        if here not in message:
+            message = f"{message}; or pass {here}, so that main of this table alone becomes the branch"
+        raise type(e)(message, **e.context) from None
 
 
 class _Staged(NamedTuple):

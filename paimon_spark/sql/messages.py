@@ -5,6 +5,7 @@ The phrases must occur in the messages: tests/unit/sql/test_messages.py looks fo
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from paimon_spark.errors import PaimonError
@@ -42,6 +43,7 @@ _STATEMENT: Final = (
 )
 
 
+_ROW_DIFF: Final = re.compile(r"Table\.diff\(('[^']+'), ('[^']+'), rows=True\)")
 _ATTACHED: Final = (
     (
         "create one with catalog.create_database(name) or CREATE DATABASE in catalog.sql",
@@ -62,7 +64,7 @@ def in_sql(text: str, *, is_call: bool) -> str:
     """A message with SQL clauses in place of Python arguments: named arguments for a CALL, else statements."""
     for python, sql in _CALL if is_call else _STATEMENT:
         text = text.replace(python, sql)
-    return text
+    return _ROW_DIFF.sub(r"SELECT * FROM paimon_table_diff(…, \1, \2)", text)
 
 
 def reword(error: PaimonError, *, is_call: bool, catalog_name: str | None = None) -> None:

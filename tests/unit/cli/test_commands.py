@@ -523,3 +523,18 @@ def test_sql_without_spark_says_what_to_install(cli: CommandLine, monkeypatch: p
     monkeypatch.setitem(sys.modules, "pyspark", None)
     ran = cli("sql", "SELECT 1")
     assert (ran.code, "PySpark is not installed here" in ran.err) == (2, True)
+
+
+def test_a_merge_only_onto_the_head_that_was_looked_at(cli: CommandLine) -> None:
+    merge = ("branch", "merge", "db.orders", "fix")
+    planned = cli.done(*merge, "--if-main-moved", "replace", "--dry-run", "--json").json
+    assert planned["change"]["rows_gained"] == 1 and planned["dry_run"] is True
+    head = cli.done("snapshot", "list", "db.orders", "--json").json
+    newest = max(s["id"] for s in head)
+    refused = cli(*merge, "--only-if-main-is", str(newest + 1), "--if-main-moved", "replace", "--yes")
+    assert refused.code == 2
+    assert f"is at snapshot {newest}, not at {newest + 1} as --only-if-main-is demands" in refused.err
+    assert "or leave --only-if-main-is out" in refused.err
+    assert cli(*merge, "--only-if-main-is", "no", "--yes").code == 2
+    done = cli.done(*merge, "--only-if-main-is", str(newest), "--if-main-moved", "replace", "--yes").out
+    assert done.startswith("main is branch fix at snapshot ") and "\nrows: main " in done

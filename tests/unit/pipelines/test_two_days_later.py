@@ -340,7 +340,7 @@ def test_the_correction_is_on_top_of_two_days_of_production(told: Warehouse) -> 
         assert [n[: len(limit)] for n in notes[job]] == ([] if story.removes else [limit])
     assert on_main(told.state()) == on_main(before)
     told.replay()
-    refused = r"of table d\.report was not rebased: .* or name d\.report in replace"
+    refused = r"of table d\.report was not rebased: .* replace=\['d\.report'\], so that main of this table alone"
     for dry_run in (True, False):
         with told.unchanged(), pytest.raises(BranchDivergedError, match=refused):
             fix.publish(if_main_moved="rebase", on_conflict=story.on_conflict, dry_run=dry_run)
