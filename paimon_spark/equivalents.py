@@ -71,7 +71,7 @@ STATEMENTS: Final[Mapping[str, Equivalent]] = {
     "DEEP CLONE": Equivalent("CREATE TABLE x DEEP CLONE t", "Use " + _COPY),
     "CONVERT TO DELTA": Equivalent(
         "CONVERT TO DELTA t",
-        "Use Delta Lake for a copy in its format: `CREATE TABLE … USING DELTA AS SELECT * FROM {table}`",
+        "Use Delta Lake for a copy in its format: `CREATE TABLE spark_catalog.… USING DELTA AS SELECT * FROM {table}`",
     ),
     "UNDROP TABLE": Equivalent(
         "UNDROP TABLE t",

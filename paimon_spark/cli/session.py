@@ -43,11 +43,12 @@ def spark_session(*, verbose: bool = False) -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    from paimon_spark.spark.session import configure_session
+    from paimon_spark.spark.session import PYTHON_VARIABLES, configure_session
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("paimon-spark")
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not is_submitted and not any(key in os.environ for key in PYTHON_VARIABLES):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
     is_quiet = not (verbose or is_submitted)
     for key, value in () if is_submitted else (_LOCAL_SETTINGS | (_QUIET_SETTINGS if is_quiet else {})).items():
         builder = builder.config(key, value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import re
 import shutil
 import sys
@@ -54,6 +55,12 @@ CONNECT_SETTINGS: Final = {
     "spark.sql.connect.serverStacktrace.enabled": "false",
 }
 
+PYTHON_VARIABLES: Final = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+"""Environment variables by which users choose the Python of Spark's workers."""
+_PYTHON_SETTINGS: Final = ("spark.pyspark.python", "spark.pyspark.driver.python")
+_PYTHON: Final = "python3"
+"""What Spark's workers run where nobody chose."""
+_LOCAL_MASTER: Final = re.compile(r"local(\[.*\])?")
 FILE_READER: Final = "spark.paimon-spark.file-reader"
 """Setting of a session: false lets every read go through Python, true (the default) through Spark's own readers."""
 _NATIVE_PARQUET: Final = "spark.paimon-spark.native-parquet"
@@ -84,9 +91,14 @@ def configure_session(spark: SparkSession) -> dict[str, str]:
     used twice the rows of its first filter, so this source takes no filters from Spark. To skip partitions, buckets and
     files say `option("where", "dt = '2024-01-01'")`, or query by `catalog.sql`, which does so by itself.
 
+    With a local master and no Python chosen for Spark's workers (`PYSPARK_PYTHON`, `spark.pyspark.python`), they run
+    the Python of this process from then on, instead of `python3` of the `PATH`.
+
     Call it in every thread that writes or starts queries: elsewhere than in the thread that made a classic session,
     `df.write` and `df.writeStream` find no data source in Python (DATA_SOURCE_NOT_FOUND) without it.
     """
+    if run_workers_here(spark):
+        register(spark)
     find_sources_here(spark)
     if not _HOOKS:
         _HOOKS.append(sys.excepthook)
@@ -116,9 +128,28 @@ def register(spark: SparkSession) -> None:
     After `pip install` this is not needed: Spark finds the package itself. Of a package that came with `--py-files` it
     finds nothing.
     """
+    run_workers_here(spark)
     _send_wheel(spark)
     spark.dataSource.register(PaimonDataSource)
     spark.dataSource.register(PaimonPyDataSource)
+
+
+def run_workers_here(spark: SparkSession) -> bool:
+    """Let Spark's Python workers run the Python of this process, where nobody chose one; whether that changes anything.
+
+    Only with a local master: elsewhere another machine need not have it. PySpark reads it for each function and data
+    source that it makes; those made before keep `python3` of the `PATH`.
+    """
+    if not is_classic(spark):
+        return False
+    context = spark.sparkContext
+    if context.pythonExec != _PYTHON or not sys.executable or _LOCAL_MASTER.fullmatch(str(context.master)) is None:
+        return False
+    conf = context.getConf()
+    if any(key in os.environ for key in PYTHON_VARIABLES) or any(map(conf.contains, _PYTHON_SETTINGS)):
+        return False
+    context.pythonExec = sys.executable
+    return True
 
 
 def _send_wheel(spark: SparkSession) -> None:
@@ -217,6 +248,8 @@ def with_sources(spark: SparkSession, act: Callable[[], T]) -> T:
 
     Raises InvalidInputError: Spark's Python workers cannot import the package.
     """
+    if run_workers_here(spark):
+        register(spark)
     try:
         try:
             return act()

@@ -82,7 +82,7 @@ FOREIGN: Final[tuple[tuple[str, str], ...]] = (
         "CREATE OR REPLACE TABLE {n} DEEP CLONE {t}",
         "Use CREATE TABLE {n} LIKE {t} and INSERT INTO {n} SELECT * FROM {t}",
     ),
-    ("CONVERT TO DELTA {t}", "CREATE TABLE … USING DELTA AS SELECT * FROM {t}"),
+    ("CONVERT TO DELTA {t}", "CREATE TABLE spark_catalog.… USING DELTA AS SELECT * FROM {t}"),
     ("UNDROP TABLE {n}", "Restore the directory of {n} from a backup of the storage"),
     ("GENERATE symlink_format_manifest FOR TABLE {t}", "USING PARQUET SELECT * FROM {t}"),
     ("REORG TABLE {t} APPLY (PURGE)", "Use CALL sys.compact(table => '{t}')"),

@@ -1,4 +1,4 @@
-"""spark-submit as a process of its own, with a small local master."""
+"""spark-submit and scripts as processes of their own, with a small local master."""
 
 from __future__ import annotations
 
@@ -42,6 +42,31 @@ def submitted(
         check=False,
         cwd=home,
         env=environment,
+    )
+
+
+def run_unactivated(home: Path, *words: str, **chosen: str) -> subprocess.CompletedProcess[str]:
+    """Run this environment's Python where it is not activated: `python3` of the PATH finds no installed packages.
+
+    Args:
+        home: directory of the process and of what it writes.
+        words: of the command line of Python.
+        chosen: environment variables to set besides.
+    """
+    folder = home / "bin"
+    folder.mkdir(exist_ok=True)
+    bare = folder / "python3"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    kept = {k: v for k, v in os.environ.items() if k not in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME")}
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        [sys.executable, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=home,
+        env={**kept, "PATH": path, "PYTHONPATH": str(ROOT), **chosen},
     )
 
 
