@@ -144,10 +144,10 @@ def test_a_system_table_and_a_catalog_show_themselves(table: Table, tmp_path: Pa
 
 
 def test_what_cannot_be_read_is_said(table: Table) -> None:
-    scan = table.scan()
+    scan, tagged = table.scan(), table.at("v1")
     shutil.rmtree(table.handle.layout.root)
     assert "cannot be shown" in shown(table) and "cannot be shown" in shown(scan)
-    assert "cannot be shown" in shown(table.at("v1"))
+    assert "cannot be shown" in shown(tagged)
 
 
 def test_nothing_that_is_shown_reads_a_data_file(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
