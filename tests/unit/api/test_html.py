@@ -97,7 +97,7 @@ def test_lists_are_tables_and_still_lists(table: Table) -> None:
         (table.consumers(), "etl"),
         (table.doctor(), "Doctor"),
     ):
-        assert type(found) is ShownList and found == list(found) and word in shown(found)
+        assert isinstance(found, ShownList) and found == list(found) and word in shown(found)
         again = pickle.loads(pickle.dumps(found))
         assert again == found == copy.copy(found) and shown(again) == shown(found)
         assert repr(found) == repr(list(found))

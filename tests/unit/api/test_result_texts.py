@@ -68,7 +68,7 @@ RESULTS: dict[str, tuple[Callable[[Table], Any], str]] = {
         lambda t: t.fast_forward("fix"),
         (
             "main is branch fix at snapshot 2\nnew on main: 1 snapshot \\(2\\)\nmain lost: 1 snapshot \\(2\\)\n"
-            "kept as branch main_backup-.*\nrows: main lost 2 and gained 2 .*"
+            "kept as branch main_backup_.*\nrows: main lost 2 and gained 2 .*"
         ),
     ),
     "a merge over a tag and a schema": (

@@ -28,7 +28,7 @@ def test_undo_says_what_it_undoes_and_asks(cli: CommandLine, monkeypatch: pytest
     said = (
         "undo the fast-forward of main to branch 'fix': main would be at snapshot 3; 1 snapshot (3) of main would be "
     )
-    assert would.startswith(f"would {said}kept as branch main_backup-")
+    assert would.startswith(f"would {said}kept as branch main_backup_")
     assert would.splitlines()[1].startswith("rows: main would lose 1 and gain ")
     assert "next:" not in would
     refused = cli("undo", "db.orders")

@@ -240,7 +240,7 @@ def test_branches_live_and_are_published(catalog: Catalog, table: Table, run: Ru
     assert run("fast_forward", "fix") == [(True,)]
     assert keys(table) == [1, 2, 9]
     table.write(pa.table({"k": [10], "v": ["z"]}))
-    assert run("merge_branch", "fix") == [(True, table.snapshots()[-1].id, 0, None, True)]
+    assert run("merge_branch", "fix") == [(True, table.snapshots()[-1].id, 0, None, True, None, None, None)]
     assert keys(table) == [1, 2, 9, 10]
     assert run("fast_forward", "fix") == [(True,)]
     assert keys(table) == [1, 2, 9], "as Paimon's, it takes main back"
@@ -254,12 +254,13 @@ def test_merge_branch_is_pip_14s_and_with_source_branch_paimons(catalog: Catalog
     run("create_branch", "other", snapshot=2)
     assert run("merge_branch", "fix", "other") == [(True,)], "three arguments are those of Paimon's"
     assert keys(table.branch("other")) == [1, 2, 9]
-    ((result, head, discarded, backup, already),) = run("merge_branch", "fix")
+    ((result, head, discarded, backup, already, lost, gained, by_partition),) = run("merge_branch", "fix")
     assert (result, discarded, already) == (True, 2, False)
+    assert (lost, gained, by_partition) == (2, 1, None)
     assert keys(table) == [1, 2, 9]
     assert table.snapshots()[-1].id == head
     assert keys(table.branch(backup)) == [1, 2, 3, 9]
-    assert run("merge_branch", branch="fix", backup=False)[0][2:] == (0, None, True)
+    assert run("merge_branch", branch="fix", backup=False)[0][2:5] == (0, None, True)
     with pytest.raises(InvalidInputError, match="needs branch"):
         run("merge_branch")
 

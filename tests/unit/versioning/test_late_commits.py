@@ -141,7 +141,7 @@ def test_a_commit_moved_by_an_operation_that_died_is_on_a_branch(
     put(paimon_spark.load_table(table.location), k5="next")
     opened = paimon_spark.load_table(table.location)
     assert rows(opened) == {1: "a", 3: "fix", 5: "next"}
-    (backup,) = [b.name for b in opened.branches(include_internal=True) if b.name.startswith("main_backup-")]
+    (backup,) = [b.name for b in opened.branches(include_internal=True) if b.name.startswith("main_backup_")]
     assert rows(opened.branch(backup)) == {1: "a", 900: "foreign"}
     assert [f for f in opened.doctor(repair=True) if f.branch == backup] == []
     opened.remove_orphan_files()
@@ -239,7 +239,7 @@ def test_a_commit_verified_after_a_merge_that_left_a_gap_is_kept_or_fails(
     opened = paimon_spark.load_table(table.location)
     if backup:
         assert verified(*given[0])
-        (name,) = [b.name for b in opened.branches(include_internal=True) if b.name.startswith("main_backup-")]
+        (name,) = [b.name for b in opened.branches(include_internal=True) if b.name.startswith("main_backup_")]
         assert rows(opened.branch(name)) == {1: "a", 900: "foreign"}
     else:
         with pytest.raises(CommitConflictError, match="was given another history"):

@@ -216,7 +216,7 @@ def test_a_rollback_that_is_killed_keeps_its_backup(tmp_path: Path) -> None:
         recover(table.handle)
         table = opened(table)
         assert ids(table) in ([1], [1, 2, 3])
-        backups = [b.name for b in table.branches(include_internal=True) if b.name.startswith("main_backup-")]
+        backups = [b.name for b in table.branches(include_internal=True) if b.name.startswith("main_backup_")]
         assert len(backups) == (ids(table) == [1])
         if n % 4 == 0 or over:
             in_order(table)
