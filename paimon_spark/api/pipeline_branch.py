@@ -29,7 +29,7 @@ from paimon_spark.pipelines.branching import delete_pipeline_branch
 from paimon_spark.pipelines.publishing import publish
 from paimon_spark.pipelines.rebasing import publish_rebased
 from paimon_spark.pipelines.records import BranchRecord, get_branch_record, list_branch_records
-from paimon_spark.pipelines.replay import ReplayStep, replay_plan
+from paimon_spark.pipelines.replay import STREAM, ReplayStep, replay_plan
 from paimon_spark.pipelines.scope import Scope, scope_of_jobs
 from paimon_spark.pipelines.statements import RecordedStatement, recorded_statements
 from paimon_spark.spark_port import spark_sql
@@ -83,7 +83,8 @@ class PipelineBranch(ShownAsText):
         """How each job runs again on the branches: its sources, where it starts to read them, and its order.
 
         Jobs run unchanged in a session with `spark.paimon.branch` set to the name of the branch. Streams need a
-        checkpoint of their own, and the start options of their step.
+        checkpoint of their own; where Spark does not know the name of the query, they also need the settings, or the
+        start options, of their step.
 
         Raises:
             LineageError: lineage was never switched on.
@@ -428,6 +429,31 @@ def find_pipeline_branches(catalog: Catalog) -> list[PipelineBranch]:
 def get_pipeline_branch(catalog: Catalog, name: str) -> PipelineBranch:
     """The pipeline branch of a name. Raises NotFoundError."""
     return PipelineBranch(catalog, get_branch_record(warehouse_of(catalog), name))
+
+
+def start_of_replay(
+    catalog: Catalog, branch: str, job: str, database: str, table: str, *, on_branch: bool
+) -> Mapping[str, str]:
+    """Options by which a stream starts to read a source, by the replay plan of a pipeline branch.
+
+    Args:
+        catalog: of the warehouse.
+        branch: name of a branch; where it is none of a pipeline, there are no options.
+        job: as lineage has it; a job that is no stream of the pipeline has no options.
+        database: of the source.
+        table: the source.
+        on_branch: whether it has the branch, which is read then.
+
+    Raises as `PipelineBranch.replay_plan`.
+    """
+    try:
+        found = get_pipeline_branch(catalog, branch)
+    except NotFoundError:
+        return {}
+    name = Node(warehouse_of(catalog).url, TableRef.of(database, table, MAIN)).name
+    source = f"{name}$branch_{branch}" if on_branch else name
+    steps = found.replay_plan() if job else []
+    return next((s.start_options.get(source, {}) for s in steps if s.kind == STREAM and s.job == job), {})
 
 
 def question_of(catalog: Catalog) -> Question:

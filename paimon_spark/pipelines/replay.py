@@ -56,7 +56,7 @@ class ReplayStep(ShownAsFacts):
         """Settings of a Spark session in which the unchanged job starts there: the branch, and `start_options`.
 
         They hold for the reads of attached catalogs by name, as of `spark.readStream.table("paimon.shop.orders")`, and
-        only for a new checkpoint.
+        only for a new checkpoint. In classic sessions a query with the name of the job needs only the branch.
         """
         branch = next((parts[1] for sink in self.sinks if (parts := sink.partition("$branch_")[::2])[1]), "")
         starts = {

@@ -10,7 +10,7 @@ Source: Spark `connector/read/Scan.java`, `SupportsReportStatistics.java`, `Supp
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
@@ -62,11 +62,12 @@ class TableScanProxy(
         options: Mapping[str, str],
         reader: _Reader | None = None,
         failure: NotFoundError | None = None,
+        start: Callable[[str], Mapping[str, str]] | None = None,
     ) -> None:
         """A read, or with `reader` a part of one, whose splits are those of the plan of `scan`.
 
-        `conditions` are those of Spark by which the scan skips files; `options` are of the read, as text; `failure` as
-        of `ScanBuilderProxy`.
+        `conditions` are those of Spark by which the scan skips files; `options` are of the read, as text; `failure` and
+        `start` as of `ScanBuilderProxy`.
         """
         self.gateway = gateway
         self._spark = spark
@@ -74,6 +75,7 @@ class TableScanProxy(
         self._conditions = conditions
         self._options = options
         self._failure = failure
+        self._start = start
         self._schema: StructType = spark_schema(scan.row_type)
         self._java_schema: Any = gateway.struct(self._schema.json())
         self._is_part = reader is not None
@@ -180,6 +182,8 @@ class TableScanProxy(
         options = {**as_options(self._scan), **self._options, "path": self._scan.load_path}
         if BRANCH.key not in self._options and self._scan.handle.branch != MAIN:
             options[BRANCH.key] = self._scan.handle.branch
+        if self._start is not None:
+            options.update(self._start(_query_name(self._spark)))
         return python_scan(self.gateway, self._java_schema, options).toMicroBatchStream(checkpoint)
 
     def partitions(self, predicates: Sequence[Predicate]) -> Any:
@@ -275,3 +279,13 @@ class BatchProxy(Proxy, implements=(READ + "Batch",), constants=("createReaderFa
     def _key(self) -> str:
         """Which rows are read, so that Spark runs equal reads once."""
         return repr((*self._scan.identity(), self._predicates))
+
+
+def _query_name(spark: SparkSession) -> str:
+    """The name of the streaming query that this thread starts; empty without one.
+
+    Spark describes its jobs by it: `name<br/>id = …`, with a line break for `<br/>`.
+    """
+    text = str(spark.sparkContext.getLocalProperty("spark.job.description") or "")
+    name = text.replace("<br/>", "\n").partition("\n")[0]
+    return "" if name.startswith("id = ") else name

@@ -5,7 +5,7 @@ Source: Spark `connector/read/SupportsPushDown*.java`, `datasources/v2/V2ScanRel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.engine.scan.one_branch import certain_rows
@@ -45,10 +45,12 @@ class ScanBuilderProxy(
         row_type: RowType,
         options: Mapping[str, str],
         failure: NotFoundError | None = None,
+        start: Callable[[str], Mapping[str, str]] | None = None,
     ) -> None:
         """A read, with the columns of the table, and options as text.
 
-        `failure` is the error of all reads but streams, which read `scan` from where the options say.
+        `failure` is the error of all reads but streams, which read `scan` from where the options say. `start` is called
+        with the name of a streaming query, and returns more options, which say where it starts.
         """
         self.gateway = gateway
         self._spark = spark
@@ -56,6 +58,7 @@ class ScanBuilderProxy(
         self._row_type = row_type
         self._options = options
         self._failure = failure
+        self._start = start
         self._schema: Any = None
         self._conditions = Conditions(gateway)
         self._is_counted = False
@@ -147,7 +150,9 @@ class ScanBuilderProxy(
         """The scan of columns; those of the partition come last, as Spark's readers add them."""
         keys = () if self._scan.is_system else self._scan.handle.schema.partition_keys
         scan = self._scan.project([*(n for n in names if n not in keys), *(n for n in names if n in keys)])
-        return TableScanProxy(self.gateway, self._spark, scan, self._conditions, self._options, failure=self._failure)
+        return TableScanProxy(
+            self.gateway, self._spark, scan, self._conditions, self._options, failure=self._failure, start=self._start
+        )
 
     def _least_column(self) -> Sequence[str]:
         """The column that takes Python the least time to read."""

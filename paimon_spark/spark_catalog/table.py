@@ -5,13 +5,15 @@ Source: Spark `connector/catalog/Table.java`, `SupportsRead.java`, `SupportsWrit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from paimon_spark.api.pipeline_branch import start_of_replay
 from paimon_spark.engine.scan.splits import totals_of
 from paimon_spark.engine.tasks.split import METADATA_COLUMNS, SplitMode
 from paimon_spark.errors import InvalidOptionError, NotFoundError
+from paimon_spark.options.lineage import JOB
 from paimon_spark.options.scan import (
     BRANCH,
     START_KEYS,
@@ -93,6 +95,9 @@ class TableProxy(
         self.session = session
         given = options or {}
         # For a stream the options of a version say where it starts, maybe at a snapshot that is still to come.
+        is_fixed = travel is not None or names_branch(given) or name.branch is not None
+        asked = None if is_fixed else session.branch_of_settings(name)
+        self._branch = None if asked is None else asked.name
         self._stream_name = name if travel is not None or names_branch(given) else session.on_branch(name)
         self.table_name = name if chooses_state(given) else self._stream_name
         self._travel = travel
@@ -244,9 +249,28 @@ class TableProxy(
         run = options_of_run()
         if run and not self._run and not scan.is_system:  # of the write that has got this DataFrame
             scan = scan.with_options_of_use(run)
+        options = {**self._stream_options(), **given}
         return ScanBuilderProxy(
-            self.gateway, self.session.spark, scan, self._row_type, {**self._stream_options(), **given}, failure
+            self.gateway, self.session.spark, scan, self._row_type, options, failure, self._replay_start(options)
         )
+
+    def _replay_start(self, options: Mapping[str, str]) -> Callable[[str], Mapping[str, str]] | None:
+        """What finds where a stream starts that runs again on the pipeline branch of the session.
+
+        None where the session works on no branch, or the options say where streams start.
+        """
+        if self._branch is None or not set(START_KEYS).isdisjoint(canonical(options)):
+            return None
+        branch, name, session = self._branch, self._stream_name, self.session
+        of_job = session.settings_of(self.table_name).get(JOB.key)
+
+        def start(query: str) -> Mapping[str, str]:
+            has_branch = name.branch is not None
+            return start_of_replay(
+                session.catalog, branch, of_job or query, name.database, name.table, on_branch=has_branch
+            )
+
+        return start
 
     def _stream_options(self) -> dict[str, str]:
         branch = self._stream_name.branch

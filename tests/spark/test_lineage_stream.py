@@ -243,8 +243,9 @@ def test_a_sink_outside_of_a_warehouse_works_unrecorded(world: World) -> None:
     assert JOB not in (snapshot.properties or {})
 
 
+@pytest.mark.parametrize("given", ["the branch alone", "all settings of the step"])
 def test_an_unchanged_stream_runs_again_on_a_branch_as_the_job_that_it_is(
-    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, given: str
 ) -> None:
     catalog = paimon_spark.attach(spark, str(tmp_path / "wh"), name="again")
     catalog.create_database("shop")
@@ -267,13 +268,25 @@ def test_an_unchanged_stream_runs_again_on_a_branch_as_the_job_that_it_is(
         fix = catalog.pipeline("shop.events").branch("fix", before=("shop.events", 3))
         catalog.table("shop.events").branch("fix").write(pa.table({"id": [100]}))
         (step,) = fix.replay_plan()
-        for key, value in step.settings.items():
+        settings = step.settings if given.startswith("all") else {"spark.paimon.branch": "fix"}
+        for key, value in settings.items():
             spark.conf.set(key, value)
         assert step.checkpoint is not None
         job(step.checkpoint)
-        for key in step.settings:
+        for key in settings:
             spark.conf.unset(key)
         assert (ids("fix"), ids("main")) == ([0, 1, 100], [0, 1, 2, 3])
+        if settings != step.settings:
+            catalog.table("shop.events").branch("fix").write(pa.table({"id": [102]}))
+            spark.conf.set("spark.paimon.branch", "fix")
+            job(step.checkpoint)  # goes on where it stopped
+            other = spark.readStream.table("again.shop.events").writeStream.queryName("copied").format("memory")
+            assert other.trigger(availableNow=True).start().awaitTermination(180)
+            spark.conf.unset("spark.paimon.branch")
+            assert ids("fix") == [0, 1, 100, 102]
+            rows = sorted(row.id for row in spark.table("copied").collect())
+            assert rows == [0, 1, 100, 102], "no job of the pipeline, so that it starts where streams do"
+            return
         fix.publish(if_main_moved="replace")
         catalog.table("shop.events").write(pa.table({"id": [101]}))
         (step,) = catalog.pipeline("shop.events").branch("next", before=("shop.events", 4)).replay_plan()
