@@ -91,7 +91,9 @@ def test_the_quick_start_runs_in_a_fresh_environment(installed: Path, tmp_path: 
     assert "v1" in log
 
 
-def test_an_environment_that_is_not_activated_is_named(installed: Path, tmp_path: Path) -> None:
+def test_an_environment_need_not_be_activated_and_is_named_where_another_python_was_chosen(
+    installed: Path, tmp_path: Path
+) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
     other = programs / "python3"  # without packages
@@ -101,7 +103,8 @@ def test_an_environment_that_is_not_activated_is_named(installed: Path, tmp_path
         "import paimon_spark\n"
         "import pyarrow as pa\n"
         f"catalog = paimon_spark.load_catalog({str(tmp_path / 'warehouse')!r})\n"
-        "catalog.create_database('d')\n"
+        "catalog.create_database('d', ignore_if_exists=True)\n"
+        "catalog.drop_table('d.t', ignore_if_not_exists=True)\n"
         "table = catalog.create_table('d.t', 'id INT')\n"
         "table.write(pa.table({'id': pa.array([7], pa.int32())}))\n"
         "print(catalog.sql('SELECT id FROM d.t').first().id)  # by Spark's own readers\n"
@@ -111,9 +114,10 @@ def test_an_environment_that_is_not_activated_is_named(installed: Path, tmp_path
         "    except paimon_spark.PaimonError as e:\n"
         "        print(e)\n"
     )
-    shown = run(
-        installed / "python", "job.py", cwd=tmp_path, PATH=f"{programs}{os.pathsep}{os.environ['PATH']}"
-    ).splitlines()
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    worked = run(installed / "python", "job.py", cwd=tmp_path, PATH=path)
+    assert worked.startswith("7\n") and worked.count("num_affected_rows") == 2
+    shown = run(installed / "python", "job.py", cwd=tmp_path, PATH=path, PYSPARK_PYTHON="python3").splitlines()
     assert len(shown) == 3, shown
     assert shown[0] == "7"
     for text in shown[1:]:
