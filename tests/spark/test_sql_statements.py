@@ -126,7 +126,7 @@ def test_the_history_of_a_branch_is_described(catalog: Catalog, spark: SparkSess
 
     log = catalog.table("shop.orders").history(branch="main").commits
     assert [(r.version, r.operation, r.rowDelta, r.userName) for r in found] == [
-        (c.id, c.kind, c.row_delta, c.user) for c in log
+        (c.id, c.kind, c.snapshot.rows_changed, c.user) for c in log
     ]
     assert [int(r.timestamp.timestamp() * 1000) for r in found] == [c.time_ms for c in log]
     first, last = found[-1], found[0]
