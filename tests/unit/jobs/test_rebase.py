@@ -33,7 +33,14 @@ from tests.harness.fault_store import FaultStore, killed_at_each_change
 from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 from tests.unit.versioning.test_merge_crashes import through
 
-SLOW = {("columns of append", ""), ("columns of keys", "checked"), ("sum", "checked")}
+SLOW = {
+    ("columns of append", ""),
+    ("columns of keys", "checked"),
+    ("sum", "checked"),
+    ("tracked", "checked"),
+    ("evolved", "checked"),
+    ("evolved", ""),
+}
 """Kills of rebases that take long, and differ little from others."""
 Rows = dict[int, tuple[int, str]]
 """Key → sequence value and text."""
