@@ -88,9 +88,11 @@ class Release(ShownAsText):
         The versions of all its tables belong together.
 
         Raises:
-            InvalidInputError: the release has no such table.
+            InvalidInputError: the release has no such table, or was not made.
             VersionNotFoundError: the version of one of its tables is gone: its tag was deleted, or the backup expired.
         """
+        if not self.id:
+            raise InvalidInputError(f"no release was made, so there is none to read; read {name!r} on main", table=name)
         if name not in self.record.tables:
             raise InvalidInputError(
                 f"release {self.id} has no table {name!r}; it has {', '.join(self.record.tables)}", table=name

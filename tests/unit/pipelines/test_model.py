@@ -83,7 +83,8 @@ def release(made: SmallWarehouse, model: Model, rng: random.Random, name: str) -
             model.over.add(-1)  # it must be refused
         before[table] = main
         model.main[table] = list(history)
-    model.releases.append(before)
+    if before:  # else there is nothing to publish, and no release
+        model.releases.append(before)
     handles = {t: made.on(t) for t in heads}
     branches = dict.fromkeys(heads, on)
     return lambda: publish(made.warehouse, branches, handles, snapshots=heads, name=on, if_main_moved=if_main_moved)

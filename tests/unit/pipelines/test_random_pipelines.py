@@ -16,7 +16,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark import Catalog, Release
-from paimon_spark.errors import BranchDivergedError
+from paimon_spark.errors import BranchDivergedError, InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from tests.harness.search import is_nightly
 from tests.harness.table_files import missing_files
@@ -156,6 +156,10 @@ def publish(world: World) -> None:
     for table, rows in world.branches[name].items():
         if table in release.backups:
             world.main[table] = rows
+    if release.already_published:
+        with pytest.raises(InvalidInputError, match="no release was made"):
+            release.table(next(iter(release.tables)))
+        return
     if release.backups:
         world.releases.append((release, before))
     for table in release.tables:

@@ -275,10 +275,11 @@ class TestS3(StoreContract):
 
     def test_a_missing_bucket_is_no_missing_file_to_a_writer(self, s3_options: dict[str, str]) -> None:
         store, root = open_store("s3://no-such-bucket/x", s3_options)
-        with pytest.raises(StorageError, match="bucket does not exist") as caught:
+        with pytest.raises(StorageError, match="there is no bucket 'no-such-bucket'") as caught:
             store.write(f"{root}/y", b"1")
         assert type(caught.value) is StorageError
-        assert not store.exists("no-such-bucket"), "nor is it made"
+        with pytest.raises(StorageError, match="there is no bucket 'no-such-bucket'"):  # nor is it made
+            store.exists(f"{root}/y")
 
     def test_our_own_file_met_by_a_repeated_request_counts(self, place: FilledBy) -> None:
         place.put(f"{place.root}/snapshot-1", b"ours")
