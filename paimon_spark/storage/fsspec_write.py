@@ -279,6 +279,9 @@ _CONNECT_TIMEOUT_S: Final = 2
 _CONNECT_ATTEMPTS: Final = 3
 """With the waits between them, an address where nothing answers is told within ten seconds."""
 _UNREACHABLE: Final = ("EndpointConnectionError", "ConnectTimeoutError", "ConnectionRefusedError", "gaierror")
+_NO_BUCKET: Final = (
+    "NoSuchBucket", "bucket does not exist", "container does not exist", "ListObjectsV2 operation: Not Found",
+)  # fmt: skip
 _CONDITIONS: Final = "s3.conditional-writes"
 _MIN_BOTOCORE: Final = (1, 35, 21)
 _BULK: Final = 1000
@@ -329,9 +332,12 @@ def _check_spelling(key: str, prefix: str, name: str) -> None:
 
 
 def is_missing_bucket(cause: BaseException) -> bool:
-    """Whether an error says that the bucket or container of an object store does not exist."""
-    text = f"{type(cause).__name__} {cause}"
-    return any(mark in text for mark in ("NoSuchBucket", "bucket does not exist", "container does not exist"))
+    """Whether an error says that the bucket or container of an object store does not exist.
+
+    S3 lists a prefix without objects as empty: a listing that is not found is of no bucket, or of no S3 server.
+    """
+    text = f"{type(cause).__name__} {cause} {cause.__cause__}"
+    return any(mark in text for mark in _NO_BUCKET)
 
 
 def is_unreachable(cause: BaseException) -> bool:

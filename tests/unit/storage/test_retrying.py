@@ -68,8 +68,21 @@ def test_a_store_that_cannot_be_reached_is_asked_again_only_if_it_has_answered(m
     assert (store.read("x"), inner.calls) == (b"ok", 4)
 
 
+def caused(error: Exception, cause: str) -> Exception:
+    error.__cause__ = RuntimeError(cause)
+    return error
+
+
 @pytest.mark.parametrize(
-    "cause", [FileNotFoundError("The specified bucket does not exist"), OSError("NoSuchBucket: lake")]
+    "cause",
+    [
+        FileNotFoundError("The specified bucket does not exist"),
+        OSError("NoSuchBucket: lake"),
+        caused(
+            FileNotFoundError("Not Found"),
+            "An error occurred (404) when calling the ListObjectsV2 operation: Not Found",  # no S3 server
+        ),
+    ],
 )
 def test_a_bucket_that_does_not_exist_is_no_empty_one(cause: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     class Missing:
