@@ -91,17 +91,30 @@ class PipelineBranch(ShownAsText):
             NotFoundError: the pipeline branch is gone.
             StorageError: a store failed.
         """
-        question = question_of(self.catalog)
-        record = self._record
-        nodes = self._nodes(record)
-        graph, scope = question.load(list(nodes)), self._scope(question, record)
-        steps = replay_plan(scope, graph, self.name, nodes, question.queries(), question.history.provenance)
+        record, scope, steps = self._planned()
         count = Counter(s.job for s in recorded_statements(self._derived(scope), {}, record.tables, lambda _: True))
         limits = self._limits(steps)
         return [
             replace(step, statements=count[step.job], notes=(*step.notes, *found))
             for step, found in zip(steps, limits, strict=True)
         ]
+
+    def start_options(self, job: str, source: str) -> Mapping[str, str]:
+        """The start options of a source in the replay plan; none for a job that is no stream of the pipeline.
+
+        Reads what they need of the plan alone. Raises as `replay_plan`.
+        """
+        _, _, steps = self._planned()
+        return next((s.start_options.get(source, {}) for s in steps if s.kind == STREAM and s.job == job), {})
+
+    def _planned(self) -> tuple[BranchRecord, Scope, list[ReplayStep]]:
+        """The record of now, the pipeline, and the replay plan by lineage, without statements and limits."""
+        question = question_of(self.catalog)
+        record = self._record
+        nodes = self._nodes(record)
+        graph, scope = question.load(list(nodes)), self._scope(question, record)
+        steps = replay_plan(scope, graph, self.name, nodes, question.queries(), question.history.provenance)
+        return record, scope, steps
 
     def _limits(self, steps: Sequence[ReplayStep]) -> list[list[str]]:
         """What a rebase cannot do, for each step: of tables that it writes, and of others that it is first to read."""
@@ -452,8 +465,7 @@ def start_of_replay(
         return {}
     name = Node(warehouse_of(catalog).url, TableRef.of(database, table, MAIN)).name
     source = f"{name}$branch_{branch}" if on_branch else name
-    steps = found.replay_plan() if job else []
-    return next((s.start_options.get(source, {}) for s in steps if s.kind == STREAM and s.job == job), {})
+    return found.start_options(job, source) if job else {}
 
 
 def question_of(catalog: Catalog) -> Question:
