@@ -17,6 +17,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from paimon_spark.errors import InvalidInputError
+from paimon_spark.format.metadata_files import table_schema as schema_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode, encode
 from paimon_spark.maintenance.consumers import CONSUMER_PREFIX, consumer_names
 from paimon_spark.maintenance.consumers import consumer_path as path_of_consumer
@@ -226,6 +228,33 @@ def create_state(state: BranchState) -> tuple[Put | Delete, ...]:
         *(Put(consumer_path(directory, name), text) for name, text in sorted(state.consumers.items())),
         *publish_schemas(directory, relative(layout_of(directory).schema_dir), state.schemas),
     )
+
+
+def read_schemas(handle: TableHandle, newest: int | None) -> dict[int, str]:
+    """Schema files for a new branch of the handle's branch by id: all, or those up to the schema of its snapshot.
+
+    Raises InvalidInputError: that schema is missing.
+    """
+    store, layout = handle.store, handle.layout
+    paths = {i: layout.schema_path(i) for i in list_schema_ids(store, layout)}
+    if newest is None:
+        newest = max(paths)
+    if sum(i <= newest for i in paths) <= newest:
+        # Branches of Paimon 0.9 and older have only one schema; the others are read from main.
+        for place in (layout.with_branch(MAIN), Layout(layout.root)):
+            paths = {**{i: place.schema_path(i) for i in list_schema_ids(store, place)}, **paths}
+    if newest not in paths:
+        raise InvalidInputError(
+            f"cannot create a branch: {store.url(layout.schema_path(newest))} is missing, the schema of the requested "
+            f"snapshot of {handle.describe()}; doctor() shows what is damaged",
+            table=handle.name,
+            schema_id=newest,
+        )
+    ids = sorted(i for i in paths if i <= newest)
+    contents = store.read_many([paths[i] for i in ids])
+    for i, data in zip(ids, contents, strict=True):
+        schema_file.decode(data, paths[i])
+    return {i: text_of(data, f"schema {i}") for i, data in zip(ids, contents, strict=True)}
 
 
 def publish_schemas(branch: str, schema_dir: str, schemas: Mapping[int, str]) -> tuple[Put | Delete, ...]:

@@ -19,7 +19,6 @@ from paimon_spark.errors import (
     SnapshotExpiredError,
 )
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
-from paimon_spark.format.metadata_files import table_schema as schema_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.change import change_branch
 from paimon_spark.maintenance.removal import Removed
@@ -54,7 +53,6 @@ from paimon_spark.metadata.layout import EARLIEST, LATEST, MAIN, Layout
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import latest_schema, list_schema_ids
-from paimon_spark.metadata.small_files import text_of
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.metadata.tags import (
     find_tag,
@@ -67,7 +65,8 @@ from paimon_spark.metadata.tags import (
 )
 from paimon_spark.metadata.version import text_version
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.versioning.branch_state import publish_schemas, snapshot_of_tag, withdraw_schemas
+from paimon_spark.storage.store import FileInfo
+from paimon_spark.versioning.branch_state import publish_schemas, read_schemas, snapshot_of_tag, withdraw_schemas
 from paimon_spark.versioning.names import check_branch_name
 from paimon_spark.versioning.tag_steps import (
     create_on_server,
@@ -171,7 +170,7 @@ def plan_create(
     source = None if empty else _source(handle, tag, snapshot_id)
     snapshot, of_tag = (None, None) if source is None else (source.snapshot, source.tag)
     on_branch = handle.on_branch_directory(name)
-    schemas = _schemas(handle, snapshot.schema_id if snapshot is not None and (tag or snapshot_id) else None)
+    schemas = read_schemas(handle, snapshot.schema_id if snapshot is not None and (tag or snapshot_id) else None)
     guards = plan_guards(handle, name, snapshot)
     fork = Fork(logical_name(handle), None, None if of_tag is None else of_tag.name, None, created_ms, guards.names)
     if snapshot is not None:
@@ -180,10 +179,8 @@ def plan_create(
         *guards.steps,
         *create_on_server(handle, name, guards),
         put_fork(on_branch, fork),
-        *(() if source is None else _base(on_branch, source)),
-        *publish_schemas(
-            name, relative_path(handle, on_branch.layout.schema_dir), {i: text_of(s, f"schema {i}") for i, s in schemas}
-        ),
+        *_base(on_branch, source),
+        *publish_schemas(name, relative_path(handle, on_branch.layout.schema_dir), schemas),
     )
     change = TableChange("create-branch", f"creation of branch {name!r}", steps, guards.released)
     branch = Branch(name, False, fork.tag, fork.snapshot_id, None, fork)
@@ -338,41 +335,21 @@ def _tag_source(handle: TableHandle, name: str, snapshot_id: int | None) -> _Sou
     return _Source(tag.snapshot, own, alive=False)
 
 
-def _base(on_branch: TableHandle, source: _Source) -> Iterator[Put]:
-    """Yield the files of a branch's first snapshot, without its schemas."""
-    layout, snapshot = on_branch.layout, source.snapshot
+def _base(on_branch: TableHandle, source: _Source | None) -> Iterator[Step]:
+    """Yield the files of a branch's first snapshot, without its schemas. An empty one has no old hints."""
+    layout = on_branch.layout
+    hints = [relative_path(on_branch, f"{layout.snapshot_dir}/{hint}") for hint in (EARLIEST, LATEST)]
+    if source is None:
+        yield from map(Delete, hints)
+        return
+    snapshot = source.snapshot
     yield guard_put(on_branch, on_branch.branch, snapshot)
     if source.tag is not None:
         path = relative_path(on_branch, layout.tag_path(source.tag.name))
         yield Put(path, snapshot_file.encode_tag(source.tag).decode())
     text = snapshot_file.encode(snapshot).decode() if source.alive else snapshot_of_tag(snapshot).text
     yield Put(relative_path(on_branch, layout.snapshot_path(snapshot.id)), text)
-    for hint in (EARLIEST, LATEST):
-        yield Put(relative_path(on_branch, f"{layout.snapshot_dir}/{hint}"), str(snapshot.id))
-
-
-def _schemas(handle: TableHandle, newest: int | None) -> list[tuple[int, bytes]]:
-    """Schema files for a branch by id: all, or those up to the schema of its snapshot."""
-    store, layout = handle.store, handle.layout
-    paths = {i: layout.schema_path(i) for i in list_schema_ids(store, layout)}
-    if newest is None:
-        newest = max(paths)
-    if sum(i <= newest for i in paths) <= newest:
-        # Branches of Paimon 0.9 and older have only one schema; the others are read from main.
-        for place in (layout.with_branch(MAIN), Layout(layout.root)):
-            paths = {**{i: place.schema_path(i) for i in list_schema_ids(store, place)}, **paths}
-    if newest not in paths:
-        raise InvalidInputError(
-            f"cannot create a branch: {store.url(layout.schema_path(newest))} is missing, the schema of the requested "
-            f"snapshot of {handle.describe()}; doctor() shows what is damaged",
-            table=handle.name,
-            schema_id=newest,
-        )
-    ids = sorted(i for i in paths if i <= newest)
-    contents = store.read_many([paths[i] for i in ids])
-    for i, data in zip(ids, contents, strict=True):
-        schema_file.decode(data, paths[i])
-    return list(zip(ids, contents, strict=True))
+    yield from (Put(hint, str(snapshot.id)) for hint in hints)
 
 
 def _check_new_name(handle: TableHandle, name: str) -> None:
@@ -419,21 +396,25 @@ def _own_files(on_branch: TableHandle) -> list[str]:
         f"{place}/{info.name}".removeprefix(f"{root}/")
         for place in places
         for info in store.list(place)
-        if not info.is_directory and not info.name.startswith(".")
+        if _is_needed(info)
     ]
 
 
 def _holds_files(on_branch: TableHandle) -> bool:
-    """Whether the branch's directory contains any file except temporary ones."""
+    """Whether the branch's directory contains any file that a branch may need."""
     directories = [on_branch.layout.branch_root]
     while directories:
         directory = directories.pop()
-        for info in on_branch.store.list(directory):
-            if info.is_directory:
-                directories.append(f"{directory}/{info.name}")
-            elif not info.name.startswith("."):
-                return True
+        found = on_branch.store.list(directory)
+        if any(map(_is_needed, found)):
+            return True
+        directories += [f"{directory}/{info.name}" for info in found if info.is_directory]
     return False
+
+
+def _is_needed(info: FileInfo) -> bool:
+    """Whether a branch may need the file: neither a temporary one nor a hint, which a late commit leaves behind."""
+    return not (info.is_directory or info.name.startswith(".") or info.name in (EARLIEST, LATEST))
 
 
 def _check_not_read_beside(handle: TableHandle, name: str, done: str) -> None:

@@ -414,11 +414,12 @@ def _branches_with(handle: TableHandle, made: Snapshot) -> list[TableHandle]:
 
 
 def _mend_hints(handle: TableHandle, made: Snapshot) -> None:
-    """Correct hints to the removed snapshot: other engines trust them."""
-    ids = list_snapshot_ids(handle)
+    """Correct hints to the removed snapshot: other engines trust them. A branch that is gone has none."""
+    is_gone = not list_schema_ids(handle.store, handle.layout)
+    ids = [] if is_gone else list_snapshot_ids(handle)
     for name in (LATEST, EARLIEST):
         path = f"{handle.layout.snapshot_dir}/{name}"
-        if made.id in ids or read_hint(handle.store, path) != made.id:
+        if made.id in ids or not (is_gone or read_hint(handle.store, path) == made.id):
             continue
         if ids:
             handle.store.write(path, str(ids[-1 if name == LATEST else 0]).encode())

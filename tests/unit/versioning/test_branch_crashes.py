@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.engine.commit.committer import Committer
+from paimon_spark.engine.commit.publish import write_hints
 from paimon_spark.errors import (
     BranchNotFoundError,
     CommitConflictError,
@@ -26,6 +27,7 @@ from paimon_spark.metadata.branches import list_branch_names
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
 from paimon_spark.metadata.retry import Clock
 from paimon_spark.metadata.schemas import list_schema_ids
+from paimon_spark.metadata.snapshots import latest_snapshot, read_hint
 from paimon_spark.metadata.tags import guard_name, tag_names
 from paimon_spark.storage.urls import open_store
 from paimon_spark.versioning.branches import create_branch, delete_branch, rename_branch
@@ -164,6 +166,27 @@ def test_a_commit_counts_whose_branch_is_renamed_as_it_is_made(tmp_path: Path, m
     assert made.snapshot_ids == (4,)
     assert set(files(open_branch(main, "other"))) == {*WHOLE["other"], "w"}
     assert [p for p in missing_files(main) if "/manifest/" in p] == []
+    assert not any(found for _, _, found in os.walk(fix.layout.branch_root)), "its hint is gone too"
+
+
+@pytest.mark.parametrize("again", ["rename", "create", "create-empty"])
+def test_the_hint_of_a_writer_that_died_late_does_not_block_the_name(tmp_path: Path, again: str) -> None:
+    main = a_table(f"file://{tmp_path}/t")
+    fix = open_branch(main, "fix")
+    rename_branch(main, "fix", "other")
+    write_hints(fix, 4, first=True)
+    if again == "rename":
+        rename_branch(main, "other", "fix")
+    else:
+        create_branch(main, "fix", empty=again == "create-empty")
+    hints = [name for name in ("EARLIEST", "LATEST") if os.path.exists(f"{fix.layout.snapshot_dir}/{name}")]
+    found = open_branch(main, "fix")
+    if again == "create-empty":
+        assert hints == []
+        assert latest_snapshot(found) is None
+    else:
+        assert set(files(found)) == {"rename": WHOLE["fix"], "create": WHOLE["main"]}[again]
+        assert read_hint(main.store, f"{fix.layout.snapshot_dir}/LATEST") == 3
 
 
 @pytest.mark.parametrize("verb", ["rename", "delete"])
