@@ -67,7 +67,8 @@ class Files:
     def among(self, entries: pa.Table, numbers: I64, names: pa.Array) -> tuple[I64, I64]:
         """The rows of entries whose file is one of `numbers`, which have these names; and the number of each."""
         # Names exclude most rows; keys, which take time to compute, are computed of the rest.
-        rows = np.flatnonzero(pc.is_in(entries.column("file_name"), value_set=names).to_numpy())
+        is_named = pc.is_in(entries.column("file_name"), value_set=names).combine_chunks()
+        rows = np.flatnonzero(arrow_numpy.values(is_named))
         if len(rows) == 0:
             return _NOTHING
         keys = self._key(entries.select(_KEY_COLUMNS).take(arrow_numpy.take_indices(rows)))

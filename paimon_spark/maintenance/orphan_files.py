@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from paimon_spark import progress
 from paimon_spark.display import MOST_ROWS, ShownAsFacts, amount
 from paimon_spark.errors import InvalidInputError, UnsafeDeletionError
+from paimon_spark.format.arrays.arrow_numpy import boolean_array, one_chunk, values
 from paimon_spark.maintenance.change import check_there, recover
 from paimon_spark.maintenance.listing import DirectoryTree, DiskFile, disk_files, list_files, listed, own_tree
 from paimon_spark.maintenance.reachable import reachable_names
@@ -67,9 +68,9 @@ def orphans(handle: TableHandle, older_than_ms: int | None = None, *, here: bool
     names = found.column("name")
     alone = np.ones(len(found), np.bool_)
     for used in _joined(reachable_names(handle, here=here)):
-        alone &= ~pc.is_in(names, value_set=used.cast(pa.string())).to_numpy()
+        alone &= ~values(one_chunk(pc.is_in(names, value_set=used.cast(pa.string()))))
     progress.report("look at files", len(found), len(found))
-    return disk_files(trees, found.filter(pa.array(alone)))
+    return disk_files(trees, found.filter(boolean_array(alone)))
 
 
 def _outside(handle: TableHandle, older_than_ms: int | None) -> list[tuple[DirectoryTree, list[FileInfo]]]:

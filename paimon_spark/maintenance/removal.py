@@ -18,6 +18,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_spark import progress
 from paimon_spark.display import ShownAsFacts, amount
@@ -401,7 +402,7 @@ def _paths(removal: Removal, counts: Counts, chosen: Bool) -> pa.Array:
         return _no_paths()
     files, left = deletable(counts.handle, counts.files.table(np.flatnonzero(chosen)))
     removal.outside += left
-    removal.bytes += int(np.sum(files.column("file_size").to_numpy()))
+    removal.bytes += pc.sum(files.column("file_size")).as_py() or 0
     return entry_paths(counts.handle, files).unique()
 
 

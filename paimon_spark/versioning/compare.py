@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import FileMissingError
-from paimon_spark.format.arrays.arrow_numpy import fixed_array, scalar, take_indices, values
+from paimon_spark.format.arrays.arrow_numpy import Bool, fixed_array, scalar, take_indices, values
 from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRange, IndexManifestEntry
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind, ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -102,7 +102,7 @@ def _partitions(handle: TableHandle, files: pa.Table) -> tuple[PartitionDiff, ..
         return ()
     whole = files.combine_chunks()
     found = Partitions(handle, whole.column("partition").chunk(0))
-    changes = whole.column("change").to_numpy(zero_copy_only=False)
+    added, removed, changed = change_masks(whole)
     row_counts, sizes, deleted = (values(whole.column(n).chunk(0)) for n in ("row_count", "file_size", "deleted_rows"))
     count = len(found.rows)
 
@@ -112,7 +112,6 @@ def _partitions(handle: TableHandle, files: pa.Table) -> tuple[PartitionDiff, ..
         np.add.at(out, found.codes[mask], weights[mask])
         return [int(v) for v in out]
 
-    added, removed, changed = (changes == c for c in (ADDED, REMOVED, CHANGED))
     sums = zip(
         total(added), total(removed), total(added, sizes), total(removed, sizes), total(added, row_counts),
         total(removed, row_counts), total(changed), total(changed, np.maximum(deleted, 0)),
@@ -244,6 +243,13 @@ def changed_files(
     if not vectors:
         return apart
     return pa.concat_tables([apart, _with_changed_vectors(new, vectors, apart)])
+
+
+def change_masks(files: pa.Table) -> tuple[Bool, Bool, Bool]:
+    """Which files of `SCHEMA` were added, which removed, and which have other vectors."""
+    changes = files.column("change")
+    added, removed, changed = (values(pc.equal(changes, scalar(name, pa.string())).combine_chunks()) for name in _NAMES)
+    return added, removed, changed
 
 
 def _apart(old: Resolved, new: Resolved) -> pa.Table:

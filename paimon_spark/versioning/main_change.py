@@ -25,7 +25,7 @@ from paimon_spark.metadata.resolve import Resolved
 from paimon_spark.metadata.small_files import checked_number, checked_text
 from paimon_spark.redaction import get_logger
 from paimon_spark.text import counted, safe
-from paimon_spark.versioning.compare import ADDED, CHANGED, REMOVED, changed_files
+from paimon_spark.versioning.compare import change_masks, changed_files
 from paimon_spark.versioning.diff import PartitionDiff
 from paimon_spark.versioning.publish import Publication
 
@@ -132,13 +132,10 @@ def _sums(handle: TableHandle, files: pa.Table) -> tuple[int, int, tuple[Partiti
         return 0, 0, (), 0
     whole = files.combine_chunks()
     found = Partitions(handle, whole.column("partition").chunk(0))
-    changes = whole.column("change").to_numpy(zero_copy_only=False)
+    is_added, is_removed, is_changed = change_masks(whole)
     row_counts, deleted = (values(whole.column(name).chunk(0)) for name in ("row_count", "deleted_rows"))
-    changed = changes == CHANGED
-    lost = _per_partition(found, np.where(changes == REMOVED, row_counts, np.where(changed, np.maximum(deleted, 0), 0)))
-    gained = _per_partition(
-        found, np.where(changes == ADDED, row_counts, np.where(changed, np.maximum(-deleted, 0), 0))
-    )
+    lost = _per_partition(found, np.where(is_removed, row_counts, np.where(is_changed, np.maximum(deleted, 0), 0)))
+    gained = _per_partition(found, np.where(is_added, row_counts, np.where(is_changed, np.maximum(-deleted, 0), 0)))
     totals = int(lost.sum()), int(gained.sum())
     if not handle.schema.partition_keys:
         return *totals, (), 0

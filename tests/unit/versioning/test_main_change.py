@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -137,3 +139,20 @@ def test_unreadable_metadata_stops_no_publication(table: Table, monkeypatch: pyt
 @pytest.mark.parametrize("change", [LOST, MainChange(1, 0), MainChange(0, 1, 0, 7, are_records=True)])
 def test_a_record_keeps_it(change: MainChange) -> None:
     assert decode_change(change_json(change)) == change
+
+
+@pytest.mark.ci
+def test_publishing_removing_and_comparing_do_not_import_pandas(table: Table, tmp_path: Path) -> None:
+    """Importing it takes longer than to publish a branch of hundreds of commits."""
+    code = f"""
+import sys
+import paimon_spark
+table = paimon_spark.load_catalog({str(tmp_path / "wh")!r}).table("db.t")
+assert table.merge_branch("fix", if_main_moved="replace").change.rows_lost == 10
+assert table.undo().change.rows_lost == 2
+table.diff("fix", "main")
+table.expire_snapshots(retain_max=1, retain_min=1, older_than=None)
+table.remove_orphan_files()
+assert "pandas" not in sys.modules, "pandas was imported"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
