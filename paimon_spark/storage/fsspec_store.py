@@ -255,12 +255,13 @@ class FsspecStore:
 
     @property
     def _address(self) -> str:
-        endpoint = self.storage_options.get("endpoint_url")
-        return f"{self.protocol}://{self.authority}".rstrip("/") if endpoint is None else without_passwords(endpoint)
+        given = fsspec_write.given_address(self.protocol, self.storage_options)
+        return without_passwords(given or f"{self.protocol}://{self.authority}".rstrip("/"))
 
     def _fs(self) -> Any:
         pid = os.getpid()
         if self._filesystem is None or self._filesystem[0] != pid:
+            fsspec_write.check_reachable(self.protocol, self.storage_options)
             self._filesystem = (pid, make_filesystem(self.protocol, self.storage_options))
         return self._filesystem[1]
 

@@ -11,12 +11,15 @@ from __future__ import annotations
 import errno
 import inspect
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 from uuid import uuid4
 
 from fsspec import AbstractFileSystem
@@ -278,6 +281,7 @@ _S3_BOOLEANS: Final = ("path_style", "use_ssl")
 _CONNECT_TIMEOUT_S: Final = 2
 _CONNECT_ATTEMPTS: Final = 3
 """With the waits between them, an address where nothing answers is told within ten seconds."""
+_PROBE_S: Final = 5
 _UNREACHABLE: Final = ("EndpointConnectionError", "ConnectTimeoutError", "ConnectionRefusedError", "gaierror")
 _NO_BUCKET: Final = (
     "NoSuchBucket", "bucket does not exist", "container does not exist", "ListObjectsV2 operation: Not Found",
@@ -329,6 +333,33 @@ def _check_spelling(key: str, prefix: str, name: str) -> None:
     for known in (*_S3_ARGUMENTS, _CONDITIONS.removeprefix("s3.")):
         if name != known and is_one_edit_away(plain, known.replace(".", "-")):
             raise InvalidOptionError(f"unknown option {key!r}; did you mean {prefix + known!r}?", option=key)
+
+
+def check_reachable(protocol: str, arguments: Mapping[str, Any]) -> None:
+    """Check that something listens where Google Cloud Storage or Azure is said to be; their clients try for minutes.
+
+    The addresses are those that a user gives, and the account of Azure, which is part of a host name. Where a proxy is
+    set, only it knows whether they can be reached. Raises OSError.
+    """
+    address = given_address(protocol, arguments) if protocol in (*_GCS, *AZURE) else None
+    if address is None or getproxies().keys() & {"http", "https", "all"}:
+        return
+    found = urlsplit(address if "://" in address else f"https://{address}")
+    port = found.port or (80 if found.scheme == "http" else 443)
+    try:
+        socket.create_connection((found.hostname or "", port), timeout=_PROBE_S).close()
+    except TimeoutError as e:
+        raise ConnectionRefusedError(f"no connection to {found.hostname} within {_PROBE_S} s") from e
+
+
+def given_address(protocol: str, arguments: Mapping[str, Any]) -> str | None:
+    """The address of the store's server, where a user gives one or names the account of Azure that has one."""
+    if protocol not in AZURE:
+        return arguments.get("endpoint_url")
+    parts = dict(part.partition("=")[::2] for part in str(arguments.get("connection_string") or "").split(";"))
+    account = arguments.get("account_name") or parts.get("AccountName")
+    own = arguments.get("account_host") or parts.get("BlobEndpoint")
+    return own or (f"{account}.blob.{parts.get('EndpointSuffix', 'core.windows.net')}" if account else None)
 
 
 def is_missing_bucket(cause: BaseException) -> bool:

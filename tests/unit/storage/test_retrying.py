@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import errno
+import socket
 from collections.abc import Callable, Sequence
 
 import pytest
 
 from paimon_spark.errors import FileMissingError, StorageError
-from paimon_spark.storage import urls
+from paimon_spark.storage import fsspec_store, fsspec_write, urls
 from paimon_spark.storage.fsspec_store import FsspecStore, is_retryable
 from paimon_spark.storage.urls import RetryingStore
 
@@ -42,6 +43,48 @@ class Flaky(FsspecStore):
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         return self.read(path).ljust(10)[offset : offset + length]
+
+
+def closed_port() -> int:
+    """A port of this machine where nothing listens."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("protocol", "named"),
+    [
+        ("gs", {"endpoint_url": "http://{}", "token": "anon"}),
+        ("abfs", {"account_name": "shop", "account_host": "{}"}),
+        ("abfss", {"connection_string": "AccountName=shop;AccountKey=a2V5PT0=;BlobEndpoint=http://{}/shop;"}),
+        ("az", {"account_name": "no account has such a name"}),
+    ],
+)
+def test_the_clients_of_google_and_azure_do_not_try_an_address_where_nothing_listens(
+    monkeypatch: pytest.MonkeyPatch, protocol: str, named: dict[str, str]
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(fsspec_store, "make_filesystem", lambda protocol, arguments: made.append(protocol))
+    monkeypatch.setattr(fsspec_write, "getproxies", dict)
+    arguments = {key: value.format(f"127.0.0.1:{closed_port()}") for key, value in named.items()}
+    with pytest.raises(StorageError, match=r"^nothing answers at .*: correct the endpoint, or try later") as e:
+        FsspecStore(protocol, arguments).exists("bucket/wh")
+    assert e.value.retryable and e.value.context["unreachable"]
+    assert (fsspec_write.given_address(protocol, arguments) or "?") in str(e.value)
+    assert not made
+    monkeypatch.setattr(fsspec_write, "getproxies", lambda: {"https": "http://proxy:3128"})
+    fsspec_write.check_reachable(protocol, arguments)  # only the proxy knows
+
+
+def test_an_address_where_something_listens_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        fsspec_write.check_reachable("gs", {"endpoint_url": address})
+        fsspec_write.check_reachable("abfs", {"connection_string": f"BlobEndpoint={address}/shop"})
+    for protocol, arguments in (("gs", {}), ("abfs", {"connection_string": "UseDevelopmentStorage=true"})):
+        assert fsspec_write.given_address(protocol, arguments) is None
+        fsspec_write.check_reachable(protocol, arguments)
 
 
 def busy() -> StorageError:
