@@ -1,4 +1,4 @@
-"""What Iceberg and Delta Lake have, and what is written here instead.
+"""Statements of Iceberg and Delta Lake, and their equivalents here.
 
 Errors of all entrances and the page "Coming from Iceberg or Delta Lake" come from here. Code in texts is in
 backquotes; `{table}` and its like stand for what the statement names.
@@ -270,13 +270,13 @@ _MISSING: Final = "'…'"
 
 
 def instead(what: str, **values: str) -> str:
-    """What to do instead of a statement of `STATEMENTS`, as a sentence; `values` fill its text, others are blank."""
+    """Sentence with the equivalent of a statement of `STATEMENTS`; `values` fill its text, others are blank."""
     blank = dict.fromkeys(EXAMPLES, "")
     return STATEMENTS[what].ours.replace("`", "").format(**{**blank, **values})
 
 
 def instead_of_call(name: str, arguments: Mapping[str, str]) -> str:
-    """What to do instead of a call of a procedure of Iceberg, as a sentence.
+    """Sentence with the equivalent of a call of a procedure of Iceberg.
 
     Args:
         name: of `PROCEDURES`.

@@ -43,7 +43,7 @@ def _rebuild(cls: type[PaimonError], message: str, context: dict[str, Any]) -> P
 
 
 class NotFoundError(PaimonError):
-    """What was named does not exist."""
+    """A named table, branch, tag or other object does not exist."""
 
     kind = "not-found"
 
@@ -99,7 +99,7 @@ class ColumnNotFoundError(NotFoundError):
 
 
 class AlreadyExistsError(PaimonError):
-    """What was to be created exists."""
+    """An object to be created exists already."""
 
     kind = "already-exists"
 

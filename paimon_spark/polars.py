@@ -77,7 +77,7 @@ def scan_paimon(source: OpenedTable | Scan) -> pl.LazyFrame:
 
 
 def pushed_down(predicate: pl.Expr, columns: RowType) -> Predicate | None:
-    """What of a condition can skip files: all rows that satisfy the condition satisfy it. None for nothing.
+    """Part of a condition that can skip files, which every matching row satisfies; None for nothing.
 
     The serialized form of expressions is not stable between releases: what is not known is not pushed.
     """

@@ -49,7 +49,7 @@ class SparkJobs(Protocol):
         """Whether this process or thread has an active session."""
 
     def time_zone(self) -> str | None:
-        """The time zone of the active session; None where there is none."""
+        """Time zone of the active session; None without one."""
 
     def row_type(self, schema: StructType) -> RowType:
         """The columns of a Spark schema; field ids only count. Raises UnsupportedFeatureError."""

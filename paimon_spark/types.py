@@ -27,7 +27,7 @@ ROW_ID_FIELD_ID: Final = 2147483642
 
 
 class RowKind(IntEnum):
-    """What a row does to the table; the value is the byte stored in `_VALUE_KIND`."""
+    """Change that a row makes to the table; the value is the byte stored in `_VALUE_KIND`."""
 
     INSERT = 0
     UPDATE_BEFORE = 1

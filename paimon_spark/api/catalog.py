@@ -368,7 +368,7 @@ class Catalog(CatalogViews):
         return prepare_pipeline(self, tables, (keep, tags, savepoint_days), downstream=downstream, dry_run=dry_run)
 
     def pipeline_branch(self, name: str) -> PipelineBranch:
-        """The pipeline branch of a name. Raises NotFoundError: there is none; names those that there are."""
+        """Get the pipeline branch of a name. Raises NotFoundError, which names the existing ones."""
         from paimon_spark.api.pipeline_branch import get_pipeline_branch
 
         return get_pipeline_branch(self, name)
@@ -392,7 +392,7 @@ class Catalog(CatalogViews):
         return ShownList(find_releases(self), "Releases", ("id", "time_ms", "tables"))
 
     def release(self, release_id: int) -> Release:
-        """The release of a number. Raises NotFoundError: there is none; names the newest ones."""
+        """Get the release of a number. Raises NotFoundError, which names the newest ones."""
         from paimon_spark.api.release import get_release
 
         return get_release(self, release_id)
@@ -449,7 +449,7 @@ def load_catalog(warehouse: str | None = None, **options: OptionValue) -> Catalo
 
 
 def has_branch(catalog: Catalog, database: str, table: str, branch: str) -> bool:
-    """Whether there is such a table, and it has such a branch; `main` is none."""
+    """Whether a table exists and has this branch; False for `main`."""
     place = find_directory(catalog, database, table)
     return place is not None and is_branch(place[0], Layout(place[1]), branch)
 

@@ -299,7 +299,7 @@ class Lineage:
         others: Sequence[Catalog] = (),
         ignoring: Sequence[str] = (),
     ) -> dict[str, dict[str, str]]:
-        """What each source of a new job starts from, as options of its reads. They are kept in `job_startup`.
+        """Options that start each source of a new job, for its reads. They are kept in `job_startup`.
 
         They start from the unified version; a table that no job reads or writes starts from its head.
 

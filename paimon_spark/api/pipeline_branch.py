@@ -100,7 +100,7 @@ class PipelineBranch(ShownAsText):
         ]
 
     def start_options(self, job: str, source: str) -> Mapping[str, str]:
-        """The start options of a source in the replay plan; none for a job that is no stream of the pipeline.
+        """Start options of a source in the replay plan; empty for a job that is not a stream of the pipeline.
 
         Reads what they need of the plan alone. Raises as `replay_plan`.
         """
@@ -117,7 +117,7 @@ class PipelineBranch(ShownAsText):
         return record, scope, steps
 
     def _limits(self, steps: Sequence[ReplayStep]) -> list[list[str]]:
-        """What a rebase cannot do, for each step: of tables that it writes, and of others that it is first to read."""
+        """Limits of a rebase by step: of tables that it writes, and of others that it is first to read."""
         ends = f"$branch_{self.name}"
         found = {name: self._limits_of(name.removesuffix(ends)) for step in steps for name in step.sinks}
         out = []

@@ -34,7 +34,7 @@ _MOST_LINES = 36
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Release(ShownAsText):
-    """What one publication of a pipeline branch made main of its tables, or the undo of one.
+    """One publication of a pipeline branch as main of its tables, or the undo of one.
 
     Attributes:
         record: as it is kept in the warehouse.
@@ -189,7 +189,7 @@ class Release(ShownAsText):
             yield f"next: {self.next_step}"
 
     def _changed_text(self, table: str) -> str:
-        """What main of a table lost and gained besides rows, and where it is kept."""
+        """Snapshots that main of a table lost and gained, and the branch that keeps the former main, as text."""
         record, would = self.record, "would " if not self.record.id else ""
         out = ""
         if table in record.lost:

@@ -327,7 +327,7 @@ class Table(TableTags, TableRefs, TableMaintenance):
         return ShownList(found, f"Tags of {self.handle.describe()}", _TAG_COLUMNS)
 
     def sizes(self, kinds: Collection[str] = ("branch", "tag", "savepoint")) -> list[RefSize]:
-        """What each branch, tag and savepoint of the table alone keeps, so what deleting it would free.
+        """Bytes that each branch, tag and savepoint of the table alone keeps, which deleting it would free.
 
         Two that share files free them only when both are deleted. From metadata alone.
 

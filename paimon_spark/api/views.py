@@ -113,7 +113,7 @@ class CatalogViews:
         return found
 
     def find_view(self, name: str) -> View | None:
-        """The permanent view `db.v`; None when there is none. Raises CatalogError as `view`."""
+        """Find the permanent view `db.v`; None when it does not exist. Raises CatalogError as `view`."""
         database, view = split_name(name)
         raw = self._tables.find_view(database, view)
         if raw is None:
@@ -188,7 +188,7 @@ class CatalogViews:
         return self.view(name)
 
     def drop_view(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        """Drop the permanent view `db.v`. Raises NotFoundError: there is none, unless `ignore_if_not_exists`."""
+        """Drop the permanent view `db.v`. Raises NotFoundError when it is missing, unless `ignore_if_not_exists`."""
         database, view = split_name(name)
         if not self._tables.remove_view(database, view) and not ignore_if_not_exists:
             raise NotFoundError(f"there is no view {database}.{view} to drop", view=name)

@@ -133,7 +133,7 @@ class FileSystemCatalog:
         return []
 
     def find_view(self, database: str, view: str) -> Mapping[str, Any] | None:
-        """What Paimon keeps of a view, as JSON has it (Java `view/ViewSchema`); None when there is none."""
+        """Find a view as Paimon's JSON (Java `view/ViewSchema`); None when it does not exist."""
         return None
 
     def add_view(self, database: str, view: str, schema: Mapping[str, Any], *, replace: bool = False) -> bool:

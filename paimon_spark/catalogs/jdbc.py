@@ -236,7 +236,7 @@ class JdbcRegistry:
 
     @contextmanager
     def _connected(self, more: Mapping[str, str] = _NO_MORE) -> Iterator[_Run]:
-        """What runs statements in one transaction of a new connection. Raises CatalogError.
+        """Yield a function that runs statements in one transaction of a new connection. Raises CatalogError.
 
         Tables are made when they are missing: those of names, and `more`, by name.
         """

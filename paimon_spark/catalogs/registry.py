@@ -30,7 +30,7 @@ class Registry(Protocol):
         ...
 
     def database_url(self, database: str, default: str) -> str | None:
-        """Where a database is, `default` if the metastore does not say; None when there is no such database."""
+        """URL of a database, `default` if the metastore has none; None when the database does not exist."""
         ...
 
     def add_database(self, database: str, url: str) -> bool:
@@ -87,7 +87,7 @@ class ViewRegistry(Protocol):
         ...
 
     def find_view(self, database: str, view: str) -> Mapping[str, Any] | None:
-        """What is kept of a view (Java `view/ViewSchema`); None when there is none."""
+        """Find the stored form of a view (Java `view/ViewSchema`); None when it does not exist."""
         ...
 
     def add_view(self, database: str, view: str, schema: Mapping[str, Any], *, replace: bool) -> bool:

@@ -86,7 +86,7 @@ class RestRegistry:
         return sorted(self.client.pages("functions", _DATABASES, database, "functions") or [])
 
     def find_table(self, database: str, table: str) -> Answer | None:
-        """What the server says of a table; None when there is none."""
+        """Find the server's record of a table; None when it does not exist."""
         answer = self.client.get(_DATABASES, database, _TABLES, table)
         return None if answer.is_missing else answer
 
@@ -98,7 +98,7 @@ class RestRegistry:
         return self.client.checked_location(url, f"table {database}.{table}") if url else default
 
     def add_table(self, database: str, table: str, url: str, schema: TableSchema) -> bool:
-        """Create a table. Returns whether it is new. Raises CatalogError: there is no such database, too."""
+        """Create a table; returns whether it is new. Raises CatalogError, also for a missing database."""
         raw = json.loads(encode(schema))
         kept = {key: raw[key] for key in ("fields", "partitionKeys", "primaryKeys", "options")}
         body = {"identifier": _identifier(database, table), "schema": {**kept, "comment": schema.comment or ""}}

@@ -27,7 +27,7 @@ _FAR_END: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a call: its status is of success, 404 (there is no such thing) or 409 (there is one already).
+    """Answer to a call: success, 404 (not found) or 409 (already exists).
 
     All methods raise CatalogError: the value is missing, or of another type.
 
@@ -139,7 +139,7 @@ def read_body(response: Any, source: str, *, in_doubt: bool = False) -> bytes:
 
 
 def decode_body(data: bytes) -> Mapping[str, Any] | None:
-    """The object of JSON that a body is; empty for an empty body, None for what is no object of JSON."""
+    """Decode a body as a JSON object: empty for an empty body, None for any other content."""
     return find_object(data, dict) if data.strip() else {}
 
 

@@ -89,7 +89,7 @@ class RestClient:
         return self._call("GET", self._path(path), parameters, "")
 
     def pages(self, name: str, *path: str) -> list[str] | None:
-        """Names of a list that comes in pages; `name` is what the answer calls it. None where there is no such list.
+        """Names of a paged list, under `name` in the answer; None where the list does not exist.
 
         Raises CatalogError: the pages do not end, too.
         """
@@ -150,7 +150,7 @@ class RestClient:
         return self._call("POST", self._path(path), _NO_PARAMETERS, json.dumps(body, ensure_ascii=False))
 
     def commit(self, *path: str, body: Mapping[str, Any]) -> Answer:
-        """POST JSON to a path, once: after an error, whoever asks must find out what happened."""
+        """POST JSON to a path, once: after an error, the caller must find out what happened."""
         return self._call("COMMIT", self._path(path), _NO_PARAMETERS, json.dumps(body, ensure_ascii=False))
 
     def delete(self, *path: str) -> Answer:
@@ -294,7 +294,7 @@ _CONNECTIONS: Final[dict[tuple[int, str, str], _Connection]] = {}
 
 
 class _Connection:
-    """What a process keeps of a server: connections, the login, and what the server says of its clients."""
+    """Connections, login and client settings that a process keeps for a server."""
 
     def __init__(self, options: CatalogOptions) -> None:
         try:

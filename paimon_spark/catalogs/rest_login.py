@@ -43,7 +43,7 @@ _MOST_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a signature covers.
+    """Parts of a request that a signature covers.
 
     Attributes:
         method: such as GET.
@@ -76,7 +76,7 @@ class Login:
         self._key: AccessKey | None = None
 
     def headers(self, request: Request) -> dict[str, str]:
-        """The headers of a request. Raises CatalogError: there is no access key to be had; InvalidOptionError."""
+        """Headers of a request. Raises CatalogError without an access key, InvalidOptionError."""
         options = self._options
         if options.token_provider != DLF:
             return {"Authorization": f"Bearer {options.token}"} if options.token else {}

@@ -103,11 +103,11 @@ class TableServer:
             raise CatalogError(f"{self.address} did not create branch {branch!r}: {answer.message}")
 
     def delete_branch(self, branch: str) -> None:
-        """Delete a branch; nothing when there is none."""
+        """Delete a branch, if it exists."""
         self.client.delete(*self._path(MAIN), "branches", branch)
 
     def drop_table(self) -> None:
-        """Drop the table; nothing when there is none."""
+        """Drop the table, if it exists."""
         self.client.delete(*self._path(MAIN))
 
     def find_token(self) -> tuple[dict[str, str], int]:
@@ -231,7 +231,7 @@ class ServedStore:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A store, and the epoch milliseconds until which its token is used; None: there is no token."""
+    """Store, and the epoch milliseconds until which its token is used; None without a token."""
 
     store: Store
     until_ms: int | None = None
@@ -242,7 +242,7 @@ _OPENED: Final[dict[tuple[int, str, str, tuple[tuple[str, str], ...]], _Opened]]
 
 
 def partition_statistics(handle: TableHandle, snapshot: Snapshot) -> list[dict[str, Any]]:
-    """What a snapshot changes in each partition, as the API has it: rows, bytes and files are differences.
+    """Changes of a snapshot by partition in the form of the API: rows, bytes and files are differences.
 
     Source: Java `manifest/PartitionEntry`, `partition/PartitionStatistics`.
     """

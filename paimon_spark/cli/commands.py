@@ -109,7 +109,7 @@ def _creates_database(statement: str) -> bool:
 
 
 def split(text: str) -> list[str]:
-    """Split statements at `;` as `split_statements` does. Raises UsageError: there is no statement."""
+    """Split statements at `;` as `split_statements` does. Raises UsageError for a text without statements."""
     from paimon_spark.sql.tokens import split_statements
 
     found = split_statements(text)

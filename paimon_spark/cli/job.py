@@ -47,7 +47,7 @@ def run() -> int:
 
 
 def _java_errors() -> TextIO | None:
-    """None where no JVM started this process, or none can be reached, as through Spark Connect."""
+    """Standard error of the JVM that started this process; None without one, as through Spark Connect."""
     from pyspark import SparkContext
 
     gateway = getattr(SparkContext, "_gateway", None)

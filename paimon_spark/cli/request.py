@@ -175,7 +175,7 @@ def rows_answer(columns: str, found: list[Any], empty: str = "no rows") -> Answe
 
 
 def has_terminal() -> bool:
-    """Whether somebody can type an answer."""
+    """Whether a user can type an answer."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 

@@ -54,7 +54,7 @@ def find_object(data: bytes | str, build: Callable[[dict[str, Any]], T]) -> T | 
 
 
 def json_value(data: bytes | str) -> Any:
-    """Any JSON value. Raises FormatError: it is none, is nested too deep, or has text without a UTF-8 form."""
+    """Decode a JSON value. Raises FormatError if invalid, nested too deep, or with text without a UTF-8 form."""
     try:
         text = data if isinstance(data, str) else data.decode("utf-8-sig")
         value = json.loads(text, parse_int=_integer, parse_constant=_no_constant)
@@ -110,7 +110,7 @@ def _object(data: bytes | str) -> dict[str, Any]:
 
 
 def _reason(error: BaseException) -> str:
-    """What is wrong, in one line. Values of files appear in texts of errors, so these are cut."""
+    """Cause of an error, in one line. Values of files appear in such texts, so these are cut."""
     text = str(error) if isinstance(error, FormatError) else f"{type(error).__name__}: {error}"
     shown = safe(text)
     return shown if len(shown) <= _MOST_REASON else shown[:_MOST_REASON] + "…"

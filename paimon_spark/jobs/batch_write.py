@@ -78,7 +78,7 @@ class WriteJob:
 
     @property
     def task(self) -> TaskWrite:
-        """What its tasks run."""
+        """Function that the tasks of the write run."""
         replaces = self.mode is WriteMode.OVERWRITE
         base = None if replaces else self.base
         request = WriteRequest(

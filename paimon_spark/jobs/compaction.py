@@ -154,7 +154,7 @@ def cluster_branch(
 
 
 def _sorting(order: SortOrder) -> Runner:
-    """What sorts tasks: here when there are few bytes, else as Spark jobs."""
+    """Runner of sorting tasks: in this process for few bytes, else as Spark jobs."""
 
     def run(
         current: TableHandle, head: Snapshot, tasks: Sequence[BucketTask], commit_user: str

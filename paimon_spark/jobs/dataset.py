@@ -47,7 +47,7 @@ class ScanDataset(ds.Dataset):  # type: ignore[misc]
         filter: pc.Expression | None = None,
         **options: Any,
     ) -> ds.Scanner:
-        """What reads the rows once.
+        """Scanner that reads the rows once.
 
         Args:
             columns: names, or expressions by the names of the results; None for all columns.
@@ -82,7 +82,7 @@ class ScanDataset(ds.Dataset):  # type: ignore[misc]
         raise _refused("get_fragments")
 
     def filter(self, *_: object, **__: object) -> NoReturn:
-        """Refuse: conditions are those of the read, and of `to_table` and its kin."""
+        """Refuse: conditions are given to the read, or to `to_table` and similar methods."""
         raise _refused("filter")
 
     def replace_schema(self, *_: object, **__: object) -> NoReturn:
@@ -103,7 +103,7 @@ class ScanDataset(ds.Dataset):  # type: ignore[misc]
 
     @property
     def partition_expression(self) -> pc.Expression:
-        """What holds for all rows: nothing is known."""
+        """Condition that holds for all rows: always true."""
         return pc.scalar(True)
 
 

@@ -105,7 +105,7 @@ def on_branch(table: T, name: str) -> T:
 
 
 def at_version(table: T, version: str | int) -> T:
-    """The same table at a version, which is looked up when it is read. Raises InvalidInputError: it is no version."""
+    """The same table at a version, which is looked up when it is read. Raises InvalidInputError for invalid ones."""
     if isinstance(version, bool) or not isinstance(version, (str, int)):
         raise InvalidInputError(
             f"{version!r} is not a version of {table.handle.describe()}; give a snapshot id, or text such as a tag",

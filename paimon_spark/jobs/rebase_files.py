@@ -240,7 +240,7 @@ class _Rewritten:
 
     @classmethod
     def of(cls, sides: Sides, head: Snapshot) -> _Rewritten | None:
-        """None where the branch removed rows."""
+        """Rewritten rows of the branch on top of `head`; None where the branch removed rows."""
         compared = sides.compared(sides.base, sides.theirs, is_main=(False, False))
         given = 0
         for part in compared.run():

@@ -195,7 +195,7 @@ class _Planned:
 
 
 def _written(sides: Sides) -> tuple[Version | None, Sequence[DataSplit]]:
-    """What reads the records that the branch wrote since the base, and their splits, in order.
+    """Reader of the records that the branch wrote since the base, and their splits, in order.
 
     None where the merge engine takes merged rows as they are, and where records are not known: snapshots expired, or
     rows were overwritten.

@@ -1,4 +1,4 @@
-"""What a rebase of a table cannot do, told before anybody writes to a branch."""
+"""Limits of a rebase of a table, known before its branch is written to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_BRANCHES: Final = 3
 
 
 def rebase_limits(main: TableHandle, branch: str | None = None) -> tuple[str, ...]:
-    """What a rebase onto main cannot do, as sentences; of one branch, or of all as far as they are few.
+    """Limits of a rebase onto main, as sentences; of one branch, or of all if there are few.
 
     Reads metadata alone. Raises no error of this package.
     """

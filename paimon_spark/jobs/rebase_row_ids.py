@@ -61,7 +61,7 @@ def holds_old_rows(sides: Sides, files: pa.Table) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RowsById:
-    """What a branch changed row by row, and how main's rows change by it.
+    """Rows that a branch changed, by row id, and the resulting changes of main's rows.
 
     Attributes:
         compared, of_main: what the branch, and main, changed since they parted; rows with their ids.

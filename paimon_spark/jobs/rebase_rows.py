@@ -80,7 +80,7 @@ class Piece:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a piece, or several, came to. Picklable.
+    """Result of one or several pieces. Picklable.
 
     Attributes:
         rows: keys of main that change.
@@ -120,7 +120,7 @@ class Outcome:
 
     @property
     def may_be_written(self) -> bool:
-        """Whether nothing stands in the way of what was found so far."""
+        """Whether the rows found so far may be written."""
         return not (self.against_order or self.changed or self.removed)
 
 

@@ -89,7 +89,7 @@ class Sides:
             keep_rebase(self.main, first, self.theirs.handle, self.theirs.snapshot)
 
     def recorded(self, head: Snapshot, *not_made: type[Exception]) -> AbstractContextManager[None]:
-        """What makes a commit to main after its head `head`, so that later rebases know of it.
+        """Context in which a commit to main after `head` is made, and recorded for later rebases.
 
         `not_made`: errors after which it certainly is not made, besides those of commits.
         """
@@ -106,7 +106,7 @@ class Sides:
 
     @cached_property
     def merged(self) -> MergedDefinition:
-        """What the branch changed in columns, options and comments, as changes of main's schema."""
+        """Changes of the branch in columns, options and comments, as changes of main's schema."""
         base, theirs, main_base = (v.handle.schema for v in (self.base, self.theirs, self.main_base))
         return merged_definition(base, theirs, main_base, self.main.schema, self.shared_id)
 
@@ -373,7 +373,7 @@ def unchanged(sides: Sides, *, dry_run: bool) -> MergeResult:
 
 
 def changes_text(sides: Sides) -> tuple[str, ...]:
-    """What a rebase changes in main's definition, in words."""
+    """Changes of a rebase to main's definition, as text."""
     return tuple(map(in_words, sides.merged.changes))
 
 
@@ -414,7 +414,7 @@ def _with_ids(own: RowType, wanted: RowType, ids: Mapping[str, int], shared_id: 
 
 
 def instead(sides: Sides) -> str:
-    """What can be done where a rebase is refused, for messages."""
+    """Alternatives to a refused rebase, for messages."""
     by_hand = f"make the same change on {sides.onto}"
     if sides.target != MAIN:  # only main becomes a branch
         return by_hand

@@ -201,7 +201,7 @@ class RowDiff(ShownAsText):
 
 
 class Place(IntEnum):
-    """What equal rows of two versions, or rows of one key, have in common: partition and bucket, or less."""
+    """Place that equal rows, or rows of one key, share in two versions: partition and bucket, or less."""
 
     TABLE = 0
     PARTITION = 1
@@ -339,7 +339,7 @@ def _comparison(old: Scan, new: Scan, labels: tuple[str, str], *, same_table: bo
 def _columns(
     old: TableHandle, new: TableHandle, *, same_table: bool
 ) -> tuple[tuple[ColumnChange, ...], tuple[DataField, ...]]:
-    """What changed in the columns; and the new columns with the field ids of the old version."""
+    """Changes of the columns, and the new columns with the field ids of the old version."""
     before, after = old.schema, new.schema
     if not same_table:
         fields = with_ids_of(before.row_type, after.row_type, lambda o, n: o.name == n.name)
@@ -415,7 +415,7 @@ def _place(
     keys: Sequence[str],
     splits: Sequence[Sequence[DataSplit]],
 ) -> Place:
-    """What equal rows, or rows of one key, have in common."""
+    """Place that equal rows, or rows of one key, share."""
     partition_keys = after.partition_keys
     kinds = [[s.row_type.field(k).type for k in s.partition_keys] for s in (before, after)]
     same = old.location == new.location and before.partition_keys == partition_keys and kinds[0] == kinds[1]

@@ -486,7 +486,7 @@ def _has_expired(handle: TableHandle, snapshot: Snapshot, error: PaimonError, ta
 
 
 def predicate_of(scan: Scan) -> Predicate | None:
-    """What the option `where` and the filters of a scan ask of every row, or None.
+    """Predicate of the option `where` and the filters of a scan, or None.
 
     Raises:
         PredicateSyntaxError: `where` is not a predicate.

@@ -8,7 +8,7 @@ from paimon_spark.metadata.snapshots import read_statistics
 
 
 def statistics_of(scan: Scan) -> Statistics | None:
-    """What ANALYZE stored with the snapshot that a scan reads, or with one before it; None without any.
+    """Statistics of ANALYZE for the snapshot of a scan, or for one before it; None without any.
 
     Raises: as `Scan.plan`; CorruptFileError or FileMissingError for the statistics file.
     """

@@ -47,7 +47,7 @@ class StreamWrite:
     token: str
 
     def task(self) -> StreamTask:
-        """What the tasks of its batches run."""
+        """Function that the tasks of its batches run."""
         write = self.options.write
         return StreamTask(
             self.handle, self.complete, self.token, write.commit_user, not write.clustered, write.assigners

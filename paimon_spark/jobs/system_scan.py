@@ -66,7 +66,7 @@ class SystemScan(Scan):
         return isinstance(self._kind, Listing)
 
     def reading(self) -> ListingReading | ViewReading:
-        """What tasks need to read. Picklable. Raises as `plan`."""
+        """Data that tasks need to read. Picklable. Raises as `plan`."""
         self.plan()
         assert self._reading is not None
         return self._reading

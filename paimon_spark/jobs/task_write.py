@@ -125,7 +125,7 @@ def _arrow_type(handle: TableHandle, name: str) -> pa.DataType:
 
 @dataclass(frozen=True, slots=True)
 class StreamRows:
-    """What one task has written of a batch. Picklable.
+    """Rows that one task has written of a batch. Picklable.
 
     Attributes:
         query_id: of the streaming query, the same for as long as its checkpoint lives.

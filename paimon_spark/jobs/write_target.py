@@ -77,7 +77,7 @@ class Target:
 def open_target(
     place: Place, options: BatchWriteOptions, source: pa.Schema, columns: Callable[[], RowType] | None
 ) -> Target:
-    """The table at `place`, ready for rows of `source`; created with `columns()` when there is none.
+    """Open the table at `place` for rows of `source`; a missing one is created with `columns()`.
 
     Raises:
         BranchNotFoundError: there is no such branch; a write creates tables, not branches.

@@ -34,7 +34,7 @@ None as the answer: none of them is alive."""
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What is known of snapshots besides rows; None where it is not.
+    """Facts about snapshots besides rows; None where unknown.
 
     Attributes:
         is_compaction: whether a snapshot only rewrote files; a compaction counts as the snapshot before it.
@@ -144,7 +144,7 @@ class Alignment:
         self._bound_snapshot(self._states[node], snapshot - 1)
 
     def recorded(self, node: Node) -> int:
-        """The newest snapshot, not after the bound, that rows know; 0 when there is none."""
+        """Newest snapshot in the rows, not after the bound; 0 without one."""
         made = self._made[node]
         if any(len(series) for series in made.values()):
             made = {**dict.fromkeys(self._ignored[node], EMPTY), **made}

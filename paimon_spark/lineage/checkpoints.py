@@ -117,7 +117,7 @@ def decode_ends(data: bytes, path: str) -> Ends:
 
 
 def source_ranges(before: Ends | None, now: Ends, warehouse: Warehouse) -> tuple[SourceRange, ...]:
-    """What a batch read of each branch, as seen from a sink in `warehouse`.
+    """Ranges that a batch read of each branch, as seen from a sink in `warehouse`.
 
     A branch that a query reads more than once counts as read as far as by the slowest of its readers. `before` is where
     the batch before ended; None for the first one, or when its file is gone.
@@ -137,7 +137,7 @@ def source_ranges(before: Ends | None, now: Ends, warehouse: Warehouse) -> tuple
 
 
 def range_between(start: StreamOffset | None, end: StreamOffset, warehouse: Warehouse) -> SourceRange | None:
-    """The range between two offsets; None for a table that is never recorded. `start` is None when unknown."""
+    """Range between two offsets, None for a table that is never recorded. A None `start` means unknown."""
     root, database, table = split_table_url(end.table)
     after = None if start is None else read_whole(start)
     last, within = read_whole(end), read_in_part(end)
@@ -168,7 +168,7 @@ def read_in_part(offset: StreamOffset) -> int | None:
 
 
 def split_table_url(url: str) -> tuple[str | None, str, str]:
-    """Split a table's URL into warehouse, database and table; the warehouse is None outside of a database."""
+    """Split a table's URL into warehouse (None outside of a database), database and table."""
     parts = split_table_path(url.rstrip("/"))
     return (None, "", "") if parts is None or parts[0].endswith(("/", ":")) else parts
 

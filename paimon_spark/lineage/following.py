@@ -68,7 +68,7 @@ class FollowedBatch(NamedTuple):
 
 
 class _Turn(NamedTuple):
-    """What the leader wrote: who it is, since when (nanoseconds since 1970), and the batch; -1: none yet."""
+    """Entry of the leader: its id, start (nanoseconds since 1970) and batch; -1 before its first batch."""
 
     leader: str
     since_ns: int
@@ -132,7 +132,7 @@ class Follower:
         self._last_barrier = newest_barrier(self.index, SOURCE_SNAPSHOT, column_equals("job", self.job))
 
     def next_batch(self, start: StreamOffset) -> FollowedBatch | None:
-        """The batch of the job up to which the micro-batch after `start` reads; None while there is none.
+        """Batch of the job up to which the micro-batch after `start` reads; None before there is one.
 
         Raises:
             LineageError: lineage is off, the job is not known or does not read the branch, it was forgotten and started

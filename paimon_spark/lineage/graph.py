@@ -184,7 +184,7 @@ class Graph:
         return self._series_of("source", job, node)
 
     def newest(self, node: Node, bound: int = FAR, made_by: Mapping[str, BatchSequence] | None = None) -> int:
-        """The newest snapshot of a table, not after a bound, that a job made or read; 0 when there is none.
+        """Newest snapshot of a table, not after a bound, that a job made or read; 0 without one.
 
         `made_by`: job → what it made of the table, where that is known better than by its rows.
         """

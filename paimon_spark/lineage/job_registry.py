@@ -64,7 +64,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of a name: a streaming query, or batch jobs (`query_id` is None)."""
+    """Owner of a name: a streaming query, or batch jobs, which have no `query_id`."""
 
     job: str
     query_id: str | None

@@ -318,7 +318,7 @@ def sync(index: Index) -> Synced:
 
 
 def _searches(work: _Work) -> Iterator[tuple[str, Callable[[], CaughtUp]]]:
-    """What a sync searches, and how; each must be done before the next is taken."""
+    """Searches of a sync, in order; each must end before the next is taken."""
     index, forgotten = work.index, work.forgotten
     for ref in sorted(known_sinks(index)):
         yield ref.name, partial(missing_of_branch, index, ref, forgotten)

@@ -216,7 +216,7 @@ def _digest(reads: Sequence[Node], writes: Sequence[Node], columns: Columns) -> 
 
 
 def _sent_before(warehouse: Warehouse) -> dict[str, Sent]:
-    """What was sent, by its file; jobs with unreadable files are sent once more."""
+    """Events sent earlier, by file; jobs with unreadable files are sent once more."""
     found = {}
     for path, data in read_json_files(warehouse, _folder(warehouse)):
         sent = find_object(data, lambda raw: Sent(str(raw["digest"]), int(raw["number"]), int(raw["sentMs"])))

@@ -68,7 +68,7 @@ class TableRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceRange:
-    """What a batch read of one source, and how far the job had read it at the batch's end.
+    """Range that a batch read of one source, and the job's position in it at the batch's end.
 
     Attributes:
         ref: the branch; None for a table outside any warehouse.
@@ -127,7 +127,7 @@ def encode_provenance(provenance: Provenance) -> dict[str, str]:
 
 
 def decode_provenance(properties: Mapping[str, str] | None) -> Provenance | None:
-    """Read the provenance of a snapshot from its properties; None when they hold none that is readable.
+    """Read the provenance of a snapshot from its properties; None without readable provenance.
 
     Anybody may write properties, so they never make a snapshot unreadable.
     """

@@ -127,7 +127,7 @@ def _nearest(tables: Iterable[ReachedTable]) -> tuple[ReachedTable, ...]:
 
 
 def _met(graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf | None) -> dict[Node, tuple[Met, ...]]:
-    """What was read of the tables upstream of a snapshot; a table is not followed into its own past."""
+    """Ranges read of the tables upstream of a snapshot; a table is not followed into its own past."""
     found: dict[Node, dict[Met, None]] = {}
     seen: set[tuple[Node, int]] = set()
     todo = [(asked, snapshot, frozenset([asked]))]
@@ -150,7 +150,7 @@ def _met(graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf |
 def read_by_job(
     graph: Graph, job: str, node: Node, snapshot: int, provenance_of: ProvenanceOf | None
 ) -> dict[Node, Met]:
-    """What a job had read of each source when it made a snapshot of a table, or last made one before it.
+    """Positions of a job in each source when it made a snapshot of a table, or the last one before it.
 
     `graph` is loaded with `Direction.UP`; `provenance_of` as of `upstream`. Empty when the snapshot has nothing of it.
     """

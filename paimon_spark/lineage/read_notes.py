@@ -38,7 +38,7 @@ _PROCESS: Final = uuid.uuid4().hex
 
 @dataclass(frozen=True, slots=True)
 class NoteTicket:
-    """What a plan reads of a branch, for the task that writes the note. Picklable.
+    """Read of a branch by a plan, for the task that writes the note. Picklable.
 
     Attributes:
         warehouse: of the branch; the note is written there.
@@ -197,13 +197,13 @@ def stream_notes(warehouse: Warehouse, query_id: str) -> list[ReadNote]:
 
 
 def newest_stream_notes(warehouse: Warehouse, query_id: str, batch_id: int) -> list[ReadNote]:
-    """What a query had read of each branch by the end of a micro-batch: the newest notes, as of that batch."""
+    """Newest notes of a query's reads by branch, as of the end of a micro-batch."""
     found = newest_per_source(n for n in stream_notes(warehouse, query_id) if n.batch_id <= batch_id)
     return [n.in_batch(batch_id) for n in found]
 
 
 def stream_notes_of(warehouse: Warehouse, query_id: str, ref: TableRef, after: int = -1) -> list[ReadNote]:
-    """Those of one branch, and of batches after `after`; other files are not read."""
+    """Notes of one branch and of batches after `after`; other files are not read."""
     folder, wanted = _of_query(warehouse, query_id), _digest(ref)
 
     def is_wanted(name: str) -> bool:
@@ -223,7 +223,7 @@ def batch_notes(warehouse: Warehouse, job: str, app_id: str | None = None) -> li
 
 
 def old_batch_notes(warehouse: Warehouse, job: str, before_ms: int) -> list[ReadNote]:
-    """Those written before a moment, in epoch milliseconds; other files are not read."""
+    """Notes written before a moment, in epoch milliseconds; other files are not read."""
     folder = _of_job(warehouse, job)
     found = warehouse.store.list(folder)
     old = {i.name for i in found if i.modified_ms is not None and i.modified_ms < before_ms}

@@ -381,7 +381,7 @@ class _PendingSearch:
     def _missing(
         self, job: str, notes: Sequence[ReadNote], barrier: int | None = None, running: Sequence[ReadNote] = ()
     ) -> RowLists:
-        """The missing rows of batches that are over, and the job of a running one; none of what was forgotten."""
+        """Missing rows of finished batches, and the job of a running one; forgotten ones are left out."""
         forgotten = self.forgotten.get(job, -1)
         rows, begun = (
             rows_of_notes(job, [n for n in some if n.time_ms > forgotten], barrier) for some in (notes, running)

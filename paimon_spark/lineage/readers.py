@@ -201,7 +201,7 @@ class _Made:
         return level, self.snapshots[raised]
 
     def batches(self, job: str) -> list[Batch]:
-        """Those that are reached, by barrier."""
+        """Reached batches, by barrier."""
         has, may = (np.unique(np.concatenate([_NONE, *self.without[level]])) for level in (_CERTAIN, _MAYBE))
         may = np.setdiff1d(may, has, assume_unique=True)
         rows = np.flatnonzero(self.levels)
@@ -298,7 +298,7 @@ class _SourceRanges:
 
 
 def source_range_of(provenance: Provenance, sink: Node, source: Node, rows: BatchSequence) -> SourceRange | None:
-    """What the batch that made a snapshot of `sink` read of `source`; None when nothing. `rows`: of job and source.
+    """Range of `source` read by the batch that made a snapshot of `sink`, or None. `rows`: of job and source.
 
     A batch job finds its sources in the notes in the warehouse of its sink. Its sources in another warehouse are in the
     rows there, under the barrier that reads and writes were both given.
@@ -319,7 +319,7 @@ def _numbers(column: Sequence[int]) -> Numbers:
 
 
 def _of_those(read: SourceRange | None, snapshots: list[int]) -> list[int]:
-    """Those of some snapshots that a batch read, whole or in part."""
+    """Snapshots among some that a batch read, whole or in part."""
     if read is None:
         return []
     after, last = read.after or 0, read.last or 0

@@ -53,7 +53,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """What the batch (`job`, `barrier`) read of a source that a snapshot of `sink` stems from.
+    """Range that the batch (`job`, `barrier`) read of a source of a snapshot of `sink`.
 
     Attributes:
         after: the last snapshot read whole before the batch; 0 when there was none.
@@ -342,7 +342,7 @@ class Relations(Result):
         return [self._part_read(row) if n == "snapshot" and v == 0 else _cell(n, v) for n, v in row.items()]
 
     def _part_read(self, row: Mapping[str, Any]) -> str:
-        """What was read of a table of which no snapshot was read whole."""
+        """Range read of a table without a snapshot that was read whole."""
         found = (t for t in self.tables if (t.node.name, t.node.warehouse) == (row["name"], row["warehouse"]))
         parts = sorted({m.within for table in found for m in table.met if m.within is not None})
         return f"part of {', '.join(map(str, parts))}" if parts else "nothing read yet"

@@ -82,7 +82,7 @@ def forget_queries() -> None:
 
 @dataclass(slots=True)
 class _Query:
-    """What this process knows of a query.
+    """State of a query in this process.
 
     Attributes:
         job: its name in the lineage tables.
@@ -168,7 +168,7 @@ class _Sink:
         return self.branch.recorder(query.job, interval_ms, query_id=query_id, checkpoint=query.checkpoint_url)
 
     def query(self) -> _Query:
-        """What this process knows of the query, which is registered the first time."""
+        """State of the query in this process; the first call registers it."""
         key = (self._warehouse.identity, self.branch.home.ref, self.run, self.options.job)
         query = _QUERIES.get(key)
         if query is None:
@@ -234,7 +234,7 @@ class _Sink:
             warn_once(self.handle.describe(), f"cannot register query {self.run.query_id}", e)
 
     def _sources(self, query: _Query, batch_id: int) -> tuple[SourceRange, ...] | None:
-        """What the batch read; None when that cannot be found out."""
+        """Sources of the batch; None when they cannot be found."""
         if query.checkpoint is not None and not query.waits:
             began_s = _seconds()
             try:
@@ -256,7 +256,7 @@ class _Sink:
         return source_ranges(before, now, self._warehouse)
 
     def _by_notes(self, batch_id: int) -> tuple[SourceRange, ...] | None:
-        """What tasks noted that read sources of this warehouse; None when they noted nothing."""
+        """Sources in this warehouse from the notes of tasks; None without notes."""
         notes = newest_stream_notes(self._warehouse, self.run.query_id, batch_id)
         return tuple(n.range for n in sorted(notes, key=lambda n: repr(n.ref))) or None
 

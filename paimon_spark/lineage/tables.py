@@ -189,7 +189,7 @@ _MOST_CACHED: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class LineageSettings:
-    """What is recorded in a warehouse: the values of the options of these names, `data` implying `table`.
+    """Lineage that a warehouse records: values of the options of these names; `data` implies `table`.
 
     `declared` are names of the tables whose rows come from outside, as the user has declared.
     """
@@ -263,7 +263,7 @@ def declare_source(index: Index, table: str) -> None:
 
 
 def retract_source(index: Index, table: str) -> bool:
-    """Remove a declaration of `declare_source`; False when there is none."""
+    """Remove a declaration of `declare_source`; False when it does not exist."""
     removed = index.delete(CATALOG_OPTIONS, column_equals("key", _DECLARED + table))
     forget_settings(index.warehouse)
     return removed > 0

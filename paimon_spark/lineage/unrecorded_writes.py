@@ -81,7 +81,7 @@ class UnrecordedTable:
 
 @dataclass(frozen=True, slots=True)
 class Unrecorded:
-    """What was written without recorded lineage, in the tables that a question is about. Iterates over the tables.
+    """Writes without recorded lineage, in the tables of a question. Iterates over the tables.
 
     Attributes:
         tables: those with unrecorded snapshots, by name.
@@ -261,7 +261,7 @@ def _look(index: Index, ref: TableRef, since_ms: int) -> _Looked:
 
 
 def _joined(newer: Sequence[Snapshot], known: _Looked) -> _Looked:
-    """What was seen, with newer snapshots, newest first."""
+    """Findings joined with newer snapshots, newest first."""
     if not newer:
         return known
     found = tuple(u for s in newer if (u := _unrecorded(s)) is not None)

@@ -243,7 +243,7 @@ def change_branch(
 
 
 def preview(handle: TableHandle, change: TableChange | None) -> Removed:
-    """What a change would delete beyond its steps, for a dry run. Raises UnsafeDeletionError."""
+    """Removals of a change beyond its steps, for a dry run. Raises UnsafeDeletionError."""
     if change is None:
         return Removed()
     return find_removal(handle, change.released, _roots_after(handle, change)).removed()
@@ -286,7 +286,7 @@ def recover(handle: TableHandle, *, wait_ms: int = 60_000, waiting: Waiting = _N
 
 
 def unfinished(handle: TableHandle) -> str | None:
-    """Describe the operation that is running or was left unfinished; None when there is none."""
+    """Describe the running or unfinished operation; None without one."""
     lock = find_lock(handle)
     if lock is None:
         return None

@@ -77,7 +77,7 @@ class _Place(NamedTuple):
 
 
 class _Listed(NamedTuple):
-    """What was listed: wanted files, directories inside, and how many directories and files there were."""
+    """Result of a listing: wanted files, inner directories, and the counts of directories and files."""
 
     files: list[pa.Table]
     inside: list[_Place]

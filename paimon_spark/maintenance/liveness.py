@@ -93,7 +93,7 @@ class Files:
 
 @dataclass(slots=True)
 class Counts:
-    """What each manifest adds to the counts of files, and which manifests are missing."""
+    """Changes of each manifest to the counts of files, and the missing manifests."""
 
     handle: TableHandle
     metas: Sequence[ManifestFileMeta]

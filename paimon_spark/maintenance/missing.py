@@ -58,7 +58,7 @@ class Damaged(NamedTuple):
 
 
 def damaged_roots(handle: TableHandle, roots: Sequence[Root], *, here: bool = False) -> list[Damaged]:
-    """Those of the roots, which were read before, that lack a file and still exist.
+    """Roots, among those read before, that lack a file and still exist.
 
     Looked at are manifest lists, manifests, index manifests, index files, statistics, and the data and changelog files
     that are alive in a root, but none whose external path may not be read. Executors of the active session list and
@@ -92,7 +92,7 @@ class _Disk:
         return self.sizes.take(pc.index_in(names, value_set=self.names))
 
     def lost(self, names: Sequence[str], sizes: Sequence[int]) -> Iterator[Lost]:
-        """Those of a few files that are gone or of another size."""
+        """Files among a few that are missing or have another size."""
         found = self.sizes_of(array_of(list(names), pa.string())).to_pylist()
         for name, size, now in zip(names, sizes, found, strict=True):
             if now is None or size not in (_ANY, now):
@@ -202,7 +202,7 @@ def _uses(main: TableHandle, metas: Sequence[ManifestFileMeta]) -> pa.Table:
 
 
 def _lost_of(root: Root, metadata: _Metadata, uses: dict[str, list[tuple[Lost, int]]], disk: _Disk) -> Iterator[Lost]:
-    """What a root needs and lacks."""
+    """Files that a root needs and lacks."""
     state, changelog = state_lists(root), changelog_lists(root)
     index = _index_of(root)
     named = [*state, *changelog, *([index] if index else [])]

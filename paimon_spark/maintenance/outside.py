@@ -17,7 +17,7 @@ _LAST_SEGMENT: Final = r"/[^/]*$"
 
 
 def external_directories(entries: pa.Table) -> pa.DictionaryArray | None:
-    """The directories of the external paths of entries, null where there is none; None when no entry has one."""
+    """Directories of the entries' external paths, null for entries without; None when all are without."""
     external = entries.column("external_path").combine_chunks()
     if external.null_count == len(external):
         return None

@@ -62,7 +62,7 @@ _MANY: Final = 20_000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Removed(ShownAsFacts):
-    """What was deleted, or with a dry run would be.
+    """Result of a deletion, or of its dry run.
 
     Attributes:
         snapshots, tags, changelogs: ids and names of roots released, each as `branch.name` except on main.
@@ -106,7 +106,7 @@ class Removed(ShownAsFacts):
 
     @property
     def remarks(self) -> list[str]:
-        """What else happened, by line."""
+        """Remarks about other effects, by line."""
         out = [] if self.older_than_ms is None else [f"older than {moment(self.older_than_ms)}"]
         if self.finished is not None:
             out.append(f"finished an earlier operation: {safe(self.finished)}")

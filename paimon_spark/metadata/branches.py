@@ -48,7 +48,7 @@ class Branch(ShownAsFacts):
 
     @property
     def base_text(self) -> str:
-        """What it was created from, as the end of a sentence."""
+        """Origin of the branch, as the end of a sentence."""
         if self.created_from_tag is not None:
             return f" from tag {safe(self.created_from_tag)}"
         return ", empty" if self.created_from_snapshot_id is None else f" from snapshot {self.created_from_snapshot_id}"
@@ -256,7 +256,7 @@ def same_snapshot(a: Snapshot | None, b: Snapshot | None) -> bool:
 
 
 def snapshot_identity(snapshot: Snapshot) -> tuple[int, str, str]:
-    """What identifies a commit: no two share it."""
+    """Identity of a commit, unique among snapshots."""
     return snapshot.id, snapshot.base_manifest_list, snapshot.delta_manifest_list
 
 
@@ -411,7 +411,7 @@ class UndoNote:
 
 
 def read_undo_note(handle: TableHandle, directory: str) -> UndoNote | None:
-    """The note of a backup branch; None when it has none that this release can read."""
+    """Read the note of a backup branch; None without one that this release can read."""
     data = find_bytes(handle.store, f"{handle.on_branch_directory(directory).layout.branch_root}/{UNDO_FILE}")
 
     def build(raw: dict[str, Any]) -> UndoNote:

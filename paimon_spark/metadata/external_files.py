@@ -100,7 +100,7 @@ class ExternalFiles:
 
 
 def allowed_roots(store: Store) -> tuple[str, ...] | None:
-    """What the user's catalog allows, which a store has with its options; None for the default."""
+    """Roots that the user's catalog allows, from the store's options; None for the default."""
     return ALLOWED_EXTERNAL_PATHS.get(getattr(store, "options", {}))
 
 
@@ -110,7 +110,7 @@ def external_data_files(store: Store, inside: str, options: TableOptions) -> Ext
 
 
 def data_files_of(handle: TableHandle) -> ExternalFiles:
-    """As `external_data_files`. Raises InvalidOptionError: a root of the catalog's option is no URL."""
+    """As `external_data_files`. Raises InvalidOptionError for a root of the option that is not a URL."""
     return external_data_files(handle.store, handle.layout.root, handle.options)
 
 

@@ -62,7 +62,7 @@ class TableHandle:
 
     @property
     def load_path(self) -> str:
-        """What opens the table again: its URL, or its name where a catalog must be asked (with `load_options`)."""
+        """Text that opens the table again: its URL, or its name in a catalog (with `load_options`)."""
         named: CatalogName | None = getattr(self.store, "named", None)
         return self.location if named is None else named.name
 
@@ -266,7 +266,7 @@ def _not_found(store: Store, layout: Layout, name: str) -> TableNotFoundError | 
 
 
 def _what_is_there(store: Store, root: str) -> str:
-    """What a user who named a wrong path probably meant."""
+    """Probable meaning of a wrong path, for messages."""
     inside = [i.name for i in store.list(root) if i.is_directory]
     tables = [n for n in inside[:200] if list_schema_ids(store, Layout(f"{root}/{n}"))]
     if tables:

@@ -75,7 +75,7 @@ class Layout:
 
     @property
     def rebased_file(self) -> str:
-        """What rebases of the branch began with (`jobs.rebase_record`). No other engine looks there."""
+        """File with the base of the branch's rebases (`jobs.rebase_record`). Other engines ignore it."""
         return f"{self.branch_root}/REBASED"
 
     @property
@@ -118,7 +118,7 @@ class Layout:
 
     @property
     def sink_dir(self) -> str:
-        """What streaming queries note of the batches that they commit to the branch. No other engine looks there."""
+        """Directory of the notes of streaming queries about committed batches. Other engines ignore it."""
         return f"{self.branch_root}/sink"
 
     def manifest_path(self, name: str) -> str:

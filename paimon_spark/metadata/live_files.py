@@ -158,7 +158,7 @@ NEVER: Final = np.iinfo(np.int64).min
 
 
 class EntryTotals(NamedTuple):
-    """What manifest entries add to groups of files and remove from them, an element for each group.
+    """Sums that manifest entries add to and remove from groups of files, an element for each group.
 
     Attributes:
         updated_ms: wall clock of the newest file ever added or removed; `NEVER` when no file has a time.

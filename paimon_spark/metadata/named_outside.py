@@ -66,7 +66,7 @@ def _index_files(handle: TableHandle, names: list[str], delete: bool) -> Iterato
 
 
 def _readable(name: str, read: Callable[[], T]) -> T | None:
-    """What a file of metadata holds; None where it is gone or damaged."""
+    """Contents of a metadata file; None if it is missing or damaged."""
     try:
         return read()
     except FileMissingError:  # of a snapshot that expired in part

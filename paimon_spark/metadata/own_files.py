@@ -152,7 +152,7 @@ class OwnFiles:
 
     @cached_property
     def _schema(self) -> tuple[int | None, Mapping[str, str]]:
-        """Number of partition keys, and options; None and none when there is no schema."""
+        """Number of partition keys, and options; None and empty without a schema."""
         main = Layout(self.root, main_branch=read_main_branch(self.store, self.root))
         schema = latest_schema(self.store, main)
         for branch in branch_names(self.store, main) if schema is None else ():

@@ -109,7 +109,7 @@ class PartitionDirectories:
         return self.bucket_paths(partition, bucket)[0]
 
     def elsewhere(self, partition: bytes, bucket: int, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
-        """Those of the files called `names` that are not in `bucket_path`, with their directories.
+        """Files among `names` that are not in `bucket_path`, with their directories.
 
         Raises StorageError.
         """
@@ -205,7 +205,7 @@ def _number(column: DataField, value: Any) -> Any:
 
 
 def _bits(number: Any) -> bytes:
-    """What two numbers share that have one directory: 0.0 and -0.0 are two, all NaN one."""
+    """Bits shared by the numbers of one directory: 0.0 and -0.0 differ, all NaN are the same."""
     return b"NaN" if np.isnan(number) else bytes(number.tobytes())
 
 

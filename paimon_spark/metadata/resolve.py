@@ -295,7 +295,7 @@ BETWEEN, BETWEEN_TIMESTAMP, TO_AUTO_TAG = INCREMENTAL_KEYS
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRange:
-    """What lies between two versions: after `start_id`, up to and with `end`.
+    """Snapshots between two versions: after `start_id`, up to and including `end`.
 
     Attributes:
         handle: the table on the branch of both ends, with its latest schema.

@@ -56,7 +56,7 @@ def read_schema(store: Store, layout: Layout, schema_id: int) -> TableSchema:
 
 
 def latest_schema(store: Store, layout: Layout) -> TableSchema | None:
-    """The newest schema; None when there is no such branch of a table."""
+    """Newest schema; None when the branch does not exist."""
     ids = visible_schema_ids(store, layout)
     if not ids:
         return None

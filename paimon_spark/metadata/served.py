@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CatalogServer(Protocol):
-    """What a server does for one of its tables. All raise CatalogError."""
+    """Operations of a server for one of its tables. All raise CatalogError."""
 
     @property
     def address(self) -> str:

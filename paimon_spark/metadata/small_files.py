@@ -37,7 +37,7 @@ def read_decoded(
 
 
 def find_decoded(store: Store, path: str, decode: Callable[[bytes, str], T]) -> T | None:
-    """As `read_decoded`; None when there is no such file."""
+    """As `read_decoded`; None for a missing file."""
     try:
         return read_decoded(store, path, decode)
     except FileMissingError:
@@ -55,7 +55,7 @@ def find_many(store: Store, paths: Sequence[str], decode: Callable[[bytes, str],
 
 
 def find_bytes(store: Store, path: str) -> bytes | None:
-    """The bytes of a file; None when there is no such file. Raises StorageError."""
+    """Bytes of a file; None if it is missing. Raises StorageError."""
     try:
         return store.read(path)
     except FileMissingError:
@@ -99,14 +99,14 @@ def numbers(names: Iterable[str], prefix: str) -> list[int]:
 
 
 def checked_text(value: Any) -> str:
-    """A text from JSON. Raises ValueError: it is none, or is empty."""
+    """Text from JSON. Raises ValueError for an empty text or another type."""
     if not isinstance(value, str) or not value:
         raise ValueError(f"{str(value)[:50]!r} is not text")
     return value
 
 
 def checked_number(value: Any) -> int:
-    """A whole number from JSON. Raises ValueError: it is none."""
+    """Whole number from JSON. Raises ValueError for another type."""
     if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
         raise ValueError(f"{str(value)[:50]!r} is not a 64-bit number")
     return value

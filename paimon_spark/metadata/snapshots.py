@@ -82,7 +82,7 @@ def latest_snapshot(handle: TableHandle) -> Snapshot | None:
 
 
 def earliest_snapshot(handle: TableHandle) -> Snapshot | None:
-    """The oldest snapshot alive; None when there is none."""
+    """Oldest snapshot alive; None without one."""
     hint = read_hint(handle.store, f"{handle.layout.snapshot_dir}/{EARLIEST}")
     snapshot = find_snapshot(handle, hint) if hint is not None and hint > 0 else None
     return snapshot or _end_by_listing(handle, 0)
@@ -120,7 +120,7 @@ def list_snapshots(handle: TableHandle) -> list[Snapshot]:
 
 
 def read_alive(handle: TableHandle, ids: Sequence[int]) -> list[Snapshot]:
-    """Those of the snapshots that are alive, in the order of `ids`, read together. Raises CorruptFileError."""
+    """Snapshots that are alive, in the order of `ids`, read together. Raises CorruptFileError."""
     found = find_many(handle.store, [handle.layout.snapshot_path(i) for i in ids], decode)
     return [snapshot for snapshot in found if snapshot is not None]
 
@@ -141,7 +141,7 @@ _CHUNK: Final = 64
 
 
 def newest_compacted(handle: TableHandle, head: Snapshot) -> Snapshot:
-    """The newest snapshot made by compaction, full where the options plan full ones; the head when there is none.
+    """Newest snapshot made by compaction, full where the options plan full ones; else the head.
 
     Source: Java `table/source/snapshot/CompactedStartingScanner`, `FullCompactedStartingScanner`.
     """
@@ -232,7 +232,7 @@ def _bisect(
 
 
 def snapshot_at_or_after_watermark(handle: TableHandle, watermark: int) -> Snapshot | None:
-    """The first snapshot whose watermark is at or after `watermark`; None when there is none.
+    """First snapshot whose watermark is at or after `watermark`; None without one.
 
     Watermarks never go back. A snapshot without one stands where the nearest earlier one with it stands.
     """
@@ -301,5 +301,5 @@ def list_changelog_ids(handle: TableHandle) -> list[int]:
 
 
 def find_changelog(handle: TableHandle, snapshot_id: int) -> Snapshot | None:
-    """The snapshot kept for its changelog; None when there is none. Raises CorruptFileError."""
+    """Snapshot kept for its changelog; None without one. Raises CorruptFileError."""
     return find_decoded(handle.store, handle.layout.changelog_path(snapshot_id), decode)

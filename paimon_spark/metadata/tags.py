@@ -81,7 +81,7 @@ def offered_tag_names(handle: TableHandle) -> list[str]:
 
 
 def find_tag(handle: TableHandle, name: str) -> Tag | None:
-    """The tag with exactly this name; None when there is none. Raises CorruptFileError."""
+    """Tag with exactly this name; None without one. Raises CorruptFileError."""
     if not is_ref_name(name):
         return None
     return find_decoded(handle.store, handle.layout.tag_path(name), decode_tag_file)
@@ -121,7 +121,7 @@ def list_tags(handle: TableHandle) -> list[Tag]:
 
 
 def tag_of_snapshot(handle: TableHandle, snapshot_id: int) -> Tag | None:
-    """The first tag, by name, of the snapshot with this id; None when there is none."""
+    """First tag, by name, of the snapshot with this id; None without one."""
     return next((t for t in list_tags(handle) if t.snapshot.id == snapshot_id), None)
 
 

@@ -23,7 +23,7 @@ from paimon_spark.spark_port import session_time_zone
 
 
 class VersionKind(StrEnum):
-    """What a version names.
+    """Kind of object that a version names.
 
     TEXT is the grammar of `VERSION AS OF`, whose meaning depends on what exists; COMPACTED is the newest snapshot made
     by compaction.
@@ -101,7 +101,7 @@ def typed_version(text: str) -> VersionSpec | None:
 
 
 def branch_version(text: str) -> tuple[str, str] | None:
-    """Branch and rest of `<branch>.<rest>`; None when there is no dot, or nothing on one side of it."""
+    """Branch and rest of `<branch>.<rest>`; None without a dot, or with an empty side."""
     branch, _, rest = text.partition(".")
     return (branch, rest) if branch and rest else None
 

@@ -1,4 +1,4 @@
-"""What a command prints: data for `--json`, and lines of text."""
+"""Output of a command: data for `--json`, and lines of text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command prints.
+    """Output of a command.
 
     Attributes:
         data: what `--json` prints.

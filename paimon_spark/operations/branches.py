@@ -124,7 +124,7 @@ def _show_done(a: Request, done: MergeResult | ReplaceResult) -> Answer:
 
 
 def _forwarded_rows(a: Request, done: MergeResult) -> Rows:
-    """What Paimon's procedure returns, which has no place for what main lost."""
+    """Rows of Paimon's procedure, which has no columns for main's losses."""
     if done.backup_branch is not None:
         _LOG.warning("%s of %s: %s", a.caller, a.table().name, "; ".join(done.text_lines()))
     return [(True,)]

@@ -44,7 +44,7 @@ def checks_of(a: Request) -> dict[str, str] | None:
 
 
 def required_checks(a: Request) -> dict[str, str]:
-    """The checks that are given. Raises UsageError: there is none."""
+    """Checks that are given. Raises UsageError without any."""
     given = checks_of(a)
     if given is None:
         raise UsageError(f"{a.caller} needs --check NAME=SQL")

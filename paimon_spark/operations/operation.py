@@ -39,7 +39,7 @@ class Type(StrEnum):
 
 
 class Effect(StrEnum):
-    """What an operation does: READ changes nothing; DELETE may remove something, so commands confirm it first."""
+    """Effect of an operation: READ changes nothing; DELETE may remove something, so commands confirm it first."""
 
     READ = "read"
     WRITE = "write"
@@ -47,7 +47,7 @@ class Effect(StrEnum):
 
 
 class Scope(StrEnum):
-    """What an operation is about: a TABLE, which is its first argument, the WAREHOUSE, or NOTHING that is stored."""
+    """Scope of an operation: a TABLE (its first argument), the WAREHOUSE, or NOTHING that is stored."""
 
     TABLE = "table"
     WAREHOUSE = "warehouse"
@@ -111,7 +111,7 @@ class Argument:
 
     @property
     def shown(self) -> str:
-        """What help calls the value."""
+        """Name of the value in help."""
         return self.metavar or self.flag[2:].upper()
 
     @property

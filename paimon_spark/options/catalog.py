@@ -50,7 +50,7 @@ ALLOWED_EXTERNAL_PATHS: Final[Option[tuple[str, ...] | None]] = Option(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CatalogOptions:
-    """What the options say of a catalog; durations are in milliseconds."""
+    """Options of a catalog; durations are in milliseconds."""
 
     metastore: str = option(
         "metastore",

@@ -40,7 +40,7 @@ _TRUNCATE: Final = re.compile(r"truncate\s*\(\s*(\d+)\s*\)")
 
 
 class StatsKind(StrEnum):
-    """What is kept of a column: nothing, how many nulls, or minimum and maximum too."""
+    """Statistics kept of a column: none, the number of nulls, or also minimum and maximum."""
 
     NONE = "none"
     COUNTS = "counts"

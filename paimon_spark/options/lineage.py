@@ -109,7 +109,7 @@ class LineageOptions:
 
 @dataclass(frozen=True, slots=True)
 class CatalogLineage:
-    """What a catalog asks its warehouse to record; None where an option is not given."""
+    """Lineage options of a catalog for its warehouse; None where an option is not given."""
 
     table: bool | None = None
     data: bool | None = None
@@ -151,7 +151,7 @@ def check_job_options(overrides: Mapping[str, str]) -> None:
 
 
 def refuse_follow(options: Iterable[str], what: str) -> None:
-    """Raise InvalidOptionError for `lineage.follow` among the options of something that is no streaming read."""
+    """Raise InvalidOptionError for `lineage.follow` among the options of anything but a streaming read."""
     if FOLLOW.key in options:
         raise InvalidOptionError(
             f"option {FOLLOW.key} has no effect on {what}; give it to spark.readStream", option=FOLLOW.key

@@ -58,7 +58,7 @@ class TableLocation:
 
 @dataclass(frozen=True, slots=True)
 class CatalogName:
-    """What opens a table through a metastore or a server again.
+    """Address that opens a table through a metastore or a server again.
 
     Attributes:
         name: `db.t`, quoted.

@@ -27,7 +27,7 @@ from paimon_spark.options.descriptor import (
 
 
 class PartitionStrategy(StrEnum):
-    """What the age of a partition is."""
+    """Source of a partition's age."""
 
     VALUES_TIME = "values-time"
     UPDATE_TIME = "update-time"
@@ -165,7 +165,7 @@ class ExpiryOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionExpiryOptions:
-    """When partitions are dropped, and by which age; `batch_size` is None for all at once."""
+    """When partitions are dropped, and by which age; all at once with a `batch_size` of None."""
 
     age_ms: int
     check_interval_ms: int = option(
@@ -215,7 +215,7 @@ _CREATE_TIME: Final = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
 
 
 class TagCreation(StrEnum):
-    """What triggers automatic tags: the clock, the watermark, or each batch."""
+    """Trigger of automatic tags: the clock, the watermark, or each batch."""
 
     NONE = "none"
     PROCESS_TIME = "process-time"

@@ -136,7 +136,7 @@ class Incremental:
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
-    """What one read asks for.
+    """Options of one read.
 
     Attributes:
         version: the option that names a version, and its text; None reads the newest snapshot.

@@ -158,7 +158,7 @@ _START_KEYS: Final = (*_MODE_OF, WATERMARK_KEY, *INCREMENTAL_KEYS)
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """Limits of one micro-batch; None is no limit.
+    """Limits of one micro-batch; None for no limit.
 
     Attributes:
         min_rows: rows that it waits for, at most `max_delay_ms`.
@@ -180,7 +180,7 @@ _UNLIMITED: Final = ReadLimits()
 
 @dataclass(frozen=True, slots=True)
 class StreamReadOptions:
-    """What one streaming read asks for.
+    """Options of one streaming read.
 
     Attributes:
         rows: branch, columns and rows that are read; it names no version.

@@ -129,7 +129,7 @@ _DEFAULT_SPREAD: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicBucketOptions:
-    """How new keys find a bucket; `max_buckets` is None without a limit."""
+    """How new keys find a bucket; a `max_buckets` of None sets no limit."""
 
     target_rows: int = option(
         "dynamic-bucket.target-row-num", at_least_one(integer), 2_000_000, "Maximum number of keys of a bucket."
@@ -219,7 +219,7 @@ EXPLICIT_CAST: Final = Option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaMergeOptions:
-    """What a write adds to the schema of its table."""
+    """Additions of a write to the schema of its table."""
 
     enabled: bool = field_of(MERGE_SCHEMA)
     widens_types: bool = field_of(TYPE_WIDENING)

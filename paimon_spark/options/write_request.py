@@ -30,14 +30,14 @@ from paimon_spark.options.write import MERGE_SCHEMA
 
 
 class WriteMode(StrEnum):
-    """What a write does to the rows that are there."""
+    """Effect of a write on the existing rows."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
 
 
 class PartitionOverwriteMode(StrEnum):
-    """What an overwrite without a partition replaces: everything, or the partitions present in the data."""
+    """Rows that an overwrite without a partition replaces: all, or those of the partitions in the data."""
 
     STATIC = "static"
     DYNAMIC = "dynamic"
@@ -116,7 +116,7 @@ _PAIR: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class BatchWriteOptions:
-    """What one batch write asks for.
+    """Options of one batch write.
 
     Attributes:
         overwrite_partition: column and text of the partition that an overwrite replaces; None replaces everything.
@@ -262,7 +262,7 @@ def _commit_user(given: Mapping[str, str]) -> str | None:
 
 
 class LostBatches(StrEnum):
-    """What a sink does when batches it committed are missing from the branch, or may be."""
+    """Reaction of a sink to committed batches that are, or may be, missing from the branch."""
 
     FAIL = "fail"
     CONTINUE = "continue"
@@ -285,7 +285,7 @@ _SINK_BY_LOWER: Final = {k.lower(): k for k in (LOST_BATCHES.key, *_OF_SPARK)}
 
 @dataclass(frozen=True, slots=True)
 class StreamWriteOptions:
-    """What a query's sink asks for.
+    """Options of a query's sink.
 
     Attributes:
         write: of each batch.

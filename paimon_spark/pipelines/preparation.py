@@ -37,7 +37,7 @@ _NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What tables are to keep.
+    """Retention and automatic tags that tables should have.
 
     Attributes:
         keep_ms: how long snapshots are kept; None leaves that as it is.
@@ -92,7 +92,7 @@ class TablePreparation:
 
     @classmethod
     def of(cls, handle: TableHandle, wanted: Wanted) -> TablePreparation:
-        """What is missing of `wanted`. What the table has of it, or more, stays."""
+        """Settings of `wanted` that a table lacks; equal or longer ones stay."""
         options = handle.options
         out: dict[str, str] = {}
         unset: list[str] = []
@@ -121,7 +121,7 @@ class TablePreparation:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Preparation(ShownAsText):
-    """What `Catalog.prepare` sets.
+    """Settings that `Catalog.prepare` makes.
 
     Attributes:
         tables: in the order of the data flow.
@@ -217,7 +217,7 @@ def prepare(
 
 
 def _kept(options: TableOptions) -> str:
-    """What a table keeps, in words: `snapshots are kept for 1 h, no automatic tags`."""
+    """Retention of a table as text: `snapshots are kept for 1 h, no automatic tags`."""
     snapshots, tags = options.expiry.snapshots, options.tags
     most = f", at most {snapshots.retain_max:,}" if SNAPSHOT_RETAIN_MAX.key in options.raw else ""
     savepoints = parse_savepoint_options(options.raw)

@@ -71,7 +71,7 @@ _ATTEMPTS: Final = 5
 
 @dataclass(slots=True)
 class _Planned:
-    """What the plans of a change found, by table.
+    """Findings of a change's plans, by table.
 
     Attributes:
         heads: main's head after the change.
@@ -99,7 +99,7 @@ class _Planned:
             self.changes[table] = heads, main_change(publication)
 
     def found_changes(self) -> dict[str, MainChange]:
-        """What main of each table that gets another history loses and gains."""
+        """Losses and gains of main, for each table that gets another history."""
         return {table: self.changes[table][1] for table in self.before if table in self.changes}
 
 
@@ -283,7 +283,7 @@ def undo_release(
 
 
 def _previewed(handles: Mapping[str, TableHandle], changes: Mapping[str, TableChange | None]) -> Removed:
-    """What the changes would delete."""
+    """Removals that the changes would make."""
     previews = [preview(handles[table], change) for table, change in changes.items()]
     return replace(reduce(both, previews, Removed()), dry_run=True)
 

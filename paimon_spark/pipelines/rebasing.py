@@ -139,7 +139,7 @@ def _refusing(table: str) -> Iterator[None]:
 
 
 class _Staged(NamedTuple):
-    """The rebase of one table, and what deletes its branch; `made` is None where main becomes the branch itself."""
+    """Rebase of one table, and the deletion of its branch; without `made`, main becomes the branch itself."""
 
     stack: ExitStack
     made: StagedRebase | None

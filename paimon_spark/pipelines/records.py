@@ -81,7 +81,7 @@ class BranchRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRecord:
-    """What one publication, or the undo of one, made main of several tables.
+    """Record of one publication of several tables as main, or of its undo.
 
     Attributes:
         tables: table → the snapshot that became main's head.
@@ -388,7 +388,7 @@ def _decoded(data: bytes, path: str, build: Callable[[dict[str, Any]], T]) -> T:
 
 
 def _table(name: object) -> str:
-    """The name of a table, `db.t`. Raises ValueError: it is none."""
+    """Name of a table, `db.t`. Raises ValueError for another form."""
     database, _, table = checked_text(name).partition(".")
     if not is_table_path(f"{database}{DATABASE_SUFFIX}/{table}"):
         raise ValueError(f"{name!r} is not the name of a table")

@@ -163,7 +163,7 @@ def _newest(
 def _met(
     graph: Graph, job: str, sink: Node, start: int | None, provenance_of: ProvenanceOf | None
 ) -> Mapping[Node, Met]:
-    """What a query had read of main of each source; branches that were published with its sink are main now."""
+    """Positions of a query in main of each source; branches published with its sink count as main."""
     found = {} if start is None else read_by_job(graph, job, sink, start, provenance_of)
     mains = {Node(n.warehouse, n.ref.on_branch(MAIN)): met for n, met in found.items() if n.ref != NOWHERE}
     return {**mains, **found}

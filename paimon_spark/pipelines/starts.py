@@ -140,7 +140,7 @@ def _refuse_compaction(handles: Mapping[Node, TableHandle], found: ImpactOfSnaps
 def narrowed(
     scope: Scope, starts: Mapping[Node, Start], load: Callable[[Iterable[Node]], Graph], history: History
 ) -> tuple[dict[Node, Start], str]:
-    """The starts with those of derived tables narrowed to a unified version; and why not, where there is none.
+    """Starts, with those of derived tables narrowed to a unified version; and the reason where that fails.
 
     `load` loads the graph upstream of tables.
     """

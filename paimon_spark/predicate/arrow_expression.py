@@ -73,7 +73,7 @@ def sql_of(expression: pc.Expression, columns: RowType) -> str:
 
 
 def pushed_down(expression: pc.Expression, columns: RowType) -> Predicate | None:
-    """What of a condition can skip files: every row that satisfies the condition satisfies it. None for nothing."""
+    """Part of a condition that can skip files, which every matching row satisfies; None for nothing."""
     try:
         node = _tree(expression)
     except _UnknownError:

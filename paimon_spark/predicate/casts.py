@@ -258,7 +258,7 @@ def _require(array: pa.Array, fits: pa.Array, target: DataType) -> None:
 
 
 def _checked(array: pa.Array, found: pa.Array, target: DataType) -> pa.Array:
-    """What was found, unless it lost a value."""
+    """The result, unless it lost a value."""
     lost = validity(array) & ~validity(found)
     if lost.any():
         raise unfit(array, lost, target)

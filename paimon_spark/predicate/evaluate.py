@@ -111,7 +111,7 @@ def evaluate_where(expression: Expression, batch: Batch, wanted: Any) -> pa.Arra
 
 
 def computed_where(compute: Callable[[Batch], pa.Array], batch: Batch, wanted: Any) -> pa.Array:
-    """What `compute` returns for the rows that are `wanted`; others may be null."""
+    """Results of `compute` for the rows that are `wanted`; others may be null."""
     if bool(wanted.all()) or batch.num_columns == 0:
         return compute(batch)
     return _scattered(compute(batch.take(take_indices(np.flatnonzero(wanted)))), wanted)

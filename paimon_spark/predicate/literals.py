@@ -249,7 +249,7 @@ def to_instant(wall: datetime, zone: tzinfo | None) -> datetime:
 
 
 def to_wall_clock(instant: datetime, zone: tzinfo | None) -> datetime:
-    """What clocks of `zone` (None: the machine's) show at `instant`, naive."""
+    """Wall clock of `zone` (None: the machine's) at `instant`, naive."""
     try:
         return instant.astimezone(zone).replace(tzinfo=None)
     except (OverflowError, ValueError) as e:

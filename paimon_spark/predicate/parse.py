@@ -351,7 +351,7 @@ def _path(e: Node) -> tuple[str, ...]:
 
 
 def _cause(e: sqlglot.errors.SqlglotError) -> str:
-    """What could not be parsed, and where."""
+    """Text that could not be parsed, and its position."""
     for found in e.errors if isinstance(e, sqlglot.errors.ParseError) else ():
         near = found["highlight"]
         place = f"{near!r} at position {found['col'] - len(near) + 1}" + (

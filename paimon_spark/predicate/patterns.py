@@ -90,7 +90,7 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 
 class RlikeShape(NamedTuple):
-    """What finds the matches of a pattern of RLIKE.
+    """Expressions that find the matches of a pattern of RLIKE.
 
     Attributes:
         regex: found anywhere in the text (RE2).

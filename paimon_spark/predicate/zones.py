@@ -62,7 +62,7 @@ def machine_zone() -> tzinfo | None:
 
 
 def wall_clocks(instants: I64, zone: tzinfo) -> I64:
-    """What clocks of `zone` show at `instants`."""
+    """Wall clocks of `zone` at `instants`."""
     return instants + _offsets(instants, zone) * SECOND
 
 

@@ -36,7 +36,7 @@ _SWEEPS: Final = 8
 
 @dataclass(frozen=True)
 class TaskMessage(WriterCommitMessage):
-    """What one task has written; from the first task also what it runs for, where lineage is recorded."""
+    """Rows that one task has written; the first task adds its run, where lineage is recorded."""
 
     messages: tuple[CommitMessage, ...]
     run: TaskIdentity | None = None
@@ -86,7 +86,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 def whose_task(handle: TableHandle, context: TaskContext | None) -> TaskIdentity | None:
-    """What this task runs for, if it is the first of a write whose lineage may be recorded. Executor."""
+    """Run of this task, if it is the first of a write whose lineage may be recorded. Executor."""
     if context is None or context.partitionId():
         return None
     if JOB.key not in handle.overrides and not context.getLocalProperty(QUERY_ID):
@@ -95,7 +95,7 @@ def whose_task(handle: TableHandle, context: TaskContext | None) -> TaskIdentity
 
 
 def run_of(messages: Sequence[WriterCommitMessage | None]) -> TaskIdentity | None:
-    """What the tasks of these messages ran for, if a message has it."""
+    """Run of the tasks of these messages, if a message has it."""
     return next((run for m in messages if (run := getattr(m, "run", None)) is not None), None)
 
 

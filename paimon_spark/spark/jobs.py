@@ -26,6 +26,6 @@ def has_session() -> bool:
 
 
 def time_zone() -> str | None:
-    """The time zone of the active session; None where there is none."""
+    """Time zone of the active session; None without one."""
     session = SparkSession.getActiveSession()
     return None if session is None else session.conf.get("spark.sql.session.timeZone")

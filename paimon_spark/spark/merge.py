@@ -61,7 +61,7 @@ class When(Enum):
 
 
 class Verb(Enum):
-    """What a clause does."""
+    """Action of a clause."""
 
     UPDATE = UPDATE
     INSERT = INSERT

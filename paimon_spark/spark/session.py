@@ -135,7 +135,7 @@ def register(spark: SparkSession) -> None:
 
 
 def run_workers_here(spark: SparkSession) -> bool:
-    """Let Spark's Python workers run the Python of this process, where nobody chose one; whether that changes anything.
+    """Let Spark's Python workers run this process's Python, unless one was chosen; returns whether that is new.
 
     Only with a local master: elsewhere another machine need not have it. PySpark reads it for each function and data
     source that it makes; those made before keep `python3` of the `PATH`.
@@ -244,7 +244,7 @@ def session_or_new(session: SparkSession | None = None) -> SparkSession:
 
 
 def with_sources(spark: SparkSession, act: Callable[[], T]) -> T:
-    """What `act` returns; where Spark does not find the data sources, they are registered and it is called again.
+    """Result of `act`, called again after registering the data sources where Spark does not find them.
 
     Raises InvalidInputError: Spark's Python workers cannot import the package.
     """

@@ -44,7 +44,7 @@ _FILES: Final = pa.schema([("task", pa.int32()), ("file", pa.int32()), ("files",
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What all tasks share. Picklable.
+    """Data that all tasks share. Picklable.
 
     Attributes:
         in_file: how many ranges make a file.

@@ -38,7 +38,7 @@ class LimitedStreamReader(PaimonStreamReader, SupportsTriggerAvailableNow):
     _follower: Follower | None = None
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """What the options ask for. Driver."""
+        """Read limit of the options. Driver."""
         return default_limit(self.stream.options)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name

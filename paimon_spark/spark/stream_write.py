@@ -35,7 +35,7 @@ _CHECKPOINTS: Final = "spark.sql.streaming.checkpointLocation"
 
 @dataclass(frozen=True)
 class StreamMessage(WriterCommitMessage):
-    """What one task has written."""
+    """Rows that one task has written."""
 
     rows: StreamRows
 

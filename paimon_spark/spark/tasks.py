@@ -25,7 +25,7 @@ _RESULT: Final = pa.schema([("number", pa.int32()), ("result", pa.binary())])
 
 @dataclass(frozen=True, slots=True)
 class _Tasks:
-    """What all tasks share. Picklable."""
+    """Data that all tasks share. Picklable."""
 
     work: Callable[[Any], Any]
 

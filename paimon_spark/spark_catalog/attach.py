@@ -137,7 +137,7 @@ def _hide_secrets(spark: SparkSession, conf: Mapping[str, str]) -> None:
 
 
 def _change_settings(spark: SparkSession, name: str, conf: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    """Set what attaching a catalog needs; what an earlier call has set and nobody changed since is as before it."""
+    """Change settings for an attached catalog; those that an earlier call set, unchanged since, are restored."""
     former = _former(conf, name)
     before = {**conf, **former}
     now: dict[str, str | None] = {**former, **wanted}

@@ -98,7 +98,7 @@ class CatalogProxy(
     # TableCatalog
 
     def capabilities(self) -> Any:
-        """What CREATE TABLE may ask for: default values; `definition_of` refuses the others in our words."""
+        """Capabilities of CREATE TABLE: default values. `definition_of` refuses the others by its own messages."""
         kinds = CATALOG + "TableCatalogCapability"
         return self.gateway.java_set([self.gateway.constant(kinds, name) for name in _CAPABILITIES])
 
@@ -239,7 +239,7 @@ class CatalogProxy(
         return True
 
     def purgeTable(self, ident: Any) -> bool:
-        """Drop a table: there is no trash."""
+        """Drop a table; Paimon has no trash."""
         return bool(self.dropTable(ident))
 
     def renameTable(self, old: Any, new: Any) -> None:
@@ -421,7 +421,7 @@ class CatalogProxy(
 
 
 def _how(gateway: Gateway, how: tuple[Any, ...]) -> tuple[TimeTravel | None, dict[str, str]]:
-    """What `loadTable` gets besides the name: a version or timestamp, and options."""
+    """Version, timestamp and options that `loadTable` gets besides the name."""
     if not how:
         return None, {}
     if len(how) == 1:

@@ -18,7 +18,7 @@ from pyspark.sql.utils import is_remote
 
 
 class _Thread(threading.local):
-    """What a thread asks for."""
+    """Mode of a thread."""
 
     is_classic = False
 

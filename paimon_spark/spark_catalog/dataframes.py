@@ -127,7 +127,7 @@ class ScanTableProxy(
         return java_columns(self.gateway, self._scan.row_type)
 
     def partitioning(self) -> Any:
-        """None that Spark needs to know."""
+        """No partitioning that Spark needs to know."""
         return self.gateway.array(SQL + "connector.expressions.Transform")
 
     def properties(self) -> Any:

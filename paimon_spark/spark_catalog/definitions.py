@@ -45,7 +45,7 @@ _PIPELINES: Final = "org.apache.spark.sql.pipelines."
 
 
 def definition_of(gateway: Gateway, session: Session, name: TableName, given: tuple[Any, ...]) -> TableDefinition:
-    """The definition that `createTable` and its kin get: a `TableInfo`, or columns, partitions and properties.
+    """Definition from the arguments of `createTable`: a `TableInfo`, or columns, partitions and properties.
 
     Raises:
         UnsupportedFeatureError: another format, another place, a generated column, or a partition by an expression.

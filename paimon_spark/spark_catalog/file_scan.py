@@ -194,7 +194,7 @@ class FileScan:
         return internal_rows(frame)
 
     def reader_factory(self) -> Any:
-        """What reads a partition in a task."""
+        """Factory of the readers of partitions in tasks."""
         gateway, files = self.gateway, self.files
         data = self._java_struct(files.fields, with_ids=files.reader.by_id)
         partition = self._java_struct(self._partition_fields, with_ids=False)

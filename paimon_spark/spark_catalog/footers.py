@@ -46,7 +46,7 @@ _MOST_FOOTERS: Final = 100_000
 
 
 class Footer(NamedTuple):
-    """What matters of a footer.
+    """Relevant parts of a footer.
 
     Attributes:
         types: Arrow types by column.
@@ -97,7 +97,7 @@ def _read(store: Any, path: str) -> Footer:
 
 
 def _has_only_inserts(metadata: Any) -> bool:
-    """Whether each row group has one kind of rows, which is no retract."""
+    """Whether each row group has rows of one kind, and none retracts."""
     columns = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path == VALUE_KIND]
     if not columns:
         return False

@@ -35,7 +35,7 @@ class MaxPtProxy(Proxy, implements=(_FUNCTIONS + "UnboundFunction", _FUNCTIONS +
         return self.name()
 
     def description(self) -> str:
-        """What DESCRIBE FUNCTION shows."""
+        """Text of DESCRIBE FUNCTION."""
         return "The greatest value of the first partition column of a table, among partitions that hold data"
 
     def bind(self, arguments: Any) -> Any:

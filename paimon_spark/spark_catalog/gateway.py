@@ -76,7 +76,7 @@ class Gateway:
         return self._statics[key]
 
     def once(self, key: str, make: Callable[[], Any]) -> Any:
-        """What `make` returns, made once per application, whichever threads ask."""
+        """Result of `make`, called once per application by the first thread that asks."""
         with self._lock:
             if (key, "") not in self._statics:
                 self._statics[(key, "")] = make()
@@ -241,7 +241,7 @@ class Gateway:
         return None if number is None else self._gateway.gateway_property.pool.dict.get(number)
 
     def callback_client(self) -> Any:
-        """What calls Python in the JVM."""
+        """The JVM's client that calls Python."""
         return JavaObject("GATEWAY_SERVER", self._client).getCallbackClient()
 
     def port_of_caller(self) -> int | None:
@@ -253,7 +253,7 @@ class Gateway:
         return int(connection.socket.getpeername()[1])
 
     def captured(self, function: Any) -> Any:
-        """The object that a Scala function literal of a class refers to. Raises AttributeError: there is none."""
+        """Object that a Scala function literal of a class refers to. Raises AttributeError without one."""
         for field in function.getClass().getDeclaredFields():
             field.setAccessible(True)
             return field.get(function)

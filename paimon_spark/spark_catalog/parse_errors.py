@@ -39,7 +39,7 @@ class _Condition(NamedTuple):
 
 
 def parse_error(gateway: Gateway, error: Exception) -> Exception:
-    """What a parser is to raise for an error of a statement that was run."""
+    """Exception that a parser raises for an error of a statement that was run."""
     if isinstance(error, ParseException) and isinstance(error, CapturedException):
         return java_error(gateway, error)
     if isinstance(error, AnalysisException) and error.getCondition() is not None:

@@ -120,7 +120,7 @@ class ParserProxy(Proxy, implements=(_PARSER + "ParserInterface",)):
                 self._refuse_unknown_catalog(parts)
 
     def _checked_name(self, sql: str, found: Any, parts: Any) -> Any:
-        """What was found for the name of a table, whose catalog is there if it has one."""
+        """Result for the name of a table, after a check that its catalog exists."""
         if self._session.has_catalogs() and may_lack_catalog(sql, self._session.names):
             self._refuse_unknown_catalog([parts.apply(i) for i in range(parts.size())])
         return found
@@ -169,7 +169,7 @@ class ParserProxy(Proxy, implements=(_PARSER + "ParserInterface",)):
         return self.inner.parseFunctionIdentifier(sql)
 
     def parseMultipartIdentifier(self, sql: str) -> Any:
-        """The name of a table, for `spark.table` and its kin."""
+        """Name of a table, for `spark.table` and similar methods."""
         found = self.inner.parseMultipartIdentifier(self._rewritten(sql))
         return self._checked_name(sql, found, found)
 

@@ -60,11 +60,11 @@ class Conditions:
     predicates: Mapping[int, Predicate] = field(default_factory=dict)
 
     def where(self, holds: Callable[[Predicate], bool]) -> Conditions:
-        """Those of whose predicates this holds."""
+        """Conditions whose predicates satisfy `holds`."""
         return replace(self, predicates={n: p for n, p in self.predicates.items() if holds(p)})
 
     def all_but(self, others: Conditions) -> Any:
-        """What Spark has given without `others`, as its `Predicate[]`."""
+        """Predicates of Spark without `others`, as its `Predicate[]`."""
         return self._some(n for n in range(len(self.of_spark)) if n not in others.predicates)
 
     def java_predicates(self) -> Any:

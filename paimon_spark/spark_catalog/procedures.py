@@ -42,7 +42,7 @@ class ProcedureProxy(
         return self._name
 
     def description(self) -> str:
-        """What the procedure does, and how it is called."""
+        """Description of the procedure and its arguments."""
         return f"{self._form.signature(self._name)}: {self._form.help}"
 
     def bind(self, inputs: Any) -> Any:

@@ -63,7 +63,7 @@ class Proxy:
         return isinstance(found := python_object(self.gateway, other), Proxy) and found._key() == self._key()
 
     def _key(self) -> str:
-        """What equal objects have in common."""
+        """Key that equal objects share."""
         return f"{type(self).__name__} {id(self)}"
 
     def as_java(self) -> Any:
@@ -98,7 +98,7 @@ def _in_sql(proxy: Proxy, error: Exception) -> Exception:
 
 
 def _unchecked(gateway: Gateway, error: Py4JJavaError) -> Exception:
-    """What to raise for a failed or cancelled job of Spark, whose exception no method of an interface declares."""
+    """Exception for a failed or cancelled Spark job, which no method of an interface declares."""
     failed = error.java_exception
     if failed.getClass().getName() != _FAILED_JOB:
         raised: Exception = error
@@ -111,13 +111,13 @@ def _unchecked(gateway: Gateway, error: Py4JJavaError) -> Exception:
 
 
 def java_exception(exception: Any) -> Exception:
-    """What to raise in a method of a proxy so that Spark sees this Java exception."""
+    """Exception to raise in a proxy's method so that Spark sees this Java exception."""
     made: Exception = Py4JJavaError("", exception)
     return made
 
 
 def java_error(gateway: Gateway, error: Exception) -> Exception:
-    """What to raise in a method of a proxy so that Spark sees a Java exception with the message of `error`."""
+    """Exception to raise in a proxy's method so that Spark sees a Java exception with the message of `error`."""
     if isinstance(error, Py4JJavaError):
         raised: Exception = error
         return raised

@@ -49,7 +49,7 @@ class PythonScan:
         return found.planInputPartitions()
 
     def reader_factory(self) -> Any:
-        """What reads a partition in a task, those of fewer splits too."""
+        """Factory of the readers of partitions in tasks, those of fewer splits too."""
         return self._batch.createReaderFactory()
 
     @property

@@ -32,7 +32,7 @@ def command_result(gateway: Gateway, frame: DataFrame) -> Any:
 
 
 class ScanProxy(Proxy, constants=("columnarSupportMode", "!reportDriverMetrics", "!supportedCustomMetrics")):
-    """What all scans have in common."""
+    """Common behaviour of all scans."""
 
     def toBatch(self) -> Any:
         """Batches are read by the subclasses that have some."""
@@ -47,7 +47,7 @@ class ScanProxy(Proxy, constants=("columnarSupportMode", "!reportDriverMetrics",
         raise NotImplementedError("trigger(continuous=…) is not supported; use processingTime or availableNow")
 
     def description(self) -> str:
-        """What EXPLAIN shows."""
+        """Text in EXPLAIN."""
         return type(self).__name__
 
     def supportedCustomMetrics(self) -> Any:

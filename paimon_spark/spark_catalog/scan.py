@@ -207,7 +207,7 @@ class TableScanProxy(
         return reader.partitions([s for s in splits if s.partition in wanted])
 
     def reader_factory(self) -> Any:
-        """What reads a partition in a task."""
+        """Factory of the readers of partitions in tasks."""
         with self._lock:
             if self._factory is None:
                 self._factory = self._reader.reader_factory()
@@ -249,7 +249,7 @@ class TableScanProxy(
         return self._python
 
     def identity(self) -> tuple[Any, ...]:
-        """What equal reads have in common, so that Spark runs them once."""
+        """Key that equal reads share, so that Spark runs them once."""
         scan = self._scan
         part = type(self._known_reader).__name__, self._files_read() if self._is_part else ()
         at = (scan.load_path, scan.handle.branch, scan.snapshot_id, scan.enough_rows, self._schema.json())
@@ -273,7 +273,7 @@ class BatchProxy(Proxy, implements=(READ + "Batch",), constants=("createReaderFa
         return self._scan.partitions(self._predicates)
 
     def createReaderFactory(self) -> Any:
-        """What reads a partition in a task: a class of Spark."""
+        """Factory of the readers of partitions in tasks: a class of Spark."""
         return self._scan.reader_factory()
 
     def _key(self) -> str:

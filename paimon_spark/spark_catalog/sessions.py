@@ -110,12 +110,12 @@ class AttachedSession:
         forget_cached(self._gateway, self.spark, self._proxies.pop(name))
 
     def known(self, name: str, catalog: Catalog) -> Session:
-        """What a catalog knows of the session; DataFrames may still use one that was detached or replaced since."""
+        """State that a catalog keeps of the session; DataFrames may still use one that was detached or replaced."""
         current, conf = self._state()
         return Session.attached(catalog, self.spark, name, current, conf)
 
     def sessions(self) -> list[Session]:
-        """What each attached catalog knows of the session; the current catalog comes first."""
+        """State of the session in each attached catalog; the current catalog comes first."""
         current, conf = self._state()
         names = sorted(self._proxies, key=lambda name: name != current[0])
         found = [Session.attached(self._proxies[n].catalog, self.spark, n, current, conf) for n in names]
@@ -229,7 +229,7 @@ class _RuleBuilder(Proxy, implements=("scala.Function1",)):
 
 
 class Application:
-    """What is attached in a Spark application."""
+    """Catalogs attached in a Spark application."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.gateway = gateway_of(spark.sparkContext)

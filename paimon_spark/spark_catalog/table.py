@@ -195,7 +195,7 @@ class TableProxy(
         return self.gateway.array(CATALOG + "constraints.Constraint")
 
     def capabilities(self) -> Any:
-        """What Spark may do with the table; a system table and a version are only read."""
+        """Capabilities of the table in Spark; a system table and a version are only read."""
         names = _READS if self._is_read_only else _ALL
         return self.gateway.once(
             f"capabilities {names}",
@@ -255,7 +255,7 @@ class TableProxy(
         )
 
     def _replay_start(self, options: Mapping[str, str]) -> Callable[[str], Mapping[str, str]] | None:
-        """What finds where a stream starts that runs again on the pipeline branch of the session.
+        """Finder of the start of a stream that runs again on the pipeline branch of the session.
 
         None where the session works on no branch, or the options say where streams start.
         """

@@ -22,7 +22,7 @@ def table_function_names() -> tuple[str, ...]:
 
 
 class TableFunctionProxy(Proxy, implements=("scala.Function1",)):
-    """What Spark calls with the arguments of a function: `Seq[Expression] => LogicalPlan`."""
+    """Callback for the arguments of a function: `Seq[Expression] => LogicalPlan`."""
 
     def __init__(self, gateway: Gateway, session: AttachedSession, name: str) -> None:
         self.gateway = gateway

@@ -236,7 +236,7 @@ def _with_session(session: Session, name: TableName, options: Mapping[str, str])
 
 
 def _properties(options: Mapping[str, str]) -> dict[str, str]:
-    """Options of `saveAsTable` and its kin that define the table which it makes."""
+    """Options of `saveAsTable` and similar methods that define the new table."""
     asked = parse_batch_write_options({k: v for k, v in options.items() if k not in _OF_OVERWRITES}, WriteMode.APPEND)
     found = {**asked.table_options, **asked.unknown_options}
     return {k: v for k, v in found.items() if k not in OF_ONE_USE and not k.startswith(MERGE_SCHEMA.key)}
@@ -258,14 +258,14 @@ def _equality(predicate: Predicate | None) -> tuple[str, Any] | None:
 
 
 class _WriteProxy(Proxy):
-    """What all writes have in common."""
+    """Common behaviour of all writes."""
 
     def __init__(self, builder: WriteBuilderProxy) -> None:
         self.gateway = builder.gateway
         self._builder = builder
 
     def description(self) -> str:
-        """What the UI shows."""
+        """Text in the Spark UI."""
         return self._builder.toString()
 
     def toBatch(self) -> Any:
@@ -289,12 +289,12 @@ class FrameWriteProxy(_WriteProxy, implements=(_WRITE + "V1Write",)):
     """A write that gets its rows as a DataFrame."""
 
     def toInsertableRelation(self) -> Any:
-        """What takes the DataFrame."""
+        """Relation that takes the DataFrame."""
         return RelationProxy(self._builder)
 
 
 class RelationProxy(Proxy, implements=(SQL + "sources.InsertableRelation",)):
-    """What Spark hands the rows of a write to."""
+    """Relation to which Spark hands the rows of a write."""
 
     def __init__(self, builder: WriteBuilderProxy) -> None:
         self.gateway = builder.gateway
@@ -319,7 +319,7 @@ class StagedTableProxy(Proxy, implements=(CATALOG + "StagedTable", CATALOG + "Su
         replaces: bool,
         overwrites: bool = False,
     ) -> None:
-        """What the statement `mode` makes.
+        """Prepare the table that the statement `mode` makes.
 
         With `replaces` the table exists; with `overwrites` its rows are replaced, and it keeps its definition.
         """
@@ -351,7 +351,7 @@ class StagedTableProxy(Proxy, implements=(CATALOG + "StagedTable", CATALOG + "Su
         return java_columns(self.gateway, self._definition.columns)
 
     def partitioning(self) -> Any:
-        """None that Spark needs to know."""
+        """No partitioning that Spark needs to know."""
         return self.gateway.array(SQL + "connector.expressions.Transform")
 
     def properties(self) -> Any:

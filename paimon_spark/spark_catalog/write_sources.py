@@ -1,4 +1,4 @@
-"""What the rows of a write are made of, for lineage."""
+"""Sources of the rows of a write, for lineage."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ OpenRead = Callable[[CallContext, Sequence[object]], "Scan | RowComparison"]
 
 
 def read_of_call(session: Session, name: str, text: str) -> Scan | RowComparison:
-    """What a table function that a query calls reads.
+    """Read of a table function that a query calls.
 
     `text` has the arguments: literals, expressions without columns, parameters of the query. Raises as
     `table_function`; SqlSyntaxError: the arguments cannot be parsed.
@@ -96,7 +96,7 @@ def session_of_table(sessions: Sequence[Session], arguments: Sequence[object]) -
 def table_function(
     where: Session | Catalog | CallContext, name: str, arguments: Sequence[object]
 ) -> Scan | RowComparison:
-    """What a table function reads, with current database, time zone and `SET spark.paimon.…` of a session.
+    """Read of a table function, with current database, time zone and `SET spark.paimon.…` of a session.
 
     The arguments are the name of a table, then the ends: snapshot ids, tags, or versions as `Table.at` takes them; of
     `paimon_incremental_between_timestamp` epoch milliseconds or text such as `2025-03-12 00:00:00`. The second version

@@ -59,7 +59,7 @@ class TableName:
 
     @property
     def suffix(self) -> str:
-        """What follows the name of the table: `$branch_<branch>`, `$<system table>`, both or nothing."""
+        """Suffix of the table's name: `$branch_<branch>`, `$<system table>`, both or empty."""
         branch = "" if self.branch is None else f"$branch_{self.branch}"
         return branch + ("" if self.system is None else f"${self.system}")
 
@@ -276,7 +276,7 @@ def resolve_column(table: Table, name: str, columns: Iterable[str], what: str = 
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What names and timestamps of a call mean: `database` is that of names without one.
+    """Context of names and timestamps in a call: `database` is that of names without one.
 
     Without a time zone, timestamps are in the machine's. The session is that of `catalog.sql`; None outside it.
     """

@@ -119,7 +119,7 @@ def show_procedures(session: Session, statement: ShowProcedures) -> Result:
 
 
 def _places(session: Session) -> tuple[tuple[str, ...], ...]:
-    """What SHOW PROCEDURES may name: the database of procedures, and the catalog."""
+    """Places that SHOW PROCEDURES may name: the database of procedures, and the catalog."""
     name = session.catalog_name.lower()
     qualified = (name, _DATABASE), (name,)
     return ((_DATABASE,), *qualified) if session.is_current else qualified
@@ -164,7 +164,7 @@ def _has_other_arguments(statement: Call) -> bool:
 
 
 class Returned(NamedTuple):
-    """What a procedure returned; `columns` is DDL."""
+    """Result of a procedure; `columns` is DDL."""
 
     columns: str
     rows: tuple[tuple[Any, ...], ...]
@@ -303,7 +303,7 @@ def _form(forms: Sequence[Operation], positional: int, named: set[str]) -> Opera
 
 
 def _in_order(form: Operation) -> list[Argument]:
-    """What arguments without names are for: not for our own additions, whose places may become Paimon's."""
+    """Parameters of arguments without names: only Paimon's, as it may use the places of additions."""
     return [p for p in form.parameters if not p.is_own]
 
 

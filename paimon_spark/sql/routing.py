@@ -179,7 +179,7 @@ def _has(session: Session, name: Name) -> bool:
 
 
 def may_lack_catalog(sql: str, attached: Collection[str]) -> set[str]:
-    """What names of three parts or more begin with in a statement, in any place, but for attached catalogs."""
+    """First parts of names with three parts or more in a statement, except attached catalogs."""
     known = {name.lower() for name in attached}
     found = ((m[1] or m[2]).replace("``", "`") for m in _LONG_NAME.finditer(sql))
     return {name for name in found if name.lower() not in known}

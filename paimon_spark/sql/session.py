@@ -245,7 +245,7 @@ class Session:
         return not self.is_of_view and bool(self._once(("view", name.lower()), lambda: self.temporary_views(name)))
 
     def permanent_view(self, name: TableName) -> View | None:
-        """The permanent view of this name; None when there is none."""
+        """Permanent view of this name; None without one."""
         if name.as_named.suffix:
             return None
         bare = name.bare

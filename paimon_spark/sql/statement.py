@@ -16,7 +16,7 @@ Name: TypeAlias = tuple[str, ...]
 
 
 class Outcome(Enum):
-    """What a command returns instead of rows."""
+    """Result of a command without rows."""
 
     RUN_BY_SPARK = "the statement is not about tables of the catalog, so Spark runs it"
 

@@ -165,7 +165,7 @@ def make_directory(fs: Any, directory: str) -> None:
 
 
 def _repeat(act: Callable[[], object], is_over: Callable[[], bool]) -> None:
-    """Do something to a directory that others make, fill and remove meanwhile, until it succeeds or is over."""
+    """Repeat a change of a directory that others change too, until it succeeds or `is_over`."""
     for _ in range(ATTEMPTS - 1):
         try:
             act()

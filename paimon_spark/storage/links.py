@@ -15,7 +15,7 @@ from paimon_spark.storage.store import ReadableStore, Store
 
 
 def find_link(root: str, path: str, *, last: bool = True) -> str | None:
-    """Path of the first symbolic link on the way from `root` to `path`; None if there is none.
+    """Path of the first symbolic link between `root` and `path`; None without one.
 
     Args:
         root: the location that was opened, which may be a link itself; empty: nothing is looked at.

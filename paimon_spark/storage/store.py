@@ -89,7 +89,7 @@ class Store(ReadableStore, Protocol):
 
     @property
     def atomic_create(self) -> AtomicCreate:
-        """What `create_exclusive` promises on this store."""
+        """Guarantee of `create_exclusive` on this store."""
         ...
 
     @property
@@ -171,7 +171,7 @@ def put_whole(
 
 
 def with_parents(path: str, make: Callable[[], T], make_directory: Callable[[str], object]) -> T:
-    """What `make` returns; when it finds no directory for `path`, that is made and `make` called again."""
+    """Result of `make`, called again after making the directory of `path` where it is missing."""
     for _ in range(ATTEMPTS - 1):
         with suppress(FileNotFoundError):
             return make()
@@ -216,7 +216,7 @@ def already_there(store: ReadableStore, path: str) -> FileAlreadyThereError:
 
 
 def concurrently(act: Callable[[str], T], paths: Sequence[str], *, one_by_one: bool = False) -> Iterator[T]:
-    """What `act` gives for each path, in order; several at a time unless `one_by_one`. The first failure is raised."""
+    """Results of `act` for each path, in order; several at a time unless `one_by_one`. Raises the first failure."""
     ends = not threading.main_thread().is_alive()  # no pool takes work in handlers of `atexit`
     if one_by_one or ends or len(paths) < 2:
         yield from map(act, paths)
@@ -236,7 +236,7 @@ def open_ranges(path: str, size: int, read_range: Callable[[str, int, int], byte
 
 
 def failure_of(file: pa.NativeFile) -> Exception | None:
-    """What a read of an `open_ranges` file failed with; libraries may have turned it into an error of their own."""
+    """Failure of a read of an `open_ranges` file, which libraries may have turned into another error."""
     return file.ranges.failure if isinstance(file, _ArrowFile) else None
 
 

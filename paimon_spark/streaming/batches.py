@@ -78,7 +78,7 @@ class SnapshotKey:
 
 @dataclass(frozen=True, slots=True)
 class LastBatch:
-    """The newest of some batches that made a snapshot; `place` is None when that had expired before it was read."""
+    """Newest of some batches that made a snapshot; `place` may be None, if it expired before it was read."""
 
     batch_id: int
     place: SnapshotKey | None
@@ -86,7 +86,7 @@ class LastBatch:
 
 @dataclass(frozen=True, slots=True)
 class SinkLog:
-    """What a query logged before its newest commit to a branch.
+    """Log of a query before its newest commit to a branch.
 
     Attributes:
         batch_id: the batch to be committed; all earlier ones had been.

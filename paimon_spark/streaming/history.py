@@ -42,7 +42,7 @@ _LARGEST_CHUNK: Final = 64
 
 
 class ChangingHistoryError(Exception):
-    """What was read is inconsistent, as an operation is changing the branch's history; read again.
+    """Inconsistent read, as an operation is changing the branch's history; read again.
 
     Attributes:
         error: what to raise when that persists.
@@ -326,7 +326,7 @@ def expired(handle: TableHandle, snapshot_id: int, *, reading: bool = False) -> 
 def history_changed(
     handle: TableHandle, offset: StreamOffset, found: str, *, planned: bool = False
 ) -> HistoryChangedError:
-    """The error for an offset whose snapshot is no longer in the branch.
+    """Error for an offset whose snapshot the branch has lost.
 
     `found`: what exists instead, in words. `planned`: it is the end of a batch that may not have been read.
     """

@@ -24,7 +24,7 @@ _SHOWN: Final = 300
 
 
 class Phase(StrEnum):
-    """What is read of a snapshot: all rows alive in it, or what it changed."""
+    """Part of a snapshot that is read: all rows alive in it, or its changes."""
 
     STATE = "state"
     CHANGES = "changes"

@@ -254,7 +254,7 @@ def contents_of(handle: TableHandle, snapshot: Snapshot, asked: StreamReadOption
 
 @dataclass(slots=True)
 class Admission:
-    """What one micro-batch has taken so far: files, bytes and physical rows."""
+    """Files, bytes and physical rows that one micro-batch has taken so far."""
 
     limits: ReadLimits
     taken: tuple[int, int, int] = (0, 0, 0)

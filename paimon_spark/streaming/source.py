@@ -358,7 +358,7 @@ class StreamSource:
     def _counted(
         self, start: StreamOffset, place: OffsetPosition, limits: ReadLimits
     ) -> tuple[_Waiting, OffsetPosition]:
-        """What earlier triggers counted, unless the branch has another history now; and the position after it."""
+        """Counts of earlier triggers, unless the branch has another history now; and the position after them."""
         waiting, self._waiting = self._waiting, None
         if waiting is not None and waiting.start == start and waiting.admission.limits == limits:
             with suppress(HistoryChangedError, SnapshotExpiredError):
@@ -383,7 +383,7 @@ def _predicate(handle: TableHandle, rows: ScanOptions) -> Predicate | None:
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """What was counted from `start` up to `counted` while a batch waits for more.
+    """Counts from `start` up to `counted` while a batch waits for more.
 
     Attributes:
         snapshots: of an aligned stream, those with something to read.

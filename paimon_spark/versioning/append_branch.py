@@ -39,7 +39,7 @@ _IDENTIFIER: Final = 0
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Appended(ShownAsFacts):
-    """What `append_branch` added.
+    """Result of `append_branch`.
 
     Attributes:
         snapshot_id: the snapshot made on the target; None when the target had everything already.

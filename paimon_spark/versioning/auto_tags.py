@@ -50,7 +50,7 @@ _BATCH_PREFIX: Final = "batch-write-"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AutoTags(ShownAsFacts):
-    """What automatic tagging did.
+    """Result of automatic tagging.
 
     Attributes:
         created: names of the tags that were created or moved.

@@ -107,7 +107,7 @@ def _deletion(handle: TableHandle, name: str) -> TableChange | None:
 
 
 def both(first: Removed, second: Removed) -> Removed:
-    """What two operations removed together."""
+    """Removals of two operations together."""
     return Removed(*(_sum(getattr(first, f.name), getattr(second, f.name)) for f in fields(Removed)))
 
 

@@ -76,7 +76,7 @@ class BranchState:
 
     @property
     def head(self) -> int:
-        """Id of the newest snapshot; 0 when there is none."""
+        """Id of the newest snapshot; 0 without one."""
         return max(self.snapshots, default=0)
 
     @property

@@ -256,7 +256,7 @@ def plan_delete(handle: TableHandle, name: str) -> TableChange:
 
 
 def roots_of_branch(roots: Iterable[Root], name: str) -> tuple[Root, ...]:
-    """Those that go with a branch: its own, and the tags on other branches that guard its base."""
+    """Roots that are removed with a branch: its own, and its guard tags on other branches."""
     guards = guard_name(name), rebase_guard_name(name)
     return tuple(r for r in roots if r.branch_directory == name or (r.kind is RootKind.TAG and r.name in guards))
 

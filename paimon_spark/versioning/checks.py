@@ -39,7 +39,7 @@ class CheckResult(ShownAsFacts):
 
     @property
     def passed(self) -> bool:
-        """Whether there is no offending row."""
+        """Whether the check found no row."""
         return self.rows == 0
 
     def text_lines(self) -> list[str]:

@@ -82,7 +82,7 @@ class Finding(ShownAsFacts):
 
     @property
     def advice(self) -> list[str]:
-        """What to do, and the command on a line of its own."""
+        """Advice, with the command on a line of its own."""
         command = [] if self.command is None else [f"  {safe(self.command)}"]
         return [f"  {safe(self.remedy)}", *command]
 

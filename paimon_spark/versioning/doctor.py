@@ -116,7 +116,7 @@ def of_one_kind(findings: Iterable[Finding]) -> list[list[Finding]]:
 
 
 def message_of(some: Sequence[Finding]) -> str:
-    """What was found, for findings of one kind."""
+    """Message for findings of one kind."""
     more = f" ({len(some)} findings of this kind, this is the first; --json lists all)" if len(some) > 1 else ""
     return f"{some[0].message}{more}"
 

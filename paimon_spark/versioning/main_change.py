@@ -1,4 +1,4 @@
-"""What main loses and gains by a publication: snapshots, and rows by partition.
+"""Losses and gains of main by a publication: snapshots, and rows by partition.
 
 Only metadata is read. Rows are counted as they are stored, in the files that commits of main and of the branch since
 the fork added and removed. Compactions, which change no row, are left out. Where commits have expired, or are many, the
@@ -48,7 +48,7 @@ class PartitionRows:
 
 @dataclass(frozen=True, slots=True)
 class MainChange:
-    """What main loses and gains by a publication.
+    """Losses and gains of main by a publication.
 
     Attributes:
         snapshots_lost, snapshots_gained: how many.
@@ -94,7 +94,7 @@ class MainChange:
 
 
 def main_change(plan: Publication) -> MainChange:
-    """What main loses and gains. Reads metadata; rows are unknown where that cannot be read."""
+    """Compute the losses and gains of main. Reads metadata; rows are unknown where it cannot be read."""
     done = plan.new_main
     counts = len(done.discarded_snapshots), len(done.moved_snapshots)
     before = plan.main.snapshots.get(plan.main.head)

@@ -77,7 +77,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MergeResult(ShownAsFacts):
-    """What publishing a branch did, or with a dry run would do.
+    """Result of publishing a branch, or of its dry run.
 
     Attributes:
         branch: the published branch, which stays.

@@ -102,7 +102,7 @@ def check_tag_text(name: str, *, table: str) -> None:
 
 
 def _text_fault(name: object, *, numbers: bool = False) -> str | None:
-    """What is wrong with a name of a branch or tag; `numbers` are allowed for tags named by time."""
+    """Fault in a name of a branch or tag; `numbers` are allowed for tags named by time."""
     if not isinstance(name, str):
         return f"a name is text, not {type(name).__name__}"
     if not name.strip():

@@ -53,7 +53,7 @@ class Other:
 
 @dataclass(frozen=True, slots=True)
 class NewMain:
-    """What main becomes.
+    """State of main after an operation.
 
     Attributes:
         state: main's new state, in its old directory.
@@ -148,7 +148,7 @@ def plan_new_main(
 
 
 def backup_state(name: str, main: BranchState, done: NewMain, children: Iterable[str] = ()) -> BranchState:
-    """What main loses, as a branch `name`, with the fork snapshot.
+    """State of a branch `name` that keeps main's losses, with the fork snapshot.
 
     `children`: branches that left main after that snapshot; their guards are put here.
     """

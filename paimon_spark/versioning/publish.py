@@ -105,7 +105,7 @@ class Publication:
 
     @property
     def main_has_moved(self) -> bool:
-        """Whether main has, since the fork, a commit that is no compaction, a schema, or a tag of a user's."""
+        """Whether main has a new commit since the fork (compactions aside), schema, or tag of a user."""
         return bool(self.commits_of_main or self.tags_of_main or self.schemas_of_main)
 
     @property
@@ -122,7 +122,7 @@ class Publication:
 
 
 def lost_text(snapshots: Sequence[int], tags: Sequence[str], schemas: Sequence[int]) -> str:
-    """What main loses by a publication: `2 snapshots (3, 4), 1 tag (v1), 1 schema (2)`; empty for nothing."""
+    """Losses of main by a publication: `2 snapshots (3, 4), 1 tag (v1), 1 schema (2)`; empty for nothing."""
     return ", ".join([*released_names(snapshots, tags, ()), *([named(schemas, "schema")] if schemas else [])])
 
 
@@ -400,7 +400,7 @@ def _sink_logs(handle: TableHandle, directory: str) -> dict[str, str]:
 
 
 def newer_sink_logs(logs: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    """Those of `others` that `logs` lack, or that are of a later batch of the same query."""
+    """Logs of `others` that `logs` lack, or that are of a later batch of the same query."""
     return {n: text for n, text in sorted(others.items()) if n not in logs or _batch(text) > _batch(logs[n])}
 
 

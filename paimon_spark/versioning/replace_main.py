@@ -62,7 +62,7 @@ WARNING: Final = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReplaceResult(ShownAsFacts):
-    """What replacing main did, or with a dry run would do.
+    """Result of replacing main, or of its dry run.
 
     Attributes:
         branch: the branch that main means now.

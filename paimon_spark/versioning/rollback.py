@@ -67,7 +67,7 @@ _ROUNDS: Final = 5
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RolledBack(ShownAsFacts):
-    """What a rollback did, or with a dry run would do.
+    """Result of a rollback, or of its dry run.
 
     Attributes:
         snapshot: the new head.
@@ -396,7 +396,7 @@ AS_LATEST: Final = "rollback-to-as-latest-"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Restored(ShownAsFacts):
-    """What restoring an earlier state in a new snapshot did.
+    """Result of restoring an earlier state in a new snapshot.
 
     Attributes:
         snapshot: the new head, with the state of `target`.

@@ -24,7 +24,7 @@ SAVEPOINT: Final = "savepoint"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RefSize(ShownAsFacts):
-    """What a branch, tag or savepoint alone keeps.
+    """Bytes that a branch, tag or savepoint alone keeps.
 
     Attributes:
         kind: `branch`, `tag` or `savepoint`.
@@ -44,7 +44,7 @@ class RefSize(ShownAsFacts):
 
     @property
     def size_text(self) -> str:
-        """The size with a unit; `unknown` where it cannot be told."""
+        """Size with a unit; `unknown` where it cannot be found."""
         return "unknown" if self.bytes is None else amount(self.bytes)
 
     def text_lines(self) -> list[str]:

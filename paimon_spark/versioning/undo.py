@@ -39,7 +39,7 @@ _UNDO_OF: Final = "undo of the "
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Undone(ShownAsFacts):
-    """What an undo did, or with a dry run would do.
+    """Result of an undo, or of its dry run.
 
     Attributes:
         operation: what was undone, such as `merge into main of branch 'fix'`.
@@ -144,7 +144,7 @@ def undo(
 
 
 def _label(operation: str) -> str:
-    """What undoing the operation is called; undoing an undo is called as the operation that it repeats."""
+    """Name of undoing the operation; undoing an undo is called as the operation that it repeats."""
     return operation.removeprefix(_UNDO_OF) if operation.startswith(_UNDO_OF) else f"{_UNDO_OF}{operation}"
 
 
@@ -166,7 +166,7 @@ def _newest(main: TableHandle) -> tuple[Backup, UndoNote]:
 
 
 def find_backup(main: TableHandle, name: str) -> Backup:
-    """The backup branch of a name, which nobody wrote to. Raises InvalidInputError."""
+    """Backup branch of a name, without later writes. Raises InvalidInputError."""
     for backup in list_backups(main):
         if backup.name != name:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -86,6 +87,24 @@ def test_modules_are_short_and_say_first_what_they_are_for() -> None:
     assert long == []
     lines = {name: (ast.get_docstring(tree) or "").split("\n")[0] for name, tree in trees().items()}
     assert [name for name, line in lines.items() if not line.endswith(".") or len(line) >= 90] == []
+
+
+_UNCLEAR = re.compile(
+    r"^(What|Whatever|Those|None that|None)\b|\b(whence|told|nobody|somebody|is none|are none|its kin|whoever|none that"
+    r"|is no|is over|are over|stands in|to be had)\b",
+    re.IGNORECASE,
+)
+
+
+def test_first_lines_of_docstrings_name_what_a_thing_is_or_does() -> None:
+    found = [
+        f"{name}.{getattr(node, 'name', '')}: {line}"
+        for name, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        if _UNCLEAR.search(line := (ast.get_docstring(node) or "").split("\n")[0])
+    ]
+    assert found == []
 
 
 def test_there_is_no_drawer_for_odds_and_ends() -> None:

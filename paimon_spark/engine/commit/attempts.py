@@ -57,7 +57,7 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """What a commit made. Nothing, when there was nothing to commit.
+    """Result of a commit; empty when there was nothing to commit.
 
     Attributes:
         snapshots: the snapshots made, in order; of data first, then of the compaction that came with it.

@@ -71,7 +71,7 @@ OPERATIONS: Final = (
 
 
 class _About(TypedDict):
-    """What all requests of one commit share."""
+    """Values that all requests of one commit share."""
 
     identifier: int
     watermark: int | None
@@ -276,7 +276,7 @@ class Committer:
         return make_snapshot(self._handle, self._options, request, author, self._clock)
 
     def filter_committed(self, identifiers: Sequence[int]) -> list[int]:
-        """Those of ascending `identifiers` that this user has not committed: the ones after its newest snapshot.
+        """Select the ascending `identifiers` that this user has not committed: those after its newest snapshot.
 
         Raises:
             InvalidInputError: they do not ascend.

@@ -44,7 +44,7 @@ def find_conflict(
     next_row_id: int = 0,
     compacts: bool = False,
 ) -> str | None:
-    """Describe the first conflict of `changes` with `base`; None when there is none.
+    """Describe the first conflict of `changes` with `base`; None without a conflict.
 
     Args:
         handle: the branch.
@@ -224,7 +224,7 @@ def _unseen(base_index: Iterable[IndexManifestEntry], index: Iterable[IndexManif
 
 
 def _names_among(files: pa.Table, names: Iterable[str]) -> set[str]:
-    """Those of `names` that a file has."""
+    """Columns of a file among `names`."""
     wanted = array_of(sorted(names), pa.string())
     found = column(files, "file_name")
     return set(found.filter(pc.is_in(found, value_set=wanted)).to_pylist())

@@ -1,4 +1,4 @@
-"""What an overwrite replaces: all rows, named partitions, or those present in the data.
+"""Rows that an overwrite replaces: all, those of named partitions, or of the partitions in the data.
 
 Source: Java `operation/FileStoreCommitImpl.overwritePartition`, `operation/commit/OverwriteChangesProvider`.
 """

@@ -27,7 +27,7 @@ ROWS_STAY: Final = "paimon-spark.rows-stay"
 
 
 class Check(Enum):
-    """What must hold between a request and the head it is tried on (`checks.py`)."""
+    """Condition between a request and the head on which it is tried (`checks.py`)."""
 
     HISTORY = auto()
     """The branch still has the snapshots that the writers continued from, where they must remain."""

@@ -131,7 +131,7 @@ def _look(handle: TableHandle, made: Snapshot, base: Snapshot | None, clock: Clo
 
 
 def _runs(handle: TableHandle, plan: TableChange, *, ends: bool) -> bool:
-    """As `is_to_run`; a change whose decision cannot be read is run by nobody."""
+    """As `is_to_run`, but False for a change whose decision cannot be read."""
     try:
         return is_to_run(handle, plan, ends=ends)
     except CorruptFileError:
@@ -139,7 +139,7 @@ def _runs(handle: TableHandle, plan: TableChange, *, ends: bool) -> bool:
 
 
 def _announced(handle: TableHandle, made: Snapshot, clock: Clock) -> TableChange | None:
-    """The journal of an operation that changes the history of the handle's branch; None when there is none."""
+    """Find the journal of an operation that changes the history of the handle's branch; None without one."""
     for _ in _waiting(clock):
         lock = _find_lock(handle)
         if lock is None or lock.kind not in REPLACING:

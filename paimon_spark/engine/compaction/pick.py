@@ -251,7 +251,7 @@ def pick_full(
 
 
 def pick_universal(files: Sequence[DataFileMeta], last: int, options: CompactionOptions, moment: Moment) -> Unit | None:
-    """What is worth merging now; None when nothing is."""
+    """Pick the files to merge now; None when no merge is worth it."""
     runs = sorted_runs(files)
     unit = (
         _early_full(files, runs, last, options, moment)

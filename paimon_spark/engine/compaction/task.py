@@ -96,7 +96,7 @@ def read_request(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CompactResult(ShownAsFacts):
-    """What a compaction did.
+    """Result of a compaction.
 
     Attributes:
         snapshot: the snapshot that holds the compacted state: the one made, or the head when there was nothing to do.

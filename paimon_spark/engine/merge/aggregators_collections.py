@@ -47,7 +47,7 @@ class _Listagg(ExactAggregate):
         return texts
 
     def _unknown(self, known: set[str], text: str) -> list[str]:
-        """What of a text is to be added."""
+        """Parts of a text that are added to the result."""
         if not self.options.distinct:
             return [text]
         out = []
@@ -189,7 +189,7 @@ class _MergeMapWithKeytime(_ByKey):
 
 
 def _utf16(text: str) -> bytes:
-    """What Java's `String.compareTo` compares."""
+    """Bytes that compare as Java's `String.compareTo` compares."""
     return text.encode("utf-16-be", "surrogatepass")
 
 

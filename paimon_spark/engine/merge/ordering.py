@@ -138,7 +138,7 @@ def sort_rows(words: Iterable[Word], count: int) -> tuple[Rows, Bool]:
 
 
 def sort_unsorted_rows(words: Sequence[Word], count: int) -> tuple[Rows, Bool]:
-    """What `sort_rows` gives, faster where rows come in no order.
+    """As `sort_rows`, but faster for rows in random order.
 
     `sort_rows` profits from runs; here a row's number is packed below its first word, or ties are put in order of
     rows afterwards, so that numpy's unstable sort of plain integers can be used.

@@ -63,7 +63,7 @@ class SequenceField(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """What a merge of runs sorts by and puts out.
+    """Sort columns and output columns of a merge of runs.
 
     Attributes:
         function: the merge engine.
@@ -180,7 +180,7 @@ class _Buffer:
 
 
 def _complete_keys(buffers: list[_Buffer], plan: MergePlan) -> Window | None:
-    """The rows whose keys are complete: no unfinished run can contain more of them; None if there are none yet."""
+    """Rows whose keys are complete, as unfinished runs cannot contain more of them; None before there are any."""
     batches = [batch for b in buffers for batch in b.batches]
     order, ties = key_order([joined([batch.column(name) for batch in batches]) for name in plan.key])
     ends = np.cumsum([b.rows for b in buffers])

@@ -100,7 +100,7 @@ class ThreeWay:
         return self._merged(both, b, t, m)
 
     def _changed(self, both: _Rows, base: int, theirs: int) -> tuple[Rows, Rows]:
-        """The row of each key that the branch changed: in the base, and on the branch; -1 where there is none."""
+        """Row of each key that the branch changed, in the base and on the branch; -1 for a missing row."""
         count = base + theirs
         before, after, rest = pairs_by_key(both.first(self.keys, count), np.arange(count) >= base)
         differs = ~both.equal((*self.shared, *self.of_branch), before, after)
@@ -112,7 +112,7 @@ class ThreeWay:
         )
 
     def _of_main(self, both: _Rows, keys: Rows, first: int) -> Rows:
-        """The row of main of each of the keys of some rows; -1 where there is none. Rows of main begin at `first`."""
+        """Main's row for the key of each given row; -1 for a missing one. Main's rows begin at `first`."""
         found = np.full(len(keys), -1, np.int64)
         if not len(keys) or first == len(both.table):
             return found

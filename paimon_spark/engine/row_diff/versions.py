@@ -47,7 +47,7 @@ _SameField = Callable[[DataField, DataField], bool]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What reads the rows of one version as columns of the newer one. Picklable.
+    """Reader of one version's rows as columns of the newer one. Picklable.
 
     Attributes:
         requests: by branch, for the version's own columns.

@@ -344,7 +344,7 @@ def _changed(batch: pa.RecordBatch, change: Change, tracks_rows: bool) -> pa.Rec
 def _written(
     request: WriteRequest, batches: Iterator[pa.RecordBatch], *, keeps_row_ids: bool = False
 ) -> list[CommitMessage]:
-    """Write rows; without rows there is no message."""
+    """Write rows; returns an empty list without rows."""
     first = next(batches, None)
     if first is None:
         return []

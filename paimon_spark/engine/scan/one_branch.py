@@ -169,7 +169,7 @@ def schemas_of(handle: TableHandle, table: pa.Table) -> dict[int, TableSchema]:
 
 
 def read_request(handle: TableHandle, query: ScanQuery, schemas: Mapping[int, TableSchema]) -> ReadRequest:
-    """What readers of the branch's splits need to know."""
+    """Settings that readers of the branch's splits need."""
     names = output_of(handle, query).names
     return ReadRequest(
         store=handle.store,

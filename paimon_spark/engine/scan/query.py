@@ -44,7 +44,7 @@ class OnlyFiles:
 
 @dataclass(frozen=True, slots=True)
 class ScanQuery:
-    """What one read asks of a plan. Hashable; one key of the plan cache.
+    """Request of one read to the planner. Hashable; a key of the plan cache.
 
     Attributes:
         columns: output columns in order; None means all columns of the table.

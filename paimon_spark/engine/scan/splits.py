@@ -70,7 +70,7 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class SplitTotals:
-    """What the splits of a plan add up to.
+    """Totals of the splits of a plan.
 
     Attributes:
         files: files to read, those of the older state included.

@@ -179,7 +179,7 @@ def _whole(
 
 
 def stream_filters(handle: TableHandle, query: ScanQuery, content: Content) -> Filters:
-    """What a stream may skip. Unlike a batch read it includes level 0, unless a changelog covers it later.
+    """Filters of a stream. Unlike those of a batch read they keep level 0, unless a changelog covers it later.
 
     Source: Java `DataTableStreamScan.tryFirstPlan`.
     """

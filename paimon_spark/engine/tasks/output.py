@@ -38,7 +38,7 @@ def output_type(
     row_kind: bool = False,
     metadata: bool = True,
 ) -> RowType:
-    """The columns that a read returns, in order: those of the table if `columns` is None.
+    """Columns that a read returns, in order: `columns`, or else those of the table.
 
     Names match exactly, else in any case when that is unambiguous.
 

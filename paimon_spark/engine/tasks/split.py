@@ -119,7 +119,7 @@ Row-level changes carry values through Spark in it, whose timestamps have micros
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """What to read from the splits of a branch: columns, predicate, schemas.
+    """Columns, predicate and schemas for reading the splits of a branch.
 
     Attributes:
         store: where the table's files are.

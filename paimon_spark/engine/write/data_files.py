@@ -438,7 +438,7 @@ class DataFileWriter:
         return None, (self._name + INDEX_SUFFIX,)
 
     def _add_sequences(self, sequences: pa.Array) -> None:
-        """Add the sequence numbers of rows; nulls become that of the snapshot, for which 0 stands in the metadata.
+        """Add the sequence numbers of rows; nulls become the snapshot's number, which the metadata stores as 0.
 
         Source: Java `io/RowDataFileSequenceNumberTracker`.
         """

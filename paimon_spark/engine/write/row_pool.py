@@ -165,7 +165,7 @@ class RowPool:
             run.groups = run.starts = np.zeros(0, np.int64)
 
     def spill(self) -> None:
-        """Move all rows from memory to disk. Raises StorageError: there is no room for them."""
+        """Move all rows from memory to disk. Raises StorageError when the disk is full."""
         runs = [run for run in self._in_memory if run.batch is not None]
         self._in_memory = []
         if not runs:

@@ -249,7 +249,7 @@ class ContainerWriter:
         return b"".join(self._parts)
 
     def drain(self) -> bytes:
-        """What was added since the last time, for files written piece by piece; `finish` then lacks it."""
+        """Bytes added since the last call, for files written piece by piece; `finish` then lacks them."""
         parts, self._parts = self._parts, []
         return b"".join(parts)
 

@@ -49,7 +49,7 @@ def default_parts(t: DataType, text: str) -> Default:
 
 
 def default_value(t: DataType, text: str) -> pa.Array:
-    """A default as an array of one value. Raises DataError, UnsupportedFeatureError: it is no value of the type."""
+    """Default as an array of one value. Raises DataError for a value of another type, UnsupportedFeatureError."""
     made = _built(t, default_parts(t, text))
     if made.null_count:
         raise DataError(f"{text!r} is null as {t}")

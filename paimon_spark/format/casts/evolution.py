@@ -63,7 +63,7 @@ def _family(t: DataType) -> str:
 
 
 def _conversion(source: Any, target: Any) -> Convert | None:
-    """The cast between two types, which are told apart by their families; None for an unsupported cast."""
+    """Cast between two types, chosen by their families; None for an unsupported cast."""
     families = _family(source), _family(target)
     if "" in families:  # rows, collections and foreign types
         return None

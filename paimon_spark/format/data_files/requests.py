@@ -149,7 +149,7 @@ class FileWrite:
 
 
 class WrittenFile(NamedTuple):
-    """What became of a file: bytes and physical rows."""
+    """Size of a written file: bytes and physical rows."""
 
     file_size: int
     row_count: int

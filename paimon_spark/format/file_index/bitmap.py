@@ -97,7 +97,7 @@ class BitmapBuilder:
 
 
 class BitmapIndex:
-    """The index of a column of a data file of `row_count` rows. Raises FormatError: it is none of such a file."""
+    """Index of a column of a data file of `row_count` rows. Raises FormatError for other content."""
 
     def __init__(self, data: bytes, kind: KeyType, row_count: int) -> None:
         self._data = data

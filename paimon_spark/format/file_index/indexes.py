@@ -46,12 +46,12 @@ class FileIndexes:
 
     @staticmethod
     def of_bytes(data: bytes, row_count: int) -> FileIndexes:
-        """Those of a manifest entry. Raises FormatError."""
+        """Indexes of a manifest entry. Raises FormatError."""
         return FileIndexes(read_head(data), lambda place: data[place.start : place.start + place.length], row_count)
 
     @staticmethod
     def of_file(store: ReadableStore, path: str, row_count: int) -> FileIndexes:
-        """Those of a file. Raises FormatError, FileMissingError, StorageError."""
+        """Indexes of a file. Raises FormatError, FileMissingError, StorageError."""
         head = store.read_range(path, 0, HEAD_BYTES)
         length = head_length(head)
         if length > len(head):
@@ -59,7 +59,7 @@ class FileIndexes:
         return FileIndexes(read_head(head), lambda place: store.read_range(path, place.start, place.length), row_count)
 
     def column(self, name: str, t: DataType) -> ColumnIndexes | None:
-        """Those of a column, as the data file calls it and as its schema types it; None without any."""
+        """Indexes of a column, by its name in the data file and its type in the schema; None without any."""
         if not 0 <= self.row_count <= MOST_ROWS:
             return None
         key = (name, t)
@@ -105,7 +105,7 @@ class ColumnIndexes:
         return None if index is None else index.equal(keys)
 
     def not_equal(self, literals: Sequence[Any]) -> Bool | None:
-        """The rows with a value that is none of these."""
+        """Rows with a value other than these."""
         index = self._rows_of_values
         if index is None or not self._kind.is_exact or len(literals) > _MOST_LOOKUPS:
             return None
@@ -138,7 +138,7 @@ class ColumnIndexes:
 
     @cached_property
     def _rows_of_values(self) -> BitmapIndex | RangeBitmapIndex | None:
-        """What tells the rows of a value: the bitmap, or the range bitmap where there is none."""
+        """Index of the rows of a value: the bitmap, or else the range bitmap."""
         place = self._places.get(IndexKind.BITMAP)
         if place is None:
             return self._range_bitmap

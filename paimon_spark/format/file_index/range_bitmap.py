@@ -95,7 +95,7 @@ def _slices(codes: I64, count: int) -> bytes:
 
 
 class RangeBitmapIndex:
-    """The index of a column of a data file of `row_count` rows. Raises FormatError: it is none of such a file."""
+    """Index of a column of a data file of `row_count` rows. Raises FormatError for other content."""
 
     def __init__(self, data: bytes, kind: KeyType, row_count: int) -> None:
         self._data = data
@@ -225,7 +225,7 @@ class _Chunk(NamedTuple):
 
 
 def _first(count: int, holds: Callable[[int], bool]) -> int:
-    """The first of `count` numbers for which `holds`, which is true for all above it too; `count` if there is none."""
+    """First of `count` numbers for which `holds`, which holds for all above it too; `count` without one."""
     return bisect_left(range(count), True, key=holds)
 
 

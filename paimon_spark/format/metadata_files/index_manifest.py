@@ -35,7 +35,7 @@ class DeletionVectorRange(NamedTuple):
 
 
 class GlobalIndexMeta(NamedTuple):
-    """What a global index file covers; row ids are inclusive."""
+    """Columns and rows that a global index file covers; row ids are inclusive."""
 
     row_range_start: int
     row_range_end: int

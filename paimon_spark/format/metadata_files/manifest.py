@@ -39,7 +39,7 @@ MAX_BYTES: Final = 2 << 30
 
 
 class FileKind(IntEnum):
-    """What an entry does to its file."""
+    """Whether an entry adds or deletes its file."""
 
     ADD = 0
     DELETE = 1

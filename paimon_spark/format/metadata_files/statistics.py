@@ -18,7 +18,7 @@ _KEYS: Final = ("colId", "distinctCount", "min", "max", "nullCount", "avgLen", "
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What is known of a column; None is unknown.
+    """Statistics of a column; None for an unknown value.
 
     Attributes:
         column_id: its field id.
@@ -39,7 +39,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What a statistics file holds; None is unknown.
+    """Contents of a statistics file; None for an unknown value.
 
     Attributes:
         snapshot_id, schema_id: of the snapshot that was looked at.

@@ -181,7 +181,7 @@ class _Parser:
         return f"'{text}'" if is_quoted else text
 
     def _constant(self, column: str) -> tuple[str | None, bool]:
-        """The text of a constant, None for null, and whether it stands in quotes."""
+        """Text of a constant (None for null), and whether it is quoted."""
         if self._take("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "TIME"):
             return self._string(), True
         if self._take("NULL"):

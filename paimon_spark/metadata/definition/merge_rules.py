@@ -211,7 +211,7 @@ def check_function(function: str, options: FieldOptions, type: DataType) -> None
 
 
 def _wanted_type(function: str, t: DataType) -> str | None:
-    """What kind of column the function needs, when `t` is not one."""
+    """Kind of column that the function needs, when `t` is of another kind."""
     rows = isinstance(t, ArrayType) and isinstance(t.element, RowType)
     match function:
         case "sum" | "product":

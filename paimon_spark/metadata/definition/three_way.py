@@ -38,7 +38,7 @@ Pair: TypeAlias = tuple[DataField, DataField]
 
 @dataclass(frozen=True, slots=True)
 class MergedDefinition:
-    """What a branch changed in a definition since a base.
+    """Changes of a branch in a definition since a base.
 
     Attributes:
         changes: of main's newest schema, which give it what the branch changed.
@@ -163,7 +163,7 @@ class _Merge:
             self.changes += [RenameColumn((*path, old), new) for old, new in wanted]
 
     def _field(self, path: Path, branch: Pair, m: DataField) -> None:
-        """What the branch changed in a column, whose name on main is that of `path` by now."""
+        """Changes of the branch in a column, whose name on main is now that of `path`."""
         b, t = branch
         self._type(path, b.type, t.type, m.type)
         for what, was, now, of_main, change in (

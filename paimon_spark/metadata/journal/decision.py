@@ -82,19 +82,19 @@ def is_decision_id(text: str) -> bool:
 
 
 def decision_path(warehouse: str, decision_id: str) -> str:
-    """The file of a decision, in the warehouse at this path. Raises ValueError: it is no id of a decision."""
+    """Path of a decision's file in the warehouse. Raises ValueError for an invalid id."""
     if not is_decision_id(decision_id):
         raise ValueError(f"{decision_id!r} is not the id of a decision")
     return f"{warehouse}/{DIRECTORY}/changes/{decision_id}"
 
 
 def find_decision(store: Store, path: str) -> Decision | None:
-    """The decision in a file; None when nobody decided yet. Raises CorruptFileError."""
+    """Read the decision in a file; None before it is decided. Raises CorruptFileError."""
     return find_decoded(_in_warehouse(store, path), path, _decode)
 
 
 def decide(store: Store, path: str, wanted: Decision) -> Decision:
-    """Decide, unless somebody has; returns the decision that holds.
+    """Decide, unless it is decided already; returns the decision that holds.
 
     Raises:
         StorageError: whether the decision was made is unknown; call again.

@@ -138,7 +138,7 @@ class HeldLock:
         self.check()
 
     def abandon(self) -> None:
-        """Release the lock before a journal was written. One that cannot be removed goes with the next operation."""
+        """Release the lock before a journal was written. If that fails, the next operation removes it."""
         with suppress(StorageError, OperationInProgressError):
             self.check()
             self.release()

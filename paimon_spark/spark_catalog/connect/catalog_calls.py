@@ -207,7 +207,7 @@ def create(
 
 
 def by_statement(text: str) -> Callable[..., Any]:
-    """What runs a statement on the table of a call that returns nothing: `TRUNCATE TABLE {}`."""
+    """Function that runs a statement on the table of a call without a result, such as `TRUNCATE TABLE {}`."""
 
     def run(attached: AttachedCatalogs, spark_call: Callable[..., Any], api: Any, tableName: str, **more: Any) -> Any:
         found = attached.find(api._sparkSession, tableName, is_read=True)

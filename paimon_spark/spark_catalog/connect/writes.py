@@ -257,7 +257,7 @@ def to_table(
     queryName: str | None = None,  # noqa: N803 - Spark's name
     **options: Any,
 ) -> Any:
-    """Start a query that writes its rows to a table, which is created if there is none."""
+    """Start a query that writes its rows to a table, which is created if missing."""
     found = attached.find(writer._session, tableName)
     if found is None:
         return spark_call(tableName, format, outputMode, partitionBy, queryName, **options)

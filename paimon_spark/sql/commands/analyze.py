@@ -96,7 +96,7 @@ def _fields(table: Table, statement: Analyze) -> list[DataField]:
 
 
 def _type_statistics(t: DataType) -> _TypeStatistics | None:
-    """None for types without statistics."""
+    """Size and bounds by type; None for types without statistics."""
     match t:
         case AtomicType(name=name) if name in _BYTES:
             return _TypeStatistics(_BYTES[name])

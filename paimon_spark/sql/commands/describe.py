@@ -201,7 +201,7 @@ def _details(name: TableName, table: Table) -> Iterator[_Row]:
 
 
 def _partition(name: TableName, table: Table, asked: PartitionFilter) -> Iterator[_Row]:
-    """What a partition holds, behind the details of its table."""
+    """Contents of a partition, below the details of its table."""
     details = partition_details(table, asked)
     yield _BLANK
     yield "# Detailed Partition Information", "", ""
@@ -212,7 +212,7 @@ def _partition(name: TableName, table: Table, asked: PartitionFilter) -> Iterato
 
 
 def partition_details(table: Table, asked: PartitionFilter) -> dict[str, str]:
-    """What a partition holds, as Spark's `CatalogTablePartition` shows it. Raises as `describe`."""
+    """Contents of a partition, as Spark's `CatalogTablePartition` shows them. Raises as `describe`."""
     where = table.handle.describe()
     condition = partition_condition(table, asked)
     keys = table.schema.partition_keys
@@ -247,7 +247,7 @@ def partition_details(table: Table, asked: PartitionFilter) -> dict[str, str]:
 
 @on_table
 def show_table_partition(session: Session, name: TableName, statement: ShowTablePartition) -> Result:
-    """What a partition of a table holds, as one text. Raises as `describe`."""
+    """Contents of a partition of a table, as one text. Raises as `describe`."""
     table = session.table(name, {"time-zone": session.time_zone})
     details = partition_details(table, statement.partition)
     text = "".join(f"{key}: {value}\n" for key, value in details.items()) + "\n"

@@ -144,7 +144,7 @@ def _write(
 
 @dataclass(frozen=True, slots=True)
 class _Insertion:
-    """What an INSERT writes: `static` has values of partition columns that the query lacks.
+    """Rows of an INSERT; `static` has values of partition columns that the query lacks.
 
     The columns are in the order of the query's; None when they match by name. Where it `evolves` the schema, the query
     may have more. `plain` are the columns where the query has the names of the table's in their order, else None: then

@@ -113,7 +113,7 @@ def _alias(statement: Delete | Update) -> str:
 
 
 def _qualifiers(target: Target, statement: Delete | Update) -> list[Sequence[str]]:
-    """What may qualify columns of the table."""
+    """Names that may qualify columns of the table."""
     if statement.alias is not None:
         return [(statement.alias,)]
     return [*target.full_names, (statement.table[-1],)]

@@ -66,7 +66,7 @@ def create_view(session: Session, statement: CreateView) -> Result:
 
 
 def drop_view(session: Session, statement: DropView) -> Result:
-    """Drop a permanent view. Raises NotFoundError: there is none; InvalidInputError: it is a table."""
+    """Drop a permanent view. Raises NotFoundError when it is missing, InvalidInputError for a table."""
     name = _of_catalog(session, statement.name)
     if name is None or (len(statement.name) == 1 and session.has_view(statement.name[0])):
         return Outcome.RUN_BY_SPARK
@@ -96,7 +96,7 @@ def _of_catalog(session: Session, parts: Name) -> TableName | None:
 
 
 def _leave_to_spark(session: Session, statement: CreateView) -> Result:
-    """Leave a view to Spark, unless it is over tables of the catalog."""
+    """Leave a view to Spark, unless it reads tables of the catalog."""
     tables = references(session.caching(), parse_query(statement.query)) if statement.query else ()
     if not tables:
         return Outcome.RUN_BY_SPARK

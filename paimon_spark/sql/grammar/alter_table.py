@@ -174,7 +174,7 @@ def _alteration(cursor: Cursor, name: Name) -> Statement:
 
 
 def _set_property(key: str, value: str | None) -> SchemaChange:
-    """Set a property, or remove it when the value is None."""
+    """Set a property; a value of None removes it."""
     if key == _COMMENT:
         return UpdateTableComment(value)
     return RemoveOption(key) if value is None else SetOption(key, value)

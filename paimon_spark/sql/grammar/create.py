@@ -29,7 +29,7 @@ _TYPES: Final = (
 
 
 class CreateMode(Enum):
-    """What happens when the table exists."""
+    """Action when the table exists."""
 
     CREATE = "CREATE TABLE"
     IF_NOT_EXISTS = "CREATE TABLE IF NOT EXISTS"
@@ -42,14 +42,14 @@ class CreateMode(Enum):
 
     @property
     def operation(self) -> str:
-        """What the snapshot of the rows says has made it."""
+        """Operation recorded in the snapshot of the rows."""
         made = CreateMode.CREATE if self is CreateMode.IF_NOT_EXISTS else self
         return f"{made.value.replace(' ', '_')}_AS_SELECT"
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTable(TableStatement):
-    """CREATE TABLE, or REPLACE TABLE; `columns` is None when a query gives them."""
+    """CREATE TABLE or REPLACE TABLE; without `columns` a query gives them."""
 
     mode: CreateMode = CreateMode.CREATE
     columns: RowType | None = None

@@ -116,7 +116,7 @@ class ShowProcedures(Statement):
 
 
 class UseKind(Enum):
-    """What USE or SET CATALOG names."""
+    """Kind of object that USE or SET CATALOG names."""
 
     ANY = "a database or a catalog"
     DATABASE = "a database"
@@ -143,7 +143,7 @@ class Refresh(TableStatement):
 
 @dataclass(frozen=True, slots=True)
 class Analyze(TableStatement):
-    """ANALYZE TABLE … COMPUTE STATISTICS; `columns` is None for all, () for none."""
+    """ANALYZE TABLE … COMPUTE STATISTICS; `columns` of None means all columns, of () none."""
 
     columns: tuple[str, ...] | None
 

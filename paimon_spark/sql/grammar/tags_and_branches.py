@@ -89,7 +89,7 @@ class PublishBranch(TableStatement):
 
 
 class Refs(Enum):
-    """What SHOW lists of a table, and the system table with all columns."""
+    """Objects of a table that SHOW lists, and the system table with all columns."""
 
     TAGS = "tags"
     BRANCHES = "branches"

@@ -259,7 +259,7 @@ def _find_keyword(cursor: Cursor, start: int, *keywords: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class WhenClause:
-    """WHEN … AND condition THEN …; `assignments` is None for `*`, and for DELETE."""
+    """WHEN … AND condition THEN …; `assignments` of None means `*`, or DELETE."""
 
     when: When
     verb: Verb

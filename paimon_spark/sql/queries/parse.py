@@ -44,7 +44,7 @@ Tree = Any
 
 
 class Use(Enum):
-    """What a statement does with its query."""
+    """Use of a statement's query."""
 
     ROWS = "rows"
     """Spark runs the statement once, with DataFrames in it."""

@@ -209,7 +209,7 @@ def _columns(parsed: ParsedQuery, found: Sequence[Reference]) -> list[tuple[str,
 
 
 def _qualifier(reference: Reference, found: Sequence[Reference]) -> tuple[str, ...]:
-    """What tells the columns of a table from those of the others: its name or alias, where need be the full name."""
+    """Qualifier of a table's columns among others: its name or alias, if necessary the full name."""
     others = [r for r in found if r.visible == reference.visible and r.full_name != reference.full_name]
     if reference.alias or not others:
         return (reference.visible,)
