@@ -328,7 +328,7 @@ class _Connection:
 
         class WithoutRedirects(requests.Session):
             def get_redirect_target(self, resp: Any) -> None:
-                """None; else the whole body of a redirect would be read, though it is not followed."""
+                """No target: else the whole body of a redirect would be read, though it is not followed."""
 
         self.sessions = {verb: WithoutRedirects() for verb in retries}
         for verb, session in self.sessions.items():

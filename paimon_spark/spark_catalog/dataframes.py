@@ -131,11 +131,11 @@ class ScanTableProxy(
         return self.gateway.array(SQL + "connector.expressions.Transform")
 
     def properties(self) -> Any:
-        """None."""
+        """Always None."""
         return self.gateway.java_map({})
 
     def constraints(self) -> Any:
-        """None."""
+        """Always None."""
         return self.gateway.array(CATALOG + "constraints.Constraint")
 
     def capabilities(self) -> Any:

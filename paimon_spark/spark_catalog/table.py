@@ -191,7 +191,7 @@ class TableProxy(
         return found if not comment else {**found, "comment": comment}
 
     def constraints(self) -> Any:
-        """None: primary keys are properties."""
+        """Always None: primary keys are properties."""
         return self.gateway.array(CATALOG + "constraints.Constraint")
 
     def capabilities(self) -> Any:

@@ -359,7 +359,7 @@ class StagedTableProxy(Proxy, implements=(CATALOG + "StagedTable", CATALOG + "Su
         return self.gateway.java_map(self._definition.options)
 
     def constraints(self) -> Any:
-        """None."""
+        """Always None."""
         return self.gateway.array(CATALOG + "constraints.Constraint")
 
     def capabilities(self) -> Any:

@@ -1,4 +1,4 @@
-"""Rows that an overwrite replaces: all, those of named partitions, or of the partitions in the data.
+"""Rows that an overwrite replaces: all, or those of named or of written partitions.
 
 Source: Java `operation/FileStoreCommitImpl.overwritePartition`, `operation/commit/OverwriteChangesProvider`.
 """

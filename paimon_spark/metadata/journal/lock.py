@@ -416,7 +416,7 @@ def running(owner: Owner) -> Iterator[None]:
 
 @cache
 def _machine() -> str | None:
-    """Host, boot id and process namespace; None where there is no `/proc`."""
+    """Host, boot id and process namespace; None without `/proc`."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         return f"{socket.gethostname()}/{boot}/{os.readlink('/proc/self/ns/pid')}"
