@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -27,11 +26,13 @@ from paimon_spark.options.lineage import (
     refuse_follow,
 )
 from paimon_spark.options.location import (
+    CATALOG,
     CREATE_BRANCH,
     MAIN,
     SESSION_BRANCH,
     TABLE_DEFAULT,
     configured,
+    in_catalog,
     is_name,
     split_name,
     split_suffix,
@@ -67,10 +68,12 @@ class Catalog(CatalogViews):
         options: how to reach its file system, as text; `table-default.<option>` is for the tables it makes;
             `table-lineage` and `data-lineage` are what the warehouse is to record; `branch` is the branch to which
             reads and writes go of the tables that have it.
+        name: may stand before the database in names of tables, `paimon.db.t`; the one that `attach` was given.
     """
 
     warehouse: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    name: str = CATALOG
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", ShownOptions(self.options))
@@ -164,6 +167,7 @@ class Catalog(CatalogViews):
             InvalidInputError, InvalidOptionError: the definition is invalid.
             UnsupportedFeatureError: it needs a feature that this package lacks.
         """
+        name = in_catalog(name, self.name)
         place = self._tables.new_place(name)
         stored = {**table_defaults(self.options), **as_text(options or {})}
         columns = columns_of(schema)
@@ -186,6 +190,7 @@ class Catalog(CatalogViews):
         Raises:
             TableNotFoundError, DatabaseNotFoundError: there is none, unless `ignore_if_not_exists`.
         """
+        name = in_catalog(name, self.name)
         self._refuse_whole(name, "dropped")
         return self._tables.drop_table(name, ignore_if_not_exists)
 
@@ -199,6 +204,7 @@ class Catalog(CatalogViews):
                 database of `new`.
             TableAlreadyExistsError: there is something at the place of `new`.
         """
+        old, new = (in_catalog(name, self.name) for name in (old, new))
         self._refuse_whole(old, "renamed")
         self._tables.rename_table(old, new, ignore_if_not_exists)
 
@@ -213,6 +219,7 @@ class Catalog(CatalogViews):
             TableNotFoundError, DatabaseNotFoundError, BranchNotFoundError: it does not exist.
             InvalidOptionError: not such a name, or a wrong option.
         """
+        name = in_catalog(name, self.name)
         bare = split_suffix(name)[0]
         if not is_name(bare):
             raise InvalidOptionError(f"{name!r} is not the name of a table; expected database.table", name=name)
@@ -408,7 +415,7 @@ class Catalog(CatalogViews):
             TableNotFoundError: there are no files of such a table.
             CatalogError: the metastore failed.
         """
-        self._tables.register(*split_name(name))
+        self._tables.register(*split_name(name, self.name))
 
     @property
     def _tables(self) -> FileSystemCatalog:
@@ -470,29 +477,3 @@ def _apply_lineage(catalog: Catalog) -> None:
         from paimon_spark.api.lineage_verbs import apply_catalog_options
 
         apply_catalog_options(catalog.lineage, asked)
-
-
-def matching_tables(
-    catalog: Catalog, databases: str | None = None, including: str | None = None, excluding: str | None = None
-) -> list[tuple[str, str]]:
-    """Database and name of each table that regular expressions match as a whole, in order.
-
-    Args:
-        catalog: whose tables are meant.
-        databases: expression of databases; None is all.
-        including: of tables, as `db.t`; None is all.
-        excluding: of tables that are left out; None is none.
-
-    Raises:
-        InvalidInputError: one is not a regular expression.
-    """
-    chosen, wanted, unwanted = (_compiled(text) for text in (databases or ".*", including or ".*", excluding or ""))
-    found = [(d, t) for d in catalog.list_databases() if chosen.fullmatch(d) for t in catalog.list_tables(d)]
-    return [(d, t) for d, t in found if wanted.fullmatch(f"{d}.{t}") and not unwanted.fullmatch(f"{d}.{t}")]
-
-
-def _compiled(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as e:
-        raise InvalidInputError(f"{text!r} is not a regular expression: {e}", pattern=text) from e

@@ -33,7 +33,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.version import from_option
-from paimon_spark.options.location import is_name, split_name, split_suffix
+from paimon_spark.options.location import in_catalog, is_name, split_name, split_suffix
 from paimon_spark.options.scan import VERSION_AS_OF, ScanOptions
 from paimon_spark.redaction import get_logger
 from paimon_spark.text import id_of
@@ -61,6 +61,9 @@ class WarehouseCatalog(Protocol):
 
     @property
     def options(self) -> Mapping[str, str]: ...
+
+    @property
+    def name(self) -> str: ...
 
     def table(self, name: str) -> Table:
         """Open a table."""
@@ -334,13 +337,15 @@ class Warehouses:
         if not isinstance(table, str):
             warehouse, ref = _warehouse_and_branch(table)
             return AskedTable(ref.name, Node(warehouse.url, ref), warehouse, table.handle, table.read_options)
-        ref = parse_table_name(table)
+        catalogs = self._catalogs_of(table)
+        ref = parse_table_name(in_catalog(table, catalogs[0].name))
         known = set() if graph is None else set(graph.tables)
-        for warehouse in self.warehouses.values():
+        is_any = len(catalogs) == len(self.catalogs)
+        for warehouse in self.warehouses.values() if is_any else map(warehouse_of, catalogs):
             if Node(warehouse.url, ref) in known:
                 return AskedTable(table, Node(warehouse.url, ref), warehouse)
         failure: PaimonError | None = None
-        for catalog in self.catalogs:
+        for catalog in catalogs:
             warehouse = warehouse_of(catalog)
             try:
                 opened = catalog.table(table)
@@ -350,6 +355,20 @@ class Warehouses:
             return AskedTable(table, Node(warehouse.url, ref), warehouse, opened.handle)
         assert failure is not None
         raise failure
+
+    def _catalogs_of(self, table: str) -> Sequence[WarehouseCatalog]:
+        """Catalogs in which a name is looked up: all, or those of the name in front. Raises InvalidOptionError."""
+        found: list[WarehouseCatalog] = []
+        failures = []
+        for catalog in self.catalogs:
+            try:
+                in_catalog(table, catalog.name)
+                found.append(catalog)
+            except InvalidOptionError as e:
+                failures.append(e)
+        if not found:
+            raise failures[0]
+        return found
 
     def at(self, asked: AskedTable, version: Version | None) -> tuple[AskedTable, int | None]:
         """A table, and the snapshot of a version. The version may be of another branch, which is returned then.

@@ -76,6 +76,9 @@ class CatalogViews:
 
     __slots__ = ()
 
+    if TYPE_CHECKING:
+        name: str
+
     @property
     def _tables(self) -> FileSystemCatalog:
         raise NotImplementedError
@@ -107,14 +110,14 @@ class CatalogViews:
         """
         found = self.find_view(name)
         if found is None:
-            database, view = split_name(name)
+            database, view = split_name(name, self.name)
             near = did_you_mean(view, self._tables.list_views(database))
             raise NotFoundError(f"there is no view {name}{near}; list_views({database!r}) has them all", view=name)
         return found
 
     def find_view(self, name: str) -> View | None:
         """Find the permanent view `db.v`; None when it does not exist. Raises CatalogError as `view`."""
-        database, view = split_name(name)
+        database, view = split_name(name, self.name)
         raw = self._tables.find_view(database, view)
         if raw is None:
             return None
@@ -161,7 +164,7 @@ class CatalogViews:
             InvalidInputError: the query is blank, or no query.
             Others as `Catalog.sql`, without `columns`.
         """
-        database, view = split_name(name)
+        database, view = split_name(name, self.name)
         name = f"{database}.{view}"
         if not query.strip():
             raise InvalidInputError(f"view {name} has no query: give the text of a SELECT", argument="query")
@@ -189,6 +192,6 @@ class CatalogViews:
 
     def drop_view(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
         """Drop the permanent view `db.v`. Raises NotFoundError when it is missing, unless `ignore_if_not_exists`."""
-        database, view = split_name(name)
+        database, view = split_name(name, self.name)
         if not self._tables.remove_view(database, view) and not ignore_if_not_exists:
             raise NotFoundError(f"there is no view {database}.{view} to drop", view=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +25,7 @@ from paimon_spark.operations.operation import (
 from paimon_spark.redaction import get_logger
 
 if TYPE_CHECKING:
+    from paimon_spark.api.catalog import Catalog
     from paimon_spark.api.table import Table
     from paimon_spark.engine.compaction.task import CompactResult
     from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -115,8 +117,6 @@ def _described(done: CompactResult | None) -> str:
 
 def _compact_database(a: Request) -> dict[str, Any]:
     """Compact each table, and return its result or its error by its name."""
-    from paimon_spark.api.catalog import matching_tables
-
     if a["partition_idle_time"] is not None:
         raise UnsupportedFeatureError(
             f"{a.caller}: idle partitions cannot be chosen in several tables; use compact with partition_idle_time",
@@ -124,7 +124,33 @@ def _compact_database(a: Request) -> dict[str, Any]:
         )
     strategy = _strategy(a)
     patterns = (a[name] for name in ("including_databases", "including_tables", "excluding_tables"))
-    return {f"{d}.{t}": _compact_one(a, d, t, strategy) for d, t in matching_tables(a.catalog(), *patterns)}
+    return {f"{d}.{t}": _compact_one(a, d, t, strategy) for d, t in _matching_tables(a.catalog(), *patterns)}
+
+
+def _matching_tables(
+    catalog: Catalog, databases: str | None = None, including: str | None = None, excluding: str | None = None
+) -> list[tuple[str, str]]:
+    """Database and name of each table that regular expressions match as a whole, in order.
+
+    Args:
+        catalog: whose tables are meant.
+        databases: expression of databases; None is all.
+        including: of tables, as `db.t`; None is all.
+        excluding: of tables that are left out; None is none.
+
+    Raises:
+        InvalidInputError: one is not a regular expression.
+    """
+    chosen, wanted, unwanted = (_compiled(text) for text in (databases or ".*", including or ".*", excluding or ""))
+    found = [(d, t) for d in catalog.list_databases() if chosen.fullmatch(d) for t in catalog.list_tables(d)]
+    return [(d, t) for d, t in found if wanted.fullmatch(f"{d}.{t}") and not unwanted.fullmatch(f"{d}.{t}")]
+
+
+def _compiled(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as e:
+        raise InvalidInputError(f"{text!r} is not a regular expression: {e}", pattern=text) from e
 
 
 def _compact_one(a: Request, database: str, name: str, strategy: str) -> CompactResult | PaimonError:

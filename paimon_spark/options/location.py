@@ -29,6 +29,10 @@ _BRANCH_DIRECTORY: Final = re.compile(r"(?P<table>.+)/branch/branch-(?P<branch>[
 _SAVEPOINTS: Final = "#savepoints"
 """PIP-4's spelling of `$savepoints`."""
 _NAME: Final = re.compile(r"(?:`[^`/\\]+`|[^`./\\]+)(?:\.(?:`[^`/\\]+`|[^`./\\]+)){1,2}")
+_PART: Final = re.compile(r"`[^`]+`|[^.]+")
+_QUALIFIED: Final = 3
+CATALOG: Final = "paimon"
+"""The name of a catalog that was given no other one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +113,34 @@ def no_warehouse(text: str) -> InvalidOptionError:
     )
 
 
-def split_name(text: str) -> tuple[str, str]:
-    """Database and table of `db.t`, without backquotes or a catalog (`paimon.db.t`). Raises InvalidOptionError."""
+def split_name(text: str, catalog: str = CATALOG) -> tuple[str, str]:
+    """Database and table of `db.t`, or of `paimon.db.t` in the catalog of that name, without backquotes.
+
+    Raises InvalidOptionError: not the name of a table, or of one in another catalog.
+    """
     if not is_name(text):
         raise InvalidOptionError(f"{text!r} is not the name of a table; expected database.table", name=text)
-    parts = [p.strip("`") for p in re.findall(r"`[^`]+`|[^.]+", text)]
-    return parts[-2], parts[-1]
+    database, table = (p.strip("`") for p in _PART.findall(in_catalog(text, catalog)))
+    return database, table
+
+
+def in_catalog(text: str, catalog: str) -> str:
+    """The name of a table, branch or system table without the name of its catalog in front.
+
+    Raises InvalidOptionError: it begins with the name of another catalog.
+    """
+    bare, dollar, rest = text.partition("$")
+    if not is_name(bare) or len(parts := _PART.findall(bare)) < _QUALIFIED:
+        return text
+    first = parts[0].strip("`")
+    if first.lower() != catalog.lower():
+        raise InvalidOptionError(
+            f"{text!r} names a table of catalog {first!r}, and this catalog is {catalog!r}; write database.table for "
+            f"a table of this one, or use catalog {first!r}",
+            name=text,
+            catalog=first,
+        )
+    return ".".join(parts[1:]) + dollar + rest
 
 
 def database_url(warehouse: str, database: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -14,13 +15,14 @@ from paimon_spark.api.catalog import Catalog, load_catalog
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
 from paimon_spark.format.json_files import find_object
 from paimon_spark.jobs.opened_table import OptionValue, as_text
+from paimon_spark.options.location import CATALOG
 from paimon_spark.redaction import spark_pattern
 from paimon_spark.spark.session import configure_session, find_sources_here, is_classic, register, settings
 from paimon_spark.spark_catalog.classic import allow_classic, classic_pyspark
 from paimon_spark.spark_catalog.gateway import SQL, gateway_of
 from paimon_spark.spark_catalog.path_settings import follow_settings
 from paimon_spark.spark_catalog.sessions import IMPLEMENTATION, application_of, configured_catalog
-from paimon_spark.sql.names import CATALOG, SPARK_CATALOG
+from paimon_spark.sql.names import SPARK_CATALOG
 from paimon_spark.sql.session import CATALOG_SETTING
 
 _WAREHOUSE: Final = "warehouse"
@@ -63,7 +65,7 @@ def attach(
     known = conf if warehouse is None else {**conf, **_former(conf, name)}
     of_settings, options = configured_catalog({k: v for k, v in known.items() if v is not None}, name)
     given = {**options, **as_text(catalog_options)}
-    catalog = load_catalog(warehouse or of_settings, **given)
+    catalog = replace(load_catalog(warehouse or of_settings, **given), name=name)
     implementation = conf.get(CATALOG_SETTING + name)
     if implementation not in (None, IMPLEMENTATION):
         raise InvalidInputError(

@@ -18,7 +18,7 @@ from paimon_spark.api.catalog import Catalog
 from paimon_spark.equivalents import METADATA_TABLES
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, InvalidOptionError, TableNotFoundError
 from paimon_spark.options.descriptor import did_you_mean
-from paimon_spark.options.location import BRANCH_PREFIX, split_suffix
+from paimon_spark.options.location import BRANCH_PREFIX, CATALOG, split_suffix
 from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_KEYS, chooses_state
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.system_tables.registry import NAMES as SYSTEM_TABLES
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from paimon_spark.api.table import Table
     from paimon_spark.sql.session import Session
 
-CATALOG: Final = "paimon"
-"""The name of the catalog in names of three parts."""
 DEFAULT_DATABASE: Final = "default"
 SPARK_CATALOG: Final = "spark_catalog"
 """Spark's name of its own catalog."""

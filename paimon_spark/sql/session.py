@@ -24,7 +24,7 @@ from paimon_spark.metadata.handle import is_table
 from paimon_spark.options.descriptor import boolean, unknown_option
 from paimon_spark.options.known import TABLE_OPTIONS, is_storage_option, is_table_option
 from paimon_spark.options.lineage import BARRIER, JOB, OF_ONE_USE
-from paimon_spark.options.location import CREATE_BRANCH, MAIN, SESSION_BRANCH
+from paimon_spark.options.location import CATALOG, CREATE_BRANCH, MAIN, SESSION_BRANCH
 from paimon_spark.options.scan import (
     BRANCH,
     COLUMNS,
@@ -46,7 +46,7 @@ from paimon_spark.spark.session import (
     without_attached,
     without_view_names,
 )
-from paimon_spark.sql.names import CATALOG, DEFAULT_DATABASE, SPARK_CATALOG, TableName
+from paimon_spark.sql.names import DEFAULT_DATABASE, SPARK_CATALOG, TableName
 from paimon_spark.sql.tokens import tokenize
 from paimon_spark.types import quoted
 
@@ -125,7 +125,7 @@ class Session:
     ) -> Session:
         """In the Spark session given, else the active one, else a new one."""
         found = session_or_new(spark)
-        return cls(catalog, found, args, settings(found))
+        return cls(catalog, found, args, settings(found), catalog.name)
 
     @classmethod
     def attached(
