@@ -50,6 +50,7 @@ OVERWRITE_MODE = Option(
 DYNAMIC_OVERWRITE: Option[bool | None] = Option(
     "dynamic-partition-overwrite", boolean, None, "Paimon's name for partitionOverwriteMode = dynamic."
 )
+
 OVERWRITE_PARTITION: Option[str | None] = Option(
     "overwrite.partition", string, None, "The partition that an overwrite replaces, such as dt=2024-01-01,hr=5."
 )
@@ -145,6 +146,15 @@ def canonical_write(options: Mapping[str, str]) -> dict[str, str]:
     return spelt(options, _BY_LOWER)
 
 
+def overwrite_mode(options: Mapping[str, str]) -> PartitionOverwriteMode | None:
+    """The mode that options ask for by either name; None when they do not. Raises InvalidOptionError."""
+    dynamic = DYNAMIC_OVERWRITE.get(options)
+    if OVERWRITE_MODE.is_set(options):
+        mode = OVERWRITE_MODE.get(options)
+        return PartitionOverwriteMode.DYNAMIC if dynamic else mode
+    return None if dynamic is None else PartitionOverwriteMode.DYNAMIC if dynamic else PartitionOverwriteMode.STATIC
+
+
 def parse_batch_write_options(options: Mapping[str, str], mode: WriteMode) -> BatchWriteOptions:
     """Parse the options of a batch write; keys that locate the table are ignored.
 
@@ -159,7 +169,7 @@ def parse_batch_write_options(options: Mapping[str, str], mode: WriteMode) -> Ba
                 f"option {key} chooses what is read; a write goes to the head of a branch: leave it out", option=key
             )
     partition = OVERWRITE_PARTITION.get(given)
-    dynamic = OVERWRITE_MODE.get(given) is PartitionOverwriteMode.DYNAMIC or bool(DYNAMIC_OVERWRITE.get(given))
+    dynamic = overwrite_mode(given) is PartitionOverwriteMode.DYNAMIC
     if partition is not None and mode is not WriteMode.OVERWRITE:
         raise InvalidOptionError(
             f"option {OVERWRITE_PARTITION.key} = {partition!r} is for mode overwrite; the mode is {mode.value}",

@@ -22,7 +22,13 @@ from paimon_spark.metadata.branches import branch_exists
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.location import is_name, split_name, split_suffix
 from paimon_spark.options.scan import BRANCH, LOCATION_KEYS, TIME_ZONE, canonical, names_branch, without_start
-from paimon_spark.options.write_request import canonical_write
+from paimon_spark.options.write_request import (
+    DYNAMIC_OVERWRITE,
+    OVERWRITE_MODE,
+    OVERWRITE_PARTITION,
+    PartitionOverwriteMode,
+    canonical_write,
+)
 from paimon_spark.spark.session import is_spark_alone, settings
 from paimon_spark.sql.commands.create import PROVIDERS
 from paimon_spark.sql.commands.target import refuse_exact_case
@@ -38,6 +44,8 @@ _GIVEN: Final = "_paimon_spark_given"
 """The attribute of a reader or writer with its format, under None, and its options."""
 _NO_OPTIONS: Final = ("schema", "mode", "partitionBy", "outputMode", "queryName")
 """Arguments of the methods that are no options."""
+_OVERWRITES: Final = "spark.sql.sources.partitionOverwriteMode"
+_OF_OVERWRITES: Final = frozenset((OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key, OVERWRITE_PARTITION.key))
 _LOCK: Final = Lock()
 _WRAPPED: Final[set[type]] = set()
 
@@ -91,7 +99,9 @@ def _wrap(kind: Any, method: str) -> None:
             asked = {k: _text(v) for k, v in {**given, **own}.items() if k is not None and v is not None}
             where = asked.get("path") if path is None else path
             if isinstance(where, str):
-                more = options_of_settings(_session(self), where, asked, is_read=method == "load")
+                more = options_of_settings(
+                    _session(self), where, asked, is_read=method == "load", is_batch=method != "start"
+                )
                 for key, value in more.items():
                     spark_option(self, key, value)  # not as a given one: settings may change before the next call
         return spark_call(self, path, format, *args, **named)
@@ -117,7 +127,9 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def options_of_settings(spark: SparkSession, path: str, given: Mapping[str, str], *, is_read: bool) -> dict[str, str]:
+def options_of_settings(
+    spark: SparkSession, path: str, given: Mapping[str, str], *, is_read: bool, is_batch: bool = True
+) -> dict[str, str]:
     """The options that the settings of a session add to those of a read or write of a path.
 
     Args:
@@ -125,6 +137,7 @@ def options_of_settings(spark: SparkSession, path: str, given: Mapping[str, str]
         path: of the table, or its name in the warehouse of `given`.
         given: the options of the reader or writer, which win.
         is_read: whether rows are read; a read of a table without the branch of the session is one of main.
+        is_batch: whether a write is no stream.
 
     Raises:
         BranchNotFoundError: a write of a table that lacks the branch of the session.
@@ -137,19 +150,27 @@ def options_of_settings(spark: SparkSession, path: str, given: Mapping[str, str]
         refuse_exact_case(session)
     spelt = canonical(given) if is_read else canonical_write(given)
     zone = {TIME_ZONE.key: conf[SESSION_TIME_ZONE]} if SESSION_TIME_ZONE in conf and TIME_ZONE.key not in spelt else {}
+    own = zone if is_read or not is_batch else {**zone, **_overwrite_mode(conf, spelt)}
     if not any(key.startswith(SETTING) or key == WAP_BRANCH for key in conf):
-        return zone
+        return own
     bare, branch, _ = split_suffix(path)
     name = _name(bare)
     found = session.options(name) if is_read else session.write_options(name)
-    found = {**zone, **{k: v for k, v in without_start(found, spelt).items() if k not in spelt}}
+    found = {**own, **{k: v for k, v in without_start(found, spelt).items() if k not in spelt}}
     reaching = {k: v for k, v in given.items() if is_storage_option(k) or (k in LOCATION_KEYS and k != "path")}
     try:
         table = load(bare, reaching)
     except TableNotFoundError:
-        return {} if is_read else zone  # a read says what is wrong; a new table stores no settings
+        return {} if is_read else own  # a read says what is wrong; a new table stores no settings
     names_one = branch is not None or (names_branch(given) if is_read else BRANCH.key in spelt)
     return found if names_one else {**found, **_branch(session, name, table, is_read=is_read)}
+
+
+def _overwrite_mode(conf: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """The option of an overwrite that follows Spark's setting, as `insertInto` does, unless options say otherwise."""
+    mode = conf.get(_OVERWRITES, "").lower()
+    is_asked = mode == PartitionOverwriteMode.DYNAMIC and not _OF_OVERWRITES & given.keys()
+    return {OVERWRITE_MODE.key: mode} if is_asked else {}
 
 
 def _name(path: str) -> TableName:

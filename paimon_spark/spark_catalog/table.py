@@ -52,6 +52,7 @@ _ALL: Final = (
     "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC", "ACCEPT_ANY_SCHEMA",
 )  # fmt: skip
 _MILLIS: Final = "scan.timestamp-millis"
+_TRAVEL_OPTIONS: Final = (VERSION_AS_OF, "timestampAsOf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,8 @@ class TableProxy(
         asked = canonical({**self._given, **(options or {})})
         if self._travel is not None:
             given = {k: v for k, v in given.items() if k not in START_KEYS}
-            asked = {**asked, **self._travel.options()}
+            # Spark makes the time travel of these options too, and refuses a clause beside them.
+            asked = {k: v for k, v in asked.items() if k not in _TRAVEL_OPTIONS} | self._travel.options()
         return self.session.table(
             self.table_name, {TIME_ZONE.key: self.session.time_zone, **given, **asked, **self._run}
         )

@@ -30,6 +30,7 @@ from paimon_spark.options.write_request import (
     PartitionOverwriteMode,
     WriteMode,
     canonical_write,
+    overwrite_mode,
     parse_batch_write_options,
 )
 from paimon_spark.predicate.ast import Compare, Constant, NullSafeEqual, Op, Predicate, conjuncts, literal_text
@@ -169,18 +170,26 @@ class WriteBuilderProxy(Proxy, implements=(_WRITE + "SupportsOverwriteV2", _WRIT
                 f"{self._name} takes writeTo(…).overwrite(col('dt') == '2024-01-01'), which names the partition",
                 option=OVERWRITE_PARTITION.key,
             )
-        is_dynamic = self._matching.startswith(_DYNAMIC)
+        is_dynamic, is_by_name = self._matching.startswith(_DYNAMIC), self._matching.endswith(_BY_NAME)
+        is_overwrite = self._is_overwrite or is_dynamic
+        if is_dynamic and overwrite_mode(options) is PartitionOverwriteMode.STATIC:
+            if is_by_name:  # writeTo(…).overwritePartitions(); insertInto has it of Spark's setting
+                raise InvalidOptionError(
+                    f"overwritePartitions() replaces the partitions of the rows of {self._name}, and option "
+                    f"{OVERWRITE_MODE.key} = static asks for all rows: leave it out, or use overwrite(lit(True))",
+                    option=OVERWRITE_MODE.key,
+                )
+            is_dynamic = False
         if is_dynamic:
             options = {**options, OVERWRITE_MODE.key: PartitionOverwriteMode.DYNAMIC.value}
-        overwrites = self._is_overwrite or is_dynamic
         # Option partitionOverwriteMode = dynamic asks for less to be replaced.
         is_of_options = is_dynamic or (self._replaced == ALL_ROWS and not _OF_OVERWRITES.isdisjoint(options))
         statement = Insert(
-            f"{'overwrite' if overwrites else 'append'} DataFrame",
+            f"{'overwrite' if is_overwrite else 'append'} DataFrame",
             (self._session.catalog_name, self._name.database, self._name.last_part),
             "",
-            overwrites,
-            by_name=self._matching.endswith(_BY_NAME),
+            is_overwrite,
+            by_name=is_by_name,
             replace_where=None if is_of_options else self._replaced,
             options=options,
         )
@@ -237,6 +246,7 @@ def _with_session(session: Session, name: TableName, options: Mapping[str, str])
 
 def _properties(options: Mapping[str, str]) -> dict[str, str]:
     """Options of `saveAsTable` and similar methods that define the new table."""
+    overwrite_mode(options)
     asked = parse_batch_write_options({k: v for k, v in options.items() if k not in _OF_OVERWRITES}, WriteMode.APPEND)
     found = {**asked.table_options, **asked.unknown_options}
     return {k: v for k, v in found.items() if k not in OF_ONE_USE and not k.startswith(MERGE_SCHEMA.key)}

@@ -188,6 +188,74 @@ def test_dynamic_overwrites_replace_the_partitions_of_the_rows(warehouse: Wareho
 
 
 @pytest.mark.slow
+def test_no_way_of_writing_ignores_how_partitions_are_overwritten(warehouse: Warehouse, parts: DataFrame) -> None:
+    table, before = f"{NAME}.db.t", warehouse.rows("t")
+    path = warehouse.catalog.table("db.t").location
+    one = parts.where("id = 2")
+    misspelt = one.write.mode("overwrite").option("partitionOverwriteMode", "dynamc")
+    wrong: list[Callable[[], object]] = [
+        lambda: misspelt.saveAsTable(table),
+        lambda: misspelt.saveAsTable(f"{NAME}.db.new"),
+        lambda: misspelt.insertInto(table),
+        lambda: misspelt.format("paimon").save(path),
+        lambda: one.writeTo(table).option("partitionOverwriteMode", "dynamc").overwrite(F.lit(True)),
+        lambda: warehouse.sql(
+            f"INSERT OVERWRITE {table} WITH ('partitionOverwriteMode' = 'dynamc') SELECT * FROM {table}"
+        ),
+        lambda: warehouse.sql(f"INSERT INTO {table} WITH ('partitionOverwriteMode' = 'dynamc') SELECT * FROM {table}"),
+    ]
+    for act in wrong:
+        with pytest.raises(
+            PySparkException, match=r"partitionOverwriteMode = 'dynamc': expected one of static, dynamic"
+        ):
+            act()
+    refused(
+        lambda: warehouse.sql(f"INSERT OVERWRITE {table} WITH ('overwrite.partition' = 'dt=x') SELECT * FROM {table}"),
+        "overwrite.partition = 'dt=x'", "PARTITION (dt = '2024-01-01')",
+    )  # fmt: skip
+    assert warehouse.rows("t") == before
+    assert not warehouse.catalog.list_tables("db")[1:]
+    warehouse.spark.conf.set(DYNAMIC, "dynamic")
+    ways: list[Callable[[DataFrame], object]] = [
+        lambda rows: rows.write.mode("overwrite").saveAsTable(table),
+        lambda rows: rows.write.insertInto(table, overwrite=True),
+        lambda rows: rows.write.format("paimon").mode("overwrite").save(path),
+    ]
+    for number, way in enumerate(ways, 1):
+        way(one.withColumn("id", F.lit(10 * number + 2)))
+        assert sorted(warehouse.rows("t", "id")) == [(1,), (3,), (10 * number + 2,)], "the setting holds for every way"
+    refused(
+        lambda: one.writeTo(table).option("partitionOverwriteMode", "static").overwritePartitions(),
+        "overwritePartitions()", "partitionOverwriteMode = static",
+    )  # fmt: skip
+    static: list[Callable[[DataFrame], object]] = [
+        lambda rows: rows.write.mode("overwrite").option("partitionOverwriteMode", "static").saveAsTable(table),
+        lambda rows: rows.write.option("partitionOverwriteMode", "static").insertInto(table, overwrite=True),
+        lambda rows: (
+            rows.write.format("paimon").option("partitionOverwriteMode", "static").mode("overwrite").save(path)
+        ),
+    ]
+    for number, way in enumerate(static, 1):
+        parts.write.format("paimon").mode("append").save(path)
+        way(one.withColumn("id", F.lit(100 * number + 2)))
+        assert warehouse.rows("t", "id") == [(100 * number + 2,)], "an option outweighs the setting"
+
+
+@pytest.mark.slow
+def test_spark_reads_a_time_by_its_option(warehouse: Warehouse, parts: DataFrame) -> None:
+    table = f"{NAME}.db.t"
+    first = warehouse.catalog.table("db.t").snapshots()[0]
+    renumbered(parts, 10).writeTo(table).append()
+    at = first.time_ms + 1
+    when = F.timestamp_millis(F.lit(at))
+    text = warehouse.spark.range(1).select(F.date_format(when, "yyyy-MM-dd HH:mm:ss.SSS")).head()[0]  # type: ignore[index]
+    assert warehouse.spark.read.option("timestampAsOf", text).table(table).count() == 3
+    assert warehouse.sql(f"SELECT * FROM {table} WITH ('timestampAsOf' = '{text}')").count() == 3
+    assert warehouse.spark.read.option("versionAsOf", 1).table(table).count() == 3
+    assert warehouse.spark.table(table).count() == 4
+
+
+@pytest.mark.slow
 def test_insert_into_matches_columns_by_position(warehouse: Warehouse, parts: DataFrame) -> None:
     table = f"{NAME}.db.t"
     renumbered(parts, 10).toDF("a", "b", "c", "d").write.insertInto(table)

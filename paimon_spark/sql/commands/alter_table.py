@@ -21,6 +21,7 @@ from paimon_spark.metadata.definition.schema_changes import (
     UpdateComment,
     UpdateTableComment,
 )
+from paimon_spark.redaction import get_logger
 from paimon_spark.sql.commands.target import CASE_SENSITIVE, on_table
 from paimon_spark.sql.grammar.alter_table import (
     AddPartitions,
@@ -129,9 +130,12 @@ def _is_of_spark(session: Session, table: str) -> bool:
     return session.spark.catalog.tableExists(quoted(table))
 
 
+_LOG = get_logger(__name__)
+
+
 @on_table
 def add_partitions(session: Session, name: TableName, statement: AddPartitions) -> None:
-    """Check the partitions; nothing is created, as a partition exists once it has rows, as in Java's file catalog."""
+    """Check the partitions; nothing is created, as in Java's file catalog, and the log says so."""
     handle = to_change(session.table(name)).handle
     keys = handle.schema.partition_keys
     for spec in statement.specs:
@@ -141,6 +145,10 @@ def add_partitions(session: Session, name: TableName, statement: AddPartitions) 
                 f"{', '.join(keys) or 'nothing'}",
                 table=handle.name,
             )
+    _LOG.warning(
+        "ADD PARTITION created nothing in table %s: a partition exists, and is listed, once it has rows",
+        handle.name,
+    )
 
 
 @on_table

@@ -25,6 +25,7 @@ from paimon_spark.options.write_request import (
     OVERWRITE_PARTITION,
     PartitionOverwriteMode,
     canonical_write,
+    overwrite_mode,
 )
 from paimon_spark.spark.schema import fitted
 from paimon_spark.spark.session import our_errors
@@ -264,16 +265,22 @@ def _options(target: Target, statement: Insert, static: StaticPartition) -> dict
     options = {**target.options, **canonical_write(statement.options)}
     if statement.evolves:
         options[MERGE_SCHEMA.key] = "true"
-    asked_mode, dynamic = options.pop(OVERWRITE_MODE.key, None), options.pop(DYNAMIC_OVERWRITE.key, None)
-    options.pop(OVERWRITE_PARTITION.key, None)
+    asked = overwrite_mode(options)
+    if OVERWRITE_PARTITION.key in options:
+        raise InvalidOptionError(
+            f"option {OVERWRITE_PARTITION.key} = {options[OVERWRITE_PARTITION.key]!r} is for format('paimon'): in SQL "
+            "use INSERT OVERWRITE … PARTITION (dt = '2024-01-01'), which names the partition",
+            option=OVERWRITE_PARTITION.key,
+        )
+    options = {k: v for k, v in options.items() if k not in (OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key)}
     options.setdefault(TIME_ZONE.key, target.session.time_zone)
     if not statement.overwrites:
         return options
     if statement.replace_where is not None:
         replaced = _replaced_partition(target, statement.replace_where)
         return {**options, OVERWRITE_PARTITION.key: replaced.option} if replaced.texts else options
-    mode = asked_mode or ("dynamic" if dynamic == "true" else target.session.conf.get(_OVERWRITE_MODE, "static"))
-    if mode.lower() == PartitionOverwriteMode.DYNAMIC.value and len(static.values) < len(target.partition_keys):
+    mode = asked or target.session.conf.get(_OVERWRITE_MODE, PartitionOverwriteMode.STATIC).lower()
+    if mode == PartitionOverwriteMode.DYNAMIC and len(static.values) < len(target.partition_keys):
         return {**options, OVERWRITE_MODE.key: PartitionOverwriteMode.DYNAMIC.value}
     return {**options, OVERWRITE_PARTITION.key: static.option} if static.texts else options
 

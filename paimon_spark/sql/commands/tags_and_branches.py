@@ -66,6 +66,7 @@ def create_branch(_: Session, table: Table, statement: CreateBranch) -> None:
     """Create a branch that begins with a version of any branch. Raises as `Table.create_branch`.
 
     Raises UnsupportedFeatureError: the statement gives a retention, or replaces an existing branch.
+    BranchNotFoundError: REPLACE BRANCH names a missing one.
     """
     _refuse_retention(table, statement)
     branch, exists = statement.branch, any(b.name == statement.branch for b in table.branches())
@@ -76,6 +77,8 @@ def create_branch(_: Session, table: Table, statement: CreateBranch) -> None:
             f"CALL sys.rollback('{table.name}$branch_{branch}', …)",
             feature="REPLACE BRANCH",
         )
+    if statement.must_exist:
+        table.branch(branch)  # raises the error that names similar ones
     if exists and statement.if_not_exists:
         return
     table.create_branch(

@@ -49,7 +49,7 @@ class CreateBranch(TableStatement):
     """CREATE BRANCH, CREATE OR REPLACE BRANCH and REPLACE BRANCH.
 
     It begins with the tag, or with a version: a snapshot id, or the text of a version of any branch; without both, with
-    the head. `retention` is the text of its retention clauses, empty without.
+    the head. `retention` is the text of its retention clauses, empty without. `must_exist`: of REPLACE BRANCH.
     """
 
     branch: str
@@ -58,6 +58,7 @@ class CreateBranch(TableStatement):
     replace: bool
     if_not_exists: bool
     retention: str
+    must_exist: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def read_alter_refs(cursor: Cursor, table: Name) -> Statement | None:
         case "CREATE" | "REPLACE", "TAG":
             return _create_tag(cursor, table, replace=replace)
         case "CREATE" | "REPLACE", _:
-            return _create_branch(cursor, table, replace=replace)
+            return _create_branch(cursor, table, replace=replace, must_exist=verb == "REPLACE")
         case "RENAME", _:
             return _rename(cursor, table, what)
         case _:
@@ -148,7 +149,7 @@ def _create_tag(cursor: Cursor, table: Name, *, replace: bool) -> CreateTag:
     return CreateTag(cursor.sql, table, name, tagged, retained, replace, if_not_exists)
 
 
-def _create_branch(cursor: Cursor, table: Name, *, replace: bool) -> CreateBranch:
+def _create_branch(cursor: Cursor, table: Name, *, replace: bool, must_exist: bool) -> CreateBranch:
     if_not_exists = not replace and cursor.take("IF", "NOT", "EXISTS")
     name = cursor.identifier(_BRANCH)
     tag: str | None = None
@@ -160,7 +161,7 @@ def _create_branch(cursor: Cursor, table: Name, *, replace: bool) -> CreateBranc
             cursor.expect("SNAPSHOT")
             start = cursor.whole_number("the id of a snapshot")
     retention = cursor.rest() if cursor.at("RETAIN") or cursor.at("WITH", "SNAPSHOT", "RETENTION") else ""
-    return CreateBranch(cursor.sql, table, name, tag, start, replace, if_not_exists, retention)
+    return CreateBranch(cursor.sql, table, name, tag, start, replace, if_not_exists, retention, must_exist)
 
 
 def _drop(cursor: Cursor, table: Name, what: str) -> Statement:

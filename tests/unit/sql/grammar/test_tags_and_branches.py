@@ -69,7 +69,7 @@ def branch(name: str, **given: Any) -> dict[str, Any]:
                 branch("fix", version=1, retention="RETAIN 7 DAYS WITH SNAPSHOT RETENTION 2 SNAPSHOTS 3 DAYS"),
             ),
         ),
-        ("REPLACE BRANCH fix AS OF VERSION 4", (CreateBranch, branch("fix", version=4, replace=True))),
+        ("REPLACE BRANCH fix AS OF VERSION 4", (CreateBranch, branch("fix", version=4, replace=True, must_exist=True))),
         ("DROP BRANCH IF EXISTS fix", (DropBranch, {"branch": "fix", "if_exists": True})),
         ("RENAME BRANCH a TO b", (RenameRef, {"old": "a", "new": "b", "is_tag": False})),
         ("FAST FORWARD BRANCH fix", (PublishBranch, {"branch": "fix", "takes_back": True})),
