@@ -7,7 +7,7 @@ files of both heads are compared instead, and what only one side compacted count
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,12 +18,13 @@ import pyarrow as pa
 from paimon_spark.engine.scan.file_stats import Partitions
 from paimon_spark.errors import PaimonError
 from paimon_spark.format.arrays.arrow_numpy import values
+from paimon_spark.format.metadata_files import table_schema as schema_file
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import partition_texts
 from paimon_spark.metadata.resolve import Resolved
 from paimon_spark.metadata.small_files import checked_number, checked_text
-from paimon_spark.redaction import get_logger
+from paimon_spark.redaction import get_logger, shown_option
 from paimon_spark.text import counted, safe
 from paimon_spark.versioning.compare import change_masks, changed_files
 from paimon_spark.versioning.diff import PartitionDiff
@@ -35,6 +36,8 @@ MOST_PARTITIONS: Final = 5
 _MOST_COMMITS: Final = 1000
 """Commits of one side whose files are looked at one by one."""
 _LONGEST_NAME: Final = 80
+_MOST_CHANGES: Final = 4
+"""Lost options and columns that are named; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,13 @@ class MainChange:
     Attributes:
         snapshots_lost, snapshots_gained: how many.
         rows_lost, rows_gained: in all partitions; None when unknown, as of the dry run of a rebase.
-        partitions: those with most lost rows first, at most five; none in a table without partitions.
+        partitions: those with most rows lost beyond those gained first, at most five; none in a table without
+            partitions.
         more_partitions: how many others lose or gain rows.
         are_records: rows are counted as stored records, of which one row may have several, as in tables with keys.
         rebased_rows: rows that a rebase would write or delete; of dry runs.
+        definition: options and columns that main got since the fork and would not have, such as
+            `option snapshot.time-retained = 7 d`.
     """
 
     snapshots_lost: int = 0
@@ -67,9 +73,19 @@ class MainChange:
     more_partitions: int = 0
     are_records: bool = False
     rebased_rows: int | None = None
+    definition: tuple[str, ...] = ()
 
     def rows_lines(self, *, would: bool, most: int = MOST_PARTITIONS) -> list[str]:
-        """The rows as text by line, with at most so many partitions; `would`: of a dry run."""
+        """Definition and rows as text by line, with at most so many partitions; `would`: of a dry run."""
+        out = self._rows_lines(would=would, most=most)
+        if not self.definition:
+            return out
+        shown = [_short(text) for text in self.definition[:_MOST_CHANGES]]
+        if len(self.definition) > _MOST_CHANGES:
+            shown.append(f"{len(self.definition) - _MOST_CHANGES} more")
+        return [f"definition: main {'would lose' if would else 'lost'} {', '.join(shown)}", *out]
+
+    def _rows_lines(self, *, would: bool, most: int) -> list[str]:
         if self.rebased_rows is not None:
             return [f"rows: main would get {self.rebased_rows:,} by the rebase"]
         if self.rows_lost is None or self.rows_gained is None:
@@ -100,15 +116,47 @@ def main_change(plan: Publication) -> MainChange:
     before = plan.main.snapshots.get(plan.main.head)
     old = Resolved(plan.handle, None if before is None else before.snapshot, "main")
     new = Resolved(plan.on_branch, plan.head.snapshot, plan.source.name)
+    definition = _lost_definition(plan)
     try:
         files = changed_files(old, new, _commits(plan))
     except PaimonError as e:
         _LOG.info("rows that main of table %s loses by a publication are unknown: %s", plan.handle.name, e)
-        return MainChange(*counts)
+        return MainChange(*counts, definition=definition)
     options = plan.handle.options
     are_records = bool(plan.handle.schema.primary_keys) or options.data_evolution
     lost, gained, partitions, more = _sums(plan.on_branch, files)
-    return MainChange(*counts, lost, gained, partitions, more, are_records)
+    return MainChange(*counts, lost, gained, partitions, more, are_records, definition=definition)
+
+
+def _lost_definition(plan: Publication) -> tuple[str, ...]:
+    """Options and columns of main since the fork that it does not keep."""
+    done = plan.new_main
+    if not done.discarded_schemas:
+        return ()
+    of_main, of_new = plan.main.schemas, done.state.schemas
+    shared = [i for i, text in of_main.items() if of_new.get(i) == text]
+    try:
+        old, new = (schema_file.decode(texts[max(texts)].encode(), "") for texts in (of_main, of_new))
+        base = schema_file.decode(of_main[max(shared)].encode(), "") if shared else None
+    except PaimonError as e:
+        _LOG.info("options that main of table %s loses by a publication are unknown: %s", plan.handle.name, e)
+        return ()
+    before: Mapping[str, str] = {} if base is None else base.options
+    out = [
+        f"option {key} = {shown_option(key, old.options[key])}" if key in old.options else f"option {key}, unset"
+        for key in sorted({*old.options, *before})
+        if old.options.get(key) not in (before.get(key), new.options.get(key))
+        or (key in before and key not in old.options and key in new.options)
+    ]
+    columns, kept = ({f.name: f.type for f in schema.fields} for schema in (old, new))
+    had = {} if base is None else {f.name: f.type for f in base.fields}
+    out += [f"column {name}" for name in columns if name not in had and name not in kept]
+    out += [
+        f"type {t} of column {name}"
+        for name, t in columns.items()
+        if name in had and name in kept and t not in (had[name], kept[name])
+    ]
+    return tuple(out)
 
 
 def _commits(plan: Publication) -> tuple[Sequence[Snapshot], Sequence[Snapshot]] | None:
@@ -139,7 +187,7 @@ def _sums(handle: TableHandle, files: pa.Table) -> tuple[int, int, tuple[Partiti
     totals = int(lost.sum()), int(gained.sum())
     if not handle.schema.partition_keys:
         return *totals, (), 0
-    order = np.lexsort((-gained, -lost))
+    order = np.lexsort((-lost, gained - lost))  # what only moved is told after what is lost
     order = order[(lost + gained)[order] > 0]
     first = [
         PartitionRows(
@@ -168,6 +216,7 @@ def change_json(change: MainChange) -> dict[str, Any]:
         "partitions": [{"partition": p.partition, "lost": p.lost, "gained": p.gained} for p in change.partitions],
         "morePartitions": change.more_partitions,
         "areRecords": change.are_records,
+        "definition": list(change.definition),
     }
 
 
@@ -185,6 +234,7 @@ def decode_change(raw: dict[str, Any]) -> MainChange:
         ),
         checked_number(raw["morePartitions"]),
         raw["areRecords"] is True,
+        definition=tuple(checked_text(text) for text in raw.get("definition", ())),
     )
 
 

@@ -37,7 +37,7 @@ def table(tmp_path: Path) -> Table:
     return made
 
 
-LOST = MainChange(2, 2, 10, 2, (PartitionRows("dt=d2", 5, 2), PartitionRows("dt=d3", 5, 0)))
+LOST = MainChange(2, 2, 10, 2, (PartitionRows("dt=d3", 5, 0), PartitionRows("dt=d2", 5, 2)))
 """What main loses and gains when the branch replaces it."""
 
 
@@ -46,7 +46,7 @@ def test_a_day_that_main_got_meanwhile_is_told_before_it_is_lost(table: Table) -
     planned = table.merge_branch("fix", if_main_moved="replace", dry_run=True)
     assert files(table) == before and planned.change == LOST
     assert str(planned).splitlines()[-3:] == [
-        "rows: main would lose 10 and gain 2", "  dt=d2: 5 lost, 2 gained", "  dt=d3: 5 lost",
+        "rows: main would lose 10 and gain 2", "  dt=d3: 5 lost", "  dt=d2: 5 lost, 2 gained",
     ]  # fmt: skip
     done = table.merge_branch("fix", if_main_moved="replace")
     assert done.change == LOST and "rows: main lost 10 and gained 2\n" in str(done)
@@ -136,7 +136,45 @@ def test_unreadable_metadata_stops_no_publication(table: Table, monkeypatch: pyt
     assert done.change == MainChange(2, 2) and "rows that main loses and gains are unknown" in str(done)
 
 
-@pytest.mark.parametrize("change", [LOST, MainChange(1, 0), MainChange(0, 1, 0, 7, are_records=True)])
+def test_options_and_columns_that_main_loses_are_named(table: Table) -> None:
+    """As after `prepare`, whose options a branch from before does not have."""
+    table.branch("fix").alter(set_options={"read.batch-size": "77"})
+    table.alter(
+        add={"note": "STRING"},
+        retype={"v": "DECIMAL(30, 2)"},
+        set_options={"snapshot.time-retained": "7 d", "c": "3", "a": "1", "b": "2"},
+    )
+    planned = table.merge_branch("fix", if_main_moved="replace", dry_run=True)
+    assert planned.change is not None
+    assert planned.change.definition == (
+        "option a = 1", "option b = 2", "option c = 3", "option snapshot.time-retained = 7 d", "column note",
+        "type DECIMAL(30, 2) of column v",
+    )  # fmt: skip
+    text = "definition: main {} option a = 1, option b = 2, option c = 3, option snapshot.time-retained = 7 d, 2 more"
+    assert text.format("would lose") in str(planned).splitlines()
+    done = table.merge_branch("fix", if_main_moved="replace")
+    assert text.format("lost") in str(done).splitlines()
+    undone = table.undo()
+    assert undone.change is not None and undone.change.definition == ("option read.batch-size = 77",)
+
+
+def test_a_lost_day_is_told_before_days_that_are_written_again(tmp_path: Path) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", "dt STRING, v BIGINT", partition_keys=["dt"])
+    table.create_branch("fix")
+    for day in ("d1", "d2", "d3", "d4", "d5", "d6"):
+        put_day(table, day, 4)
+        put_day(table.branch("fix"), day, 4)
+    put_day(table, "d7", 1)
+    found = table.merge_branch("fix", if_main_moved="replace", dry_run=True).change
+    assert found is not None
+    assert found.partitions[0] == PartitionRows("dt=d7", 1, 0)
+
+
+@pytest.mark.parametrize(
+    "change", [LOST, MainChange(1, 0), MainChange(0, 1, 0, 7, are_records=True, definition=("a",))]
+)
 def test_a_record_keeps_it(change: MainChange) -> None:
     assert decode_change(change_json(change)) == change
 
