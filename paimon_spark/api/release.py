@@ -168,7 +168,8 @@ class Release(ShownAsText):
         record = self.record
         if self.already_published:
             would = "would be" if self.dry_run else "was"
-            yield safe(f"main of all tables has every commit of branch {record.branch}: no release {would} made")
+            yield safe(f"nothing to publish: main of all tables has all changes of branch {record.branch}")
+            yield f"no release {would} made"
             for table, snapshot in list(record.tables.items())[:_MOST_LINES]:
                 yield safe(f"  {table}  snapshot {snapshot}")
             return

@@ -224,7 +224,14 @@ class StreamBatch:
     def _loss(self, outcome: BatchesMissing | OutcomeUnknown) -> BatchesLostError:
         go_on = f"option {LOST_BATCHES.key} = continue"
         branch, query, batch = self.handle.describe(), self.sink.query_id, self.batch_id
-        if isinstance(outcome, BatchesMissing):
+        if outcome.elsewhere:
+            text = (
+                f"the checkpoint of query {query} is of branch {outcome.elsewhere!r} of table {self.handle.name}, which "
+                f"has its batches before {batch}, and {branch} lacks some of them: give the query that writes there a "
+                "new checkpoint of its own, in a replay that of its step (step.checkpoint); if those rows are not wanted "
+                f"there, give {go_on}"
+            )
+        elif isinstance(outcome, BatchesMissing):
             which = f"batches {outcome.first} to {batch - 1}" if outcome.first < batch - 1 else f"batch {batch - 1}"
             are = "are" if outcome.first < batch - 1 else "is"
             where = f" (the file offsets/{outcome.first - 1} of this one says where)" if outcome.first else ""

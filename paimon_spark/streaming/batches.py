@@ -27,8 +27,9 @@ from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.errors import CorruptFileError, FileMissingError, InvalidInputError, UnknownFormatVersionError
 from paimon_spark.format.json_files import decode_object, encode_value
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
+from paimon_spark.metadata.branches import list_branch_names
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.layout import is_file_name
+from paimon_spark.metadata.layout import MAIN, is_file_name
 from paimon_spark.metadata.small_files import checked_number, checked_text, find_decoded
 from paimon_spark.metadata.snapshots import (
     find_snapshot,
@@ -124,10 +125,12 @@ class BatchesMissing:
     Attributes:
         first: the first that may be missing; all with rows from there up to the requested one are.
         why: what was found.
+        elsewhere: the branch to which the query wrote them, if it has a log there and none here; else empty.
     """
 
     first: int
     why: str
+    elsewhere: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +140,12 @@ class OutcomeUnknown:
     Attributes:
         is_doubtful: whether it is the batch itself that may be there.
         why: what was found.
+        elsewhere: as of `BatchesMissing`.
     """
 
     is_doubtful: bool
     why: str
+    elsewhere: str = ""
 
 
 BatchOutcome: TypeAlias = NotCommitted | AlreadyCommitted | BatchesMissing | OutcomeUnknown
@@ -263,9 +268,16 @@ class _Search:
             return NotCommitted(), newest
         why = f"the query has no log there, and no snapshot of batch {self.batch_id - 1} is found"
         ids = list_snapshot_ids(self.handle)
+        elsewhere = self._other_branch()
         if not ids or ids[0] == 1:
-            return BatchesMissing(_after(newest), why), None
-        return OutcomeUnknown(False, f"{why}; snapshots before {ids[0]} have expired"), None
+            return BatchesMissing(_after(newest), why, elsewhere), None
+        return OutcomeUnknown(False, f"{why}; snapshots before {ids[0]} have expired", elsewhere), None
+
+    def _other_branch(self) -> str:
+        """A branch where the query has a log, main first; empty without one."""
+        names = dict.fromkeys((MAIN, *list_branch_names(self.handle)))
+        others = (self.handle.on_branch_directory(name) for name in names if name != self.handle.branch)
+        return next((o.branch for o in others if o.store.exists(sink_log_path(o, self.sink.query_id))), "")
 
     def _is_own(self, snapshot: Snapshot) -> bool:
         if snapshot.commit_identifier == BATCH_COMMIT_IDENTIFIER:
