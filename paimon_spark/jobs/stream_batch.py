@@ -226,8 +226,8 @@ class StreamBatch:
         branch, query, batch = self.handle.describe(), self.sink.query_id, self.batch_id
         if outcome.elsewhere:
             text = (
-                f"the checkpoint of query {query} is of branch {outcome.elsewhere!r} of table {self.handle.name}, which "
-                f"has its batches before {batch}, and {branch} lacks some of them: give the query that writes there a "
+                f"the checkpoint of query {query} is of branch {outcome.elsewhere!r} of table {self.handle.name}, "
+                f"which has its batches before {batch}, and {branch} lacks some of them: give the query that writes there a "
                 "new checkpoint of its own, in a replay that of its step (step.checkpoint); if those rows are not wanted "
                 f"there, give {go_on}"
             )
