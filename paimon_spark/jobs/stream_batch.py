@@ -227,9 +227,9 @@ class StreamBatch:
         if outcome.elsewhere:
             text = (
                 f"the checkpoint of query {query} is of branch {outcome.elsewhere!r} of table {self.handle.name}, "
-                f"which has its batches before {batch}, and {branch} lacks some of them: give the query that writes there a "
-                "new checkpoint of its own, in a replay that of its step (step.checkpoint); if those rows are not wanted "
-                f"there, give {go_on}"
+                f"which has its batches before {batch}, and {branch} lacks some of them: give the query that writes "
+                "there a new checkpoint of its own, in a replay that of its step (step.checkpoint); if those rows are "
+                f"not wanted there, give {go_on}"
             )
         elif isinstance(outcome, BatchesMissing):
             which = f"batches {outcome.first} to {batch - 1}" if outcome.first < batch - 1 else f"batch {batch - 1}"

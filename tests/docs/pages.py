@@ -60,16 +60,6 @@ def _warehouse(stage: Stage) -> None:
     stage.catalog.create_database("shop")
 
 
-def _fault(stage: Stage) -> None:
-    """`shop.orders`: a day with tag v1, a day of wrong amounts, a third day. `df` is the second day as it should be."""
-    table = orders(stage)
-    add(table, (1, "2024-01-01", 10.0), (2, "2024-01-01", 20.0))
-    table.create_tag("v1")
-    add(table, (3, "2024-01-02", 3000.0), (4, "2024-01-02", 4000.0))
-    add(table, (5, "2024-01-03", 50.0))
-    stage.names.update(catalog=stage.catalog, df=frame(stage, (3, "2024-01-02", 30.0), (4, "2024-01-02", 40.0)))
-
-
 def _days(stage: Stage) -> None:
     """`shop.orders` with a partition for each day."""
     catalog = stage.catalog
@@ -135,7 +125,7 @@ PREPARED: Final[dict[str, Callable[[Stage], object]]] = {
     "docs/index.md": _nothing,
     "docs/lineage.md": _lineage,
     "docs/streaming.md": _streams,
-    "docs/tasks/correct.md": _fault,
+    "docs/tasks/correct.md": _nothing,
     "docs/tasks/maintain.md": _days,
     "docs/tasks/stream.md": _two_days,
     "docs/tasks/lineage.md": _two_days,
