@@ -209,9 +209,19 @@ def call(
     taken = {p.name: request.moment(p.name) for p in form.parameters if p.is_moment and request[p.name] is not None}
     request = _CallRequest(request.place, {**values, **{k: str(ms) for k, ms in taken.items()}}, request.caller)
     moments = tuple(_EPOCH + timedelta(milliseconds=ms or 0) for ms in taken.values())
-    rows = form.rows(request, form.run(request))
-    columns = ", ".join([form.result, *(f"{moment} TIMESTAMP" for moment in taken)])
-    return Returned(columns, tuple((*row, *moments) for row in rows))
+    result = form.run(request)
+    rows = form.rows(request, result)
+    planned = (_plan_text(form, request, result),) if request.dry_run and form.describes_dry_run else ()
+    columns = ", ".join(
+        [form.result, *(f"{moment} TIMESTAMP" for moment in taken), *("would_do STRING" for _ in planned)]
+    )
+    return Returned(columns, tuple((*row, *moments, *planned) for row in rows))
+
+
+def _plan_text(form: Operation, request: Request, result: object) -> str:
+    """What a dry run would do, as its command prints it, in one line."""
+    answer = None if form.show is None else form.show(request, result)
+    return "nothing to do" if answer is None else "; ".join(line.strip() for line in answer.text(None))
 
 
 class _CallRequest(Request):
