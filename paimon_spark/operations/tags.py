@@ -117,7 +117,7 @@ def _delete(a: Request) -> Removed | None:
 
 def _show_deleted(a: Request, removed: Removed | None) -> Answer:
     if removed is None:
-        return change(a, "no such tag", {})
+        return lines("no such tag", {})
     return removal(a, f"{a.did('deleted', 'delete')} {_described(a)}", removed)
 
 

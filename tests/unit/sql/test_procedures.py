@@ -192,7 +192,7 @@ DRY_RUNS = {
     "undo": ({}, "would"),
     "purge_files": ({}, "would purge db.t"),
     "reset_consumer": ({"consumerId": "c"}, "would remove consumer c"),
-    "clear_consumers": ({}, "would remove consumer"),
+    "clear_consumers": ({}, "would remove 1 consumer"),
 }
 
 
