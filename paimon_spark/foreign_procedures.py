@@ -239,7 +239,7 @@ def instead_of_call(name: str, arguments: Mapping[str, str]) -> str:
 
 
 def _notes(procedure: Procedure, arguments: Mapping[str, str]) -> tuple[str, ...]:
-    """What to say of the arguments that our call lacks, or takes in another way."""
+    """Sentences on the arguments that our call lacks, or takes in another way."""
     found = [procedure.notes[p].replace("`", "") for p in arguments if p in procedure.notes]
     if _DESCENDING.search(arguments.get("sort_order", "")):
         found.append("compact sorts in ascending order only")

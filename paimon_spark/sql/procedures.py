@@ -157,7 +157,7 @@ def _refuse_icebergs(statement: Call) -> None:
 
 
 def _unknown(statement: Call) -> str:
-    """What to say of arguments that Iceberg's procedure does not take either; empty without any."""
+    """Sentence on arguments that Iceberg's procedure does not take either; empty without any."""
     name, known = statement.name.lower(), ICEBERG[statement.name.lower()].parameters
     if len(statement.positional) > len(known):
         return f", and Iceberg's takes at most {len(known)} arguments, found {len(statement.positional)}"
@@ -232,7 +232,7 @@ def call(
 
 
 def _plan_text(form: Operation, request: Request, result: object) -> str:
-    """What a dry run would do, as its command prints it, in one line."""
+    """Description of what a dry run would do, as its command prints it, in one line."""
     answer = None if form.show is None else form.show(request, result)
     return "nothing to do" if answer is None else "; ".join(line.strip() for line in answer.text(None))
 

@@ -167,8 +167,8 @@ FOREIGN: Final[tuple[tuple[str, str], ...]] = (
     (
         "CREATE TABLE IF NOT EXISTS {n} DEEP CLONE {t} TBLPROPERTIES ('x' = 'y') LOCATION '/x'",
         (
-            "CREATE TABLE IF NOT EXISTS {n} LIKE {t} TBLPROPERTIES ('x' = 'y') and INSERT INTO {n} SELECT * FROM {t}, if "
-            "{n} was not there; LOCATION '/x' has no equivalent here"
+            "CREATE TABLE IF NOT EXISTS {n} LIKE {t} TBLPROPERTIES ('x' = 'y') and INSERT INTO {n} SELECT * FROM {t}, "
+            "if {n} was not there; LOCATION '/x' has no equivalent here"
         ),
     ),
     (

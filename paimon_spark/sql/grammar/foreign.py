@@ -183,7 +183,7 @@ def _where(cursor: Cursor, *keywords: str) -> str:
 
 
 def _rest(cursor: Cursor) -> str:
-    """What to say of the rest of the statement, which has no equivalent; empty at its end."""
+    """Sentence on the rest of the statement, which has no equivalent; empty at its end."""
     return _lost(" ".join(cursor.rest().split()))
 
 
