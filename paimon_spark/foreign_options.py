@@ -123,7 +123,7 @@ PROPERTIES: Final[Mapping[str, str]] = {
 
 _CHECKS: Final = "write to a branch, and publish it with checks: `Table.merge_branch('fix', checks={…})`"
 GUARANTEES: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
-    "delta.appendOnly": (("false",), "take the right to delete away in the storage or its catalog, or keep a tag"),
+    "delta.appendOnly": (("false",), "no table here refuses DELETE and UPDATE; a tag keeps the rows of a version"),
     "delta.constraints.*": ((), _CHECKS),
     "txnAppId": ((), _NO_TRANSACTIONS),
     "txnVersion": ((), _NO_TRANSACTIONS),
