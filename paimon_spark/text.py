@@ -154,6 +154,11 @@ def duration(seconds: float) -> str:
     return " ".join(parts) or "0 s"
 
 
+def with_article(noun: str) -> str:
+    """`an iceberg`, `a delta`."""
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """`1 file`, `2 files`."""
     several = plural or noun + ("es" if noun.endswith("ch") else "s")

@@ -318,9 +318,16 @@ class Operation:
 
     @property
     def parameters(self) -> tuple[Argument, ...]:
-        """Arguments of the procedure, in order."""
+        """Arguments of the procedure, in order; every one that deletes has a dry run."""
         table = (TABLE,) if self.scope is Scope.TABLE else ()
-        return (*table, *(a for a in self.arguments if a.style is not Style.COMMAND))
+        own = tuple(a for a in self.arguments if a.style is not Style.COMMAND)
+        lacks_dry_run = self.effect is Effect.DELETE and DRY_RUN.name not in (a.name for a in own)
+        return (*table, *own, *((DRY_RUN,) if lacks_dry_run else ()))
+
+    @property
+    def describes_dry_run(self) -> bool:
+        """Whether a dry run of the procedure returns what would be done as text, in a column of its own."""
+        return DRY_RUN in self.parameters and DRY_RUN not in self.arguments
 
     @property
     def positionals(self) -> tuple[Argument, ...]:
@@ -359,6 +366,14 @@ TABLE = Argument(
     required=True,
     positional=True,
     metavar="TABLE",
+)
+DRY_RUN = Argument(
+    "dry_run",
+    "change nothing, and return what would be done, with a column would_do of text",
+    Type.BOOLEAN,
+    default=False,
+    style=Style.CALL,
+    is_own=True,
 )
 OPTIONS = Argument("options", "table options of this call, as `key=value,key=value`", style=Style.CALL)
 TABLE_OPTIONS = (

@@ -115,6 +115,12 @@ def _delete(a: Request) -> Removed | None:
     return table.delete_tag(asked, dry_run=a.dry_run) if asked else None
 
 
+def _show_deleted(a: Request, removed: Removed | None) -> Answer:
+    if removed is None:
+        return lines("no such tag", {})
+    return removal(a, f"{a.did('deleted', 'delete')} {_described(a)}", removed)
+
+
 def _described(a: Request) -> str:
     table = a.table()
     return f"tag {safe(', '.join(n.strip() for n in a['tag'].split(',') if n.strip()))} of {safe(table.name)}"
@@ -198,7 +204,7 @@ OPERATIONS = (
         details="Separate the names of several tags with commas. The procedure ignores tags that do not exist.",
         procedure="delete_tag",
         command="tag delete",
-        show=lambda a, removed: removal(a, f"{a.did('deleted', 'delete')} {_described(a)}", removed),
+        show=_show_deleted,
         question=lambda a: f"delete {_described(a)}",
     ),
     Operation(

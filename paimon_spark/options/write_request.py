@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
+from paimon_spark.foreign_options import instead_of_option
 from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, nearest, spelt, string, unknown_option
 from paimon_spark.options.known import TABLE_OPTION_PREFIXES, TABLE_OPTIONS, is_storage_option, is_table_option
 from paimon_spark.options.scan import (
@@ -201,9 +202,9 @@ def parse_batch_write_options(options: Mapping[str, str], mode: WriteMode) -> Ba
 
 
 def refuse_unknown(options: BatchWriteOptions, *, creating: bool) -> None:
-    """Refuse unknown options, of a new table only misspelt ones. Raises InvalidOptionError."""
+    """Refuse unknown options, of a new table only misspelt and foreign ones. Raises InvalidOptionError."""
     for key in options.unknown_options:
-        if not creating or nearest(key, _BY_LOWER.values()):
+        if not creating or instead_of_option(key) or nearest(key, _BY_LOWER.values()):
             raise unknown_option(key, _BY_LOWER.values(), "write")
 
 
@@ -341,7 +342,7 @@ def parse_stream_write_options(options: Mapping[str, str], *, complete: bool) ->
     mode = WriteMode.OVERWRITE if complete else WriteMode.APPEND
     write = parse_batch_write_options(batch, mode)
     for key in write.unknown_options:  # a table that is made would keep what is misspelt
-        if nearest(key, _SINK_BY_LOWER.values()):
+        if instead_of_option(key) or nearest(key, _SINK_BY_LOWER.values()):
             raise unknown_option(key, _SINK_BY_LOWER.values(), "write")
     checkpoint, name = (given.get(key) or None for key in _OF_SPARK)
     return StreamWriteOptions(write, LOST_BATCHES.get(given), name, checkpoint)

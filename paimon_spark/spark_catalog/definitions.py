@@ -30,8 +30,10 @@ from paimon_spark.metadata.definition.schema_changes import (
 from paimon_spark.spark.schema import column, row_type
 from paimon_spark.spark_catalog.gateway import CATALOG, Gateway
 from paimon_spark.sql.commands.create import PROVIDERS, TableDefinition, check_location, table_definition
+from paimon_spark.sql.grammar.clauses import constraint_advice
 from paimon_spark.sql.names import TableName
 from paimon_spark.sql.session import Session
+from paimon_spark.text import with_article
 from paimon_spark.types import DataType
 
 _DEFAULT_SOURCE: Final = "spark.sql.sources.default"
@@ -56,12 +58,10 @@ def definition_of(gateway: Gateway, session: Session, name: TableName, given: tu
         columns, partitions, properties = info.columns(), info.partitions(), info.properties()
         if len(info.constraints()):
             key = _primary_key(info.constraints())
-            what = "constraints but NOT NULL" if key is None else "PRIMARY KEY clause"
-            raise UnsupportedFeatureError(
-                f"Paimon tables do not support {what}: the key of {name} is a property, TBLPROPERTIES ('primary-key' = "
-                f"'{key or 'column,…'}')",
-                feature=what,
-            )
+            kind = info.constraints()[0].getClass().getSimpleName().upper()
+            found = ("PRIMARY", key) if key is not None else (kind, "column,…")
+            what, advice = constraint_advice(*found)
+            raise UnsupportedFeatureError(f"Paimon tables do not support {what}, as of {name}: {advice}", feature=what)
     else:
         columns, partitions, properties = given
     options = gateway.text_map(properties)
@@ -110,8 +110,8 @@ def _check_provider(session: Session, name: TableName, provider: str | None) -> 
     if provider.lower() == str(session.spark.conf.get(_DEFAULT_SOURCE)).lower():
         return
     raise UnsupportedFeatureError(
-        f"{name} cannot be a {provider} table: catalog {session.catalog_name} holds Paimon tables; write USING paimon, "
-        "or name a table of Spark's catalog, spark_catalog",
+        f"{name} cannot be {with_article(provider)} table: catalog {session.catalog_name} holds Paimon tables; write "
+        "USING paimon, or name a table of Spark's catalog, spark_catalog",
         feature=f"USING {provider}",
     )
 

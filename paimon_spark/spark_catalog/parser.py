@@ -26,6 +26,7 @@ from paimon_spark.sql.functions import refuse_columns, refuse_foreign
 from paimon_spark.sql.queries.errors import without_log
 from paimon_spark.sql.routing import (
     computes_names,
+    is_description_of_history,
     may_lack_catalog,
     refuse_in_script,
     refuse_unknown_catalog,
@@ -136,7 +137,7 @@ class ParserProxy(Proxy, implements=(_PARSER + "ParserInterface",)):
         try:
             frame = self._session.run(sql, is_unknown=is_unknown)
         except (TableNotFoundError, DatabaseNotFoundError) as e:
-            if not is_unknown and self._is_of_spark(sql):
+            if not is_unknown and self._is_of_spark(sql) and not is_description_of_history(sql):
                 return None  # Spark says that there is no such table
             raise parse_error(self.gateway, e) from None
         except (PaimonError, PySparkException) as e:

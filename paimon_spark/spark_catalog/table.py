@@ -31,6 +31,7 @@ from paimon_spark.spark_catalog.proxies import Proxy
 from paimon_spark.spark_catalog.scan import TableScanProxy
 from paimon_spark.spark_catalog.scan_builder import ScanBuilderProxy
 from paimon_spark.spark_catalog.write import MATCHING, WriteBuilderProxy
+from paimon_spark.sql.commands.create import check_location
 from paimon_spark.sql.commands.show import table_properties
 from paimon_spark.sql.commands.target import refuse_exact_case
 from paimon_spark.sql.names import TableName
@@ -281,9 +282,10 @@ class TableProxy(
         return {**found, **(self._travel.options() if self._travel is not None else {})}
 
     def newWriteBuilder(self, info: Any) -> Any:
-        """A write of a DataFrame or a stream."""
+        """A write of a DataFrame or a stream. Raises UnsupportedFeatureError: option `path` names another place."""
         refuse_exact_case(self.session)
         name = self.session.to_write(self.table_name)
+        check_location(self.session.catalog, name, info.options().get("path"))
         return WriteBuilderProxy(self.gateway, self.session, name, self._row_type, info, self._given)
 
     def get(self) -> str:

@@ -155,11 +155,17 @@ def refuse_foreign(sessions: Callable[[], Sequence[Session]], sql: str) -> None:
             name = resolve_name(session, parts) if parts else None
             if name is None or not session.has_table(name.database, name.table):
                 continue
-            start = versions[0].strip() if versions else "…"
-            before = str(int(start) - 1) if start.isdigit() else start
-            after = versions[1].strip() if len(versions) > 1 else f"'{MAIN}'"
-            text = instead(_CHANGES, table=".".join(parts), before=before, end=after)
+            text = _changes_instead(".".join(parts), [v.strip() for v in versions])
             raise UnsupportedFeatureError(f"{_CHANGES} is not supported for table {name}. {text}", feature=_CHANGES)
+
+
+def _changes_instead(table: str, ends: Sequence[str]) -> str:
+    """The equivalent of `table_changes`, whose ends are versions or, as text, times."""
+    start, *after = ends or ["…"]
+    if any(isinstance(value := parse_literal(end), str) and not value.strip().isdigit() for end in ends):
+        return instead(f"{_CHANGES} TIMESTAMPS", table=table, before=start, end=(after or ["'2099-12-31'"])[0])
+    before = str(int(start) - 1) if start.isdigit() else start
+    return instead(_CHANGES, table=table, before=before, end=(after or [f"'{MAIN}'"])[0])
 
 
 def _parts(text: str) -> tuple[str, ...]:

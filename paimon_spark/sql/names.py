@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.api.catalog import Catalog
-from paimon_spark.equivalents import METADATA_TABLES
+from paimon_spark.equivalents import METADATA_TABLES, metadata_tables, version_clause
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, InvalidOptionError, TableNotFoundError
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import BRANCH_PREFIX, CATALOG, split_suffix
@@ -111,6 +111,7 @@ def resolve_name(session: Session, parts: Sequence[str]) -> TableName | None:
     Raises InvalidOptionError: what follows `$` is neither a branch nor a system table.
     """
     if len(parts) > (1 if session.is_attached else 2) and parts[0].lower() == session.catalog_name.lower():
+        refuse_path(parts)
         return name_of(parts[1:])
     if session.is_attached:
         if not session.is_current or _is_outside(session, parts):
@@ -120,6 +121,16 @@ def resolve_name(session: Session, parts: Sequence[str]) -> TableName | None:
     if len(parts) > 1 and (session.is_other_catalog(parts[0]) or not session.has_database(parts[0])):
         return None
     return None if len(parts) > 2 and not is_system_table(parts[2]) else name_of(parts, session.database)
+
+
+def refuse_path(parts: Sequence[str]) -> None:
+    """Refuse paimon.`/path/of/table`, as Delta Lake names tables. Raises InvalidInputError."""
+    if "/" in parts[-1] and len(parts) == 2:
+        raise InvalidInputError(
+            f"{parts[0]}.`{parts[1]}` is a path, and statements take tables by their names, {parts[0]}.database.table; "
+            f"read the table by spark.read.format('paimon').load('{parts[1]}')",
+            name=parts[1],
+        )
 
 
 def check_database(session: Session, parts: Sequence[str]) -> None:
@@ -143,19 +154,28 @@ def unknown_catalog(session: Session, parts: Sequence[str]) -> str:
 
 
 def is_system_table(name: str) -> bool:
-    """Whether a part of a name is that of a branch or system table, here or in Iceberg."""
-    return name.lower() in (*SYSTEM_TABLES, *METADATA_TABLES) or name.lower().startswith(BRANCH_PREFIX)
+    """Whether a part of a name is that of a branch, system table or version, here or in Iceberg."""
+    lower = name.lower()
+    is_listed = lower in (*SYSTEM_TABLES, *METADATA_TABLES)
+    return is_listed or lower.startswith(BRANCH_PREFIX) or version_clause(name) is not None
 
 
 def refuse_metadata_table(session: Session, parts: Sequence[str]) -> None:
     """Refuse `t.snapshots`, as Iceberg names a table of the current database. Raises TableNotFoundError."""
     if len(parts) != 2 or not is_system_table(parts[1]) or not session.is_current:
         return
-    table, system = parts[0], METADATA_TABLES.get(parts[1].lower(), parts[1])
+    table, system = parts[0], parts[1].lower()
     if not session.has_database(table) and session.has_table(session.database, table):
+        in_database = f"{session.database}.{table}"
+        version = version_clause(parts[1])
+        if version is not None:
+            here, there = f"{table} {version}", f"{in_database} {version}"
+        elif system in METADATA_TABLES:
+            here, there = metadata_tables(system, table), metadata_tables(system, in_database)
+        else:
+            here, there = f"{table}${parts[1]}", f"{in_database}${parts[1]}"
         raise TableNotFoundError(
-            f"there is no database {table!r} for {'.'.join(parts)}; write {table}${system}, or the database before "
-            f"it: {session.database}.{table}${system}",
+            f"there is no database {table!r} for {'.'.join(parts)}; write {here}, or the database before it: {there}",
             table=".".join(parts),
         )
 

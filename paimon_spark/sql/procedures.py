@@ -11,9 +11,9 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from paimon_spark.equivalents import PROCEDURES as ICEBERG
-from paimon_spark.equivalents import arguments_by_name, instead_of_call
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, ProcedureNotFoundError, SqlSyntaxError
+from paimon_spark.foreign_procedures import PROCEDURES as ICEBERG
+from paimon_spark.foreign_procedures import arguments_by_name, instead_of_call, unknown_arguments
 from paimon_spark.operations import PROCEDURES
 from paimon_spark.operations.operation import Argument, Operation, Request, Type
 from paimon_spark.operations.refused import refusal
@@ -144,7 +144,9 @@ def _refuse_icebergs(statement: Call) -> None:
         arguments = arguments_by_name(name, statement.positional, dict(statement.named))
         is_other = name in PROCEDURES and not is_of_system
         what = f"{called} does not take the arguments of Iceberg" if is_other else f"there is no procedure {called}"
-        raise ProcedureNotFoundError(f"{what}. {instead_of_call(name, arguments)}", procedure=statement.name)
+        what = f"{what}{_unknown(statement)}"
+        end = "" if what.endswith("?") else "."
+        raise ProcedureNotFoundError(f"{what}{end} {instead_of_call(name, arguments)}", procedure=statement.name)
     if is_of_system:
         forms = find_procedure(statement.name)
         raise ProcedureNotFoundError(
@@ -152,6 +154,18 @@ def _refuse_icebergs(statement: Call) -> None:
             f"CALL sys.{name}(…), which is {forms[0].signature(name)}",
             procedure=statement.name,
         )
+
+
+def _unknown(statement: Call) -> str:
+    """Sentence on arguments that Iceberg's procedure does not take either; empty without any."""
+    name, known = statement.name.lower(), ICEBERG[statement.name.lower()].parameters
+    if len(statement.positional) > len(known):
+        return f", and Iceberg's takes at most {len(known)} arguments, found {len(statement.positional)}"
+    unknown = unknown_arguments(name, dict(statement.named))
+    if not unknown:
+        return ""
+    near = did_you_mean(unknown[0], known)
+    return f", and Iceberg's has no parameter {' and '.join(map(repr, unknown))}{near}"
 
 
 def _has_other_arguments(statement: Call) -> bool:
@@ -177,10 +191,9 @@ def find_procedure(name: str) -> tuple[Operation, ...]:
     """
     found = PROCEDURES.get(name.lower())
     if found is None:
-        supported = sorted(known for known, forms in PROCEDURES.items() if not forms[0].instead)
+        near = did_you_mean(name.lower(), (*PROCEDURES, *ICEBERG))
         raise ProcedureNotFoundError(
-            f"there is no procedure sys.{name}{did_you_mean(name.lower(), PROCEDURES)}; there are "
-            f"{', '.join(supported)}",
+            f"there is no procedure sys.{name}{near + ' ' if near else '; '}SHOW PROCEDURES lists them all",
             procedure=name,
         )
     return found
@@ -209,9 +222,19 @@ def call(
     taken = {p.name: request.moment(p.name) for p in form.parameters if p.is_moment and request[p.name] is not None}
     request = _CallRequest(request.place, {**values, **{k: str(ms) for k, ms in taken.items()}}, request.caller)
     moments = tuple(_EPOCH + timedelta(milliseconds=ms or 0) for ms in taken.values())
-    rows = form.rows(request, form.run(request))
-    columns = ", ".join([form.result, *(f"{moment} TIMESTAMP" for moment in taken)])
-    return Returned(columns, tuple((*row, *moments) for row in rows))
+    result = form.run(request)
+    rows = form.rows(request, result)
+    planned = (_plan_text(form, request, result),) if request.dry_run and form.describes_dry_run else ()
+    columns = ", ".join(
+        [form.result, *(f"{moment} TIMESTAMP" for moment in taken), *("would_do STRING" for _ in planned)]
+    )
+    return Returned(columns, tuple((*row, *moments, *planned) for row in rows))
+
+
+def _plan_text(form: Operation, request: Request, result: object) -> str:
+    """Description of what a dry run would do, as its command prints it, in one line."""
+    answer = None if form.show is None else form.show(request, result)
+    return "nothing to do" if answer is None else "; ".join(line.strip() for line in answer.text(None))
 
 
 class _CallRequest(Request):

@@ -47,6 +47,7 @@ _FIRST: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """The first word of the statements that may be routed."""
+_OF_HISTORY: Final = re.compile(r"\s*DESC(?:RIBE)?\s+(HISTORY|DETAIL)\s+[\w`]", re.IGNORECASE)
 _SCRIPT: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*BEGIN\b", re.IGNORECASE | re.DOTALL)
 _OF_REFS: Final = re.compile(r"(?:ALTER\s+TABLE|SHOW)\b.*\b(?:TAGS?|BRANCH|BRANCHES)\b", re.IGNORECASE | re.DOTALL)
 """What is in statements of which Spark knows nothing."""
@@ -114,7 +115,24 @@ def run_routed(sessions: Iterable[Session], sql: str, *, is_unknown: bool = Fals
         if _is_of(session, statement, is_unknown=is_unknown):
             result = run_statement(session, statement)
             return None if result is Outcome.RUN_BY_SPARK else result
+    for name in _foreign_names(statement):  # Spark would not name the table
+        refuse_unknown_catalog(found, name)
     return None
+
+
+def is_description_of_history(sql: str) -> bool:
+    """Whether a statement is DESCRIBE HISTORY or DESCRIBE DETAIL, which Spark takes as that of a column."""
+    return _OF_HISTORY.match(sql) is not None
+
+
+def _foreign_names(statement: Statement) -> Sequence[Name]:
+    """Tables of a statement that Spark lacks."""
+    match statement:
+        case UnsupportedStatement():
+            return statement.names
+        case show_grammar.DescribeHistory():
+            return (statement.table,)
+    return ()
 
 
 def refuse_in_script(sessions: Callable[[], Sequence[Session]], sql: str) -> None:
@@ -160,7 +178,8 @@ def _is_of(session: Session, statement: Statement, *, is_unknown: bool) -> bool:
             is_of_spark = statement.creates and not has_answer
             return not is_of_spark and _has(session, statement.table)
         case UnsupportedStatement():
-            return any(_has(session, name) for name in statement.names)
+            is_of_none = is_unknown and not statement.names and session.is_current
+            return is_of_none or any(_has(session, name) for name in statement.names)
         case alter_grammar.CommentOnColumn():
             return _has(session, statement.name[:-1])
         case create_grammar.CreateView() | create_grammar.DropView():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from paimon_spark.equivalents import METADATA_TABLES
+from paimon_spark.equivalents import METADATA_TABLES, metadata_tables, version_clause
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Predicate
@@ -35,13 +35,20 @@ def find(name: str, table: str) -> Listing | View:
     if found is None and lower in METADATA_TABLES:
         raise InvalidOptionError(
             f"{table}${name}: there is no system table {name!r}; in place of Iceberg's {lower}, read "
-            f"{table}${METADATA_TABLES[lower]}",
+            f"{metadata_tables(lower, table)}",
+            path=table,
+        )
+    version = version_clause(name)
+    if found is None and version is not None:
+        raise InvalidOptionError(
+            f"{table}${name}: there is no system table {name!r}; a query reads that version by {table} {version}",
             path=table,
         )
     if found is None:
+        near = did_you_mean(lower, NAMES)
+        others = " A" if near else "; there are snapshots, tags, branches, files, partitions and others, and a"
         raise InvalidOptionError(
-            f"{table}${name}: there is no system table {name!r}{did_you_mean(lower, NAMES)}; the system tables are "
-            f"{', '.join(sorted(NAMES))}; a branch is written $branch_<name>",
+            f"{table}${name}: there is no system table {name!r}{near}{others} branch is written $branch_<name>",
             path=table,
         )
     return found

@@ -36,6 +36,7 @@ from paimon_spark.metadata.version import text_version
 from paimon_spark.options.descriptor import duration_ms
 from paimon_spark.options.retention import TAG_TO_PARTITION, TagCreation, TagOptions
 from paimon_spark.redaction import get_logger
+from paimon_spark.text import duration
 from paimon_spark.versioning.names import check_tag_name
 from paimon_spark.versioning.tag_steps import (
     check_not_expired,
@@ -311,11 +312,16 @@ def _retained_s(handle: TableHandle, given: str | timedelta | None) -> float | N
             raise ValueError("it is too long for other engines; leave it out to keep the tag forever")
     except ValueError as e:
         raise InvalidInputError(
-            f"time_retained = {given!r} for a tag of {handle.describe()}: {e}; give text such as '7 d' or a timedelta",
+            f"time_retained = {_shown_retention(given)} for a tag of {handle.describe()}: {e}; give text such as '7 d' "
+            "or a timedelta",
             **handle.context,
             argument="time_retained",
         ) from e
     return seconds
+
+
+def _shown_retention(given: object) -> str:
+    return repr(duration(given.total_seconds()) if isinstance(given, timedelta) else given)
 
 
 def _mention_callbacks(handle: TableHandle) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -87,3 +88,56 @@ def test_the_command_line_says_the_same(
         assert ran.code != 0
         assert said in ran.err, sql
         assert len(ran.err.splitlines()) == 1, ran.err
+
+
+@pytest.mark.both_doors
+def test_histories_of_tables_that_are_not_there_are_ours(catalog: Catalog, door: Door, spark: SparkSession) -> None:
+    with using(catalog, spark, "db"):
+        assert "has no table 'nothere'; its tables are t" in _said(catalog, "DESCRIBE HISTORY db.nothere")
+        assert "has no table 'nothere'" in _said(catalog, "DESCRIBE DETAIL db.nothere")
+        if door.is_plain:
+            for what in ("HISTORY", "DETAIL"):
+                assert "no catalog 'paimn' for paimn.db.t; did you mean 'pa" in _said(
+                    catalog, f"DESCRIBE {what} paimn.db.t"
+                )
+            for sql in ("DESCRIBE HISTORY paimon.`/x/y`", "DELETE FROM paimon.`/x/y`"):
+                assert "spark.read.format('paimon').load('/x/y')" in _said(catalog, sql)
+
+
+@pytest.mark.both_doors
+def test_calls_that_are_offered_run(catalog: Catalog, door: Door) -> None:
+    table = catalog.table("db.t")
+    for i in (1, 2, 3):
+        table.write(pa.table({"a": [i], "b": [i]}, pa.schema([("a", pa.int32()), ("b", pa.int32())])))
+    table.create_branch("audit", version=1)
+    catalog.sql("ALTER TABLE paimon.db.t DROP BRANCH audit")
+    catalog.sql("ALTER TABLE paimon.db.t CREATE BRANCH audit AS OF VERSION 'main'")
+    assert catalog.table("db.t$branch_audit").scan().to_arrow().num_rows == 3
+    call = "CALL paimon.sys.expire_snapshots(table => 'db.t', retain_max => 1, retain_min => 1, dry_run => true)"
+    (row,) = catalog.sql(call).collect()
+    assert row.deleted_snapshots_count == 2 and row.would_do.startswith("would expire: 2 snapshots")
+    assert len(table.snapshots()) == 3
+    times = "'2020-01-01', '2099-12-31'"
+    changes = catalog.sql(f"SELECT * FROM paimon_incremental_between_timestamp('db.t', {times})")
+    assert changes.count() == 3
+    catalog.sql(
+        "CALL paimon.sys.rollback_to_timestamp(table => 'db.t', "
+        "timestamp => unix_millis(current_timestamp() + INTERVAL 1 HOUR))"
+    )
+    text = "SELECT * FROM paimon.db.t TIMESTAMP AS OF timestamp_millis({})"
+    assert catalog.sql(text.format(table.snapshots()[1].time_ms)).count() == 2
+
+
+def test_a_write_by_name_refuses_another_path(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = paimon_spark.attach(spark, str(tmp_path))
+    catalog.create_database("db")
+    catalog.create_table("db.t", "a INT, b INT")
+    frame = spark.sql("SELECT 1 AS a, 2 AS b")
+    with pytest.raises(PySparkException, match=r"db\.t cannot be stored at '/elsewhere'"):
+        frame.writeTo("paimon.db.t").option("path", "/elsewhere").append()
+    for sql in ("ALTER TABLE paimon.db.t SET TBLPROPERTIES ('delta.appendOnly' = 'true')",
+                "CREATE TABLE paimon.db.x (a INT) TBLPROPERTIES ('delta.constraints.c' = 'a > 0')"):  # fmt: skip
+        with pytest.raises(PySparkException, match="would be stored without any effect"):
+            spark.sql(sql)
+    with pytest.raises(PySparkException, match="'replaceWhere', of Iceberg or Delta Lake"):
+        frame.write.format("paimon").mode("append").option("replaceWhere", "a = 1").save(str(tmp_path / "db.db" / "t"))

@@ -143,7 +143,7 @@ def test_columns_of_an_insert_go_by_position_by_list_and_by_name(
         ("INSERT INTO db.t REPLACE WHERE p = 7 SELECT 1, 'x', NULL, 8, NULL", InvalidInputError, "not among them"),
         ("INSERT INTO db.t$files SELECT 1", InvalidInputError, "system table"),
         ("INSERT INTO db.tt SELECT 1", TableNotFoundError, "did you mean 't'"),
-        ("COPY INTO db.t FROM '/x' FILE_FORMAT = (TYPE = CSV)", UnsupportedFeatureError, "INSERT INTO t"),
+        ("COPY INTO db.t FROM '/x' FILE_FORMAT = (TYPE = CSV)", UnsupportedFeatureError, "INSERT INTO db.t BY NAME"),
         ("LOAD DATA INPATH '/x' INTO TABLE db.t", UnsupportedFeatureError, "INSERT INTO t"),
         ("FROM db.t INSERT INTO db.t SELECT * INSERT INTO db.t SELECT *", UnsupportedFeatureError, "several commits"),
         ("INSERT INTO db.t", SqlSyntaxError, "a query"),

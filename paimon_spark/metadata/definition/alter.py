@@ -183,7 +183,7 @@ FIXED_OPTIONS: Final = (IMMUTABLE_OPTIONS - _CONDITIONAL) | {"dynamic-bucket.ini
 
 def check_set(schema: TableSchema, key: str, value: str, has_snapshots: Callable[[], bool]) -> None:
     """Check that an option may get a value. Raises InvalidOptionError, which says why not."""
-    check_storable(key)
+    check_storable(key, value)
     if _unchanged(schema, key, value):
         return
     if key == "type":

@@ -101,8 +101,8 @@ def new_schema(
         InvalidOptionError: an option says where the table is, or how to reach its file system.
     """
     text = {str(k): str(v) for k, v in (options or {}).items()}
-    for key in text:
-        check_storable(key)
+    for key, value in text.items():
+        check_storable(key, value)
     for key in _NAME_LISTS & text.keys():
         text[key] = ",".join(names(text[key]))
     row_type, highest = renumbered(columns)

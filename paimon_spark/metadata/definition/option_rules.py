@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.foreign_options import broken_promise, instead_of_property
 from paimon_spark.format.data_files.registry import READABLE
 from paimon_spark.format.metadata_files.manifest_format import check_codec
 from paimon_spark.format.metadata_files.table_schema import TableSchema
@@ -84,7 +85,9 @@ def warn_of_unknown(keys: Iterable[str], table: str) -> None:
     """Log options that Paimon does not know. Tables store them, as some engines have their own."""
     for key in sorted(keys):
         if key not in TABLE_OPTIONS and not key.startswith(TABLE_OPTION_PREFIXES):
-            _LOG.warning("%s: %s is not a Paimon option%s; stored anyway", table, key, did_you_mean(key, TABLE_OPTIONS))
+            instead = instead_of_property(key)
+            hint = did_you_mean(key, TABLE_OPTIONS) if instead is None else f": {instead}"
+            _LOG.warning("%s: %s is not a Paimon option%s; stored anyway", table, key, hint)
 
 
 def misspelt_definition(key: str) -> str | None:
@@ -109,8 +112,8 @@ def warn_without_effect(options: Mapping[str, str], table: str) -> None:
             )
 
 
-def check_storable(key: str) -> None:
-    """Refuse options that tables do not store, or that misspell one that defines the table.
+def check_storable(key: str, value: str) -> None:
+    """Refuse options that tables do not store, that misspell one that defines the table, or whose promise is not kept.
 
     Raises InvalidOptionError.
     """
@@ -120,6 +123,13 @@ def check_storable(key: str) -> None:
             f"unknown table option {key!r}; did you mean {wanted!r}? That option defines the table and would have no "
             "effect under another name",
             option=key,
+        )
+    promise = broken_promise(key, value)
+    if promise is not None:
+        name, instead = promise
+        raise InvalidOptionError(
+            f"table property {name} = {value!r} is not supported, and would be stored without any effect; {instead}",
+            option=name,
         )
     if key in _PLACES or is_storage_option(key):
         raise InvalidOptionError(

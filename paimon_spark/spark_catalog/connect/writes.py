@@ -35,6 +35,7 @@ from paimon_spark.spark_catalog.connect.attached import AttachedCatalogs, Attach
 from paimon_spark.spark_catalog.connect.expressions import bucket, column_name, partition_condition
 from paimon_spark.sql.commands.create import (
     PROVIDERS,
+    check_location,
     create_defined,
     create_table,
     resolve_new_table,
@@ -102,6 +103,8 @@ class TableWriter(DataFrameWriterV2):
         self._create(CreateMode.CREATE_OR_REPLACE)
 
     def _options(self) -> dict[str, str]:
+        location = next((v for k, v in self._write.options.items() if k.lower() == _PATH), None)
+        check_location(self._table.session.catalog, self._table.name, location)
         found = _write_options(self._write.options)
         if getattr(self._write, "with_schema_evolution", False):
             found[MERGE_SCHEMA.key] = "true"

@@ -43,6 +43,7 @@ from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Name, Outcome, Result
 from paimon_spark.sql.tokens import tokenize
 from paimon_spark.storage.urls import open_store
+from paimon_spark.text import with_article
 from paimon_spark.types import RowType, in_any_case, quoted
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def resolve_new_table(session: Session, parts: Name, provider: str | None) -> Ta
             return None
         of_spark = "a table of spark_catalog" if session.is_attached else "a database of Spark"
         raise UnsupportedFeatureError(
-            f"{name} cannot be a {provider} table: databases of the warehouse hold Paimon tables; write "
+            f"{name} cannot be {with_article(provider)} table: databases of the warehouse hold Paimon tables; write "
             f"USING paimon, or name {of_spark}",
             feature=f"USING {provider}",
         )

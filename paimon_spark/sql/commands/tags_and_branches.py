@@ -7,7 +7,8 @@ creates an empty one, as in Paimon.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import BranchNotFoundError, TagNotFoundError, UnsupportedFeatureError
 from paimon_spark.sql.commands.target import on_table
@@ -119,13 +120,26 @@ def _chosen(version: int | str | None) -> dict[str, Any]:
     return {"snapshot_id": version} if isinstance(version, int) else {"version": version}
 
 
+_UNITS: Final = {"MINUTES": "min", "HOURS": "h", "DAYS": "d"}
+
+
+def _retention_options(text: str) -> str:
+    """Table options with the numbers of Iceberg's `RETAIN 30 DAYS WITH SNAPSHOT RETENTION 5 SNAPSHOTS 2 DAYS`."""
+    pairs = list(pairwise(text.upper().split()))
+    times = [f"{count} {_UNITS[unit]}" for count, unit in pairs if unit in _UNITS and count.isdigit()]
+    counts = [count for count, unit in pairs if unit == "SNAPSHOTS" and count.isdigit()]
+    options = [f"'snapshot.time-retained' = '{time}'" for time in times[-1:]]
+    options += [f"'snapshot.num-retained.min' = '{count}'" for count in counts]
+    return ", ".join(options) or "'snapshot.time-retained' = '…'"
+
+
 def _refuse_retention(table: Table, statement: CreateBranch) -> None:
     if statement.retention:
         raise UnsupportedFeatureError(
             f"branch {statement.branch!r} of table {table.name}: {' '.join(statement.retention.split())!r} is not "
             "supported: a branch lives until it is dropped. Leave it out; table options set how long its snapshots "
             f"live: ALTER TABLE {table.name}$branch_{statement.branch} SET TBLPROPERTIES "
-            "('snapshot.time-retained' = '7 d', 'snapshot.num-retained.min' = '10')",
+            f"({_retention_options(statement.retention)})",
             feature="branch retention",
         )
 

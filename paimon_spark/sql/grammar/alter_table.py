@@ -30,6 +30,7 @@ from paimon_spark.sql.grammar.clauses import (
     column_clause,
     column_path,
     column_position,
+    constraint_advice,
     partition_spec,
     partition_specs,
     properties,
@@ -209,7 +210,12 @@ def _add(cursor: Cursor, name: Name) -> Statement:
             if not (cursor.take(",") or cursor.at("PARTITION")):
                 return AddPartitions(cursor.sql, name, tuple(specs))
             specs.append(partition_spec(cursor))
-    if cursor.at("CONSTRAINT") or cursor.at("PRIMARY") or cursor.at("CHECK"):
+    if cursor.take("CONSTRAINT"):
+        cursor.identifier("the name of a constraint")
+    kind = cursor.take_one("PRIMARY", "CHECK", "FOREIGN", "UNIQUE")
+    if kind in ("CHECK", "FOREIGN"):
+        unsupported(cursor, *constraint_advice(kind))
+    if kind is not None:
         unsupported(cursor, "adding constraints", "a primary key is a property of a new table, 'primary-key'")
     return cursor.fail("COLUMN, COLUMNS or PARTITION")
 

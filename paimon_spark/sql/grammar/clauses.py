@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NoReturn, TypeAlias
 
+from paimon_spark.equivalents import CHECKS_AT_PUBLISHING
 from paimon_spark.errors import PaimonError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.metadata.definition.ddl import row_type
 from paimon_spark.metadata.definition.schema_changes import After, First, Path, Position
@@ -59,6 +60,18 @@ def unsupported(cursor: Cursor, what: str, instead: str) -> NoReturn:
     raise UnsupportedFeatureError(
         f"Paimon tables do not support {what}: {instead}; in: {abbreviated(cursor.sql)}", feature=what
     )
+
+
+def constraint_advice(kind: str, key: str = "column,…") -> tuple[str, str]:
+    """Name of a constraint, by its first keyword, and what to write in its place."""
+    match kind:
+        case "PRIMARY":
+            return "PRIMARY KEY clause", f"the key is a property, TBLPROPERTIES ('primary-key' = '{key}')"
+        case "CHECK" | "FOREIGN":
+            what = f"{'CHECK' if kind == 'CHECK' else 'FOREIGN KEY'} constraints"
+            return what, f"write to a branch, and publish it with checks: {CHECKS_AT_PUBLISHING}"
+        case _:
+            return "constraints but NOT NULL", f"a primary key is a property, 'primary-key' = '{key}'"
 
 
 def expression(cursor: Cursor, *stops: str) -> str:
@@ -172,7 +185,7 @@ def column_clause(cursor: Cursor) -> ColumnClause:
     parts: list[str] = []
     position: Position | None = None
     while True:
-        stops = (",", ")", "FIRST", "AFTER", "GENERATED", "PRIMARY", "UNIQUE", "CONSTRAINT")
+        stops = (",", ")", "FIRST", "AFTER", "GENERATED", "PRIMARY", "UNIQUE", "CHECK", "CONSTRAINT")
         parts.append(cursor.until(*stops, of_types=True))
         found = column_position(cursor)
         if found is None:
@@ -192,8 +205,9 @@ def _refuse_column_clauses(cursor: Cursor, path: Path) -> None:
     if cursor.at("PRIMARY", "KEY"):
         instead = f"the key is a property, TBLPROPERTIES ('primary-key' = '{path[-1]}')"
         unsupported(cursor, "PRIMARY KEY clause", instead)
-    if cursor.at("UNIQUE") or cursor.at("CONSTRAINT"):
-        unsupported(cursor, "constraints but NOT NULL", "a primary key is a property, 'primary-key' = 'column,…'")
+    kind = cursor.take_one("UNIQUE", "CHECK", "CONSTRAINT")
+    if kind is not None:
+        unsupported(cursor, *constraint_advice("CHECK" if cursor.until(",").upper().find("CHECK") >= 0 else kind))
 
 
 def partition_spec(cursor: Cursor) -> PartitionSpec:

@@ -12,6 +12,7 @@ from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.clauses import (
     ColumnClause,
     column_clause,
+    constraint_advice,
     properties,
     unsupported,
     valid_or_invalid,
@@ -116,7 +117,8 @@ def _find_provider(cursor: Cursor) -> str | None:
 
 def _table(cursor: Cursor, name: Name, mode: CreateMode) -> CreateTable:
     columns = None if _is_query(cursor) else cursor.parenthesised_list(lambda: _column(cursor).field)
-    refuse_clone(cursor, name)
+    replaces = mode in (CreateMode.REPLACE, CreateMode.CREATE_OR_REPLACE)
+    refuse_clone(cursor, name, or_replace=replaces, if_not_exists=mode is CreateMode.IF_NOT_EXISTS)
     clauses = _Clauses()
     while not cursor.at_end and "query" not in clauses.texts:
         _read_clause(cursor, clauses)
@@ -166,9 +168,9 @@ def _is_column_name(cursor: Cursor) -> bool:
 
 def _column(cursor: Cursor) -> ColumnClause:
     if any(cursor.at(*words) for words in _CONSTRAINTS) or _is_named_constraint(cursor):
-        is_key = "PRIMARY" in cursor.until(",", ")", of_types=True).upper()
-        what = "PRIMARY KEY clause" if is_key else "constraints but NOT NULL"
-        unsupported(cursor, what, "the key is a property, TBLPROPERTIES ('primary-key' = 'column,…')")
+        words = [t.keyword for t in cursor.tokens[cursor.index : cursor.index + 3]]
+        kind = words[2] if words[0] == "CONSTRAINT" else words[0]
+        unsupported(cursor, *constraint_advice(str(kind)))
     found = column_clause(cursor)
     if len(found.path) > 1 or found.position is not None:
         cursor.fail("columns in their order, without FIRST, AFTER and dots in names")

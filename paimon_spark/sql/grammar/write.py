@@ -19,6 +19,7 @@ from paimon_spark.sql.grammar.clauses import (
 )
 from paimon_spark.sql.statement import Name, Statement, TableStatement, UnsupportedStatement
 from paimon_spark.sql.tokens import Token, matching_bracket, outside_brackets
+from paimon_spark.types import quoted_if_needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,19 +204,25 @@ def read_truncate(cursor: Cursor, _prefix: str = "") -> Truncate:
 
 
 def read_copy(cursor: Cursor) -> UnsupportedStatement:
-    """Read COPY INTO, which is not supported."""
+    """Read COPY INTO, which is not supported. Raises SqlSyntaxError."""
     if cursor.at_text:
         instead = (
             "Write files with catalog.sql('SELECT …').write.format('csv').option('header', True).save(path); also "
             "json, parquet"
         )
-    else:
-        instead = (
-            "INSERT INTO t BY NAME SELECT … FROM parquet.`path` does it, as does INSERT INTO t SELECT … FROM "
-            "csv.`path`, read_files or a temporary view: CREATE TEMPORARY VIEW v (…) USING csv OPTIONS (path '…', "
-            "header 'true', sep '|', nullValue '', pathGlobFilter '*.csv', mode 'FAILFAST')"
-        )
-    return UnsupportedStatement(cursor.sql, (), "COPY INTO", instead)
+        return UnsupportedStatement(cursor.sql, (), "COPY INTO", instead)
+    name = cursor.name()
+    table = ".".join(map(quoted_if_needed, name))
+    cursor.take("FROM")
+    token = cursor.token
+    path = token.text if token is not None and token.is_text else "path"
+    into = f"INSERT INTO {table}"
+    instead = (
+        f"{into} BY NAME SELECT … FROM parquet.`{path}` does it, as does {into} SELECT … FROM csv.`{path}`, read_files "  # noqa: S608 - shown, not run
+        "or a temporary view: CREATE TEMPORARY VIEW v (…) USING csv OPTIONS (path '…', header 'true', sep '|', "
+        "nullValue '', pathGlobFilter '*.csv', mode 'FAILFAST')"
+    )
+    return UnsupportedStatement(cursor.sql, (name,), "COPY INTO", instead, may_be_missing=True)
 
 
 def read_load(cursor: Cursor) -> UnsupportedStatement | None:

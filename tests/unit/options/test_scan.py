@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.foreign_options import GUARANTEES, OPTIONS, PROPERTIES
+from paimon_spark.options.known import is_table_option
 from paimon_spark.options.scan import (
     INCREMENTAL_KEYS,
     VERSION_KEYS,
@@ -154,3 +157,31 @@ def test_quoted_names_come_back_as_they_went(names: list[str]) -> None:
 )
 def test_names_are_split_at_commas_outside_backquotes(text: str, names: tuple[str, ...]) -> None:
     assert split_names(text) == names
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("tag", "unknown read option 'tag', of Iceberg or Delta Lake: use scan.tag-name, or VERSION AS OF in a query"),
+        ("startingversion", "unknown read option 'startingVersion', of Iceberg or Delta Lake: use incremental-between"),
+        ("readChangeFeed", "or read t$audit_log"),
+        ("start-snapshot-id", "use incremental-between = <start>,<end>, versions of which the first is left out"),
+        ("snapshot-id", "use scan.snapshot-id, or VERSION AS OF in a query"),
+        ("as-of-timestamp", "use scan.timestamp-millis"),
+        ("ignoreChanges", "leave it out: a stream reads what commits append"),
+        ("replacewhere", "unknown read option 'replaceWhere'"),
+    ],
+)
+def test_options_of_iceberg_and_delta_lake_say_what_to_use(key: str, said: str) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        parse_scan_options({key: "1"})
+    assert said in caught.value.message
+
+
+def test_what_foreign_options_are_replaced_by_is_an_option_here() -> None:
+    of_spark = {"versionAsOf", "timestampAsOf", "partitionOverwriteMode"}
+    for text in (*OPTIONS.values(), *PROPERTIES.values()):
+        for key in re.findall(r"\buse `([^` ]+)`", text):
+            assert is_table_option(key) or key in of_spark, key
+    for key in (*OPTIONS, *PROPERTIES, *GUARANTEES):
+        assert not is_table_option(key), key

@@ -80,6 +80,24 @@ def test_an_unknown_option_is_refused_where_a_table_exists() -> None:
         refuse_unknown(parse_batch_write_options({"my-own": "x"}, APPEND), creating=False)
 
 
+@pytest.mark.parametrize("creating", [False, True])
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("replacewhere", "'replaceWhere', of Iceberg or Delta Lake: it works in df.write.mode('overwrite')"),
+        ("overwriteSchema", "elsewhere use ALTER TABLE, or write.merge-schema = true"),
+        ("fanout-enabled", "leave it out: rows are distributed by partition and bucket"),
+        ("snapshot-property.k", "'snapshot-property.k', of Iceberg or Delta Lake: snapshots take no properties"),
+        ("txnAppId", "batch writes have no ids"),
+        ("write-format", "use file.format"),
+    ],
+)
+def test_options_of_iceberg_and_delta_lake_are_refused_with_what_to_use(key: str, said: str, creating: bool) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        refuse_unknown(parse_batch_write_options({key: "x"}, APPEND), creating=creating)
+    assert said in caught.value.message
+
+
 def test_a_table_made_keeps_unknown_options_but_not_misspelt_ones() -> None:
     refuse_unknown(parse_batch_write_options({"my-own": "x"}, APPEND), creating=True)
     with pytest.raises(InvalidOptionError, match="'primary-key'"):

@@ -11,8 +11,10 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
-from paimon_spark.equivalents import METADATA_TABLES, PROCEDURES, documented
+from paimon_spark.equivalents import METADATA_TABLES, documented
 from paimon_spark.errors import PaimonError
+from paimon_spark.foreign_options import documented_options, documented_properties
+from paimon_spark.foreign_procedures import PROCEDURES
 from paimon_spark.operations import PROCEDURES as OURS
 from paimon_spark.sql.execute import execute_beside, parse, run_statement
 from paimon_spark.sql.functions import refuse_foreign
@@ -153,7 +155,7 @@ def test_what_is_of_other_catalogs_is_sparks(catalog: Catalog, sql: str) -> None
 
 
 def test_metadata_tables_have_names_of_their_own() -> None:
-    assert set(METADATA_TABLES.values()) <= set(NAMES)
+    assert {ours for each in METADATA_TABLES.values() for ours in each} <= set(NAMES)
     assert METADATA_TABLES.keys().isdisjoint(NAMES)
 
 
@@ -168,5 +170,6 @@ def test_procedures_are_called_by_parameters_that_they_have() -> None:
 
 def test_the_page_has_all_equivalents() -> None:
     page = _PAGE.read_text(encoding="utf-8")
-    missing = [row for row in (f"| {theirs} | {ours} |" for theirs, ours in documented()) if row not in page]
+    listed = (*documented(), *documented_options(), *documented_properties())
+    missing = [row for row in (f"| {theirs} | {ours} |" for theirs, ours in listed) if row not in page]
     assert not missing

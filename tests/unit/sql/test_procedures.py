@@ -175,6 +175,52 @@ def test_a_tag_is_made_of_the_first_snapshot_since_a_moment(table: Table, run: R
     assert run("create_tag_from_timestamp", "c", 0)[0][:2] == ("c", 2), "expired snapshots are found by their tags"
 
 
+DRY_RUNS = {
+    "expire_snapshots": ({"retain_max": 1, "retain_min": 1}, "would expire: 1 snapshot (1)"),
+    "expire_changelogs": ({"delete_all": True}, "would expire"),
+    "expire_tags": ({"older_than": "9999-01-01 00:00:00"}, "would expire"),
+    "expire_partitions": ({"expiration_time": "1 d"}, "partition"),
+    "delete_tag": ({"tag": "a"}, "would delete tag a of db.t"),
+    "replace_tag": ({"tag": "a", "snapshot": 3}, "would move tag a of db.t"),
+    "delete_branch": ({"branch": "fix"}, "would delete branch fix of db.t"),
+    "delete_savepoint": ({"savepoint_id": 2}, "would delete savepoint 4 of db.t"),
+    "rollback": ({"version": "1"}, "would"),
+    "rollback_to_timestamp": ({"timestamp": 99999999999999}, "snapshot"),
+    "rollback_to_watermark": ({"watermark": 100}, "snapshot"),
+    "fast_forward": ({"branch": "fix"}, "would"),
+    "replace_main": ({"branch": "fix"}, "would"),
+    "undo": ({}, "would"),
+    "purge_files": ({}, "would purge db.t"),
+    "reset_consumer": ({"consumerId": "c"}, "would remove consumer c"),
+    "clear_consumers": ({}, "would remove 1 consumer"),
+}
+
+
+def test_every_procedure_that_deletes_has_a_dry_run_that_changes_nothing(catalog: Catalog, tmp_path: Path) -> None:
+    names = {n for n, forms in PROCEDURES.items() if any(f.effect == "delete" for f in forms)}
+    assert all("dry_run" in [p.name for p in PROCEDURES[n][0].parameters] for n in names)
+    covered = DRY_RUNS.keys() | {"merge_branch", "remove_orphan_files", "forget_lineage_job", "prepare"}
+    assert names <= covered
+    for name, (arguments, said) in DRY_RUNS.items():
+        table = catalog.create_table(f"db.{name}", "k BIGINT, v STRING, p STRING", partition_keys=["p"])
+        for i in (1, 2, 3):
+            written = keywords({"end-input.watermark": "100"}) if i == 3 else {}
+            table.write(pa.table({"k": [i], "v": ["x"], "p": ["2020-01-01"]}), **written)
+        table.create_tag("a", snapshot_id=2)
+        table.create_branch("fix", version=3)
+        table.branch("fix").write(pa.table({"k": [9], "v": ["x"], "p": ["2020-01-01"]}))
+        table.reset_consumer("c", next_snapshot=2)
+        if name == "delete_savepoint":
+            arguments = {"savepoint_id": table.create_savepoint().id}
+        if name == "undo":
+            table.rollback_to(2, backup=True)
+        files = sorted(p for p in (tmp_path / "db.db" / name).rglob("*") if p.is_file())
+        returned = call(catalog, name, [f"db.{name}"], {**arguments, "dry_run": True})
+        assert returned.columns.endswith(", would_do STRING")
+        assert said in returned.rows[0][-1].replace(f"db.{name}", "db.t")
+        assert sorted(p for p in (tmp_path / "db.db" / name).rglob("*") if p.is_file()) == files, name
+
+
 def test_tags_expire_and_are_named(run: Run, clock: StandingClock) -> None:
     run("create_tag", "short", time_retained="1 ms")
     run("create_tag", "long")

@@ -42,7 +42,7 @@ def test_every_system_table_of_the_contract_is_there_in_any_case(table: Metadata
 def test_an_unknown_name_offers_the_nearest(table: MetadataTable) -> None:
     with pytest.raises(InvalidOptionError, match=r"no system table 'snapshot'; did you mean 'snapshots'"):
         opened(table, "$snapshot")
-    with pytest.raises(InvalidOptionError, match=r"no system table 'zzz'; the system tables are .*\$branch_<name>"):
+    with pytest.raises(InvalidOptionError, match=r"no system table 'zzz'; there are snapshots, .*\$branch_<name>"):
         opened(table, "$zzz")
 
 

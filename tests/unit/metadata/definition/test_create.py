@@ -21,6 +21,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.format.metadata_files.table_schema import TableSchema
+from paimon_spark.metadata.definition.alter import check_set
 from paimon_spark.metadata.definition.create import create_table, new_schema
 from paimon_spark.metadata.definition.ddl import row_type
 from paimon_spark.metadata.handle import open_table
@@ -207,6 +208,45 @@ def test_options_nobody_knows_are_kept_and_warned_about(tmp_path: Path, caplog: 
     assert schema.options == {"tool.owner": "x", "file.formt": "orc"}
     assert "file.formt is not a Paimon option; did you mean 'file.format'" in caplog.text
     assert "tool.owner" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("format-version", ": leave it out: the format has no versions to choose; stored anyway"),
+        ("write.wap.enabled", ": leave it out: SET spark.wap.branch works for every table; stored anyway"),
+        ("write.format.default", ": use file.format; stored anyway"),
+        ("delta.logRetentionDuration", ": use snapshot.time-retained; stored anyway"),
+        ("delta.feature.x", ": leave it out: the format has no table features to choose; stored anyway"),
+        ("fanout-enabled", ": leave it out: rows are distributed by partition and bucket"),
+    ],
+)
+def test_properties_of_iceberg_and_delta_lake_are_stored_with_what_to_use(
+    key: str, hint: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, root = open_store(str(tmp_path / "t"))
+    with caplog.at_level(logging.WARNING):
+        schema = create_table(store, root, row_type("k INT"), options={key: "2"})
+    assert schema.options == {key: "2"}
+    assert f"{key} is not a Paimon option{hint}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "harmless"),
+    [
+        ("delta.appendOnly", "true", "false"),
+        ("delta.appendonly", "TRUE", "false"),
+        ("delta.constraints.c", "v > 0", None),
+        ("gc.enabled", "false", "true"),
+        ("txnAppId", "job", None),
+    ],
+)
+def test_properties_whose_promise_is_not_kept_are_refused(key: str, value: str, harmless: str | None) -> None:
+    schema = schema_of(options={} if harmless is None else {key: harmless})
+    with pytest.raises(InvalidOptionError, match=f"(?i)property {key} = .* is not supported, and would be stored"):
+        schema_of(options={key: value})
+    with pytest.raises(InvalidOptionError, match="would be stored without any effect; "):
+        check_set(schema, key, value, lambda: False)
 
 
 @pytest.mark.parametrize("key", ["path", "branch", "fs.key", "s3.secret-key", "warehouse"])

@@ -239,7 +239,7 @@ def test_types_are_shown_with_sparks_words() -> None:
             "VACUUM db.t RETAIN 3 HOURS DRY RUN",
             "VACUUM",
             [
-                "CALL sys.expire_snapshots(table => 'db.t', older_than => current_timestamp() - INTERVAL 3 HOURS)",
+                "older_than => current_timestamp() - INTERVAL 3 HOURS, dry_run => true)",
                 "CALL sys.remove_orphan_files(table => 'db.t', dry_run => true)",
             ],
         ),

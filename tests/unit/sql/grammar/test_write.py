@@ -205,7 +205,7 @@ def test_a_statement_that_is_written_wrongly_says_where(words: str, message: str
 @pytest.mark.parametrize(
     ("words", "feature", "names"),
     [
-        ("COPY INTO db.t FROM '/x' FILE_FORMAT = (TYPE = CSV)", "COPY INTO", ()),
+        ("COPY INTO db.t FROM '/x' FILE_FORMAT = (TYPE = CSV)", "COPY INTO", (T,)),
         ("COPY INTO '/x' FROM db.t FILE_FORMAT = (TYPE = CSV)", "COPY INTO", ()),
         ("LOAD DATA LOCAL INPATH '/x' OVERWRITE INTO TABLE db.t", "LOAD DATA", (T,)),
         ("INSERT INTO db.t REPLACE ON x = y SELECT 1", "INSERT INTO … REPLACE other than REPLACE WHERE", (T,)),
