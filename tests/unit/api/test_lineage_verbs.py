@@ -30,7 +30,8 @@ from paimon_spark.jobs.table_scan import open_scan
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.job_registry import Registration, register_query
 from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
-from paimon_spark.lineage.results import Job, Jobs, Met, ReachedTable, Relations
+from paimon_spark.lineage.recorded_jobs import Job, Jobs
+from paimon_spark.lineage.results import Met, ReachedTable, Relations
 from paimon_spark.lineage.table_index import open_index
 from paimon_spark.lineage.tables import rows_of
 from paimon_spark.options.write_request import WriteMode
