@@ -454,24 +454,22 @@ class Lineage:
                 f"are table={table!r}, snapshot={snapshot!r}, job={job!r}"
             )
         question = Question.of(self.catalog, others, () if table is None else (table,))
+        history, snapshot_id = question.history, None
         asked: Node | str = check_job_name(job or "") if table is None else ""
-        snapshot_id = None
         if table is None:
             graph = question.load(jobs=[str(asked)], direction=direction)
         else:
             about, snapshot_id, graph = question.about(table, snapshot, direction)
             asked = about.node
-        history = question.history
-        found = (
-            upstream(graph, asked, snapshot_id, history.provenance, history.is_replaced)
-            if direction is Direction.UP
-            else downstream(graph, asked, snapshot_id, history.provenance)
-        )
-        node = None if isinstance(found.start, str) else found.start
+        if direction is Direction.UP:
+            found = upstream(graph, asked, snapshot_id, history.provenance, history.is_replaced)
+        else:
+            found = downstream(graph, asked, snapshot_id, history.provenance)
+        found = replace(found, deleted=frozenset(t.node for t in found.tables if history.is_deleted(t.node)))
+        nodes = {} if isinstance(asked, str) else {asked: found.snapshot}
         if direction is Direction.DOWN:
-            return replace(found, unrecorded=question.unrecorded_after(node, found.snapshot))
-        nodes = {t.node: t.snapshot for t in found.tables} | ({} if node is None else {node: found.snapshot})
-        return replace(found, unrecorded=question.unrecorded_in(nodes))
+            return replace(found, unrecorded=question.unrecorded_after(next(iter(nodes), None), found.snapshot))
+        return replace(found, unrecorded=question.unrecorded_in({t.node: t.snapshot for t in found.tables} | nodes))
 
 
 def apply_catalog_options(lineage: Lineage, asked: CatalogLineage) -> None:

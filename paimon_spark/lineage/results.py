@@ -243,6 +243,7 @@ class Relations(Result):
         note: a sentence where the answer needs one, such as on a snapshot that no job recorded.
         unrecorded: what was written without recorded lineage, so that it is missing here although it may belong here:
             upstream to the tables found, downstream to any table of the warehouses, from the snapshot on.
+        deleted: branches among `tables` that were deleted.
     """
 
     start: Node | str
@@ -253,6 +254,7 @@ class Relations(Result):
     made_by: tuple[Batch, ...] = ()
     note: str | None = None
     unrecorded: Unrecorded = NOTHING
+    deleted: frozenset[Node] = frozenset()
 
     @property
     def asked(self) -> str:
@@ -285,11 +287,13 @@ class Relations(Result):
         return self.unrecorded.lines()
 
     def _cells(self, row: Mapping[str, Any]) -> list[Any]:
-        return [self._snapshot(row) if n == "snapshot" else cell(n, v) for n, v in row.items()]
-
-    def _snapshot(self, row: Mapping[str, Any]) -> Any:
-        """The snapshot of a row; the range read of a table without a snapshot that was read whole."""
+        shown = {n: cell(n, v) for n, v in row.items()}
         found = [t for t in self.tables if (t.node.name, t.node.warehouse) == (row["name"], row["warehouse"])]
+        shown["name"] = marked(row["name"], is_deleted=any(t.node in self.deleted for t in found))
+        return list({**shown, "snapshot": self._snapshot(row, found)}.values())
+
+    def _snapshot(self, row: Mapping[str, Any], found: Sequence[ReachedTable]) -> Any:
+        """The snapshot of a row; the range read of a table without a snapshot that was read whole."""
         if row["snapshot"] != 0:
             return f"{row['snapshot']} (replaced since)" if any(t.is_replaced for t in found) else row["snapshot"]
         parts = sorted({m.within for table in found for m in table.met if m.within is not None})
