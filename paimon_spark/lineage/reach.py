@@ -179,7 +179,7 @@ def _branches_of(graph: Graph, node: Node) -> dict[str, list[Node]]:
 
 
 def _newest_met(met: Sequence[Met]) -> int:
-    """The newest snapshot read; one of a former history only where there is no other."""
+    """The newest snapshot read of the present history; of a former one if all are."""
     return max((m.last for m in met if not m.is_replaced), default=max((m.last for m in met), default=0))
 
 
