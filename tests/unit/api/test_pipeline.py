@@ -621,7 +621,7 @@ def corrected(faulty: Catalog) -> Catalog:
     """A correction by a copy: branch `fix` of raw gets good rows of main; all jobs run there, and it is published."""
     put(faulty, "raw", 4, **{"lineage.job": "produce", "lineage.no-sources": "true"})
     fix = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
-    named = {"lineage.job": "shop.raw:insert:8f521a83"}
+    named: dict[str, Any] = {"lineage.job": "shop.raw:insert:8f521a83"}
     rows = faulty.table("shop.raw").scan(**named).to_arrow()
     good = rows.filter(pc.greater(rows["id"], 1))
     faulty.table("shop.raw").branch("fix").write(good, **named)
@@ -669,7 +669,7 @@ def test_lineage_of_main_after_its_branch_was_deleted(corrected: Catalog) -> Non
 
 def test_a_job_that_wrote_only_a_deleted_branch_is_left_out(faulty: Catalog) -> None:
     fix = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
-    named = {"lineage.job": "trial"}
+    named: dict[str, Any] = {"lineage.job": "trial"}
     rows = faulty.table("shop.raw").scan(**named).to_arrow()
     faulty.table("shop.orders").branch("fix").write(rows, **named)
     assert "trial" in faulty.lineage.jobs()
