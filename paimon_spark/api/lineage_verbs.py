@@ -25,13 +25,14 @@ from paimon_spark.api.lineage_question import (
 )
 from paimon_spark.catalogs.open import open_catalog
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, StorageError
-from paimon_spark.lineage.graph import Direction, load, newest_of
+from paimon_spark.lineage.graph import Direction, Node, load
 from paimon_spark.lineage.job_registry import find_owner, note_query
 from paimon_spark.lineage.maintenance import Rebuilt, Synced, forget_job, nothing_to_rebuild, rebuild, sync
 from paimon_spark.lineage.open_lineage import changes, check_installed, forget_gone, send
 from paimon_spark.lineage.picture import Picture, picture_of
 from paimon_spark.lineage.reach import downstream, impact, upstream
-from paimon_spark.lineage.results import ImpactOfSnapshot, Job, Jobs, LineageStatus, Relations, UnifiedVersion
+from paimon_spark.lineage.recorded_jobs import Jobs
+from paimon_spark.lineage.results import ImpactOfSnapshot, LineageStatus, Relations, UnifiedVersion
 from paimon_spark.lineage.table_index import TableIndex, open_index
 from paimon_spark.lineage.tables import declare_source, enable, read_settings, retract_source, write_settings
 from paimon_spark.lineage.unified_version import start_snapshots, unified_version
@@ -168,8 +169,12 @@ class Lineage:
         jobs = len(load([index], snapshots=False).jobs) if exists else 0
         return LineageStatus(index.warehouse.url, found.table, found.data, found.flush_interval_ms, exists, jobs)
 
-    def jobs(self, *, others: Sequence[Catalog] = ()) -> Jobs:
+    def jobs(self, *, others: Sequence[Catalog] = (), include_internal: bool = False) -> Jobs:
         """The jobs that are recorded, with what they read and wrote last.
+
+        Args:
+            others: catalogs of other warehouses.
+            include_internal: list deleted branches too, and jobs that wrote only these.
 
         Raises:
             LineageError: lineage was never switched on.
@@ -177,21 +182,9 @@ class Lineage:
         """
         question = Question.of(self.catalog, others)
         graph = question.load(startup=True)
-        newest, starts, queries = newest_of(graph), startup_snapshots(graph), question.queries()
-        return Jobs(
-            tuple(
-                Job(
-                    name,
-                    {n.name: newest.read.get((name, n)) for n in graph.reads.get(name, ())},
-                    {n.name: newest.made.get((name, n)) for n in graph.writes.get(name, ())},
-                    newest.barriers.get(name),
-                    queries[name][0] if name in queries else None,
-                    starts.get(name),
-                    queries[name][1].ended_ms if name in queries else None,
-                )
-                for name in graph.jobs
-            )
-        )
+        queries = {job: (query_id, known.ended_ms) for job, (query_id, known) in question.queries().items()}
+        found = Jobs.of(graph, startup_snapshots(graph), queries, question.history.is_deleted)
+        return found if include_internal else found.without_deleted()
 
     def upstream(
         self,
@@ -243,7 +236,7 @@ class Lineage:
             table: name, or opened.
             snapshot: id, or a version such as a tag; may be left out for a table opened at a version.
             others: catalogs of other warehouses.
-            include_internal: list guard tags and backup branches too.
+            include_internal: list guard tags, backup branches and deleted branches too.
 
         Raises:
             InvalidInputError: no snapshot was given.
@@ -454,24 +447,29 @@ class Lineage:
         job: str | None,
         others: Sequence[Catalog],
     ) -> Relations:
-        relations_of = upstream if direction is Direction.UP else downstream
+        verb = "upstream" if direction is Direction.UP else "downstream"
         if (table is None) == (job is None) or (job is not None and snapshot is not None):
             raise InvalidInputError(
-                f"{relations_of.__name__} of what? Give a table, with or without one of its snapshots, or job=…; given "
+                f"{verb} of what? Give a table, with or without one of its snapshots, or job=…; given "
                 f"are table={table!r}, snapshot={snapshot!r}, job={job!r}"
             )
         question = Question.of(self.catalog, others, () if table is None else (table,))
+        history, snapshot_id = question.history, None
+        asked: Node | str = check_job_name(job or "") if table is None else ""
         if table is None:
-            name = check_job_name(job or "")
-            found = relations_of(question.load(jobs=[name], direction=direction), name)
+            graph = question.load(jobs=[str(asked)], direction=direction)
         else:
-            asked, snapshot_id, graph = question.about(table, snapshot, direction)
-            found = relations_of(graph, asked.node, snapshot_id, question.history.provenance)
-        node = None if isinstance(found.start, str) else found.start
+            about, snapshot_id, graph = question.about(table, snapshot, direction)
+            asked = about.node
+        if direction is Direction.UP:
+            found = upstream(graph, asked, snapshot_id, history.provenance, history.is_replaced)
+        else:
+            found = downstream(graph, asked, snapshot_id, history.provenance)
+        found = replace(found, deleted=frozenset(t.node for t in found.tables if history.is_deleted(t.node)))
+        nodes = {} if isinstance(asked, str) else {asked: found.snapshot}
         if direction is Direction.DOWN:
-            return replace(found, unrecorded=question.unrecorded_after(node, found.snapshot))
-        nodes = {t.node: t.snapshot for t in found.tables} | ({} if node is None else {node: found.snapshot})
-        return replace(found, unrecorded=question.unrecorded_in(nodes))
+            return replace(found, unrecorded=question.unrecorded_after(next(iter(nodes), None), found.snapshot))
+        return replace(found, unrecorded=question.unrecorded_in({t.node: t.snapshot for t in found.tables} | nodes))
 
 
 def apply_catalog_options(lineage: Lineage, asked: CatalogLineage) -> None:

@@ -234,7 +234,7 @@ class _Write:
         sink = self.branch.home.ref
         if self.run.query_id is not None or sink.on_branch(MAIN).name in self.branch.settings.declared:
             return
-        if is_statement_job(job, sink.name):
+        if is_statement_job(job, sink.on_branch(MAIN).name):
             warn_once(
                 sink.name,
                 f"the sources of {job} are unknown, as it reads no table of this warehouse; where all its rows come "

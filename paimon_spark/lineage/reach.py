@@ -12,7 +12,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from functools import cache, partial
+from typing import NamedTuple, TypeAlias
 
 from paimon_spark.errors import LineageError
 from paimon_spark.lineage.batch_sequence import FAR
@@ -31,10 +32,19 @@ from paimon_spark.lineage.results import (
     Refs,
     Relations,
 )
+from paimon_spark.metadata.layout import MAIN
+
+IsReplaced: TypeAlias = Callable[[Node, int, Node, int], bool]
+"""(source, snapshot, sink, snapshot) → whether the source's snapshot is another one by now than the sink's was made
+from."""
 
 
 def upstream(
-    graph: Graph, asked: Node | str, snapshot: int | None = None, provenance_of: ProvenanceOf | None = None
+    graph: Graph,
+    asked: Node | str,
+    snapshot: int | None = None,
+    provenance_of: ProvenanceOf | None = None,
+    is_replaced: IsReplaced = lambda source, read, sink, made: False,
 ) -> Relations:
     """The tables and jobs that something comes from, in a graph loaded with `Direction.UP`.
 
@@ -43,6 +53,7 @@ def upstream(
         asked: a table, or a job by its name.
         snapshot: of the table; None: the table whatever its snapshot.
         provenance_of: makes ranges exact, and finds sources outside any warehouse.
+        is_replaced: tells ranges of a former history of a source.
 
     Raises:
         LineageError: an unknown table, or a snapshot of a job. JobNotFoundError: an unknown job.
@@ -51,14 +62,13 @@ def upstream(
     paths, jobs = _shortest_paths(asked, graph.written_by, graph.reads, graph.sources_of)
     if snapshot is None or isinstance(asked, str):
         return Relations(asked, "upstream", _nearest(ReachedTable(n, *p) for n, p in paths.items()), jobs)
-    met = _met(graph, asked, snapshot, provenance_of)
-    here = {**paths, asked: Path(0, (asked.name,))}
+    provenance_of = of_any_branch(graph, provenance_of)
+    met = _met(graph, asked, snapshot, provenance_of, is_replaced)
+    here = _by_newest(asked, paths, met)
     for node in [n for n in met if n not in paths]:  # outside any warehouse, or read in a way that no row can hold
         before, job = min(((here[m.sink], m.job) for m in met[node] if m.sink in here), key=lambda p: p[0].depth)
         paths[node] = here[node] = Path(before.depth + 1, (*before.path, job, node.name))
-    found = [
-        ReachedTable(n, *p, max((m.last for m in met.get(n, ())), default=0), met.get(n, ())) for n, p in paths.items()
-    ]
+    found = [ReachedTable(n, *p, _newest_met(met.get(n, ())), met.get(n, ())) for n, p in paths.items()]
     made = _made_by(graph, asked, snapshot, provenance_of)
     return Relations(asked, "upstream", _nearest(found), jobs, snapshot, made, _note(graph, asked, snapshot, made))
 
@@ -71,6 +81,7 @@ def downstream(
     paths, jobs = _shortest_paths(asked, graph.read_by, graph.writes, graph.sinks_of)
     if snapshot is None or isinstance(asked, str):
         return Relations(asked, "downstream", _nearest(ReachedTable(n, *p) for n, p in paths.items()), jobs)
+    provenance_of = of_any_branch(graph, provenance_of)
     _, firsts = _followed(graph, asked, snapshot, provenance_of)
     found = _nearest(ReachedTable(n, *p, firsts.get(n)) for n, p in paths.items())
     made = _made_by(graph, asked, snapshot, provenance_of)
@@ -93,6 +104,7 @@ def impact(
         LineageError: an unknown table, or no snapshot id.
     """
     _check(graph, asked, snapshot)
+    provenance_of = of_any_branch(graph, provenance_of)
     made = _made_by(graph, asked, snapshot, provenance_of)
     paths, jobs = _shortest_paths(asked, graph.read_by, graph.writes, graph.sinks_of)
     readers, firsts = _followed(graph, asked, snapshot, provenance_of)
@@ -126,8 +138,71 @@ def _nearest(tables: Iterable[ReachedTable]) -> tuple[ReachedTable, ...]:
     return tuple(sorted(tables, key=lambda t: (t.depth, t.node)))
 
 
-def _met(graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf | None) -> dict[Node, tuple[Met, ...]]:
-    """Ranges read of the tables upstream of a snapshot; a table is not followed into its own past."""
+def of_any_branch(graph: Graph, provenance_of: ProvenanceOf | None) -> ProvenanceOf | None:
+    """Provenance of snapshots that are gone too, where another branch of the table has the snapshot of the same batch.
+
+    A branch that was published and then deleted has its snapshots on main. Where several jobs have a row of a snapshot,
+    it had two histories, and is not looked for.
+    """
+    if provenance_of is None:
+        return None
+    read, made_on = provenance_of, cache(partial(_branches_of, graph))
+
+    def found(node: Node, snapshot: int) -> Provenance | None:
+        if (known := read(node, snapshot)) is not None or not (branches := made_on(node)):
+            return known
+        made = [
+            (job, sinks.barriers[row])
+            for job in graph.written_by[node]
+            if (row := (sinks := graph.sinks(job, node)).row_of(snapshot)) >= 0 and sinks.snapshots[row] == snapshot
+        ]
+        for other in branches.get(made[0][0], ()) if len(made) == 1 else ():
+            sinks = graph.sinks(made[0][0], other)
+            row = sinks.row(made[0][1])
+            if row >= 0 and sinks.barriers[row] == made[0][1]:
+                known = read(other, sinks.snapshots[row])
+                if known is not None and known.batch == made[0]:
+                    return known
+        return None
+
+    return found
+
+
+def _branches_of(graph: Graph, node: Node) -> dict[str, list[Node]]:
+    """Job that writes a branch → the other branches of the table that it writes; main first."""
+    main = node.ref.on_branch(MAIN)
+    found = {
+        job: sorted(n for n in graph.writes[job] if n != node and n.ref.on_branch(MAIN) == main and n.ref != NOWHERE)
+        for job in graph.written_by.get(node, ())
+    }
+    return {job: [n for n in some if n.warehouse == node.warehouse] for job, some in found.items() if some}
+
+
+def _newest_met(met: Sequence[Met]) -> int:
+    """The newest snapshot read of the present history; of a former one if all are."""
+    return max((m.last for m in met if not m.is_replaced), default=max((m.last for m in met), default=0))
+
+
+def _by_newest(asked: Node, paths: dict[Node, Path], met: Mapping[Node, Sequence[Met]]) -> dict[Node, Path]:
+    """Make each path go through the job that read the newest snapshot, if it is a shortest one; the start with them."""
+    here = {asked: Path(0, (asked.name,))}
+    for node, path in sorted(paths.items(), key=lambda found: found[1].depth):
+        newest = next((m for m in met.get(node, ()) if m.last and m.last == _newest_met(met[node])), None)
+        before = None if newest is None else here.get(newest.sink)
+        if newest is not None and before is not None and before.depth + 1 == path.depth:
+            paths[node] = Path(path.depth, (*before.path, newest.job, node.name))
+        here.setdefault(node, paths[node])
+    return here
+
+
+def _met(
+    graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf | None, is_replaced: IsReplaced
+) -> dict[Node, tuple[Met, ...]]:
+    """Ranges read of the tables upstream of a snapshot; a table is not followed into its own past.
+
+    A table between that a job made from itself, as one that copied main to a branch which became main, is upstream at
+    the snapshot that was read of it, not at the one from which that was made.
+    """
     found: dict[Node, dict[Met, None]] = {}
     seen: set[tuple[Node, int]] = set()
     todo = [(asked, snapshot, frozenset([asked]))]
@@ -141,7 +216,12 @@ def _met(graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf |
             jobs[provenance.job] = None  # of a branch also those that wrote what it was made from
         for job in jobs:
             for source, met in read_by_job(graph, job, node, at, provenance_of).items():
-                found.setdefault(source, {})[met] = None
+                if source == node != asked:
+                    continue
+                sinks = graph.sinks(job, node)
+                made = sinks.snapshot(sinks.row(met.barrier)) or at
+                gone = met.last > 0 and is_replaced(source, met.last, node, made)
+                found.setdefault(source, {})[replace(met, is_replaced=gone)] = None
                 if met.last and source not in on_path:
                     todo.append((source, met.last, on_path | {source}))
     return {n: tuple(sorted(some, key=lambda m: (-m.last, -m.barrier, m.job, m.sink))) for n, some in found.items()}
@@ -246,6 +326,7 @@ def _with_refs(affected: Affected, refs: Refs) -> Affected:
         alive=tuple(s for s in affected.snapshots if low <= s <= high),
         tags=tuple(sorted((n, s) for n, s in (refs.tags or {}).items() if s >= first)),
         branches=tuple(sorted((n, s) for n, s in (refs.branches or {}).items() if s >= first)),
+        is_deleted=refs.is_deleted,
     )
 
 

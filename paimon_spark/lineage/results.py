@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
-from paimon_spark.display import MOST_ROWS, ShownAsFacts, grid, paragraph, section
-from paimon_spark.errors import JobNotFoundError
+from paimon_spark.display import MOST_ROWS, grid, paragraph, section
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.provenance import Provenance
 from paimon_spark.lineage.unrecorded_writes import NOTHING, Unrecorded
 from paimon_spark.metadata.branches import is_internal_branch
 from paimon_spark.metadata.tags import guarded_branch
 from paimon_spark.spark_port import spark_jobs
-from paimon_spark.text import safe
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,11 +27,11 @@ NextTables: TypeAlias = Callable[[str, Node], Sequence[Node]]
 
 _SHOWN_VALUES: Final = 20
 """Values of a list shown in one cell."""
-_TEXT: Final = pa.string()
-_LONG: Final = pa.int64()
+TEXT: Final = pa.string()
+LONG: Final = pa.int64()
 _FLAG: Final = pa.bool_()
-_TEXTS: Final = pa.list_(_TEXT)
-_LONGS: Final = pa.list_(_LONG)
+_TEXTS: Final = pa.list_(TEXT)
+_LONGS: Final = pa.list_(LONG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +57,8 @@ class Met:
         after: the last snapshot read whole before the batch; 0 when there was none.
         last: the last snapshot read whole at its end; 0 when there was none.
         within: the snapshot of which a part was read when it ended; None when none, or when only rows are known.
+        is_replaced: whether `last` is of a former history of the source, which a merge or a rollback replaced: the
+            source has no snapshot of that id now, or one that was committed later.
     """
 
     job: str
@@ -67,6 +67,7 @@ class Met:
     after: int
     last: int
     within: int | None = None
+    is_replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,9 @@ class ReachedTable:
     Attributes:
         depth: number of jobs in between; 1 for the nearest.
         path: names of jobs and tables on a shortest path from the start to this table, both included.
-        snapshot: upstream of a snapshot: the newest it stems from (0: nothing was read of it); downstream of a
-            snapshot: the first that contains it, None when none does yet. None in questions about a table.
+        snapshot: upstream of a snapshot: the newest it stems from (0: nothing was read of it), of a former history of
+            the table only where all are (`is_replaced`); downstream of a snapshot: the first that contains it, None
+            when none does yet. None in questions about a table.
         met: upstream of a snapshot: the batches that read this table, newest first. Two that differ in `last` mean
             that the snapshot holds the table in two states.
     """
@@ -87,6 +89,11 @@ class ReachedTable:
     path: tuple[str, ...]
     snapshot: int | None = None
     met: tuple[Met, ...] = ()
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether `snapshot` is of a former history of the table, which a merge or a rollback replaced."""
+        return bool(self.met) and all(m.is_replaced for m in self.met)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +107,16 @@ class ReachedJob:
 
 @dataclass(frozen=True, slots=True)
 class Refs:
-    """Earliest and newest snapshot alive of a table, and the snapshots of its tags and of its branches' starts."""
+    """Earliest and newest snapshot alive of a table, and the snapshots of its tags and of its branches' starts.
+
+    Attributes:
+        is_deleted: whether it is a branch that was deleted.
+    """
 
     alive: tuple[int, int] | None = None
     tags: Mapping[str, int] | None = None
     branches: Mapping[str, int] | None = None
+    is_deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +132,7 @@ class Affected:
         alive: those of `snapshots` that have not expired; None when snapshots were not looked up.
         tags: that hold `first` or a later snapshot, (name, snapshot), sorted; they outlive expiry.
         branches: made from `first` or a later snapshot, (name, that snapshot), sorted.
+        is_deleted: whether it is a branch that was deleted; False when that was not looked up.
     """
 
     node: Node
@@ -131,6 +144,7 @@ class Affected:
     alive: tuple[int, ...] | None = None
     tags: tuple[tuple[str, int], ...] = ()
     branches: tuple[tuple[str, int], ...] = ()
+    is_deleted: bool = False
 
 
 class Result:
@@ -160,7 +174,7 @@ class Result:
 
     def _cells(self, row: Mapping[str, Any]) -> list[Any]:
         """A row of `to_arrow` as it is shown."""
-        return [_cell(name, value) for name, value in row.items()]
+        return [cell(name, value) for name, value in row.items()]
 
     def _shown(self) -> tuple[list[str], list[list[Any]], int]:
         """Names of the columns, the first rows as they are shown, and how many more there are."""
@@ -211,80 +225,11 @@ class LineageStatus(Result):
 
     def to_arrow(self) -> pa.Table:
         """One row, a column for each attribute."""
-        types = {"warehouse": _TEXT, "table": _FLAG, "data": _FLAG, "flush_interval_ms": _LONG, "has_tables": _FLAG}
-        return _table({**types, "jobs": _LONG}, [tuple(getattr(self, name) for name in (*types, "jobs"))])
+        types = {"warehouse": TEXT, "table": _FLAG, "data": _FLAG, "flush_interval_ms": LONG, "has_tables": _FLAG}
+        return arrow_table({**types, "jobs": LONG}, [tuple(getattr(self, name) for name in (*types, "jobs"))])
 
     def _remarks(self) -> list[str]:
         return [] if self.warning is None else [f"warning: {self.warning}"]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Job(ShownAsFacts):
-    """A recorded job.
-
-    Attributes:
-        sources: name of each table it reads → the newest snapshot read whole; None where none is recorded.
-        sinks: name of each table it writes → the newest snapshot it made; None where none is recorded.
-        barrier: its newest batch; None when none is recorded.
-        query_id: of a streaming query; None for a batch job, and where it is not known.
-        start: name of each table → the snapshot that `start_options` gave it to start from.
-        ended_ms: when a streaming query was noticed to have ended (`watch`), in epoch milliseconds; None where it runs,
-            may run, or is a batch job.
-    """
-
-    name: str
-    sources: Mapping[str, int | None]
-    sinks: Mapping[str, int | None]
-    barrier: int | None = None
-    query_id: str | None = None
-    start: Mapping[str, int] | None = None
-    ended_ms: int | None = None
-
-    def text_lines(self) -> list[str]:
-        ends = ((self.sources, "reads"), (self.sinks, "writes"))
-        said = [
-            f"{verb} {safe(', '.join(_with_snapshot(n, i) for n, i in found.items()))}" for found, verb in ends if found
-        ]
-        return [", ".join([f"job {safe(self.name)}", *said])]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Jobs(Result):
-    """The recorded jobs, by name."""
-
-    jobs: tuple[Job, ...]
-
-    def __iter__(self) -> Iterator[Job]:
-        return iter(self.jobs)
-
-    def __len__(self) -> int:
-        return len(self.jobs)
-
-    def __contains__(self, name: object) -> bool:
-        return any(job.name == name for job in self.jobs)
-
-    def __getitem__(self, name: str) -> Job:
-        """The job of a name. Raises JobNotFoundError."""
-        for job in self.jobs:
-            if job.name == name:
-                return job
-        names = ", ".join(repr(j.name) for j in self.jobs[:20]) or "none"
-        raise JobNotFoundError(f"there is no job {name!r} in lineage; jobs are {names}", job=name)
-
-    def to_arrow(self) -> pa.Table:
-        """A row for each table of a job.
-
-        Columns job, kind (`source` or `sink`), table, snapshot, barrier, query_id, ended_ms.
-        """
-        rows = [
-            (job.name, kind, table, snapshot, job.barrier, job.query_id, job.ended_ms)
-            for job in self.jobs
-            for kind, tables in (("source", job.sources), ("sink", job.sinks))
-            for table, snapshot in tables.items()
-        ]
-        texts, numbers = ("job", "kind", "table"), ("snapshot", "barrier")
-        types = {**dict.fromkeys(texts, _TEXT), **dict.fromkeys(numbers, _LONG), "query_id": _TEXT, "ended_ms": _LONG}
-        return _table(types, rows)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -298,6 +243,7 @@ class Relations(Result):
         note: a sentence where the answer needs one, such as on a snapshot that no job recorded.
         unrecorded: what was written without recorded lineage, so that it is missing here although it may belong here:
             upstream to the tables found, downstream to any table of the warehouses, from the snapshot on.
+        deleted: branches among `tables` that were deleted.
     """
 
     start: Node | str
@@ -308,6 +254,7 @@ class Relations(Result):
     made_by: tuple[Batch, ...] = ()
     note: str | None = None
     unrecorded: Unrecorded = NOTHING
+    deleted: frozenset[Node] = frozenset()
 
     @property
     def asked(self) -> str:
@@ -319,7 +266,8 @@ class Relations(Result):
         """Name of each table → its snapshot; None in questions about a whole table.
 
         Upstream it is the newest that the snapshot asked about stems from (0: nothing read yet, or only a part of the
-        first one, see `within` in `tables`), downstream the first that contains it.
+        first one, see `within` in `tables`; one of a former history, see `is_replaced`, only where there is no other),
+        downstream the first that contains it.
         """
         return {t.node.name: t.snapshot for t in self.tables}
 
@@ -329,21 +277,25 @@ class Relations(Result):
             ("table", t.node.name, t.node.warehouse, t.depth, t.snapshot, list(t.path)) for t in self.tables
         ]
         rows += [("job", j.job, None, j.depth, None, list(j.path)) for j in self.jobs]
-        types = {"kind": _TEXT, "name": _TEXT, "warehouse": _TEXT, "depth": _LONG, "snapshot": _LONG, "path": _TEXTS}
-        return _table(types, sorted(rows, key=lambda r: (r[3], r[0])))
+        types = {"kind": TEXT, "name": TEXT, "warehouse": TEXT, "depth": LONG, "snapshot": LONG, "path": _TEXTS}
+        return arrow_table(types, sorted(rows, key=lambda r: (r[3], r[0])))
 
     def _heading(self) -> tuple[str, str]:
-        return f"{self.direction.capitalize()} of {_with_snapshot(self.asked, self.snapshot)}", self.note or ""
+        return f"{self.direction.capitalize()} of {with_snapshot(self.asked, self.snapshot)}", self.note or ""
 
     def _remarks(self) -> list[str]:
         return self.unrecorded.lines()
 
     def _cells(self, row: Mapping[str, Any]) -> list[Any]:
-        return [self._part_read(row) if n == "snapshot" and v == 0 else _cell(n, v) for n, v in row.items()]
+        shown = {n: cell(n, v) for n, v in row.items()}
+        found = [t for t in self.tables if (t.node.name, t.node.warehouse) == (row["name"], row["warehouse"])]
+        shown["name"] = marked(row["name"], is_deleted=any(t.node in self.deleted for t in found))
+        return list({**shown, "snapshot": self._snapshot(row, found)}.values())
 
-    def _part_read(self, row: Mapping[str, Any]) -> str:
-        """Range read of a table without a snapshot that was read whole."""
-        found = (t for t in self.tables if (t.node.name, t.node.warehouse) == (row["name"], row["warehouse"]))
+    def _snapshot(self, row: Mapping[str, Any], found: Sequence[ReachedTable]) -> Any:
+        """The snapshot of a row; the range read of a table without a snapshot that was read whole."""
+        if row["snapshot"] != 0:
+            return f"{row['snapshot']} (replaced since)" if any(t.is_replaced for t in found) else row["snapshot"]
         parts = sorted({m.within for table in found for m in table.met if m.within is not None})
         return f"part of {', '.join(map(str, parts))}" if parts else "nothing read yet"
 
@@ -360,6 +312,7 @@ class ImpactOfSnapshot(Result):
         unrecorded: what was written to any table of the warehouses since, without recorded lineage; it is missing
             here, although it may hold rows of the snapshot.
         backups: backup branches that hold rows of the snapshot too, and were left out of `branches`.
+        deleted: deleted branches that held rows of the snapshot too, and were left out of `tables`.
     """
 
     origin: Affected
@@ -369,12 +322,14 @@ class ImpactOfSnapshot(Result):
     note: str | None = None
     unrecorded: Unrecorded = NOTHING
     backups: int = 0
+    deleted: int = 0
 
     def without_internal(self) -> ImpactOfSnapshot:
-        """The same without guard tags and backup branches; these are counted."""
+        """The same without guard tags, backup branches and deleted branches; branches with rows of it are counted."""
         found = [branch for a in (self.origin, *self.tables) for branch, _ in a.branches if is_internal_branch(branch)]
-        origin, *tables = map(_without_internal, (self.origin, *self.tables))
-        return replace(self, origin=origin, tables=tuple(tables), backups=len(found))
+        origin, *tables = map(_without_internal, (self.origin, *(t for t in self.tables if not t.is_deleted)))
+        deleted = sum(t.is_deleted and t.first is not None for t in self.tables)
+        return replace(self, origin=origin, tables=tuple(tables), backups=len(found), deleted=deleted)
 
     def to_arrow(self) -> pa.Table:
         """Columns name, warehouse, depth (0: what was asked about), first, snapshots, alive, tags, branches, path."""
@@ -386,17 +341,21 @@ class ImpactOfSnapshot(Result):
             )
             for a in (self.origin, *self.tables)
         ]
-        types = {"name": _TEXT, "warehouse": _TEXT, "depth": _LONG, "first": _LONG, "snapshots": _LONGS}
-        return _table({**types, "alive": _LONGS, "tags": _TEXTS, "branches": _TEXTS, "path": _TEXTS}, rows)
+        types = {"name": TEXT, "warehouse": TEXT, "depth": LONG, "first": LONG, "snapshots": _LONGS}
+        return arrow_table({**types, "alive": _LONGS, "tags": _TEXTS, "branches": _TEXTS, "path": _TEXTS}, rows)
 
     def _heading(self) -> tuple[str, str]:
-        return f"Impact of {_with_snapshot(self.origin.node.name, self.origin.first)}", self.note or ""
+        return f"Impact of {with_snapshot(self.origin.node.name, self.origin.first)}", self.note or ""
 
     def _remarks(self) -> list[str]:
-        is_one = self.backups == 1
-        hidden = f"{self.backups} backup {'branch holds' if is_one else 'branches hold'} rows of it too; ask for them "
-        lines = [f"{hidden}with --all, in Python include_internal=True"] if self.backups else []
-        return [*lines, *self.unrecorded.lines()]
+        backups = left_out(self.backups, "backup branch holds", "backup branches hold", "rows of it too")
+        deleted = left_out(self.deleted, "deleted branch held", "deleted branches held", "rows of it too")
+        return [*backups, *deleted, *self.unrecorded.lines()]
+
+    def _cells(self, row: Mapping[str, Any]) -> list[Any]:
+        name, *others = (cell(n, v) for n, v in row.items())
+        is_deleted = any(t.is_deleted for t in self.tables if (t.node.name, t.node.warehouse) == (name, others[0]))
+        return [marked(name, is_deleted=is_deleted), *others]
 
 
 class UnifiedVersion(dict[str, int]):
@@ -420,15 +379,28 @@ def _without_internal(found: Affected) -> Affected:
     )
 
 
-def _table(types: Mapping[str, pa.DataType], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+def arrow_table(types: Mapping[str, pa.DataType], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Rows as a table of these columns."""
     return pa.Table.from_pylist([dict(zip(types, row, strict=True)) for row in rows], pa.schema(list(types.items())))
 
 
-def _with_snapshot(name: str, snapshot: int | None) -> str:
+def with_snapshot(name: str, snapshot: int | None) -> str:
+    """The name of a table with its snapshot, as it is shown."""
     return name if snapshot is None else f"{name}, snapshot {snapshot}"
 
 
-def _cell(column: str, value: Any) -> Any:
+def marked(name: str, *, is_deleted: bool) -> str:
+    """The name of a table, as it is shown."""
+    return f"{name} (deleted)" if is_deleted else name
+
+
+def left_out(count: int, one: str, several: str, what: str) -> list[str]:
+    """A remark on what is shown only when it is asked for."""
+    said = f"{count} {one if count == 1 else several} {what}; ask for {'it' if count == 1 else 'them'}"
+    return [f"{said} with --all, in Python include_internal=True"] if count else []
+
+
+def cell(column: str, value: Any) -> Any:
     """A value as it is shown: lists in brief."""
     if not isinstance(value, list):
         return value

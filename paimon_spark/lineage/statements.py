@@ -29,6 +29,8 @@ class Statement:
         database: of names of one part.
         again: table and snapshot that the statement wrote when it was run before; None when it was not.
         lacks_values: whether `sql` has parameters without values, so that it cannot be run again.
+        job: that wrote it, under which it is recorded when it is run again; None: the one of the session. Beside the
+            text in the snapshot, not in it.
     """
 
     sql: str
@@ -36,10 +38,11 @@ class Statement:
     database: str
     again: tuple[str, int] | None = None
     lacks_values: bool = False
+    job: str | None = None
 
 
 def is_statement_job(job: str, sink: str) -> bool:
-    """Whether a job has the name that a statement into a table is given, as in `db.t:insert:1a2b3c4d`."""
+    """Whether a job has the name that a statement into main of a table is given, as in `db.t:insert:1a2b3c4d`."""
     return job.startswith(sink) and _NAMED.fullmatch(job, len(sink)) is not None
 
 

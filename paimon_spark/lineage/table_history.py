@@ -11,8 +11,9 @@ from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage.graph import NOWHERE, Node
 from paimon_spark.lineage.provenance import Provenance, decode_provenance
 from paimon_spark.lineage.results import Refs
+from paimon_spark.lineage.unrecorded_writes import CLOCK_SKEW_MS
 from paimon_spark.lineage.warehouse import Warehouse
-from paimon_spark.metadata.branches import fork_of, list_branches
+from paimon_spark.metadata.branches import branch_exists, fork_of, list_branches
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.snapshots import (
@@ -68,6 +69,25 @@ class TableHistory:
         """Whether a snapshot is alive, or a tag keeps it."""
         return self._snapshot(node, snapshot_id) is not None
 
+    def is_replaced(self, source: Node, read: int, sink: Node, made: int) -> bool:
+        """Whether a snapshot of a source is of another history by now than when a snapshot of a sink was made from it.
+
+        The source has none of that id up to its head, or one that was committed after the sink's.
+        """
+        head = self.newest_between(source, 1, None)
+        if head is None or read > head:
+            return head is not None and not self.is_there(source, read)
+        made_ms = self.time_ms(sink, made)
+        return 0 < made_ms < self.time_ms(source, read) - CLOCK_SKEW_MS
+
+    def is_deleted(self, node: Node) -> bool:
+        """Whether a branch was deleted or renamed, while its table is there; False for main."""
+        main = None if node.ref.branch == MAIN else self.handle(Node(node.warehouse, node.ref.on_branch(MAIN)))
+        try:
+            return main is not None and not branch_exists(main, node.ref.branch)
+        except PaimonError:
+            return False
+
     def is_compaction(self, node: Node, snapshot_id: int) -> bool:
         """Whether a snapshot only rewrote files; False when it is gone."""
         snapshot = self._snapshot(node, snapshot_id)
@@ -100,7 +120,7 @@ class TableHistory:
         """Snapshots alive, tags and branches of a table."""
         handle = self.handle(node)
         if handle is None:
-            return Refs()
+            return Refs(is_deleted=self.is_deleted(node))
         try:
             earliest, newest = earliest_snapshot_id(handle), latest_snapshot_id(handle)
             alive = None if earliest is None or newest is None else (earliest, newest)

@@ -43,7 +43,7 @@ _MOST_NAMES: Final = 1000
 """Snapshots of a branch that are remembered."""
 _MOST: Final = 10_000
 """Branches that are remembered."""
-_SKEW_MS: Final = 600_000
+CLOCK_SKEW_MS: Final = 600_000
 """By how much the clocks of two writers may differ."""
 _REMOVING: Final = ("DELETE", "TRUNCATE")
 _SHOWN_TABLES: Final = 2
@@ -139,7 +139,7 @@ def find_unrecorded(
         since_ms: snapshots from this moment on, in epoch milliseconds, but for differences of clocks.
         besides: a branch that does not count.
     """
-    since_ms = max(0, since_ms - _SKEW_MS)
+    since_ms = max(0, since_ms - CLOCK_SKEW_MS)
     found: list[UnrecordedTable] = []
     is_whole = True
     for index in indexes:

@@ -81,7 +81,7 @@ def _forget(a: Request) -> int | None:
     lineage, job = a.catalog().lineage, a["job"]
     if not a.dry_run:
         return lineage.forget_job(job)
-    if job not in [j.name for j in lineage.jobs().jobs]:
+    if job not in [j.name for j in lineage.jobs(include_internal=True)]:
         lineage.downstream(job=job)  # raises an error that lists the jobs
     return None
 
@@ -173,7 +173,8 @@ OPERATIONS = (
     ),
     _lineage(
         "list the recorded jobs, and what they read and wrote last",
-        lambda a: a.catalog().lineage.jobs(),
+        lambda a: a.catalog().lineage.jobs(include_internal=a["all"]),
+        command_flag("all", "list deleted branches, too", "-a"),
         verb="jobs",
         show=_show_result,
     ),
@@ -196,7 +197,7 @@ OPERATIONS = (
         lambda a: a.catalog().lineage.impact(a["table"], snapshot=a["snapshot"], include_internal=a["all"]),
         positional("table", "table: db.t or db.t$branch_fix"),
         positional("snapshot", "snapshot id, tag or any version of the table", "of", "--snapshot", metavar="SNAPSHOT"),
-        command_flag("all", "list guard tags and backup branches, too", "-a"),
+        command_flag("all", "list guard tags, backup branches and deleted branches, too", "-a"),
         verb="impact",
         show=_show_result,
     ),

@@ -5,10 +5,11 @@ Only main of each table counts: what jobs did on branches, such as in an earlier
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from paimon_spark.lineage.graph import Graph, Node
+from paimon_spark.lineage.graph import Direction, Graph, Node
+from paimon_spark.lineage.results import NextTables
 from paimon_spark.metadata.layout import MAIN
 
 
@@ -61,18 +62,39 @@ def scope_of(
     jobs: set[str] = set()
     outside: set[Node] = set()
     if downstream:
-        jobs |= _follow(tables, graph.read_by, graph.sinks_of, stop_at, found, warehouses, outside)
+        jobs |= _follow(graph, Direction.DOWN, tables, stop_at, found, warehouses, outside)
     if upstream:
-        jobs |= _follow(tables, graph.written_by, graph.sources_of, stop_at, found, warehouses, outside)
+        jobs |= _follow(graph, Direction.UP, tables, stop_at, found, warehouses, outside)
     return scope_of_jobs(graph, tuple(found), jobs, outside)
 
 
 def scope_of_jobs(graph: Graph, tables: Collection[Node], jobs: Iterable[str], outside: Iterable[Node] = ()) -> Scope:
-    """The pipeline of these tables and those of the jobs that write one of them."""
+    """The pipeline of these tables and those of the jobs that write one of them.
+
+    A batch job that only reads the table that it writes, on whatever branches, is no step: it corrected rows by hand.
+    """
     inside = set(tables)
-    sinks = {job: tuple(n for n in graph.writes.get(job, ()) if n in inside) for job in jobs}
+
+    def is_copy(found: Sequence[Node], others: Sequence[Node]) -> bool:
+        return bool(found) and not others
+
+    sinks = {
+        job: tuple(
+            n
+            for n in graph.writes.get(job, ())
+            if n in inside and not is_copy(graph.sources_of(job, n), graph.other_sources_of(job, n))
+        )
+        for job in jobs
+    }
     sinks = {job: nodes for job, nodes in sinks.items() if nodes}
-    sources = {job: tuple(n for n in graph.reads.get(job, ()) if n.ref.branch == MAIN) for job in sinks}
+    sources = {
+        job: tuple(
+            n
+            for n in graph.reads.get(job, ())
+            if n.ref.branch == MAIN and not is_copy(graph.sinks_of(job, n), graph.other_sinks_of(job, n))
+        )
+        for job in sinks
+    }
     order = _order(sinks.keys(), sources, sinks)
     depth = {node: max((order[job] for job in sinks if node in sinks[job]), default=0) for node in inside}
     return Scope(
@@ -86,25 +108,28 @@ def scope_of_jobs(graph: Graph, tables: Collection[Node], jobs: Iterable[str], o
 
 
 def _follow(
+    graph: Graph,
+    direction: Direction,
     start: Iterable[Node],
-    jobs_of: Mapping[Node, Sequence[str]],
-    beyond: Callable[[str, Node], Sequence[Node]],
     stop_at: Collection[Node],
     found: dict[Node, None],
     warehouses: Collection[str],
     outside: set[Node],
 ) -> set[str]:
     """Add the tables that are reached to `found`; the jobs on the way."""
+    is_down = direction is Direction.DOWN
+    jobs_of = graph.read_by if is_down else graph.written_by
+    beyond: NextTables = graph.sinks_of if is_down else graph.sources_of
+    beyond_itself: NextTables = graph.other_sinks_of if is_down else graph.other_sources_of
     jobs: set[str] = set()
     seen, left = set(start), [node for node in start if node not in stop_at]
     while left:
         node = left.pop()
         for job in jobs_of.get(node, ()):
-            others = beyond(job, node)
-            reached = [n for n in others if n.ref.branch == MAIN]
+            reached = [n for n in beyond_itself(job, node) if n.ref.branch == MAIN]
             outside.update(n for n in reached if n.warehouse not in warehouses)
             here = [n for n in reached if n.warehouse in warehouses]
-            if here or not others:
+            if here or not beyond(job, node):
                 jobs.add(job)
             for further in here:
                 if further not in seen:

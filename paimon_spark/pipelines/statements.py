@@ -47,8 +47,8 @@ class RecordedStatement(ShownAsFacts):
 
     @property
     def to_run(self) -> Statement:
-        """The statement, as it is run again."""
-        return replace(self.statement, again=(self.table, self.snapshot_id))
+        """The statement, as it is run again: recorded under the job that wrote it."""
+        return replace(self.statement, again=(self.table, self.snapshot_id), job=self.job)
 
     def text_lines(self) -> list[str]:
         done = ", run again" if self.is_done else ""

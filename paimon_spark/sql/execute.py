@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from paimon_spark.errors import InvalidInputError, PaimonError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.lineage.statements import Statement as Recorded
 from paimon_spark.lineage.statements import encode_statement
-from paimon_spark.options.lineage import STATEMENT, STATEMENT_VALUES
+from paimon_spark.options.lineage import JOB, STATEMENT, STATEMENT_VALUES
 from paimon_spark.options.location import MAIN, SESSION_BRANCH
 from paimon_spark.sql.commands import (
     alter_table,
@@ -41,6 +41,7 @@ from paimon_spark.sql.grammar import write as write_grammar
 from paimon_spark.sql.grammar.clauses import DATABASE
 from paimon_spark.sql.grammar.create import CreateMode
 from paimon_spark.sql.grammar.immediate import ExecuteImmediate, read_execute_immediate
+from paimon_spark.sql.lineage_job import is_of_run
 from paimon_spark.sql.messages import reword
 from paimon_spark.sql.names import resolve_name, resolve_table
 from paimon_spark.sql.procedures import Call, read_call, run_call, show_procedures
@@ -120,10 +121,13 @@ def execute_again(catalog: Catalog, statement: Recorded, branch: str, session: S
 
 
 def _to_run_again(catalog: Catalog, statement: Recorded, branch: str, session: SparkSession | None) -> Session:
-    """The session in which the names of a recorded statement mean what they meant."""
+    """The session in which the names of a recorded statement mean what they meant, and its job is the same."""
     found = Session.of(catalog, session)
     encoded = encode_statement(statement)
     of_run = {} if encoded is None else {STATEMENT.key: encoded}
+    if statement.job is not None:
+        of_run[JOB.key] = statement.job
+        found = replace(found, conf={k: v for k, v in found.conf.items() if not is_of_run(k)})
     conf = {**found.conf, CURRENT_DATABASE: statement.database, SETTING + SESSION_BRANCH: branch}
     with_statement = replace(catalog, options={**catalog.options, **of_run})
     return replace(found, catalog=with_statement, catalog_name=statement.catalog, conf=conf)

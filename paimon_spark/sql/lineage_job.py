@@ -96,13 +96,21 @@ def with_lineage_job(
         text = encode_statement(replace(kept, lacks_values=lacks_values))
         run |= {} if text is None else {STATEMENT.key: text}
     catalog = session.catalog
-    conf = {k: v for k, v in session.conf.items() if not (k.startswith(SETTING) and k.endswith(_OF_A_RUN))}
+    conf = {k: v for k, v in session.conf.items() if not is_of_run(k)}
     return replace(session, catalog=replace(catalog, options={**catalog.options, **run}), conf=conf)
 
 
+def is_of_run(setting: str) -> bool:
+    """Whether a setting of a Spark session gives the lineage job or the barrier of its runs."""
+    return setting.startswith(SETTING) and setting.endswith(_OF_A_RUN)
+
+
 def statement_job(target: TableRef, sql: str) -> str:
-    """The name of a statement's job: `db.t:insert:1a2b3c4d`, which ends in a digest of the statement's shape."""
-    return f"{target.name}:{_verb(tokenize(sql))}:{short_digest(shape(sql), _DIGITS)}"
+    """The name of a statement's job: `db.t:insert:1a2b3c4d`, which ends in a digest of the statement's shape.
+
+    It names main also where a session's branch is written: there the statement runs the job of main again.
+    """
+    return f"{target.on_branch(MAIN).name}:{_verb(tokenize(sql))}:{short_digest(shape(sql), _DIGITS)}"
 
 
 def shape(sql: str) -> str:

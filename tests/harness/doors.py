@@ -120,8 +120,8 @@ class PlainCatalog(Catalog):
 
     state: dict[str, Any]
 
-    def __init__(self, warehouse: str, options: Mapping[str, str]) -> None:
-        super().__init__(warehouse, options)
+    def __init__(self, warehouse: str, options: Mapping[str, str], name: str = NAME) -> None:
+        super().__init__(warehouse, options, name)
         object.__setattr__(self, "state", {"database": "default"})
 
     def __reduce__(self) -> Any:

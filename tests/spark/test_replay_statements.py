@@ -83,6 +83,32 @@ def test_statements_are_run_again_on_the_branches(catalog: Catalog) -> None:
     assert fix.run_statements() == []
 
 
+def test_a_statement_that_is_run_again_belongs_to_the_job_that_wrote_it(catalog: Catalog) -> None:
+    """Named jobs and unnamed ones, run again whatever job the session has: the next plan counts them as one job."""
+    catalog.sql("SET spark.paimon.lineage.job = named")
+    catalog.sql("INSERT INTO paimon.shop.top SELECT * FROM paimon.shop.daily WHERE day = 3")
+    catalog.sql("RESET spark.paimon.lineage.job")
+    fix = catalog.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
+    written_by = {s.table: s.job for s in fix.statements() if s.job != "named"}
+    jobs = {s.job for s in fix.statements()}
+    correct(catalog)
+    catalog.sql("SET spark.paimon.lineage.job = other")
+    fix.run_statements()
+    catalog.sql("RESET spark.paimon.lineage.job")
+    recorded = {job.name: set(job.sinks) for job in catalog.lineage.jobs()}
+    assert all({f"{table}$branch_fix", table} <= recorded[job] for table, job in written_by.items())
+    assert "other" not in recorded and recorded["named"] == {"shop.top", "shop.top$branch_fix"}
+    catalog.sql("SET spark.paimon.branch = fix")
+    catalog.sql("INSERT INTO paimon.shop.daily SELECT day, n * 2 FROM paimon.shop.raw WHERE raw.day = 2")
+    catalog.sql("RESET spark.paimon.branch")
+    assert set(recorded) == {job.name for job in catalog.lineage.jobs()}, "nor is one that somebody runs there"
+    fix.publish(if_main_moved="replace")
+    again = catalog.pipeline("shop.raw").branch("fix2", before=("shop.raw", 2))
+    assert {s.job for s in again.statements()} == jobs
+    steps = {s.job: s.statements for s in again.replay_plan()}
+    assert sum(steps.values()) == len([s for s in again.statements() if s.job in steps])
+
+
 def test_a_statement_that_fails_can_be_run_later(catalog: Catalog) -> None:
     fix = catalog.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
     correct(catalog)

@@ -30,7 +30,8 @@ from paimon_spark.jobs.table_scan import open_scan
 from paimon_spark.lineage.graph import Node
 from paimon_spark.lineage.job_registry import Registration, register_query
 from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
-from paimon_spark.lineage.results import Job, Jobs, Met, ReachedTable, Relations
+from paimon_spark.lineage.recorded_jobs import Job, Jobs
+from paimon_spark.lineage.results import Met, ReachedTable, Relations
 from paimon_spark.lineage.table_index import open_index
 from paimon_spark.lineage.tables import rows_of
 from paimon_spark.options.write_request import WriteMode
@@ -710,7 +711,7 @@ def test_impact_names_guard_tags_and_backups_only_when_asked_for(tmp_path: Path)
     found = catalog.lineage.impact("db.a", snapshot=1)
     assert (found.origin.tags, [name for name, _ in found.origin.branches]) == ((), ["fix"])
     assert "branch-guard" not in str(found) and str(backup) not in str(found) + found._repr_html_()
-    assert "\n1 backup branch holds rows of it too; ask for them with --all, in Python include_internal=True" in str(
+    assert "\n1 backup branch holds rows of it too; ask for it with --all, in Python include_internal=True" in str(
         found
     )
     asked = catalog.lineage.impact("db.a", snapshot=1, include_internal=True)

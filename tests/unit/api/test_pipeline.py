@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import paimon_spark
@@ -17,6 +18,7 @@ from paimon_spark.errors import (
     BranchAlreadyExistsError,
     BranchDivergedError,
     InvalidInputError,
+    JobNotFoundError,
     LineageError,
     NotFoundError,
     TableNotFoundError,
@@ -612,3 +614,84 @@ def test_the_text_of_a_release_of_many_tables_is_short(faulty: Catalog) -> None:
         tables = {f"shop.t{n}": n for n in range(count)}
         record = ReleaseRecord(1, tables, changes=dict.fromkeys(tables, change), undoes=7)
         assert len(list(Release(faulty, record, next_step="correct it").text_lines())) <= 40
+
+
+@pytest.fixture
+def corrected(faulty: Catalog) -> Catalog:
+    """A correction by a copy: branch `fix` of raw gets good rows of main; all jobs run there, and it is published."""
+    put(faulty, "raw", 4, **{"lineage.job": "produce", "lineage.no-sources": "true"})
+    fix = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
+    named: dict[str, Any] = {"lineage.job": "shop.raw:insert:8f521a83"}
+    rows = faulty.table("shop.raw").scan(**named).to_arrow()
+    good = rows.filter(pc.greater(rows["id"], 1))
+    faulty.table("shop.raw").branch("fix").write(good, **named)
+    on_branch = paimon_spark.load_catalog(faulty.warehouse, branch="fix")
+    run(on_branch, *SHAPE)
+    fix.publish(if_main_moved="replace")
+    return faulty
+
+
+def test_a_copy_by_hand_to_a_branch_is_no_step_of_the_next_correction(corrected: Catalog) -> None:
+    found = corrected.pipeline("shop.raw")
+    assert found.jobs == ["clean", "daily", "top", "report"]
+    assert "-  shop.raw" in str(found).splitlines()
+    plan = found.branch("fix2", before=("shop.raw", 2), dry_run=True).replay_plan()
+    assert [step.job for step in plan] == ["clean", "daily", "top", "report"]
+    assert plan[0].sources == ("shop.raw$branch_fix2",)
+
+
+def test_lineage_of_main_after_its_branch_was_deleted(corrected: Catalog) -> None:
+    def answers() -> list[dict[str, Any]]:
+        """Of each table of main: what the last snapshot of raw is in, and what its own last one was made from."""
+        lineage = corrected.lineage
+        into = {t.node.name: t.snapshots for t in lineage.impact("shop.raw", 2).tables if "$" not in t.node.name}
+        heads = {sink: corrected.table(f"shop.{sink}").snapshots()[-1].id for _, sink in SHAPE.values()}
+        return [into, *(lineage.upstream(f"shop.{t}", snapshot=i).snapshots for t, i in heads.items())]
+
+    before = answers()
+    assert before[0] == {f"shop.{sink}": (2,) for _, sink in SHAPE.values()}
+    assert "shop.raw$branch_fix" in corrected.lineage.jobs()["clean"].sources
+    corrected.pipeline_branch("fix").delete()
+    assert answers() == before
+    jobs = corrected.lineage.jobs()
+    assert {t for job in jobs for t in (*job.sources, *job.sinks) if "$" in t} == set()
+    assert str(jobs).splitlines()[-1].startswith("5 deleted branches are left out; ask for them with --all")
+    every = corrected.lineage.jobs(include_internal=True)
+    assert every["clean"].deleted == {"shop.raw$branch_fix", "shop.orders$branch_fix"}
+    assert "shop.raw$branch_fix (deleted)" in str(every)
+    assert "shop.orders$branch_fix (deleted)  " in str(corrected.lineage.upstream("shop.daily", snapshot=2))
+    assert "$branch" not in str(corrected.lineage.impact("shop.raw", 2)).replace("→ shop.", "")
+    listed = corrected.lineage.impact("shop.raw", 2, include_internal=True)
+    assert {t.node.name for t in listed.tables if t.is_deleted} == {
+        f"shop.{s}$branch_fix" for _, s in SHAPE.values()
+    } | {"shop.raw$branch_fix"}
+
+
+def test_a_job_that_wrote_only_a_deleted_branch_is_left_out(faulty: Catalog) -> None:
+    fix = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
+    named: dict[str, Any] = {"lineage.job": "trial"}
+    rows = faulty.table("shop.raw").scan(**named).to_arrow()
+    faulty.table("shop.orders").branch("fix").write(rows, **named)
+    assert "trial" in faulty.lineage.jobs()
+    fix.delete()
+    jobs = faulty.lineage.jobs()
+    assert "trial" not in jobs
+    assert "1 deleted branch is left out, with 1 job that wrote nothing else; ask for it" in str(jobs)
+    with pytest.raises(
+        JobNotFoundError, match=r"'trial' wrote only branches that are deleted: .*include_internal=True"
+    ):
+        jobs["trial"]
+    assert "trial" in faulty.lineage.jobs(include_internal=True)
+
+
+def test_a_snapshot_of_a_main_that_was_replaced_is_marked(corrected: Catalog) -> None:
+    """The copy read up to snapshot 4 of the former main; the present one has snapshots 1 and 2."""
+    itself = corrected.lineage.upstream("shop.raw", snapshot=2)
+    assert itself.snapshots["shop.raw"] == 4
+    assert "4 (replaced since)" in str(itself)
+    put(corrected, "raw", 5, **{"lineage.job": "produce", "lineage.no-sources": "true"})
+    run(corrected, "clean")
+    head = corrected.table("shop.orders").snapshots()[-1].id
+    found = corrected.lineage.upstream("shop.orders", snapshot=head)
+    assert found.snapshots["shop.raw"] == 3, "not the 4 that the copy had read"
+    assert "replaced" not in str(found)

@@ -13,7 +13,7 @@ from paimon_spark.errors import JobNotFoundError, LineageError
 from paimon_spark.lineage.graph import NOWHERE, Node
 from paimon_spark.lineage.provenance import Provenance, SourceRange
 from paimon_spark.lineage.reach import downstream, impact, upstream
-from paimon_spark.lineage.results import Batch, Met, Refs
+from paimon_spark.lineage.results import Batch, Met, Refs, Relations
 from tests.harness.lineage_pipelines import TWO, Pipeline, graph_of, node, pipelines
 
 A, B, C, D, E = (node(n) for n in "abcde")
@@ -219,6 +219,35 @@ def test_a_snapshot_stems_from_what_it_says_itself_where_rows_tell_of_another_hi
 
     assert met(3) == {("j", 1), ("fix", 8)}
     assert met(4) == {("j", 1), ("fix", 7)}
+
+
+def test_a_snapshot_stems_from_what_its_job_read_and_not_from_the_former_main_that_this_was_copied_from() -> None:
+    """Main of a and b was replaced; `copy` had written the branch of a from what main had, up to 6."""
+    a_fix, b_fix = node("a$branch_fix"), node("b$branch_fix")
+    graph = graph_of(
+        [("j", b, A, b + 1) for b in range(6)] + [("copy", 0, A, 6), ("jfix", 0, a_fix, 3), ("jfix", 1, A, 4)],
+        [("j", b, B, b + 1) for b in range(6)]
+        + [("copy", 0, a_fix, 3), ("copy", 0, A, 3), ("jfix", 0, b_fix, 3), ("jfix", 0, B, 3), ("jfix", 1, B, 4)],
+        batch=["copy"],
+    )
+    in_b = {b + 1: Provenance("j", b, (SourceRange(A.ref, after=b, last=b + 1),), "q") for b in range(2)}
+    in_b[3] = Provenance("jfix", 0, (SourceRange(a_fix.ref, after=2, last=3),), "p")
+    in_b[4] = Provenance("jfix", 1, (SourceRange(A.ref, after=3, last=4),), "p")
+    in_a = {3: Provenance("copy", 0, (SourceRange(A.ref, last=6),))}
+    told = {A: in_a, a_fix: in_a, B: in_b, b_fix: in_b}
+
+    def is_replaced(source: Node, read: int, sink: Node, made: int) -> bool:
+        return source in (A, B) and read > 4
+
+    def asked(table: Node, snapshot: int) -> Relations:
+        return upstream(graph, table, snapshot, lambda n, s: told.get(n, {}).get(s), is_replaced)
+
+    found = {t.node: t for t in asked(B, 4).tables}
+    assert (found[A].snapshot, found[A].is_replaced) == (4, False)
+    assert found[A].path == ("db.b", "jfix", "db.a"), "the job that read it, not the first by name"
+    itself = asked(A, 4)
+    assert itself.snapshots["db.a"] == 6
+    assert "6 (replaced since)" in str(itself)
 
 
 def test_a_snapshot_that_a_branch_shares_stems_from_what_its_job_read() -> None:

@@ -5,18 +5,18 @@ import pyarrow as pa
 from paimon_spark.lineage.graph import Graph, GraphPart, Node
 from paimon_spark.lineage.provenance import TableRef
 from paimon_spark.lineage.tables import SINK_JOB, SOURCE_JOB
-from paimon_spark.pipelines.scope import part_of, scope_of
+from paimon_spark.pipelines.scope import part_of, scope_of, scope_of_jobs
 
 
-def graph(*jobs: tuple[str, str, str], warehouse: str = "w", sinks_in: str = "w") -> Graph:
-    """Each job with its sources and its sinks, as names separated by blanks."""
+def graph(*jobs: tuple[str, str, str], warehouse: str = "w", sinks_in: str = "w", batch: str = "") -> Graph:
+    """Each job with its sources and its sinks, and the batch jobs, as names separated by blanks."""
     reads = [(job, *TableRef.parse(f"db.{n}")) for job, sources, _ in jobs for n in sources.split()]
     writes = [(job, *TableRef.parse(f"db.{n}")) for job, _, sinks in jobs for n in sinks.split()]
     empty: list[pa.Table] = [SOURCE_JOB.schema.empty_table(), SINK_JOB.schema.empty_table()]
     sources = SOURCE_JOB.to_arrow(reads) if reads else empty[0]
     sinks = SINK_JOB.to_arrow(writes) if writes else empty[1]
     if sinks_in == warehouse:
-        return Graph.of([GraphPart(warehouse, sources, sinks)])
+        return Graph.of([GraphPart(warehouse, sources, sinks)], batch.split().__contains__)
     return Graph.of([GraphPart(warehouse, sources, empty[1]), GraphPart(sinks_in, empty[0], sinks)])
 
 
@@ -43,6 +43,27 @@ def test_a_ring_is_broken() -> None:
     assert sorted(found.order.values()) == [1, 2]
     own = scope_of(graph(("j", "a", "a")), [node("a")])
     assert (names(own.tables), own.jobs) == (["a"], ("j",))
+
+
+def test_a_batch_job_that_reads_and_writes_one_table_is_no_step() -> None:
+    """Somebody copied rows of main to a branch, which became main since; and a named job, which reads its own sink too.
+
+    On main alone a table is no source of itself: the same job is no step before that either.
+    """
+    every = graph(
+        ("db.a:insert:8f521a83", "a", "a a$branch_fix"),
+        ("dedup", "b", "b"),
+        ("j", "a b", "b"),
+        batch="j dedup db.a:insert:8f521a83",
+    )
+    found = scope_of(every, [node("a")])
+    assert (found.jobs, dict(found.order), names(found.derived)) == (("j",), {"j": 1}, ["b"])
+    assert names(found.sources["j"]) == ["a"], "it looked at its own sink"
+    assert scope_of(every, [node("b")]).jobs == ()
+    up = scope_of(every, [node("b")], downstream=False, upstream=True)
+    assert (names(up.tables), up.jobs) == (["a", "b"], ("j",))
+    before = scope_of_jobs(every, [node("a"), node("b")], ["db.a:insert:8f521a83", "j"])
+    assert before.jobs == ("j",), "a branch that was created with it has no such step"
 
 
 def test_what_only_branches_have_is_left_out() -> None:
