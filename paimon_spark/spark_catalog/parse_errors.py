@@ -1,8 +1,8 @@
-"""Errors of routed statements as exceptions that a parser of Spark may raise, and errors of missing tables.
+"""Exceptions that a parser of Spark may raise, and errors of missing tables.
 
-Spark lets a parser raise its `ParseException` and unchecked exceptions only. A `ParseException` is an
-`AnalysisException` for users, and takes any of Spark's conditions; what none of them means is an
-`IllegalArgumentException` or `UnsupportedOperationException`.
+Errors of routed statements become exceptions that Spark knows. Spark lets a parser raise its `ParseException` and
+unchecked exceptions only. A `ParseException` is an `AnalysisException` for users, and takes any of Spark's conditions;
+what none of them means is an `IllegalArgumentException` or `UnsupportedOperationException`.
 
 Of a missing table Spark keeps nothing but that it is missing: a catalog must raise its `NoSuchTableException`, which IF
 EXISTS, CTAS and temporary views need, and whose message Spark drops. So the nearest names are added where PySpark makes
