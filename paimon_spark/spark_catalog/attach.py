@@ -77,6 +77,8 @@ def attach(
     if classic is not None:
         with classic_pyspark():
             _attach_classic(classic, name, catalog)
+        if not is_classic(spark):  # of Connect in this process: its server's errors go through Connect, too
+            configure_session(spark)
         follow_settings(through_connect=not is_classic(spark))
     else:
         from paimon_spark.spark_catalog.connect.hooks import attach_to  # needs grpc
