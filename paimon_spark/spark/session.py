@@ -285,7 +285,7 @@ def with_sources(spark: SparkSession, act: Callable[[], T]) -> T:
         f"run {spark.sparkContext.pythonExec!r}; activate the virtual environment, or set the environment variable "
         f"PYSPARK_PYTHON to {sys.executable!r} before the session starts"
         if is_classic(spark)
-        else "are those of the Spark Connect server; install paimon_spark there, in the Python that its PYSPARK_PYTHON names"
+        else "are those of the Spark Connect server; install paimon_spark there, for the Python of its PYSPARK_PYTHON"
     )
     raise InvalidInputError(f"Spark's Python workers cannot import paimon_spark: they {where}")
 
