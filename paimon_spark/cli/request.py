@@ -27,6 +27,10 @@ _NO_WAREHOUSE: Final = (
 )
 NOTHING: Final = Answer(None, lambda width: ())
 """The answer of a command that has printed everything itself."""
+_SEARCHES: Final = frozenset(
+    ("changelog expire", "consumer clear", "orphan remove", "partition expire", "snapshot expire", "tag expire")
+)
+"""Commands that look for what to delete, and may find nothing."""
 
 
 class CommandRequest(Request):
@@ -131,6 +135,8 @@ class CommandRequest(Request):
 def answer(operation: Operation, call: CommandRequest, *, asks_without_terminal: bool = True) -> Answer:
     """Run an operation, after confirmation where it deletes something.
 
+    Where a dry run finds nothing to do, nothing is asked, and its answer is the answer.
+
     Without a terminal, NotConfirmedError is raised, or with `asks_without_terminal=False`, as for actions of other
     engines, which run as jobs, nothing is asked.
     """
@@ -138,16 +144,29 @@ def answer(operation: Operation, call: CommandRequest, *, asks_without_terminal:
     is_silent = call["dry_run"] or call["yes"] or not (asks_without_terminal or has_terminal())
     question = None if operation.question is None or is_silent else operation.question(call)
     if question is not None:
-        would = _shown(operation, call.planned())
+        planned = call.planned()
+        found = operation.run(planned)
+        would = _shown(operation, planned, found)
+        if _finds_nothing(operation, found):
+            return would
         if not call["json"] or has_terminal():
             for line in would.text(None):
                 print(line, file=sys.stderr)
         _confirm(question, would.data)
-    return _shown(operation, request)
+    return _shown(operation, request, operation.run(request))
 
 
-def _shown(operation: Operation, request: Request) -> Answer:
-    result = operation.run(request)
+def _finds_nothing(operation: Operation, planned: Any) -> bool:
+    """Whether the dry run of an operation found nothing to do, so that there is nothing to confirm."""
+    if getattr(planned, "already_merged", False):
+        return True
+    if operation.command not in _SEARCHES:
+        return False
+    found = planned.values() if isinstance(planned, dict) else [planned]
+    return all(each == type(each)() for each in found)  # what is neither deleted nor dropped has its default
+
+
+def _shown(operation: Operation, request: Request, result: Any) -> Answer:
     shown = None if operation.show is None else operation.show(request, result)
     if shown is None:
         return rows_answer(operation.result, list(operation.rows(request, result)))

@@ -270,19 +270,16 @@ def _time(time_ms: int) -> str:
 
 def _no_such_version(handle: TableHandle, text: str, asked: str) -> VersionNotFoundError:
     tags, branches = offered_tag_names(handle), list_branch_names(handle)
-    typed = "snapshot.<id>, savepoint.<id>, tag-name.<name>, tag-id.<id>, watermark-<ms>"
-    tried = [f"a tag {text!r}", f"a typed version ({typed})"]
     parts = branch_version(text)
-    tried.append(f"a version {parts[1]!r} on a branch {parts[0]!r}" if parts else "<branch>.<version>")
-    tried += ["a snapshot id", f"a branch {text!r}"]
     names = [*tags, MAIN, *branches]
     if parts:
         names += [f"{branch}.{parts[1]}" for branch in (MAIN, *branches)]
     close = near_tags(text, names)
     whole = "" if text == asked else f" (asked: {asked!r})"
+    kinds = "a tag, a branch, a snapshot id, <branch>.<version>, or a typed version such as tag-name.<name>"
     return VersionNotFoundError(
-        f"{handle.describe()} has no version {text!r}{whole}. Tried: {', '.join(tried)}. "
-        + (f"Did you mean {' or '.join(map(repr, close))}? " if close else "")
+        f"{handle.describe()} has no version {text!r}{whole}"
+        + (f"; did you mean {' or '.join(map(repr, close))}? " if close else f": give {kinds}. ")
         + f"On branch {handle.branch!r} {alive_range(handle)}; {listed('tags', tags)}; "
         + f"branches are {', '.join([MAIN, *branches])}.",
         **handle.context,

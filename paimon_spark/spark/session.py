@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeVar
+from weakref import WeakSet
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -122,6 +123,20 @@ def _tell_last(kind: type[BaseException], error: BaseException, trace: Traceback
         sys.stderr.write(f"\n{type(ours).__name__}: {ours}\n")
 
 
+_SHORTENED: Final[WeakSet[SparkSession]] = WeakSet()
+
+
+def shorten_errors(spark: SparkSession) -> None:
+    """Leave the server's stack trace out of errors of a Connect session, once, unless its user has chosen."""
+    if is_classic(spark) or spark in _SHORTENED:
+        return
+    _SHORTENED.add(spark)
+    chosen = settings(spark)
+    for key, value in CONNECT_SETTINGS.items():
+        if key not in chosen:
+            spark.conf.set(key, value)
+
+
 def register(spark: SparkSession) -> None:
     """Make `format("paimon")` and `format("paimon_py")` known to `spark`, classic or Connect.
 
@@ -129,6 +144,7 @@ def register(spark: SparkSession) -> None:
     finds nothing.
     """
     run_workers_here(spark)
+    shorten_errors(spark)
     _send_wheel(spark)
     spark.dataSource.register(PaimonDataSource)
     spark.dataSource.register(PaimonPyDataSource)
@@ -239,8 +255,10 @@ def local_dataframe(spark: SparkSession, schema: str, rows: Sequence[tuple[Any, 
 
 
 def session_or_new(session: SparkSession | None = None) -> SparkSession:
-    """The session given, else the active one, else a new one."""
-    return session or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    """The session given, else the active one, else a new one; errors of a Connect session are short from then on."""
+    found = session or SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    shorten_errors(found)
+    return found
 
 
 def with_sources(spark: SparkSession, act: Callable[[], T]) -> T:
@@ -248,6 +266,7 @@ def with_sources(spark: SparkSession, act: Callable[[], T]) -> T:
 
     Raises InvalidInputError: Spark's Python workers cannot import the package.
     """
+    shorten_errors(spark)
     if run_workers_here(spark):
         register(spark)
     try:
@@ -266,7 +285,7 @@ def with_sources(spark: SparkSession, act: Callable[[], T]) -> T:
         f"run {spark.sparkContext.pythonExec!r}; activate the virtual environment, or set the environment variable "
         f"PYSPARK_PYTHON to {sys.executable!r} before the session starts"
         if is_classic(spark)
-        else "are those of the Spark Connect server; install paimon_spark there"
+        else "are those of the Spark Connect server; install paimon_spark there, for the Python of its PYSPARK_PYTHON"
     )
     raise InvalidInputError(f"Spark's Python workers cannot import paimon_spark: they {where}")
 

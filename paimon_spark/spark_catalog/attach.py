@@ -20,8 +20,9 @@ from paimon_spark.redaction import spark_pattern
 from paimon_spark.spark.session import configure_session, find_sources_here, is_classic, register, settings
 from paimon_spark.spark_catalog.classic import allow_classic, classic_pyspark
 from paimon_spark.spark_catalog.gateway import SQL, gateway_of
+from paimon_spark.spark_catalog.parse_errors import explain_missing_tables
 from paimon_spark.spark_catalog.path_settings import follow_settings
-from paimon_spark.spark_catalog.sessions import IMPLEMENTATION, application_of, configured_catalog
+from paimon_spark.spark_catalog.sessions import IMPLEMENTATION, active_sessions, application_of, configured_catalog
 from paimon_spark.sql.names import SPARK_CATALOG
 from paimon_spark.sql.session import CATALOG_SETTING
 
@@ -76,6 +77,8 @@ def attach(
     if classic is not None:
         with classic_pyspark():
             _attach_classic(classic, name, catalog)
+        if not is_classic(spark):  # of Connect in this process: its server's errors go through Connect, too
+            configure_session(spark)
         follow_settings(through_connect=not is_classic(spark))
     else:
         from paimon_spark.spark_catalog.connect.hooks import attach_to  # needs grpc
@@ -100,6 +103,7 @@ def _attach_classic(spark: SparkSession, name: str, catalog: Catalog) -> None:
     spark.conf.set(f"{CATALOG_SETTING}{name}", IMPLEMENTATION)
     session.attach(name, catalog)
     application.catalogs[name] = catalog
+    explain_missing_tables(active_sessions)
 
 
 def detach(spark: SparkSession, name: str = CATALOG) -> None:

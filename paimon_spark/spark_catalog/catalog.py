@@ -270,6 +270,7 @@ class CatalogProxy(
         if name.database != DEFAULT_DATABASE and not session.has_database(name.database):
             raise no_such_namespace(self.gateway, self.catalog_name, [name.database])
         if name.branch is not None and name.system is None:
+            self._refuse_new_sink(session, name)
             raise UnsupportedFeatureError(
                 f"{name} is a branch; create it from the table: CALL {self.catalog_name}.sys.create_branch("
                 f"'{name.database}.{name.table}', '{name.branch}')",
@@ -277,6 +278,15 @@ class CatalogProxy(
             )
         name.refuse_suffix("created")
         return name
+
+    def _refuse_new_sink(self, session: Session, name: TableName) -> None:
+        """Refuse a branch that a stream writes to, which Spark creates where it is missing.
+
+        Raises BranchNotFoundError with the nearest names: the user asked for no new branch.
+        """
+        is_sink = self.gateway.java_code("Callers").runs("DataStreamWriter", "toTable")
+        if is_sink and session.has_table(name.database, name.table):
+            session.table_to_change(name)
 
     # StagingTableCatalog
 

@@ -299,6 +299,15 @@ def application_of(spark: SparkSession) -> Application:
         return made
 
 
+def active_sessions() -> list[Session]:
+    """State of this thread's session in each of its attached catalogs, the current one first; none elsewhere."""
+    spark = SparkSession.getActiveSession()
+    found = None
+    if isinstance(spark, SparkSession) and _APPLICATIONS and _APPLICATIONS[0].gateway.is_of(spark):
+        found = _APPLICATIONS[0].sessions.get(spark._jsparkSession.sessionUUID())
+    return found.sessions() if found is not None and found.has_catalogs() else []
+
+
 def configured_catalog(conf: Mapping[str, str], name: str) -> tuple[str | None, dict[str, str]]:
     """Warehouse and options of a catalog that settings of Spark name."""
     prefix = f"{CATALOG_SETTING}{name}."

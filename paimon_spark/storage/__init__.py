@@ -5,6 +5,7 @@ local.py         LocalStore: the file system of this machine
 links.py         symbolic links of local disks, which are not followed inside a location
 hdfs.py          HdfsStore: HDFS, through hdfs-native
 fsspec_store.py  FsspecStore: any fsspec file system
-fsspec_write.py  creating, moving and deleting files there; S3
+fsspec_write.py  creating, moving and deleting files there
+clients.py       arguments of the clients of object stores, and what their errors mean
 urls.py          the store of a URL, and RetryingStore
 """

@@ -15,9 +15,9 @@ from typing import Any, Final
 import fsspec
 import pyarrow as pa
 
-from paimon_spark.errors import FileMissingError, StorageError
+from paimon_spark.errors import FileMissingError, PaimonError, StorageError
 from paimon_spark.redaction import without_passwords
-from paimon_spark.storage import fsspec_write
+from paimon_spark.storage import clients, fsspec_write
 from paimon_spark.storage.store import (
     AtomicCreate,
     FileInfo,
@@ -143,7 +143,7 @@ class FsspecStore:
             try:
                 fs.info(path)
             except (FileNotFoundError, NotADirectoryError) as e:
-                if fsspec_write.is_missing_bucket(e):
+                if clients.is_missing_bucket(e):
                     raise
                 return False
             return True
@@ -155,7 +155,7 @@ class FsspecStore:
             try:
                 entries = fs.ls(directory, detail=True)
             except (FileNotFoundError, NotADirectoryError) as e:
-                if fsspec_write.is_missing_bucket(e):
+                if clients.is_missing_bucket(e):
                     raise
                 return []
         # A store without directories may hold an object named like the directory itself; it is no entry.
@@ -224,28 +224,44 @@ class FsspecStore:
         try:
             with fsspec_write.call_lock(self.protocol):
                 yield self._fs()
-        except StorageError:
+        except PaimonError:
             raise
         except Exception as e:  # backends raise what their clients raise, of any class
             raise self._failure(verb, path, e) from e
 
     def _failure(self, verb: str, path: str, cause: Exception) -> StorageError:
+        clients.check_known(filesystem_class(self.protocol), self.storage_options, cause)
         url = self.url(path)
-        if fsspec_write.is_missing_bucket(cause):
-            bucket = url.partition("://")[2].partition("/")[0]
+        # These name no file: what is wrong is wrong for all of them, and the first one read is internal to Paimon.
+        bucket = url.partition("://")[2].partition("/")[0]
+        address = self._address or f"{self.protocol}://{bucket}"
+        if clients.is_missing_bucket(cause):
             return StorageError(
-                f"there is no bucket {bucket!r} at {self._address}: correct its name or the endpoint, or create it "
-                f"(cannot {verb} {url})",
+                f"there is no bucket {bucket!r} at {address}: correct its name or the endpoint, or create it",
                 path=path,
                 bucket=bucket,
             )
-        if fsspec_write.is_unreachable(cause):
+        if clients.is_unreachable(cause):
             return StorageError(
-                f"nothing answers at {self._address}: correct the endpoint, or try later (cannot {verb} {url}: "
-                f"{reason(cause)})",
+                f"nothing answers at {address}: correct the endpoint, or try later ({_reason_alone(cause)})",
                 path=path,
                 retryable=True,
                 unreachable=True,
+            )
+        if clients.speaks_no_tls(cause):
+            return StorageError(
+                f"the server at {address} does not answer to https://: begin the endpoint with http://, as in "
+                f"http://{address.partition('://')[2]}",
+                path=path,
+            )
+        if (login := clients.login_options(self.protocol)) and clients.is_refused(cause):
+            place = self.url(_parent(path))
+            if type(cause).__name__ == clients.NO_LOGIN:
+                return StorageError(f"no login is given for {place}; give {login}", path=path)
+            return StorageError(
+                f"{address} refuses access to {place} ({verb}: {_reason_alone(cause)}); correct {login}, or the rights "
+                "of that user",
+                path=path,
             )
         if verb in _READING and isinstance(cause, (FileNotFoundError, NotADirectoryError)):
             return FileMissingError(f"there is no file {url}", path=path)
@@ -255,13 +271,13 @@ class FsspecStore:
 
     @property
     def _address(self) -> str:
-        given = fsspec_write.given_address(self.protocol, self.storage_options)
-        return without_passwords(given or f"{self.protocol}://{self.authority}".rstrip("/"))
+        given = clients.given_address(self.protocol, self.storage_options)
+        return without_passwords(given or (f"{self.protocol}://{self.authority}" if self.authority else ""))
 
     def _fs(self) -> Any:
         pid = os.getpid()
         if self._filesystem is None or self._filesystem[0] != pid:
-            fsspec_write.check_reachable(self.protocol, self.storage_options)
+            clients.check_reachable(self.protocol, self.storage_options)
             self._filesystem = (pid, make_filesystem(self.protocol, self.storage_options))
         return self._filesystem[1]
 
@@ -270,7 +286,7 @@ def filesystem_class(protocol: str) -> Any:
     """The class of a protocol. Raises StorageError, naming the extra to install if its package is missing."""
     try:
         cls = fsspec.get_filesystem_class(protocol)
-        return _with_literal_paths(cls) if protocol in fsspec_write.AZURE else cls
+        return _with_literal_paths(cls) if protocol in clients.AZURE else cls
     except ImportError as e:
         extra = _EXTRAS.get(protocol)
         what = f"install paimon-spark[{extra}]" if extra else f"install the package it needs ({e})"
@@ -298,13 +314,20 @@ def _with_literal_paths(cls: Any) -> Any:
 
 
 def make_filesystem(protocol: str, storage_options: Mapping[str, Any]) -> Any:
-    """The fsspec file system. Raises StorageError: its package is missing, or it cannot be set up so."""
+    """The fsspec file system.
+
+    Raises:
+        StorageError: its package is missing, or it cannot be set up so.
+        InvalidOptionError: it has no such argument.
+    """
     cls = filesystem_class(protocol)
     try:
         return cls(**storage_options)
     except Exception as e:  # whatever the backend's own client raises
+        clients.check_known(cls, storage_options, e)
+        login = clients.login_options(protocol)
         raise StorageError(
-            f"the file system of {protocol}:// cannot be opened: {reason(e)}",
+            f"the file system of {protocol}:// cannot be opened: {reason(e)}" + (f"; give {login}" if login else ""),
             protocol=protocol,
             retryable=is_retryable(e),
         ) from e
@@ -321,11 +344,17 @@ def is_retryable(cause: BaseException) -> bool:
         return True
     if isinstance(cause, OSError) and cause.errno in _RETRYABLE_ERRNOS:
         return True
-    if fsspec_write.http_status(cause) in _RETRYABLE_STATUSES:
+    if clients.http_status(cause) in _RETRYABLE_STATUSES:
         return True
     if isinstance(cause, RuntimeError) and "changed size during iteration" in str(cause):
         return True
     return any(c.__name__.endswith(_RETRYABLE_NAMES) for c in type(cause).__mro__)
+
+
+def _reason_alone(cause: BaseException) -> str:
+    """Class and first line of an error of a client; the class alone where that line names the file asked for."""
+    text = reason(cause)
+    return type(cause).__name__ if "://" in text else text
 
 
 def _parent(path: str) -> str:
@@ -364,4 +393,4 @@ def _begins_behind_the_end(error: Exception) -> bool:
     if isinstance(error, FileNotFoundError):
         return False
     text = f"{type(error).__name__} {error}"
-    return fsspec_write.http_status(error) == 416 or any(mark in text for mark in ("InvalidRange", "not satisfiable"))
+    return clients.http_status(error) == 416 or any(mark in text for mark in ("InvalidRange", "not satisfiable"))

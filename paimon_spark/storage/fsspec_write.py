@@ -1,9 +1,7 @@
-"""Creation, moves and deletion of files through fsspec; settings of S3.
+"""Creation, moves and deletion of files through fsspec.
 
 Object stores have no directories and put a file there whole. The others write to `.<name>.<uuid>.tmp`
 beside the file and then rename; a killed process may leave such a file, which nothing ever reads.
-
-Source: Java `S3FileIO` (keys `s3.`, `s3a.` and `fs.s3a.` mean the same), Hadoop's S3A settings.
 """
 
 from __future__ import annotations
@@ -11,27 +9,22 @@ from __future__ import annotations
 import errno
 import inspect
 import os
-import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 from uuid import uuid4
 
 from fsspec import AbstractFileSystem
 
 from paimon_spark import progress
-from paimon_spark.errors import InvalidOptionError, StorageError
-from paimon_spark.options.descriptor import Option, boolean, is_one_edit_away
+from paimon_spark.errors import StorageError
+from paimon_spark.storage.clients import AZURE, CONDITIONS, GCS, http_status
 from paimon_spark.storage.store import ATTEMPTS, AtomicCreate, concurrently, put_whole, with_parents
 
-_GCS: Final = ("gs", "gcs")
-AZURE: Final = ("az", "abfs", "abfss")
-_OBJECT_STORES: Final = ("s3", *_GCS, *AZURE)
+_OBJECT_STORES: Final = ("s3", *GCS, *AZURE)
 _WEBHDFS: Final = "webhdfs"
 _IN_MEMORY: Final = threading.RLock()
 _PART_BYTES: Final = 8 << 20
@@ -58,7 +51,7 @@ def atomic_create(protocol: str, cls: Any, options: Mapping[str, str]) -> Atomic
         return AtomicCreate.NATIVE
     if protocol == "s3":
         offered = _takes(cls, "mode") and client_knows_conditions() and conditional_writes(options)
-    elif protocol in _GCS:
+    elif protocol in GCS:
         offered = _takes(cls, "mode")
     else:
         offered = protocol in AZURE and _takes(cls, "overwrite")
@@ -88,23 +81,6 @@ def create(fs: Any, protocol: str, path: str, data: bytes) -> None:
 def is_conflict(cause: BaseException) -> bool:
     """Whether a conditional write failed because the file exists."""
     return isinstance(cause, FileExistsError) or http_status(cause) == 412
-
-
-def http_status(cause: BaseException | None) -> int | None:
-    """The status of the answer that an error of a cloud client reports, or an error it was made from."""
-    for _ in range(5):
-        if cause is None:
-            return None
-        response = getattr(cause, "response", None)
-        if isinstance(response, Mapping):
-            stated = [response.get("ResponseMetadata", {}).get("HTTPStatusCode")]
-        else:
-            stated = [getattr(cause, name, None) for name in ("status_code", "status", "code")]
-        for status in stated:
-            if isinstance(status, int):
-                return status
-        cause = cause.__cause__
-    return None
 
 
 def write(fs: Any, protocol: str, path: str, data: bytes) -> None:
@@ -267,118 +243,14 @@ def for_each(fs: Any, paths: Iterable[str], act: Callable[[str], None], what: st
             progress.report(what, done, len(every))
 
 
-_PREFIXES: Final = ("fs.s3a.", "s3a.", "s3.")
-_S3_ARGUMENTS: Final = {
-    "access-key": "key", "access.key": "key",
-    "secret-key": "secret", "secret.key": "secret",
-    "session-token": "token", "session.token": "token", "security-token": "token",
-    "endpoint": "endpoint_url",
-    "region": "region", "endpoint.region": "region",
-    "path.style.access": "path_style", "path-style-access": "path_style",
-    "connection.ssl.enabled": "use_ssl",
-}  # fmt: skip
-_S3_BOOLEANS: Final = ("path_style", "use_ssl")
-_CONNECT_TIMEOUT_S: Final = 2
-_CONNECT_ATTEMPTS: Final = 3
-"""With the waits between them, an address where nothing answers is told within ten seconds."""
-_PROBE_S: Final = 5
-_UNREACHABLE: Final = ("EndpointConnectionError", "ConnectTimeoutError", "ConnectionRefusedError", "gaierror")
-_NO_BUCKET: Final = (
-    "NoSuchBucket", "bucket does not exist", "container does not exist", "ListObjectsV2 operation: Not Found",
-)  # fmt: skip
-_CONDITIONS: Final = "s3.conditional-writes"
 _MIN_BOTOCORE: Final = (1, 35, 21)
 _BULK: Final = 1000
 _checked: set[tuple[int, str]] = set()
 
 
-def s3_settings(options: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments of s3fs for the S3 settings among `options`; S3A's tuning keys are left out.
-
-    Raises InvalidOptionError: a name is misspelt, or a value is neither true nor false.
-    """
-    given = {}
-    for key, value in options.items():
-        prefix = next((p for p in _PREFIXES if key.lower().startswith(p)), None)
-        if prefix is None:
-            continue
-        name = key.lower()[len(prefix) :]
-        argument = _S3_ARGUMENTS.get(name)
-        if argument is None:
-            _check_spelling(key, prefix, name)
-            continue
-        if argument in _S3_BOOLEANS:
-            Option(key, boolean, None, "").get({key: value})
-        given[argument] = value
-    if _CONDITIONS in options:
-        Option(_CONDITIONS, boolean, None, "").get(options)
-    out: dict[str, Any] = {k: given[k] for k in ("key", "secret", "token") if k in given}
-    out["config_kwargs"] = {
-        "connect_timeout": _CONNECT_TIMEOUT_S,
-        "retries": {"mode": "standard", "total_max_attempts": _CONNECT_ATTEMPTS},
-    }
-    secure = given.get("use_ssl", "true").strip().lower() != "false"
-    if endpoint := given.get("endpoint_url"):
-        out["endpoint_url"] = endpoint if "://" in endpoint else f"http{'s' if secure else ''}://{endpoint}"
-    if "region" in given:
-        out["client_kwargs"] = {"region_name": given["region"]}
-    if given.get("path_style", "").strip().lower() == "true":
-        out["config_kwargs"]["s3"] = {"addressing_style": "path"}
-    return out
-
-
-def _check_spelling(key: str, prefix: str, name: str) -> None:
-    """Refuse a name that is nearly one of those that are understood. Raises InvalidOptionError."""
-    plain = name.replace(".", "-")
-    for known in (*_S3_ARGUMENTS, _CONDITIONS.removeprefix("s3.")):
-        if name != known and is_one_edit_away(plain, known.replace(".", "-")):
-            raise InvalidOptionError(f"unknown option {key!r}; did you mean {prefix + known!r}?", option=key)
-
-
-def check_reachable(protocol: str, arguments: Mapping[str, Any]) -> None:
-    """Check that something listens where Google Cloud Storage or Azure is said to be; their clients try for minutes.
-
-    The addresses are those that a user gives, and the account of Azure, which is part of a host name. Where a proxy is
-    set, only it knows whether they can be reached. Raises OSError.
-    """
-    address = given_address(protocol, arguments) if protocol in (*_GCS, *AZURE) else None
-    if address is None or getproxies().keys() & {"http", "https", "all"}:
-        return
-    found = urlsplit(address if "://" in address else f"https://{address}")
-    port = found.port or (80 if found.scheme == "http" else 443)
-    try:
-        socket.create_connection((found.hostname or "", port), timeout=_PROBE_S).close()
-    except TimeoutError as e:
-        raise ConnectionRefusedError(f"no connection to {found.hostname} within {_PROBE_S} s") from e
-
-
-def given_address(protocol: str, arguments: Mapping[str, Any]) -> str | None:
-    """The address of the store's server, where a user gives one or names the account of Azure that has one."""
-    if protocol not in AZURE:
-        return arguments.get("endpoint_url")
-    parts = dict(part.partition("=")[::2] for part in str(arguments.get("connection_string") or "").split(";"))
-    account = arguments.get("account_name") or parts.get("AccountName")
-    own = arguments.get("account_host") or parts.get("BlobEndpoint")
-    return own or (f"{account}.blob.{parts.get('EndpointSuffix', 'core.windows.net')}" if account else None)
-
-
-def is_missing_bucket(cause: BaseException) -> bool:
-    """Whether an error says that the bucket or container of an object store does not exist.
-
-    S3 lists a prefix without objects as empty: a listing that is not found is of no bucket, or of no S3 server.
-    """
-    text = f"{type(cause).__name__} {cause} {cause.__cause__}"
-    return any(mark in text for mark in _NO_BUCKET)
-
-
-def is_unreachable(cause: BaseException) -> bool:
-    """Whether an error says that nothing answers at the address of a store."""
-    return any(c.__name__ in _UNREACHABLE for c in type(cause).__mro__)
-
-
 def conditional_writes(options: Mapping[str, str]) -> bool:
     """Whether `If-None-Match` may be used; `s3.conditional-writes=false` says that the server lacks it."""
-    return options.get(_CONDITIONS, "true").strip().lower() != "false"
+    return options.get(CONDITIONS, "true").strip().lower() != "false"
 
 
 def client_knows_conditions() -> bool:
@@ -411,7 +283,7 @@ def check_conditional_writes(fs: Any, path: str) -> None:
             raise StorageError(
                 f"cannot create s3://{path} safely: the server at {endpoint} ignores If-None-Match, so commits could "
                 f"overwrite each other. Use a server with conditional writes; or, if nobody else ever writes to the "
-                f"table at the same time, set {_CONDITIONS}=false and commit.allow-unsafe-create=true",
+                f"table at the same time, set {CONDITIONS}=false and commit.allow-unsafe-create=true",
                 path=path,
                 retryable=False,
             )

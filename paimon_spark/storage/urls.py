@@ -40,7 +40,7 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Stor
             `security.kerberos.login.*` for HDFS; `catalog.allowed-external-paths` is kept; everything else is ignored.
 
     Raises:
-        InvalidInputError: `url` is empty or has a password, or an option of fsspec cannot be read.
+        InvalidInputError: `url` is empty or has a password, or an option of fsspec cannot be read or is misspelt.
         UnsupportedFeatureError: it is http:// or https://.
         StorageError: the scheme is unknown, or the package for it is not installed.
     """
@@ -65,8 +65,8 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> tuple[Stor
 
 def _remote_store(url: str, options: Mapping[str, str]) -> tuple[Store, str]:
     # Imported only here: fsspec costs a Spark worker a tenth of a second, which local tables need not pay.
+    from paimon_spark.storage.clients import check_arguments, check_key_pair, s3_settings
     from paimon_spark.storage.fsspec_store import FsspecStore, filesystem_class
-    from paimon_spark.storage.fsspec_write import s3_settings
     from paimon_spark.storage.hdfs import SCHEMES as HDFS_SCHEMES
     from paimon_spark.storage.hdfs import HdfsStore
 
@@ -74,7 +74,11 @@ def _remote_store(url: str, options: Mapping[str, str]) -> tuple[Store, str]:
     kept = _file_system_options(options)
     if scheme in _S3:
         bucket_path = _trim(authority + "/" + path.lstrip("/"))
-        settings = _merged(s3_settings(options), _fsspec_arguments(options))
+        given = _fsspec_arguments(options)
+        if given:  # else its client need not be imported yet
+            check_arguments("s3", filesystem_class("s3"), given)
+        settings = _merged(s3_settings(options), given)
+        check_key_pair(settings)
         return RetryingStore(FsspecStore("s3", {**settings, "use_listings_cache": False}, kept)), bucket_path
     if scheme == "memory":
         return FsspecStore("memory", {}, kept), "/" + _trim(f"{authority}/{path}".strip("/"))
@@ -83,6 +87,7 @@ def _remote_store(url: str, options: Mapping[str, str]) -> tuple[Store, str]:
         return HdfsStore(scheme, authority, kept), _trim(path) or "/"
     # The class says which part of a URL is a host and which a path; this is how fsspec itself asks it.
     of_scheme = filesystem_class(scheme)
+    check_arguments(scheme, of_scheme, arguments)
     try:
         path = str(of_scheme._strip_protocol(url))  # noqa: SLF001
     except Exception as e:  # of any file system, such as generic://, which is none by itself

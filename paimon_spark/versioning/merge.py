@@ -242,7 +242,7 @@ def check_not_moved(plan: Publication, *, in_pipeline: bool = False) -> None:
         if names
     )
     what = "commits" if found else "tags or schema changes"
-    since = f", after snapshot {plan.new_main.fork_id}, where it left main" if plan.new_main.fork_id else ""
+    since = f", after snapshot {plan.new_main.fork_id}" if plan.new_main.fork_id else ""
     kept = "deletes them" if plan.late is None else "keeps them as a backup branch"
     on_top = "if_main_moved='rebase' to put the branch's changes on top of them"
     advice = f"Pass if_main_moved='replace' to replace them by the branch, which {kept}; or {on_top}"
@@ -253,7 +253,7 @@ def check_not_moved(plan: Publication, *, in_pipeline: bool = False) -> None:
         )
     raise BranchDivergedError(
         f"branch {plan.source.name!r} of table {plan.handle.name} was not merged: main has {what} that it does not "
-        f"have{since} ({shown}). {advice}; or create a branch from main's head and correct the data there",
+        f"have{since} ({shown}). {advice}",
         table=plan.handle.name,
         branch=plan.source.name,
         fork_snapshot_id=plan.new_main.fork_id or None,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -389,3 +391,82 @@ def test_streams_through_connect_say_the_same(server: ConnectServer, tmp_path: P
     found = said(sink)
     assert (found.job, found.barrier, found.query_id) == ("etl", 0, (tmp_path / "query").read_text())
     assert came_from(sink) == {"db.a": 2}
+
+
+SHORT_ERRORS = """
+def lines(act):
+    try:
+        act()
+    except Exception as e:
+        return str(e).splitlines()
+    raise AssertionError("no error")
+
+
+def run(spark, home):
+    catalog = paimon_spark.load_catalog(home)
+    CALL(catalog, spark)
+    wrong = lines(lambda: spark.sql("SELECT count(*) FROM NAME('d.t', 'v9')").collect())
+    assert any("has no version 'v9'" in line for line in wrong), wrong
+    missing = lines(lambda: spark.sql("SELECT * FROM nobody").collect())
+    assert len(wrong) < 25 and len(missing) < 10 and "JVM stacktrace" not in str(wrong + missing), wrong + missing
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "lambda catalog, spark: catalog.register_functions(spark)",
+        "lambda catalog, spark: (catalog.sql('SELECT * FROM d.t', session=spark), catalog.register_functions(spark))",
+    ],
+    ids=["register_functions", "sql"],
+)
+def test_errors_are_short_once_the_package_was_called(server: ConnectServer, tmp_path: Path, call: str) -> None:
+    catalog = paimon_spark.load_catalog(str(tmp_path))
+    catalog.create_database("d")
+    catalog.create_table("d.t", ROWS.schema).write(ROWS)
+    server.run(SHORT_ERRORS.replace("CALL", f"({call})").replace("NAME", "paimon_table"), tmp_path)
+
+
+LOCAL = """
+import sys
+import paimon_spark
+from pyspark.sql import SparkSession
+
+spark = (
+    SparkSession.builder.remote("local[1]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.sql.warehouse.dir", sys.argv[1] + "/spark")
+    .getOrCreate()
+)
+catalog = paimon_spark.attach(spark, sys.argv[1])
+catalog.create_database("shop")
+catalog.create_table("shop.orders", "id BIGINT").create_branch("fix")
+for statement in (
+    "SELECT * FROM paimon.shop.orders$branch_fx",
+    "SELECT * FROM paimon.shop.order",
+    "SELECT idd FROM paimon.shop.orders",
+):
+    try:
+        spark.sql(statement).collect()
+    except Exception as e:
+        text = str(e)
+        assert len(text.splitlines()) < 10 and "JVM stacktrace" not in text, text
+    else:
+        raise AssertionError(statement)
+spark.stop()
+print("local connect ok")
+"""
+
+
+def test_errors_are_short_where_the_server_runs_in_this_process(tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
+    done = subprocess.run(
+        [sys.executable, "-c", LOCAL, str(tmp_path)],
+        env={k: v for k, v in os.environ.items() if k not in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert "local connect ok" in done.stdout, f"{done.stdout[-2000:]}{done.stderr[-4000:]}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 import paimon_spark
@@ -129,3 +129,58 @@ def test_other_errors_keep_their_traceback(spark: SparkSession) -> None:
     spark.dataSource.register(Broken)
     text = shown(lambda: spark.read.format("broken").load())
     assert "Traceback" in text and "KeyError: 'a bug'" in text and "in schema" in text
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """An attached catalog with table `shop.orders`, which has a branch `sfix`."""
+    name = "of_messages"
+    catalog = paimon_spark.attach(spark, str(tmp_path / "w"), name=name)
+    catalog.create_database("shop")
+    catalog.create_table("shop.orders", "id BIGINT, v STRING").create_branch("sfix")
+    yield name
+    spark.catalog.setCurrentCatalog("spark_catalog")
+    paimon_spark.detach(spark, name)
+
+
+@pytest.mark.quick
+def test_a_table_that_an_attached_catalog_lacks_is_told_in_a_line_with_the_nearest(
+    spark: SparkSession, lake: str
+) -> None:
+    rows = spark.range(1)
+    no_table, no_database = "no table 'order'; did you mean 'orders'?", "no database 'shp'; did you mean 'shop'?"
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: spark.sql(f"SELECT * FROM {lake}.shop.order"), no_table),
+        (lambda: spark.sql(f"SELECT * FROM {lake}.shp.orders"), no_database),
+        (lambda: spark.sql(f"SELECT * FROM {lake}.shop.`order$branch_sfix`"), no_table),
+        (lambda: spark.sql(f"INSERT INTO {lake}.shop.order VALUES (1, 'a')"), no_table),
+        (lambda: spark.sql(f"DESCRIBE {lake}.shop.order"), no_table),
+        (lambda: spark.sql(f"USE {lake}.shp"), no_database),
+        (lambda: spark.table(f"{lake}.shop.order"), no_table),
+        (lambda: rows.writeTo(f"{lake}.shop.order").append(), no_table),
+        (lambda: spark.readStream.table(f"{lake}.shop.order"), no_table),
+    ]
+    for call, answer in calls:
+        text = shown(call)
+        check(text, answer, SHORT)
+        assert text.startswith(("[TABLE_OR_VIEW_NOT_FOUND] ", "[SCHEMA_NOT_FOUND] ")) and "\n" not in text
+    spark.sql(f"USE {lake}.shop")
+    check(shown(lambda: spark.table("order")), no_table, SHORT)
+    with pytest.raises(AnalysisException) as raised:
+        spark.table("order")
+    assert raised.value.getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+    spark.sql("DROP TABLE IF EXISTS order_")
+    assert not spark.catalog.tableExists("order_")
+    spark.sql("USE spark_catalog.default")
+    assert "did you mean" not in shown(lambda: spark.table("order"))  # a name of Spark's
+
+
+@pytest.mark.quick
+def test_a_branch_that_a_stream_is_to_write_to_and_that_is_missing_is_not_to_be_created(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    rows = spark.readStream.format("rate").load().selectExpr("value AS id", "'a' AS v")
+    writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "c"))
+    text = shown(lambda: writer.toTable(f"{lake}.shop.orders$branch_sfx"))
+    check(text, "table shop.orders has no branch 'sfx'; did you mean 'sfix'?; its branches are main, sfix", SHORT)
+    assert "create_branch" not in text

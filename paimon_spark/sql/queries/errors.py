@@ -66,7 +66,7 @@ def helpful_error(session: Session, error: PySparkException, sql: str) -> Paimon
     if session.is_attached and not session.is_current:
         return unwrapped(error)  # the names are those of Spark's catalog
     if condition == _NO_TABLE:
-        return _unknown_table(session, _parts((error.getMessageParameters() or {}).get("relationName", "")))
+        return _unknown_table(session, parts_of((error.getMessageParameters() or {}).get("relationName", "")))
     if condition == "PARSE_SYNTAX_ERROR" and "'$'" in str(error):
         # A suffix after `$` is allowed for tables of the warehouse only.
         found = _SUFFIXED.search(sql)
@@ -87,7 +87,7 @@ def unknown_catalog_error(session: Session, error: PySparkException) -> TableNot
 def _long_names(error: PySparkException) -> Iterator[list[str]]:
     """The names in the parameters of an error of Spark, by their parts."""
     for value in (error.getMessageParameters() or {}).values():
-        yield _parts(value) or value.split(".")
+        yield parts_of(value) or value.split(".")
 
 
 class QueryError(AnalysisException):
@@ -118,7 +118,7 @@ def in_one_line(
     text = _OWN_COLUMN.sub("", text)
     if columns and lacks_a_column(error):
         unknown = (error.getMessageParameters() or {}).get("objectName", "")
-        offered = ", ".join(".".join(map(quoted, c)) for c in _nearest(_parts(unknown), columns))
+        offered = ", ".join(".".join(map(quoted, c)) for c in _nearest(parts_of(unknown), columns))
         text = f"{_UNKNOWN_COLUMN.sub('', text)} Did you mean one of the following? [{offered}]. {_STATE}"
     return QueryError(f"{text}; in: {abbreviated(sql)}", error)
 
@@ -132,7 +132,7 @@ def is_one_of(error: PySparkException, columns: Sequence[Sequence[str]]) -> bool
     """Whether the column that Spark does not find is one of these, or a metadata column."""
     if not columns or not lacks_a_column(error):
         return False
-    unknown = _parts((error.getMessageParameters() or {}).get("objectName", ""))[-1:]
+    unknown = parts_of((error.getMessageParameters() or {}).get("objectName", ""))[-1:]
     known = {*(c[-1].lower() for c in columns), *METADATA_COLUMNS}
     return any(name.lower() in known for name in unknown)
 
@@ -203,7 +203,8 @@ def _not_parsed(error: ParseException, sql: str) -> SqlSyntaxError:
     return SqlSyntaxError(f"Spark cannot parse the statement: {message}: {abbreviated(sql)}", sql=sql)
 
 
-def _parts(name: str) -> list[str]:
+def parts_of(name: str) -> list[str]:
+    """The parts of a quoted name in the parameters of Spark's error, without Spark's own catalog."""
     parts = [p.replace("``", "`") for p in _PART.findall(name)]
     return parts[1:] if parts[:1] == [_OF_SPARK] else parts
 

@@ -239,6 +239,25 @@ def test_branch_merge_refuses_what_the_action_replaces(cli: CommandLine) -> None
     assert merged["discarded_snapshots"] == [3]
 
 
+def test_a_command_that_finds_nothing_to_do_asks_nothing(cli: CommandLine) -> None:
+    cli.done("branch", "create", "db.orders", "same")
+    merged = "branch same is already merged: main has every commit of it, and stays at snapshot 3\n"
+    assert cli.done("branch", "merge", "db.orders", "same").out == merged
+    assert cli.done("branch", "merge", "db.orders", "same", "--json").json["already_merged"] is True
+    assert cli("branch", "merge", "db.orders", "fix", "--if-main-moved", "replace").code == 2
+    for words in (
+        ("snapshot", "expire", "db.orders"),
+        ("changelog", "expire", "db.orders"),
+        ("tag", "expire", "db.orders"),
+        ("orphan", "remove", "db.orders"),
+        ("orphan", "remove", "db.*"),
+        ("consumer", "clear", "db.orders"),
+    ):
+        assert cli.done(*words).err == ""
+    refused = cli("snapshot", "expire", "db.orders", "--retain-max", "1", "--retain-min", "1", "--older-than", "0 s")
+    assert (refused.code, "pass --yes" in refused.err) == (2, True)
+
+
 def test_branch_create_starts_from_the_head_and_the_action_empty(cli: CommandLine) -> None:
     assert cli.done("branch", "create", "db.orders", "dev").out == "branch dev of db.orders from snapshot 3\n"
     assert cli.done("branch", "create", "db.orders", "of-fix", "--version", "fix").out.endswith("from snapshot 3\n")

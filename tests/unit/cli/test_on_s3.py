@@ -138,4 +138,4 @@ def test_without_credentials_the_store_says_what_is_missing(
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     ran = OnS3(["--warehouse", WAREHOUSE, "-o", f"s3.endpoint={options['s3.endpoint']}"], capsys)("table", "list")
     assert (ran.code, ran.out) == (5, "")
-    assert "Unable to locate credentials" in ran.err
+    assert "give s3.access-key and s3.secret-key" in ran.err

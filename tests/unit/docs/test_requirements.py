@@ -42,6 +42,12 @@ def asked_for(extra: str) -> list[Requirement]:
     return found
 
 
+def test_the_readme_lists_every_extra() -> None:
+    listed = (ROOT / "README.md").read_text().partition("# extras: ")[2].partition("```")[0]
+    words = {word.strip(",") for word in listed.replace("#", " ").split()}
+    assert words == set(PROJECT["optional-dependencies"]) - {"test", "docs", "dev"}
+
+
 def test_the_locked_releases_are_what_the_project_asks_for() -> None:
     releases = locked("ci.txt")
     wanted = [*map(Requirement, PROJECT["dependencies"]), *asked_for("dev")]

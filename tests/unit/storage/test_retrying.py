@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from paimon_spark.errors import FileMissingError, StorageError
-from paimon_spark.storage import fsspec_store, fsspec_write, urls
+from paimon_spark.storage import clients, fsspec_store, urls
 from paimon_spark.storage.fsspec_store import FsspecStore, is_retryable
 from paimon_spark.storage.urls import RetryingStore
 
@@ -66,25 +66,25 @@ def test_the_clients_of_google_and_azure_do_not_try_an_address_where_nothing_lis
 ) -> None:
     made: list[str] = []
     monkeypatch.setattr(fsspec_store, "make_filesystem", lambda protocol, arguments: made.append(protocol))
-    monkeypatch.setattr(fsspec_write, "getproxies", dict)
+    monkeypatch.setattr(clients, "getproxies", dict)
     arguments = {key: value.format(f"127.0.0.1:{closed_port()}") for key, value in named.items()}
     with pytest.raises(StorageError, match=r"^nothing answers at .*: correct the endpoint, or try later") as e:
         FsspecStore(protocol, arguments).exists("bucket/wh")
     assert e.value.retryable and e.value.context["unreachable"]
-    assert (fsspec_write.given_address(protocol, arguments) or "?") in str(e.value)
+    assert (clients.given_address(protocol, arguments) or "?") in str(e.value)
     assert not made
-    monkeypatch.setattr(fsspec_write, "getproxies", lambda: {"https": "http://proxy:3128"})
-    fsspec_write.check_reachable(protocol, arguments)  # only the proxy knows
+    monkeypatch.setattr(clients, "getproxies", lambda: {"https": "http://proxy:3128"})
+    clients.check_reachable(protocol, arguments)  # only the proxy knows
 
 
 def test_an_address_where_something_listens_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}"
-        fsspec_write.check_reachable("gs", {"endpoint_url": address})
-        fsspec_write.check_reachable("abfs", {"connection_string": f"BlobEndpoint={address}/shop"})
+        clients.check_reachable("gs", {"endpoint_url": address})
+        clients.check_reachable("abfs", {"connection_string": f"BlobEndpoint={address}/shop"})
     for protocol, arguments in (("gs", {}), ("abfs", {"connection_string": "UseDevelopmentStorage=true"})):
-        assert fsspec_write.given_address(protocol, arguments) is None
-        fsspec_write.check_reachable(protocol, arguments)
+        assert clients.given_address(protocol, arguments) is None
+        clients.check_reachable(protocol, arguments)
 
 
 def busy() -> StorageError:

@@ -3,9 +3,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socket import socket
+from threading import Thread
 from typing import Any
 
 import fsspec
@@ -83,6 +87,91 @@ def test_misspelt_settings_of_s3_are_refused_by_name(options: dict[str, str], to
         open_store("s3://b/t", options)
 
 
+@pytest.mark.parametrize(
+    ("url", "options", "told"),
+    [
+        ("s3://b/t", {"fs.endpoint_ulr": "x"}, r"unknown option 'fs\.endpoint_ulr'; did you mean 'fs\.endpoint_url'"),
+        ("gs://b/t", {"fs.projct": "x"}, r"unknown option 'fs\.projct'; did you mean 'fs\.project'"),
+        ("abfs://b/t", {"fs.acount_name": "x"}, r"'fs\.acount_name'; did you mean 'fs\.account_name'"),
+        ("s3://b/t", {"fs.endpoint_url": "h:1"}, r"option fs\.endpoint_url = 'h:1' lacks http:// or https://"),
+        ("s3://b/t", {"s3.access-key": "k"}, r"option s3\.access-key is given without s3\.secret-key; give both"),
+        ("s3://b/t", {"fs.s3a.secret.key": "k"}, r"option s3\.secret-key is given without s3\.access-key"),
+        ("gs://b/t", {"fs.token": "/nowhere/key.json"}, r"there is no file /nowhere/key\.json, which option fs\.token"),
+    ],
+)
+def test_options_of_other_clients_are_refused_by_name(url: str, options: dict[str, str], told: str) -> None:
+    with pytest.raises(InvalidOptionError, match=told):
+        open_store(url, options)
+
+
+def test_arguments_of_every_file_system_are_no_misspelt_options() -> None:
+    known = {"fs.skip_instance_cache": "true", "fs.listings_expiry_time": "1", "fs.max_concurrency": "2"}
+    open_store("s3://b/t", known)
+    open_store("gs://b/t", {"fs.token": "ya29.a/0"})  # no path
+
+
+def test_an_argument_that_a_client_does_not_have_is_named() -> None:
+    store, path = open_store("s3://b/t", {"fs.end_point": "http://h"})
+    with pytest.raises(InvalidOptionError, match=r"^unknown option 'fs\.end_point'; did you mean 'fs\.endpoint_url'"):
+        store.exists(path)
+
+
+def test_a_server_that_does_not_know_https_is_told_at_once() -> None:
+    with plain_http() as port:
+        options = {"s3.endpoint": f"127.0.0.1:{port}", "s3.access-key": "k", "s3.secret-key": "s"}
+        store, path = open_store("s3://b/t", options)
+        assert isinstance(store, RetryingStore)
+        waits: list[float] = []
+        told = f"^the server at https://127.0.0.1:{port} does not answer to https://: begin .* http://127.0.0.1:{port}$"
+        with pytest.raises(StorageError, match=told):
+            replace(store, sleep=waits.append).read(f"{path}/MAIN-BRANCH")
+    assert waits == []
+
+
+@contextmanager
+def plain_http() -> Iterator[int]:
+    """A server that knows http:// alone, and refuses every request."""
+
+    class Refusing(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None: ...
+
+        def do_GET(self) -> None:
+            self.send_error(403)
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_refused_login_names_the_options_and_no_file_of_paimon() -> None:
+    with plain_http() as port:
+        endpoint = f"http://127.0.0.1:{port}"
+        store, path = open_store("s3://b/t", {"s3.endpoint": endpoint, "s3.access-key": "k", "s3.secret-key": "s"})
+        with pytest.raises(StorageError, match=f"^{endpoint} refuses access to s3://b/t ") as refused:
+            store.read(f"{path}/MAIN-BRANCH")
+    assert "correct s3.access-key and s3.secret-key" in str(refused.value)
+    assert "MAIN-BRANCH" not in str(refused.value)
+
+
+def test_a_client_without_keys_is_told_which_options_give_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with plain_http() as port:
+        store, path = open_store("s3://b/t", {"s3.endpoint": f"http://127.0.0.1:{port}"})
+        with pytest.raises(
+            StorageError, match=r"^no login is given for s3://b; give s3\.access-key and s3\.secret-key"
+        ):
+            store.read(path)
+
+
 def test_tuning_of_hadoop_is_left_out() -> None:
     tuning = ("connection.maximum", "endpoint.fips", "session.token.duration", "assumed.role.arn", "readahead.range")
     assert settings({f"fs.s3a.{name}": "1" for name in tuning}) == {"config_kwargs": PATIENCE}
@@ -124,12 +213,12 @@ def test_paimon_and_hadoop_settings_of_s3_mean_the_same() -> None:
 def test_fs_options_go_to_fsspec_unchanged() -> None:
     assert settings(
         {
-            "fs.key": "12345", "fs.anon": "False", "fs.endpoint_url": "https://h",
+            "fs.key": "12345", "fs.secret": "s", "fs.anon": "False", "fs.endpoint_url": "https://h",
             "fs.client_kwargs.verify": "false", "fs.config_kwargs": '{"max_pool_connections": 3}',
             "fs.default_block_size": "1024", "s3.region": "r", "bucket": "4",
         }
     ) == {
-        "key": "12345", "anon": False, "endpoint_url": "https://h",
+        "key": "12345", "secret": "s", "anon": False, "endpoint_url": "https://h",
         "client_kwargs": {"verify": False, "region_name": "r"}, "default_block_size": 1024,
         "config_kwargs": {**PATIENCE, "max_pool_connections": 3},
     }  # fmt: skip
@@ -205,7 +294,7 @@ def test_identity_tells_stores_apart_and_keeps_secrets() -> None:
 
 
 def test_external_files_of_the_same_store_stay_in_it(tmp_path: Path) -> None:
-    store, _ = open_store(str(tmp_path), {"fs.key": "k"})
+    store, _ = open_store(str(tmp_path), {"fs.key": "k", "fs.secret": "s"})
     assert external_path(store, f"file:{tmp_path}/x") == (store, f"{tmp_path}/x")
     elsewhere, path = external_path(store, "s3://bucket/x")
     assert path == "bucket/x"

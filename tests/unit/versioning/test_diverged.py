@@ -36,8 +36,9 @@ def test_a_main_that_moved_is_not_replaced_by_accident(table: Table, more: dict[
     with pytest.raises(BranchDivergedError) as raised:
         table.merge_branch("fix", **more)
     message = str(raised.value)
-    assert "main has commits that it does not have, after snapshot 1, where it left main (snapshots 2)" in message
-    for way in ("if_main_moved='replace'", "if_main_moved='rebase'", "create a branch from main's head"):
+    assert "main has commits that it does not have, after snapshot 1 (snapshots 2)" in message
+    assert len(message) < 300
+    for way in ("if_main_moved='replace'", "if_main_moved='rebase'"):
         assert way in message
     assert ("which deletes them" in message) == (more.get("backup") is False)
     assert raised.value.kind == "branch-diverged"
@@ -60,7 +61,7 @@ def test_a_main_that_did_not_move_is_merged_and_merged_again(table: Table) -> No
     put(table, k3="later")
     assert table.merge_branch("fix").already_merged  # main has all of the branch
     put(table.branch("fix"), k1="again")
-    with pytest.raises(BranchDivergedError, match=r"after snapshot 2, where it left main \(snapshots 3\)"):
+    with pytest.raises(BranchDivergedError, match=r"after snapshot 2 \(snapshots 3\)"):
         table.merge_branch("fix")
 
 
