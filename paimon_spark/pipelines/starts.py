@@ -3,7 +3,8 @@
 Before a faulty snapshot: each table's newest snapshot that holds no row of it, by lineage. Tables that jobs of the
 pipeline write are then narrowed to a unified version, where lineage knows one: snapshots that stem from the same
 snapshots of what they share. Tables that no job of the pipeline writes are not narrowed, as no replay would bring
-their rows back.
+their rows back. Those of them that hold no row of the faulty snapshot get no branch: jobs read main, from any snapshot
+on, while a branch would begin with its newest one.
 """
 
 from __future__ import annotations
@@ -91,10 +92,7 @@ def before_snapshot(
     a compaction, which adds no rows.
     """
     _refuse_compaction(handles, found)
-    firsts: dict[Node, int] = {}
-    for affected in (found.origin, *found.tables):
-        if affected.first is not None:
-            firsts[affected.node] = min(affected.first, firsts.get(affected.node, affected.first))
+    firsts = _firsts(found)
     starts: dict[Node, Start] = {}
     lost: list[str] = []
     for node, handle in handles.items():
@@ -121,6 +119,27 @@ def before_snapshot(
             tables=lost,
         )
     return starts
+
+
+def read_on_main(scope: Scope, found: ImpactOfSnapshot) -> list[Node]:
+    """The tables of a pipeline that its jobs only read, and that hold no row of the snapshot.
+
+    None where no table of the pipeline holds one: then all get a branch.
+    """
+    firsts = _firsts(found)
+    if firsts.keys().isdisjoint(scope.tables):
+        return []
+    read = {node for nodes in scope.sources.values() for node in nodes}.difference(scope.derived)
+    return [node for node in scope.tables if node in read and node not in firsts]
+
+
+def _firsts(found: ImpactOfSnapshot) -> dict[Node, int]:
+    """Table → its first snapshot with rows of the one whose impact was found."""
+    firsts: dict[Node, int] = {}
+    for affected in (found.origin, *found.tables):
+        if affected.first is not None:
+            firsts[affected.node] = min(affected.first, firsts.get(affected.node, affected.first))
+    return firsts
 
 
 def _refuse_compaction(handles: Mapping[Node, TableHandle], found: ImpactOfSnapshot) -> None:
