@@ -224,7 +224,7 @@ def _followed(
     if provenance_of is not None:
         provenance_of = cache(provenance_of)
         graph = graph.verified_by(provenance_of)
-        siblings = Siblings(graph, provenance_of, shared_until)
+        siblings = Siblings(graph, shared_until)
     readers = Readers(graph, provenance_of, siblings)
     readers.follow(asked, snapshot)
     firsts = _firsts(graph, asked, snapshot, provenance_of, siblings)

@@ -46,11 +46,9 @@ class Siblings:
     counts as the same unless rows and provenance name different batches.
     """
 
-    def __init__(self, graph: Graph, provenance_of: ProvenanceOf, shared_until: SharedUntil | None) -> None:
+    def __init__(self, graph: Graph, shared_until: SharedUntil | None) -> None:
         self._graph = graph
-        self._provenance_of = provenance_of
         self._shared_until = shared_until and cache(shared_until)
-        self._makers: dict[Node, dict[int, set[tuple[str, int]]]] = {}
         self._read: dict[Node, list[Node]] = {}
         for node in graph.read_by:
             self._read.setdefault(main_of(node), []).append(node)
@@ -64,27 +62,9 @@ class Siblings:
         until = None if self._shared_until is None else self._shared_until(node, other)
         same = snapshots <= (0 if until is None else until)
         for i in np.flatnonzero(~same).tolist():
-            one, its = (self._batches(branch, int(snapshots[i])) for branch in (node, other))
+            one, its = (self._graph.makers(branch, int(snapshots[i])) for branch in (node, other))
             same[i] = bool(one & its) if one and its else until is None
         return snapshots[same]
-
-    def _batches(self, node: Node, snapshot: int) -> set[tuple[str, int]]:
-        """The batch that made a snapshot, or those that rows say did."""
-        made_by = self._makers_of(node).get(snapshot, set())
-        provenance = self._provenance_of(node, snapshot) if made_by else None
-        return made_by if provenance is None else {provenance.batch}
-
-    def _makers_of(self, node: Node) -> dict[int, set[tuple[str, int]]]:
-        """Snapshot → the batches that made it, of all rows."""
-        if node not in self._makers:
-            found: dict[int, set[tuple[str, int]]] = {}
-            for job in self._graph.written_by.get(node, ()):
-                if (rows := self._graph.rows("sink", job, node)) is not None:
-                    pairs = zip(rows["snapshot_id"].to_pylist(), rows["barrier_id"].to_pylist(), strict=True)
-                    for snapshot, barrier in pairs:
-                        found.setdefault(snapshot, set()).add((job, barrier))
-            self._makers[node] = found
-        return self._makers[node]
 
 
 class Readers:

@@ -168,11 +168,18 @@ def narrowed(
         return dict(starts), ""
     older_than = {n: s.snapshot_id + 1 for n, s in starts.items() if s.snapshot_id is not None}
     try:
-        found = unified_version(load(tables), tables, history, older_than=older_than).snapshots
+        graph = load(tables).verified_by(history.provenance_of)
+        found = unified_version(graph, tables, history, older_than=older_than).snapshots
     except LineageError as e:
-        return dict(starts), f"the tables are not narrowed to snapshots of the same sources: {e}"
+        return dict(starts), f"tables are not narrowed to snapshots of the same sources: {e}"
     out = dict(starts)
     for node, snapshot_id in found.items():
+        ids = range(snapshot_id + 1, (starts[node].snapshot_id or 0) + 1)
+        if other := next((i for i in ids if not _is_written_again(scope, graph, history, node, i)), None):
+            return dict(starts), (
+                f"tables are not narrowed to snapshots of the same sources: no job of the pipeline made {node.name}, "
+                f"snapshot {other}"
+            )
         if snapshot_id < (starts[node].snapshot_id or 0):
             out[node] = replace(
                 starts[node],
@@ -181,6 +188,13 @@ def narrowed(
                 f"{starts[node].snapshot_id}",
             )
     return out, ""
+
+
+def _is_written_again(scope: Scope, graph: Graph, history: History, node: Node, snapshot_id: int) -> bool:
+    """Whether a job of the pipeline made a snapshot: not a rebase, and not a correction by hand."""
+    if history.is_compaction is not None and history.is_compaction(node, snapshot_id):
+        return True
+    return any(node in scope.sinks.get(job, ()) for job, _ in graph.makers(node, snapshot_id))
 
 
 def opened(history: TableHistory, scope: Scope) -> dict[Node, TableHandle]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import count
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +16,9 @@ import pytest
 
 import paimon_spark
 from paimon_spark import Catalog
+from paimon_spark.api.lineage_question import warehouse_of
 from paimon_spark.lineage import read_notes
+from paimon_spark.lineage.job_registry import Registration, register_query
 
 JOBS: Final = {"daily": ("orders", "daily"), "report": ("daily", "report")}
 
@@ -77,6 +79,15 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     return made
 
 
+def unified(shop: Shop, *tables: str) -> dict[str, int]:
+    found = shop.catalog.lineage.unified_version([f"shop.{table}" for table in tables])
+    return {table.removeprefix("shop."): snapshot for table, snapshot in found.items()}
+
+
+def note(shop: Shop, wrong: int) -> str:
+    return shop.catalog.pipeline("shop.orders").branch("other", before=("shop.orders", wrong), dry_run=True).note
+
+
 def correct(shop: Shop, suffix: str = "") -> None:
     """Run the wrong days again on the branch `fix`, from orders that one commit brings."""
     shop.catalog.pipeline("shop.orders").branch("fix", before=("shop.orders", 2))
@@ -109,10 +120,39 @@ def test_the_next_fault_after_main_was_replaced(shop: Shop, suffix: str, deleted
     assert shop.days("report") == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("on_conflict", ["theirs"])
-def test_the_next_fault_after_a_rebase(shop: Shop, on_conflict: Literal["theirs"]) -> None:
+@pytest.mark.parametrize("suffix", ["", "@fix"])
+@pytest.mark.ci
+def test_tables_have_a_unified_version_after_a_correction(shop: Shop, suffix: str) -> None:
+    """Also where a query ran the job again under a name of its own: it took over from the job that it replays."""
+    if suffix:
+        for job in JOBS:
+            register_query(warehouse_of(shop.catalog), job, Registration(job))
+            register_query(warehouse_of(shop.catalog), f"{job}-2", Registration(f"{job}@fix", replays=job))
+    correct(shop, suffix)
+    shop.catalog.pipeline_branch("fix").publish(if_main_moved="replace")
+    assert unified(shop, "orders", "daily", "report") == {"orders": 2, "daily": 3, "report": 3}
+    shop.order(-4)
+    shop.run(4, suffix=suffix)
+    assert unified(shop, "orders", "daily", "report") == {"orders": 3, "daily": 4, "report": 4}
+    assert note(shop, 3) == ""
+    assert shop.starts(3) == {"orders": 2, "daily": 3, "report": 3}
+
+
+def test_no_table_is_narrowed_to_before_a_rebase(shop: Shop) -> None:
+    """No job would bring back what the rebase put on top of main."""
     correct(shop)
-    shop.catalog.pipeline_branch("fix").publish(if_main_moved="rebase", on_conflict=on_conflict)
+    shop.catalog.pipeline_branch("fix").publish(if_main_moved="rebase")
+    shop.order(-4)
+    shop.run(4)
+    assert shop.starts(5) == {"orders": 4, "daily": 4, "report": 4}
+    assert "no job of the pipeline made shop.daily, snapshot 4" in note(shop, 5)
+    assert len(note(shop, 5)) < 200
+    assert unified(shop, "orders", "daily", "report") == {"orders": 5, "daily": 5, "report": 5}
+
+
+def test_the_next_fault_after_a_rebase(shop: Shop) -> None:
+    correct(shop)
+    shop.catalog.pipeline_branch("fix").publish(if_main_moved="rebase")
     assert shop.days("orders") == [-3, -2, 1, 2, 3]
     shop.order(-4)
     shop.run(4)
