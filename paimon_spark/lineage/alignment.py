@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 from paimon_spark.lineage.batch_sequence import EMPTY, FAR, BatchSequence, sink_sequence
 from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.provenance import Provenance
+from paimon_spark.lineage.shared_snapshots import SharedSnapshots
 
 _NUMBERED: Final = re.compile(r"(@([0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|batch))+$")
 """Suffix of a query whose name was taken (`job_registry`)."""
@@ -92,6 +93,7 @@ class Alignment:
 
     def __init__(self, graph: Graph, asked: Iterable[Node], history: History, ignoring: Collection[str]) -> None:
         self._graph = graph = graph.verified_by(history.provenance_of)
+        self._shared = SharedSnapshots(graph)
         self._is_compaction = history.is_compaction and cache(history.is_compaction)
         self._provenance_of = history.provenance_of and cache(history.provenance_of)
         self._newest_between = history.newest_between
@@ -185,7 +187,7 @@ class Alignment:
     def _read(self, job: str, sink: Node) -> dict[Node, BatchSequence]:
         """The sources that a job fills a table from, and how far it had read each."""
         if (job, sink) not in self._positions:
-            self._positions[job, sink] = self._graph.positions_of(job, sink)
+            self._positions[job, sink] = self._shared.positions_of(job, sink)
         return self._positions[job, sink]
 
     def _sinks(self, node: Node, jobs: Sequence[str]) -> dict[str, BatchSequence]:

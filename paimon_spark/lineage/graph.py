@@ -109,7 +109,6 @@ class Graph:
     provenance_of: Callable[[Node, int], Provenance | None] | None = field(default=None, repr=False, compare=False)
     _edges: dict[str, frozenset[tuple[Node, Node]] | None] = field(default_factory=dict, repr=False, compare=False)
     _series: dict[tuple[str, str, Node], BatchSequence] = field(default_factory=dict, repr=False, compare=False)
-    _makers: dict[Node, dict[int, set[tuple[str, int]]]] = field(default_factory=dict, repr=False, compare=False)
     _pairs: dict[tuple[str, str], RowsByJobAndTable] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
@@ -122,11 +121,11 @@ class Graph:
         return Graph(_grouped(reads), _grouped(writes), read_by, written_by, tuple(parts), is_batch)
 
     def verified_by(self, provenance_of: Callable[[Node, int], Provenance | None] | None) -> Graph:
-        """The graph in which batches that had the same snapshot id of a sink are told apart by provenance.
+        """A graph that decides by provenance which of several batches made a snapshot of a sink.
 
         After a merge the later batch made the present snapshot, after an undo the earlier one.
         """
-        return replace(self, provenance_of=provenance_of, _edges={}, _series={}, _makers={})
+        return replace(self, provenance_of=provenance_of, _edges={}, _series={})
 
     def sinks_of(self, job: str, source: Node) -> tuple[Node, ...]:
         """The sinks that a job fills from a source."""
@@ -137,64 +136,6 @@ class Graph:
         """The sources that a job fills a sink from."""
         edges, sources = self._edges_of(job), self.reads.get(job, ())
         return sources if edges is None else tuple(n for n in sources if (n, sink) in edges)
-
-    def positions_of(self, job: str, sink: Node) -> dict[Node, BatchSequence]:
-        """The sources that a job fills a sink from, and how far it had read each, of the batches that the sink holds.
-
-        What these read on another branch instead counts for the sink's own branch, as they were published with it.
-        Needs a graph that is `verified_by` provenance; else the sources are those of `sources_of`.
-        """
-        sources = self.sources_of(job, sink)
-        if self.provenance_of is None:
-            return {source: self.sources(job, source) for source in sources}
-        found: dict[Node, BatchSequence] = {}
-        moved: dict[Node, list[pa.Table]] = {}
-        made = self.sinks(job, sink).barriers
-        for source in sources:
-            own = Node(source.warehouse, source.ref.on_branch(sink.ref.branch))
-            if own == source or (rows := self._published(job, source, own, made)) is None:
-                found[source] = self.sources(job, source)
-            elif rows.num_rows:
-                moved.setdefault(own, []).append(rows)
-        for own, parts in moved.items():
-            main = self.rows("source", job, own)
-            found[own] = source_sequence(pa.concat_tables([*parts, *([] if main is None else [main])]))
-        return found
-
-    def _published(self, job: str, source: Node, own: Node, made: Sequence[int]) -> pa.Table | None:
-        """Rows of a branch that a job read in place of another one, on which the snapshots are now.
-
-        None where it read both side by side, or they are not the same snapshots. Of a batch job only runs that `made`
-        what a sink holds.
-        """
-        rows, others = self.rows("source", job, source), self.rows("source", job, own)
-        if rows is None:
-            return None
-        if self.is_batch(job):
-            if others is None or not others.num_rows:
-                return None  # it ran on the branch alone, and does not go on
-            rows = rows.filter(pc.is_in(rows["barrier_id"], pa.array(made, pa.int64())))
-        if not rows.num_rows:
-            return rows
-        if others is not None and pc.any(pc.is_in(rows["barrier_id"], others["barrier_id"].combine_chunks())).as_py():
-            return None
-        last = pc.max(rows["snapshot_id"]).as_py()
-        one, its = self.makers(own, last), self.makers(source, last)
-        return None if one and its and one.isdisjoint(its) else rows
-
-    def makers(self, node: Node, snapshot: int) -> set[tuple[str, int]]:
-        """Job and barrier of the batch that made a snapshot, by its provenance; else those of all rows with its id."""
-        if node not in self._makers:
-            found: dict[int, set[tuple[str, int]]] = {}
-            for job in self.written_by.get(node, ()):
-                if (rows := self.rows("sink", job, node)) is not None:
-                    pairs = zip(rows["snapshot_id"].to_pylist(), rows["barrier_id"].to_pylist(), strict=True)
-                    for made, barrier in pairs:
-                        found.setdefault(made, set()).add((job, barrier))
-            self._makers[node] = found
-        made_by = self._makers[node].get(snapshot, set())
-        provenance = self.provenance_of(node, snapshot) if made_by and self.provenance_of is not None else None
-        return made_by if provenance is None else {provenance.batch}
 
     def groups(self, job: str) -> list[tuple[tuple[Node, ...], tuple[Node, ...]]]:
         """Sources and sinks of a job, in groups within which it joins all."""

@@ -21,7 +21,7 @@ from paimon_spark.errors import LineageError
 from paimon_spark.lineage.batch_sequence import FAR
 from paimon_spark.lineage.graph import NOWHERE, Graph, Node, main_of
 from paimon_spark.lineage.provenance import Provenance, SourceRange
-from paimon_spark.lineage.readers import Readers, Siblings, source_range_of
+from paimon_spark.lineage.readers import Readers, source_range_of
 from paimon_spark.lineage.results import (
     Affected,
     Batch,
@@ -35,6 +35,7 @@ from paimon_spark.lineage.results import (
     Relations,
     SharedUntil,
 )
+from paimon_spark.lineage.shared_snapshots import SharedSnapshots
 
 
 def upstream(
@@ -224,7 +225,7 @@ def _followed(
     if provenance_of is not None:
         provenance_of = cache(provenance_of)
         graph = graph.verified_by(provenance_of)
-        siblings = Siblings(graph, shared_until)
+        siblings = SharedSnapshots(graph, shared_until)
     readers = Readers(graph, provenance_of, siblings)
     readers.follow(asked, snapshot)
     firsts = _firsts(graph, asked, snapshot, provenance_of, siblings)
@@ -290,7 +291,7 @@ def _with_refs(affected: Affected, refs: Refs) -> Affected:
 
 
 def _firsts(
-    graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf | None, siblings: Siblings | None
+    graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf | None, siblings: SharedSnapshots | None
 ) -> dict[Node, int]:
     """Table downstream → its first snapshot made when the job had read the snapshot, or the first that has it."""
     found: dict[Node, int] = {}

@@ -11,18 +11,17 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from paimon_spark.lineage.batch_sequence import FAR, BatchSequence
-from paimon_spark.lineage.graph import Graph, Node, main_of
+from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.provenance import Provenance, SourceRange
-from paimon_spark.lineage.results import Batch, NextTables, ProvenanceOf, SharedUntil
+from paimon_spark.lineage.results import Batch, NextTables, ProvenanceOf
+from paimon_spark.lineage.shared_snapshots import Numbers, SharedSnapshots
 
-Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 _MAYBE: Final = 1
@@ -39,41 +38,15 @@ class _Kind(NamedTuple):
     is_gone: bool
 
 
-class Siblings:
-    """Other branches of a table that hold the same snapshots: shared since one was created, or published.
-
-    Two branches have their snapshots up to some id in common. Where that is unknown, as one of them is gone, a snapshot
-    counts as the same unless rows and provenance name different batches.
-    """
-
-    def __init__(self, graph: Graph, shared_until: SharedUntil | None) -> None:
-        self._graph = graph
-        self._shared_until = shared_until and cache(shared_until)
-        self._read: dict[Node, list[Node]] = {}
-        for node in graph.read_by:
-            self._read.setdefault(main_of(node), []).append(node)
-
-    def of(self, node: Node) -> list[Node]:
-        """Other branches of a table that jobs read."""
-        return [other for other in self._read.get(main_of(node), ()) if other != node]
-
-    def held(self, node: Node, other: Node, snapshots: Numbers) -> Numbers:
-        """Snapshots among some of a branch that another branch holds, too."""
-        until = None if self._shared_until is None else self._shared_until(node, other)
-        same = snapshots <= (0 if until is None else until)
-        for i in np.flatnonzero(~same).tolist():
-            one, its = (self._graph.makers(branch, int(snapshots[i])) for branch in (node, other))
-            same[i] = bool(one & its) if one and its else until is None
-        return snapshots[same]
-
-
 class Readers:
     """Follows snapshots through jobs, and collects the batches that read them.
 
     With `siblings` also on other branches that hold the same snapshots.
     """
 
-    def __init__(self, graph: Graph, provenance_of: ProvenanceOf | None, siblings: Siblings | None = None) -> None:
+    def __init__(
+        self, graph: Graph, provenance_of: ProvenanceOf | None, siblings: SharedSnapshots | None = None
+    ) -> None:
         self._graph = graph
         self._provenance_of = provenance_of
         self._siblings = siblings

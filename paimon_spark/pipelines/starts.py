@@ -17,6 +17,7 @@ from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.alignment import History
 from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.results import ImpactOfSnapshot
+from paimon_spark.lineage.shared_snapshots import SharedSnapshots
 from paimon_spark.lineage.table_history import TableHistory
 from paimon_spark.lineage.unified_version import unified_version
 from paimon_spark.metadata.handle import TableHandle
@@ -173,9 +174,10 @@ def narrowed(
     except LineageError as e:
         return dict(starts), f"tables are not narrowed to snapshots of the same sources: {e}"
     out = dict(starts)
+    shared = SharedSnapshots(graph)
     for node, snapshot_id in found.items():
         ids = range(snapshot_id + 1, (starts[node].snapshot_id or 0) + 1)
-        if other := next((i for i in ids if not _is_written_again(scope, graph, history, node, i)), None):
+        if other := next((i for i in ids if not _is_written_again(scope, shared, history, node, i)), None):
             return dict(starts), (
                 f"tables are not narrowed to snapshots of the same sources: no job of the pipeline made {node.name}, "
                 f"snapshot {other}"
@@ -190,11 +192,11 @@ def narrowed(
     return out, ""
 
 
-def _is_written_again(scope: Scope, graph: Graph, history: History, node: Node, snapshot_id: int) -> bool:
+def _is_written_again(scope: Scope, shared: SharedSnapshots, history: History, node: Node, snapshot_id: int) -> bool:
     """Whether a job of the pipeline made a snapshot: not a rebase, and not a correction by hand."""
     if history.is_compaction is not None and history.is_compaction(node, snapshot_id):
         return True
-    return any(node in scope.sinks.get(job, ()) for job, _ in graph.makers(node, snapshot_id))
+    return any(node in scope.sinks.get(job, ()) for job, _ in shared.makers(node, snapshot_id))
 
 
 def opened(history: TableHistory, scope: Scope) -> dict[Node, TableHandle]:
