@@ -178,8 +178,11 @@ class Question:
     @property
     def callbacks(self) -> History:
         """Callbacks into the history of tables."""
-        streams = {job: known.ended_ms is not None for job, (_, known) in self.queries().items()}
-        return History(self.history.is_compaction, self.history.newest_between, self.history.provenance, streams)
+        queries = self.queries()
+        streams = {job: known.ended_ms is not None for job, (_, known) in queries.items()}
+        replays = {job: known.replays for job, (_, known) in queries.items() if known.replays is not None}
+        known = self.history
+        return History(known.is_compaction, known.newest_between, known.provenance, streams, replays)
 
     def queries(self) -> dict[str, tuple[str, Registration]]:
         """Job → the id of the streaming query that is recorded as it, and its registration. Raises StorageError."""

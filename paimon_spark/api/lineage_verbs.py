@@ -251,7 +251,7 @@ class Lineage:
                 table=asked.given,
             )
         history = question.history
-        found = impact(graph, asked.node, snapshot_id, history.provenance, history.refs)
+        found = impact(graph, asked.node, snapshot_id, history.provenance, history.refs, history.shared_until)
         found = replace(found, unrecorded=question.unrecorded_after(asked.node, snapshot_id))
         return found if include_internal else found.without_internal()
 

@@ -25,7 +25,16 @@ from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.pipelines.branching import create_pipeline_branch
 from paimon_spark.pipelines.preparation import Preparation, TablePreparation, Wanted, prepare
 from paimon_spark.pipelines.scope import Scope, part_of, scope_of
-from paimon_spark.pipelines.starts import Start, before_snapshot, from_heads, from_tag, from_time, narrowed, opened
+from paimon_spark.pipelines.starts import (
+    Start,
+    before_snapshot,
+    from_heads,
+    from_tag,
+    from_time,
+    narrowed,
+    opened,
+    read_on_main,
+)
 from paimon_spark.text import counted, moment, named, safe
 
 if TYPE_CHECKING:
@@ -84,7 +93,8 @@ class Pipeline(ShownAsText):
             before: a table and one of its snapshots, such as `("shop.sales", 2)`: each branch starts from the newest
                 snapshot of its table that holds no row of that one, by lineage, which expired snapshots count for only
                 if a tag keeps them. Tables that jobs of the pipeline write are taken at snapshots that stem from the
-                same snapshots, where lineage knows such.
+                same snapshots, where lineage knows such. Tables that they only read, and that hold no such row, get no
+                branch: the jobs read main of them.
             tag: a tag that every table has.
             timestamp: each branch starts from the newest snapshot at or before it; a datetime, text, or epoch
                 milliseconds.
@@ -118,8 +128,9 @@ class Pipeline(ShownAsText):
         question = question_of(self.catalog)
         handles = opened(question.history, self.scope)
         starts, text, note = self._starts(question, handles, before, tag, timestamp)
-        tables = {node.name: starts[node].snapshot_id for node in self.scope.tables}
-        reasons = {node.name: starts[node].reason for node in self.scope.tables}
+        handles = {node: handle for node, handle in handles.items() if node in starts}
+        tables = {node.name: starts[node].snapshot_id for node in handles}
+        reasons = {node.name: starts[node].reason for node in handles}
         record = create_pipeline_branch(
             warehouse_of(self.catalog),
             name,
@@ -158,11 +169,18 @@ class Pipeline(ShownAsText):
             )
         asked, snapshot_id, graph = question.about(before[0], before[1], Direction.DOWN)
         assert snapshot_id is not None
-        found = impact(graph, asked.node, snapshot_id, question.history.provenance)
-        starts = before_snapshot(handles, found, question.history)
+        history = question.history
+        found = impact(graph, asked.node, snapshot_id, history.provenance, shared_until=history.shared_until)
+        on_main = read_on_main(self.scope, found)
+        starts = before_snapshot({n: h for n, h in handles.items() if n not in on_main}, found, history)
         load = lambda nodes: question.load(list(nodes))  # noqa: E731 - one argument of one call
         starts, note = narrowed(self.scope, starts, load, question.callbacks)
-        return starts, f"before {asked.node.name}, snapshot {snapshot_id}", note
+        notes = [f"no branch of {n.name}, which has none of these rows: jobs on the branch read main" for n in on_main]
+        return (
+            starts,
+            f"before {asked.node.name}, snapshot {snapshot_id}",
+            "; ".join([*notes, *([note] if note else [])]),
+        )
 
     @property
     def _unrecorded_inside(self) -> Unrecorded:

@@ -102,18 +102,27 @@ class PipelineBranch(ShownAsText):
     def start_options(self, job: str, source: str) -> Mapping[str, str]:
         """Start options of a source in the replay plan; empty for a job that is not a stream of the pipeline.
 
-        Reads what they need of the plan alone. Raises as `replay_plan`.
+        Reads what they need of the plan alone. Raises as `replay_plan`, and InvalidInputError: the branch of the source
+        begins after what the stream must read.
         """
         _, _, steps = self._planned()
-        return next((s.start_options.get(source, {}) for s in steps if s.kind == STREAM and s.job == job), {})
+        step = next((s for s in steps if s.kind == STREAM and s.job == job), None)
+        if step is None:
+            return {}
+        if source in step.missing:
+            raise InvalidInputError(step.missing[source], table=source, branch=self.name)
+        return step.start_options.get(source, {})
 
     def _planned(self) -> tuple[BranchRecord, Scope, list[ReplayStep]]:
         """The record of now, the pipeline, and the replay plan by lineage, without statements and limits."""
         question = question_of(self.catalog)
         record = self._record
         nodes = self._nodes(record)
-        graph, scope = question.load(list(nodes)), self._scope(question, record)
-        steps = replay_plan(scope, graph, self.name, nodes, question.queries(), question.history.provenance)
+        graph, scope, queries = question.load(list(nodes)), self._scope(question, record), question.queries()
+        streams = {job for node in set(nodes).difference(scope.derived) for job in graph.written_by.get(node, ())}
+        jobs = {*record.jobs, *streams.intersection(queries)}  # of the first tables, whose fault may be in their stream
+        whole = scope_of_jobs(graph, nodes, jobs)
+        steps = replay_plan(whole, graph, self.name, nodes, queries, question.history.provenance)
         return record, scope, steps
 
     def _limits(self, steps: Sequence[ReplayStep]) -> list[list[str]]:

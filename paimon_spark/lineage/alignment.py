@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 from paimon_spark.lineage.batch_sequence import EMPTY, FAR, BatchSequence, sink_sequence
 from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.provenance import Provenance
+from paimon_spark.lineage.shared_snapshots import SharedSnapshots
 
 _NUMBERED: Final = re.compile(r"(@([0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|batch))+$")
 """Suffix of a query whose name was taken (`job_registry`)."""
@@ -43,12 +44,14 @@ class History:
         provenance_of: what the newest batches read where their rows are not complete, and whether a batch ended within
             a snapshot.
         streams: jobs that are streaming queries → whether the query is known to have ended.
+        replays: queries that ran a job again on a branch → the job.
     """
 
     is_compaction: Callable[[Node, int], bool] | None = None
     newest_between: NewestBetween | None = None
     provenance_of: Callable[[Node, int], Provenance | None] | None = None
     streams: Mapping[str, bool] = field(default_factory=dict)
+    replays: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -89,25 +92,28 @@ class Alignment:
     """
 
     def __init__(self, graph: Graph, asked: Iterable[Node], history: History, ignoring: Collection[str]) -> None:
-        self._graph = graph
+        self._graph = graph = graph.verified_by(history.provenance_of)
+        self._shared = SharedSnapshots(graph)
         self._is_compaction = history.is_compaction and cache(history.is_compaction)
         self._provenance_of = history.provenance_of and cache(history.provenance_of)
         self._newest_between = history.newest_between
         self._streams = history.streams
+        self._replays = history.replays
+        self._positions: dict[tuple[str, Node], dict[Node, BatchSequence]] = {}
         self._made: dict[Node, dict[str, BatchSequence]] = {}
         self._ignored: dict[Node, dict[str, BatchSequence]] = {}
         self._lost: dict[tuple[Node, str], list[int]] = {}
         jobs = self._closure(asked, ignoring)
-        cycle = _cycles(graph, jobs)
+        cycle = _cycles({n: [s for job in its for s in self._read(job, n)] for n, its in jobs.items()})
         self._states = {node: _State(node, self._before_ignored(node)) for node in jobs}
         self._todo: deque[_Writer] = deque()
         for node, state in self._states.items():
             for job in jobs[node]:
                 writer = _Writer(job, state, self._made[node][job], _finished(graph, job, node))
-                for source in graph.sources_of(job, node):
+                for source, positions in self._read(job, node).items():
                     if cycle[source] != cycle[node]:
                         above = self._states[source]
-                        writer.sources.append((above, graph.sources(job, source)))
+                        writer.sources.append((above, positions))
                         above.readers.append(writer)
                 state.writers.append(writer)
                 self._todo.append(writer)
@@ -174,9 +180,15 @@ class Alignment:
                 self._made[node] = self._sinks(node, jobs)
                 self._ignored[node] = self._sinks(node, [j for j in every if j in ignoring])
                 lost = {job: self._lost.get((node, job), []) for job in jobs}
-                found[node] = _active_jobs(self._made[node], lost, self._streams)
-                todo.extend(source for job in found[node] for source in self._graph.sources_of(job, node))
+                found[node] = _active_jobs(self._made[node], lost, self._streams, self._replays)
+                todo.extend(source for job in found[node] for source in self._read(job, node))
         return found
+
+    def _read(self, job: str, sink: Node) -> dict[Node, BatchSequence]:
+        """The sources that a job fills a table from, and how far it had read each."""
+        if (job, sink) not in self._positions:
+            self._positions[job, sink] = self._shared.positions_of(job, sink)
+        return self._positions[job, sink]
 
     def _sinks(self, node: Node, jobs: Sequence[str]) -> dict[str, BatchSequence]:
         """The batches of each job that wrote a table, without rows that present snapshots contradict."""
@@ -322,16 +334,19 @@ class Alignment:
 
 
 def _active_jobs(
-    made: Mapping[str, BatchSequence], lost: Mapping[str, Sequence[int]], streams: Mapping[str, bool]
+    made: Mapping[str, BatchSequence],
+    lost: Mapping[str, Sequence[int]],
+    streams: Mapping[str, bool],
+    replays: Mapping[str, str],
 ) -> tuple[str, ...]:
     """Of the jobs that write a table those that no later query replaced: of their name, or of any if they ended.
 
-    One takes over that first wrote after all that the other made; also one that lost snapshots to the other, as a merge
-    or a roll-back does, and went on after it.
+    A query that ran a job again on a branch has the job's name. One takes over that first wrote after all that the
+    other made; also one that lost snapshots to the other, as a merge or a roll-back does, and went on after it.
     """
     by_base_name: dict[str, dict[str, BatchSequence]] = {}
     for job, sinks in made.items():
-        by_base_name.setdefault(_NUMBERED.sub("", job), {})[job] = sinks
+        by_base_name.setdefault(_NUMBERED.sub("", replays.get(job, job)), {})[job] = sinks
     out: set[str] = set()
     for family in by_base_name.values():
         first = max((sinks.snapshots[0] for sinks in family.values() if len(sinks)), default=0)
@@ -362,14 +377,13 @@ def _finished(graph: Graph, job: str, sink: Node) -> int:
     return min(newest.values(), default=FAR)
 
 
-def _cycles(graph: Graph, writers: dict[Node, tuple[str, ...]]) -> dict[Node, int]:
+def _cycles(sources: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
     """Table → a number that it shares with exactly the tables that it comes from and that come from it (Tarjan)."""
-    sources = {n: [s for job in jobs for s in graph.sources_of(job, n)] for n, jobs in writers.items()}
     number: dict[Node, int] = {}
     low: dict[Node, int] = {}
     cycle: dict[Node, int] = {}
     stack: list[Node] = []
-    for start in writers:
+    for start in sources:
         work = [(start, iter(sources[start]))] if start not in number else []
         while work:
             node, rest = work[-1]

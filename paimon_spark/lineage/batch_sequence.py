@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -113,24 +114,48 @@ def _encoded(column: pa.ChunkedArray) -> tuple[np.ndarray[Any, Any], list[str]]:
     return np.concatenate([chunk.indices.to_numpy() for chunk in chunks]), chunks[0].dictionary.to_pylist()
 
 
-def sink_sequence(rows: pa.Table, not_ours: Sequence[int] = ()) -> BatchSequence:
+def sink_sequence(
+    rows: pa.Table, not_ours: Sequence[int] = (), verified: Mapping[int, int] = MappingProxyType({})
+) -> BatchSequence:
     """Batches that wrote a table. A row is dropped when a later batch made the same snapshot or an earlier one.
 
     Args:
         rows: with columns barrier_id and snapshot_id, in any order.
         not_ours: snapshots known to be of another job.
+        verified: snapshot → the batch that made it, by its provenance. Rows that contradict one are dropped, also of
+            later batches: an undo brings a former history back.
     """
     import numpy as np
 
     if not rows.num_rows:
         return EMPTY
     barriers, snapshots = _columns(rows)
-    later = np.minimum.accumulate(snapshots[::-1])[::-1]
-    holds = np.ones(len(snapshots), bool)
-    holds[:-1] = snapshots[:-1] < later[1:]
+    holds = _fits(barriers, snapshots, verified)
+    later = np.minimum.accumulate(np.where(holds, snapshots, FAR)[::-1])[::-1]
+    holds[:-1] &= snapshots[:-1] < later[1:]
     if len(not_ours):
         holds &= ~np.isin(snapshots, np.asarray(not_ours))
     return _sequence(barriers, snapshots, holds)
+
+
+def _fits(
+    barriers: np.ndarray[Any, Any], snapshots: np.ndarray[Any, Any], verified: Mapping[int, int]
+) -> np.ndarray[Any, Any]:
+    """Whether rows agree with those verified: batches rise with the snapshots that they made."""
+    import numpy as np
+
+    if not verified:
+        return np.ones(len(snapshots), bool)
+    made = np.array(sorted(verified), np.int64)
+    by = np.array([verified[s] for s in made.tolist()], np.int64)
+    upto = np.concatenate([[-1], np.maximum.accumulate(by)])
+    since = np.concatenate([np.minimum.accumulate(by[::-1])[::-1], [FAR]])
+    before, after = np.searchsorted(made, snapshots), np.searchsorted(made, snapshots, side="right")
+    is_verified = (before < after) & (np.append(by, -1)[before] == barriers)
+    found: np.ndarray[Any, Any] = is_verified | (
+        (before == after) & (upto[before] <= barriers) & (barriers <= since[after])
+    )
+    return found
 
 
 def source_sequence(rows: pa.Table) -> BatchSequence:
@@ -143,6 +168,14 @@ def source_sequence(rows: pa.Table) -> BatchSequence:
     fell_to = np.full(len(snapshots), FAR)
     fell_to[:-1] = np.where(snapshots[1:] < snapshots[:-1], snapshots[1:], FAR)
     return _sequence(barriers, snapshots, snapshots < np.minimum.accumulate(fell_to[::-1])[::-1])
+
+
+def positions(rows: pa.Table) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Barriers, and the greatest snapshot that any batch up to each had read, whatever was rolled back since."""
+    import numpy as np
+
+    barriers, snapshots = _columns(rows)
+    return barriers, np.maximum.accumulate(snapshots)
 
 
 def _columns(rows: pa.Table) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -11,7 +11,7 @@ Source: PIP-5; docs/design/lineage.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -26,11 +26,12 @@ from paimon_spark.lineage.batch_sequence import (
     FAR,
     BatchSequence,
     RowsByJobAndTable,
+    positions,
     sink_sequence,
     source_sequence,
 )
 from paimon_spark.lineage.job_registry import find_owner
-from paimon_spark.lineage.provenance import TableRef
+from paimon_spark.lineage.provenance import Provenance, TableRef
 from paimon_spark.lineage.tables import (
     JOB_STARTUP,
     SINK_JOB,
@@ -41,6 +42,7 @@ from paimon_spark.lineage.tables import (
     Index,
     job_is_in,
 )
+from paimon_spark.metadata.layout import MAIN
 from paimon_spark.options.descriptor import did_you_mean
 
 K = TypeVar("K", str, "Node")
@@ -60,6 +62,8 @@ class Node(NamedTuple):
 
 
 NOWHERE: Final = TableRef("", "")
+_VERIFIED: Final = 1000
+"""Most snapshots that several batches had, whose provenance is read."""
 _LOOKED_BACK: Final = 16
 """Newest batches of a job that are checked first for whether a source goes into a sink."""
 
@@ -93,6 +97,7 @@ class Graph:
         writes: job → the tables it writes, sorted.
         read_by, written_by: table → the jobs that do, sorted.
         is_batch: whether a job is known to be a batch job, whose runs each record all that they read.
+        provenance_of: decides which of several batches made a snapshot, where it is given; see `verified_by`.
     """
 
     reads: Mapping[str, tuple[Node, ...]]
@@ -101,6 +106,7 @@ class Graph:
     written_by: Mapping[Node, tuple[str, ...]] = field(repr=False)
     parts: tuple[GraphPart, ...] = field(repr=False, compare=False)
     is_batch: Callable[[str], bool] = field(default=lambda job: False, repr=False, compare=False)
+    provenance_of: Callable[[Node, int], Provenance | None] | None = field(default=None, repr=False, compare=False)
     _edges: dict[str, frozenset[tuple[Node, Node]] | None] = field(default_factory=dict, repr=False, compare=False)
     _series: dict[tuple[str, str, Node], BatchSequence] = field(default_factory=dict, repr=False, compare=False)
     _pairs: dict[tuple[str, str], RowsByJobAndTable] = field(default_factory=dict, repr=False, compare=False)
@@ -113,6 +119,13 @@ class Graph:
         read_by = _grouped((node, job) for job, node in reads)
         written_by = _grouped((node, job) for job, node in writes)
         return Graph(_grouped(reads), _grouped(writes), read_by, written_by, tuple(parts), is_batch)
+
+    def verified_by(self, provenance_of: Callable[[Node, int], Provenance | None] | None) -> Graph:
+        """A graph that decides by provenance which of several batches made a snapshot of a sink.
+
+        After a merge the later batch made the present snapshot, after an undo the earlier one.
+        """
+        return replace(self, provenance_of=provenance_of, _edges={}, _series={})
 
     def sinks_of(self, job: str, source: Node) -> tuple[Node, ...]:
         """The sinks that a job fills from a source."""
@@ -195,6 +208,32 @@ class Graph:
         """The batches of a job, and how far each had read a table."""
         return self._series_of("source", job, node)
 
+    def read_before(self, job: str, node: Node, snapshots: Sequence[int]) -> list[tuple[int, int]]:
+        """For each snapshot of a table the first batches that may have read a part of it, and that had read it whole.
+
+        Of all rows, also of those that `sources` leaves out; -1: any batch; `FAR`: none yet.
+        """
+        rows = self.rows("source", job, node)
+        if rows is None or not rows.num_rows:
+            return [(FAR, FAR)] * len(snapshots)
+        barriers, read = positions(rows)
+        found = []
+        for at in read.searchsorted(snapshots).tolist():
+            begun = -1 if at == 0 else int(barriers[read.searchsorted(read[at - 1])])
+            found.append((begun, int(barriers[at]) if at < len(barriers) else FAR))
+        return found
+
+    def runs_that_read(self, job: str, node: Node, snapshot: int, sink: Node) -> Collection[int] | None:
+        """Barriers of the runs of a batch job that read a table up to a snapshot or a later one; None: not known.
+
+        Each run has a row of all that it read before one of what it made.
+        """
+        if sink.warehouse != node.warehouse or not self.is_batch(job):
+            return None
+        if (rows := self.rows("source", job, node)) is None:
+            return None
+        return frozenset(rows.filter(pc.greater_equal(rows["snapshot_id"], snapshot))["barrier_id"].to_pylist())
+
     def newest(self, node: Node, bound: int = FAR, made_by: Mapping[str, BatchSequence] | None = None) -> int:
         """Newest snapshot of a table, not after a bound, that a job made or read; 0 without one.
 
@@ -217,9 +256,30 @@ class Graph:
 
     def _series_of(self, kind: str, job: str, node: Node) -> BatchSequence:
         if (key := (kind, job, node)) not in self._series:
-            make = sink_sequence if kind == "sink" else source_sequence
-            self._series[key] = make(rows) if (rows := self.rows(kind, job, node)) is not None else EMPTY
+            rows = self.rows(kind, job, node)
+            if rows is None:
+                self._series[key] = EMPTY
+            elif kind == "source":
+                self._series[key] = source_sequence(rows)
+            else:
+                self._series[key] = sink_sequence(rows, *self._verified(job, node, rows))
         return self._series[key]
+
+    def _verified(self, job: str, node: Node, rows: pa.Table) -> tuple[list[int], dict[int, int]]:
+        """Of the newest snapshots that several batches had those of another job, and snapshot → the batch."""
+        others: list[int] = []
+        verified: dict[int, int] = {}
+        if self.provenance_of is None or not rows.num_rows:
+            return others, verified
+        counts = rows.group_by("snapshot_id").aggregate([([], "count_all")])
+        several = counts.filter(pc.greater(counts["count_all"], 1))["snapshot_id"].to_pylist()
+        for snapshot in sorted(several)[-_VERIFIED:]:
+            if (provenance := self.provenance_of(node, snapshot)) is not None:
+                if provenance.job == job:
+                    verified[snapshot] = provenance.barrier
+                else:
+                    others.append(snapshot)
+        return others, verified
 
     def rows(self, kind: str, job: str, node: Node) -> pa.Table | None:
         """Barriers and snapshots of a job and a table, as recorded; None: not read. `kind`: source or sink."""
@@ -363,11 +423,22 @@ def _reached(graph: Graph, tables: Sequence[Node | str], jobs: Sequence[str], di
     asked |= {n for n in graph.tables if n.ref in refs}
     found = set(jobs)
     if direction is not Direction.DOWN:
-        found |= _closure(asked, jobs, graph.reads, graph.written_by)
+        found |= _closure(asked, jobs, graph.reads, _on_any_branch(graph, graph.written_by))
     if direction is not Direction.UP:
         found.update(job for node in asked for job in graph.written_by.get(node, ()))  # the makers of the snapshot
-        found |= _closure(asked, jobs, graph.writes, graph.read_by)
+        found |= _closure(asked, jobs, graph.writes, _on_any_branch(graph, graph.read_by))
     return found
+
+
+def _on_any_branch(graph: Graph, jobs_of: Mapping[Node, Sequence[str]]) -> dict[Node, tuple[str, ...]]:
+    """Table → the jobs of all its branches, which may hold the same snapshots."""
+    by_table = _grouped((main_of(node), job) for node, jobs in jobs_of.items() for job in jobs)
+    return {node: by_table.get(main_of(node), ()) for node in graph.tables}
+
+
+def main_of(node: Node) -> Node:
+    """Main of a branch of a table."""
+    return Node(node.warehouse, node.ref.on_branch(MAIN))
 
 
 def _closure(

@@ -15,9 +15,11 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
+
 from paimon_spark.errors import LineageError
 from paimon_spark.lineage.batch_sequence import FAR
-from paimon_spark.lineage.graph import NOWHERE, Graph, Node
+from paimon_spark.lineage.graph import NOWHERE, Graph, Node, main_of
 from paimon_spark.lineage.provenance import Provenance, SourceRange
 from paimon_spark.lineage.readers import Readers, source_range_of
 from paimon_spark.lineage.results import (
@@ -31,7 +33,9 @@ from paimon_spark.lineage.results import (
     ReachedTable,
     Refs,
     Relations,
+    SharedUntil,
 )
+from paimon_spark.lineage.shared_snapshots import SharedSnapshots
 from paimon_spark.metadata.layout import MAIN
 
 IsReplaced: TypeAlias = Callable[[Node, int, Node, int], bool]
@@ -74,15 +78,23 @@ def upstream(
 
 
 def downstream(
-    graph: Graph, asked: Node | str, snapshot: int | None = None, provenance_of: ProvenanceOf | None = None
+    graph: Graph,
+    asked: Node | str,
+    snapshot: int | None = None,
+    provenance_of: ProvenanceOf | None = None,
+    shared_until: SharedUntil | None = None,
 ) -> Relations:
-    """The tables and jobs that come from something; as `upstream`, with a graph loaded with `Direction.DOWN`."""
+    """The tables and jobs that come from something; as `upstream`, with a graph loaded with `Direction.DOWN`.
+
+    `shared_until` as of `impact`.
+    """
     _check(graph, asked, snapshot)
     paths, jobs = _shortest_paths(asked, graph.read_by, graph.writes, graph.sinks_of)
     if snapshot is None or isinstance(asked, str):
         return Relations(asked, "downstream", _nearest(ReachedTable(n, *p) for n, p in paths.items()), jobs)
     provenance_of = of_any_branch(graph, provenance_of)
-    _, firsts = _followed(graph, asked, snapshot, provenance_of)
+    _, firsts = _followed(graph, asked, snapshot, provenance_of, shared_until)
+    paths = {**_paths_on_branches(graph, asked, firsts), **paths}
     found = _nearest(ReachedTable(n, *p, firsts.get(n)) for n, p in paths.items())
     made = _made_by(graph, asked, snapshot, provenance_of)
     return Relations(asked, "downstream", found, jobs, snapshot, made, _note(graph, asked, snapshot, made))
@@ -94,11 +106,14 @@ def impact(
     snapshot: int,
     provenance_of: ProvenanceOf | None = None,
     refs_of: Callable[[Node], Refs] | None = None,
+    shared_until: SharedUntil | None = None,
 ) -> ImpactOfSnapshot:
     """Everything that a snapshot went into, in a graph loaded with `Direction.DOWN`.
 
     Where rows leave it open, a batch counts as having read it; `provenance_of` makes it exact where the snapshots of
-    sinks still hold what was read. `refs_of` gives snapshots alive, tags and branches of a table.
+    sinks still hold what was read. With it also batches count that read the snapshot on another branch, which shares it
+    with this one or was published; `shared_until` tells which snapshots these are, where the branches still exist.
+    `refs_of` gives snapshots alive, tags and branches of a table.
 
     Raises:
         LineageError: an unknown table, or no snapshot id.
@@ -107,7 +122,8 @@ def impact(
     provenance_of = of_any_branch(graph, provenance_of)
     made = _made_by(graph, asked, snapshot, provenance_of)
     paths, jobs = _shortest_paths(asked, graph.read_by, graph.writes, graph.sinks_of)
-    readers, firsts = _followed(graph, asked, snapshot, provenance_of)
+    readers, firsts = _followed(graph, asked, snapshot, provenance_of, shared_until)
+    paths = {**_paths_on_branches(graph, asked, firsts), **paths}
     affected = [
         Affected(n, *p, firsts.get(n), tuple(readers.snapshots(n).tolist()), readers.batches(n))
         for n, p in sorted(paths.items(), key=lambda found: (found[1].depth, found[0]))
@@ -277,16 +293,40 @@ def _batch(
 
 
 def _followed(
-    graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf | None
+    graph: Graph,
+    asked: Node,
+    snapshot: int,
+    provenance_of: ProvenanceOf | None,
+    shared_until: SharedUntil | None,
 ) -> tuple[Readers, dict[Node, int]]:
     """The batches that read a snapshot, and table downstream → the first snapshot that stems from it."""
-    readers = Readers(graph, provenance_of)
+    siblings = None
+    if provenance_of is not None:
+        provenance_of = cache(provenance_of)
+        graph = graph.verified_by(provenance_of)
+        siblings = SharedSnapshots(graph, shared_until)
+    readers = Readers(graph, provenance_of, siblings)
     readers.follow(asked, snapshot)
-    firsts = _firsts(graph, asked, snapshot)
+    firsts = _firsts(graph, asked, snapshot, provenance_of, siblings)
     for node in readers.sinks:
         if len(made := readers.snapshots(node)):
             firsts[node] = min(int(made[0]), firsts.get(node, FAR))
     return readers, firsts
+
+
+def _paths_on_branches(graph: Graph, asked: Node, firsts: Mapping[Node, int]) -> dict[Node, Path]:
+    """Paths to tables that only batches on another branch of a table filled, which has the same snapshots."""
+    read_by: dict[Node, list[str]] = {}
+    for node, jobs in graph.read_by.items():
+        read_by.setdefault(main_of(node), []).extend(jobs)
+
+    def next_tables(job: str, node: Node) -> list[Node]:
+        branches = [n for n in graph.reads.get(job, ()) if main_of(n) == main_of(node)]
+        return list(dict.fromkeys(sink for branch in branches for sink in graph.sinks_of(job, branch)))
+
+    jobs_of = {node: tuple(dict.fromkeys(read_by.get(main_of(node), ()))) for node in graph.tables}
+    paths, _ = _shortest_paths(asked, jobs_of, graph.writes, next_tables)
+    return {node: path for node, path in paths.items() if node in firsts}
 
 
 def _made_by(graph: Graph, node: Node, snapshot: int, provenance_of: ProvenanceOf | None) -> tuple[Batch, ...]:
@@ -330,24 +370,60 @@ def _with_refs(affected: Affected, refs: Refs) -> Affected:
     )
 
 
-def _firsts(graph: Graph, asked: Node, snapshot: int) -> dict[Node, int]:
+def _firsts(
+    graph: Graph, asked: Node, snapshot: int, provenance_of: ProvenanceOf | None, siblings: SharedSnapshots | None
+) -> dict[Node, int]:
     """Table downstream → its first snapshot made when the job had read the snapshot, or the first that has it."""
     found: dict[Node, int] = {}
-    todo = [(asked, snapshot)]
+    lowest = {asked: snapshot}
+    todo = [asked]
+
+    def lower(node: Node, at: int) -> None:
+        if at < lowest.get(node, FAR):
+            lowest[node] = at
+            todo.append(node)
+
     while todo:
-        node, at = todo.pop()
+        node = todo.pop()
+        at = lowest[node]
         for job in graph.read_by.get(node, ()):
-            series = graph.sources(job, node)
-            row = bisect_left(series.snapshots, at)
-            if row == len(series):
-                continue
+            ((_, barrier),) = graph.read_before(job, node, [at])
             for sink in graph.sinks_of(job, node):
-                sinks = graph.sinks(job, sink)
-                made = bisect_left(sinks.barriers, series.barriers[row])
-                if made < len(sinks) and sinks.snapshots[made] < found.get(sink, sinks.snapshots[made] + 1):
-                    found[sink] = sinks.snapshots[made]
-                    todo.append((sink, found[sink]))
+                first = _first_made(graph, job, node, at, sink, barrier, provenance_of)
+                if first is not None and first < found.get(sink, FAR):
+                    found[sink] = first
+                    lower(sink, first)
+        for other in () if siblings is None else siblings.of(node):
+            if siblings is not None and len(siblings.held(node, other, np.array([at], np.int64))):
+                lower(other, at)
     return found
+
+
+def _first_made(
+    graph: Graph, job: str, source: Node, at: int, sink: Node, barrier: int, provenance_of: ProvenanceOf | None
+) -> int | None:
+    """The first snapshot of a sink made by a batch, from a barrier on, that holds what the job had read of a snapshot.
+
+    A stream may keep rows and write them later, so any later batch counts; a run of a batch job only if it read the
+    snapshot itself. Batches count that made present snapshots, and those of expired ones, of which it is unknown.
+    """
+    sinks = graph.sinks(job, sink)
+    runs = None if provenance_of is None else graph.runs_that_read(job, source, at, sink)
+    for row in range(bisect_left(sinks.barriers, barrier), len(sinks)):
+        snapshot = sinks.snapshots[row]
+        provenance = None if provenance_of is None else provenance_of(sink, snapshot)
+        if provenance is None and (runs is None or sinks.barriers[row] in runs):
+            return snapshot
+        if provenance is None:
+            continue
+        if provenance.batch != (job, sinks.barriers[row]):
+            continue  # another batch has the id by now: main was replaced, or rolled back
+        if provenance.query_id is not None or not provenance.knows_sources:
+            return snapshot
+        read = source_range_of(provenance, sink, source, graph.sources(job, source))
+        if read is not None and max(read.last or 0, read.within or 0) >= at:
+            return snapshot
+    return None
 
 
 class Path(NamedTuple):

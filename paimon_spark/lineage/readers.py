@@ -9,10 +9,10 @@ Source: docs/design/lineage.md.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,40 +20,88 @@ from paimon_spark.lineage.batch_sequence import FAR, BatchSequence
 from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.provenance import Provenance, SourceRange
 from paimon_spark.lineage.results import Batch, NextTables, ProvenanceOf
+from paimon_spark.lineage.shared_snapshots import Numbers, SharedSnapshots
 
-Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 _MAYBE: Final = 1
 _CERTAIN: Final = 2
+_SAME: Final = "\0"
+"""Stands for a job, in the order of tables, from a branch to another one with the same snapshots."""
 _NONE: Final[Numbers] = np.empty(0, np.int64)
 
 
-class Readers:
-    """Follows snapshots through jobs, and collects the batches that read them."""
+class _Kind(NamedTuple):
+    """How snapshots are reached; `is_gone`: another batch's snapshot has the id by now, which other branches have."""
 
-    def __init__(self, graph: Graph, provenance_of: ProvenanceOf | None) -> None:
+    level: int
+    is_gone: bool
+
+
+class Readers:
+    """Follows snapshots through jobs, and collects the batches that read them.
+
+    With `siblings` also on other branches that hold the same snapshots.
+    """
+
+    def __init__(
+        self, graph: Graph, provenance_of: ProvenanceOf | None, siblings: SharedSnapshots | None = None
+    ) -> None:
         self._graph = graph
         self._provenance_of = provenance_of
+        self._siblings = siblings
+        self._passed: dict[Node, dict[int, set[int]]] = {}
         self._is_stream: dict[str, bool] = {}
         self._made: dict[Node, dict[str, _Made]] = {}
 
     def follow(self, asked: Node, snapshot: int) -> None:
         """Find all batches that a snapshot went into, through any tables."""
-        order = in_order(asked, self._graph.read_by, self._graph.sinks_of)
+        order = in_order(asked, *self._steps())
         nodes = list(order)
-        reached: dict[Node, dict[int, list[Numbers]]] = {asked: {_CERTAIN: [np.array([snapshot], np.int64)]}}
+        reached: dict[Node, dict[_Kind, list[Numbers]]] = {}
+        reached[asked] = {_Kind(_CERTAIN, False): [np.array([snapshot], np.int64)]}
         todo = [0]
         while todo:
             node = nodes[heapq.heappop(todo)]
-            for level, snapshots in reached.pop(node).items():
+            for kind, snapshots in reached.pop(node).items():
                 at = np.unique(np.concatenate(snapshots))
                 for job in self._graph.read_by.get(node, ()):
                     for sink in self._graph.sinks_of(job, node):
-                        for raised_to, made in self._read(job, node, at, level, sink):
+                        for made_as, made in self._read(job, node, at, kind.level, sink):
                             if sink not in reached:
                                 heapq.heappush(todo, order[sink])
-                            reached.setdefault(sink, {}).setdefault(raised_to, []).append(made)
+                            reached.setdefault(sink, {}).setdefault(made_as, []).append(made)
+                for other, same in () if kind.is_gone else self._elsewhere(node, at, kind.level):
+                    if other not in reached:
+                        heapq.heappush(todo, order[other])
+                    reached.setdefault(other, {}).setdefault(kind, []).append(same)
+
+    def _steps(self) -> tuple[Mapping[Node, Sequence[str]], NextTables]:
+        """Jobs of a table, and the tables that they lead to; other branches of it count as such."""
+        graph, siblings = self._graph, self._siblings
+        if siblings is None:
+            return graph.read_by, graph.sinks_of
+        jobs_of = {node: (*graph.read_by.get(node, ()), _SAME) for node in graph.tables}
+        return jobs_of, lambda job, node: siblings.of(node) if job == _SAME else graph.sinks_of(job, node)
+
+    def _elsewhere(self, node: Node, at: Numbers, level: int) -> list[tuple[Node, Numbers]]:
+        """Other branches, and the snapshots that they hold of those reached on this one, each once."""
+        if self._siblings is None or not (others := self._siblings.of(node)):
+            return []
+        found = []
+        self._once(node, at, level)
+        for other in others:
+            same = self._once(other, self._siblings.held(node, other, at), level)
+            if len(same):
+                found.append((other, same))
+        return found
+
+    def _once(self, node: Node, at: Numbers, level: int) -> Numbers:
+        """Snapshots that were not passed on at this level or a higher one; marks them."""
+        passed = self._passed.setdefault(node, {_MAYBE: set(), _CERTAIN: set()})
+        new = [s for s in at.tolist() if not any(s in passed[above] for above in passed if above >= level)]
+        passed[level].update(new)
+        return np.array(new, np.int64)
 
     @property
     def sinks(self) -> tuple[Node, ...]:
@@ -70,16 +118,18 @@ class Readers:
         made = [m.snapshots[(m.levels > 0) & ~m.replaced] for m in self._made.get(sink, {}).values()]
         return np.unique(np.concatenate([_NONE, *made]))
 
-    def _read(self, job: str, node: Node, at: Numbers, level: int, sink: Node) -> list[tuple[int, Numbers]]:
-        """Mark the batches of a job that read some snapshots; what is new: level → snapshots that they made."""
+    def _read(self, job: str, node: Node, at: Numbers, level: int, sink: Node) -> list[tuple[_Kind, Numbers]]:
+        """Mark the batches of a job that read some snapshots; the snapshots that they made, where new."""
         made = self._made_of(job, sink)
         spans = _Spans.of(self._graph.sources(job, node), at, made.barriers)
+        if self._provenance_of is not None:  # which tells reads of a present history from those of a former one
+            spans = spans.since([begun for begun, _ in self._graph.read_before(job, node, at.tolist())], made.barriers)
         made.without[level].append(spans.without)
         if self._provenance_of is not None and self._stream(job):
             may, has = self._of_stream(job, node, spans, sink, made)
         else:
             may, has = self._of_any(job, node, spans, sink, made)
-        return [found for found in (made.raise_to(level, has), made.raise_to(_MAYBE, may)) if len(found[1])]
+        return [*made.raise_to(level, has), *made.raise_to(_MAYBE, may)]
 
     def _made_of(self, job: str, sink: Node) -> _Made:
         by_job = self._made.setdefault(sink, {})
@@ -97,7 +147,9 @@ class Readers:
             if (provenance := self._provenance(job, sink, made, row)) is not None:
                 ranges.put(row, self._range(provenance, sink, node))
         ranges.since = min(ranges.since, first)
-        unknown, replaced = made.unknown(first), made.replaced_later(int(spans.end[0]))
+        runs = self._graph.runs_that_read(job, node, int(spans.snapshots[0]), sink)
+        unknown = made.unknown(first) if runs is None else made.of_runs(runs, first)
+        replaced = made.replaced_later(int(spans.end[0]))
         known = np.flatnonzero(ranges.known[first:]) + first
         may = np.concatenate([unknown[~ranges.known[unknown]], replaced])
         return may, np.concatenate([done[~ranges.known[done]], ranges.read(known, spans)])
@@ -188,17 +240,23 @@ class _Made:
         self.unknown_from = min(self.unknown_from, first)
         return rows[~self.replaced[rows]]
 
+    def of_runs(self, barriers: Collection[int], first: int) -> Numbers:
+        """Rows from one on that are not replaced, of some batches."""
+        rows = np.flatnonzero(np.isin(self.barriers, np.array(sorted(barriers), np.int64)) & ~self.replaced)
+        return rows[rows >= first]
+
     def replaced_later(self, first: int) -> Numbers:
         """Rows from one on that are replaced, but for those given before."""
         rows = np.arange(first, max(first, self.replaced_from))
         self.replaced_from = min(self.replaced_from, first)
         return rows[self.replaced[rows]]
 
-    def raise_to(self, level: int, rows: Numbers) -> tuple[int, Numbers]:
-        """Mark rows; the level, and the snapshots of those that were below it."""
+    def raise_to(self, level: int, rows: Numbers) -> list[tuple[_Kind, Numbers]]:
+        """Mark rows; the snapshots of those that were below the level, apart from those that are gone."""
         raised = rows[self.levels[rows] < level]
         self.levels[raised] = level
-        return level, self.snapshots[raised]
+        parts = ((gone, raised[self.replaced[raised] == gone]) for gone in (False, True))
+        return [(_Kind(level, gone), self.snapshots[part]) for gone, part in parts if len(part)]
 
     def batches(self, job: str) -> list[Batch]:
         """Reached batches, by barrier."""
@@ -251,6 +309,10 @@ class _Spans:
         exact = whole & (end < len(made))
         exact[exact] = made[end[exact]] == reached[exact]
         return _Spans(at, rows, np.searchsorted(made, begun), end, exact, np.unique(reached[whole & ~exact]))
+
+    def since(self, begun: Sequence[int], made: Numbers) -> _Spans:
+        """The same, from the batches on that may have begun the snapshots in any history of the source."""
+        return replace(self, first=np.minimum(self.first, np.searchsorted(made, np.array(begun, np.int64))))
 
     @property
     def done(self) -> Numbers:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 ProvenanceOf: TypeAlias = Callable[[Node, int], Provenance | None]
 """The provenance of a snapshot of a table; None when it has none, or has expired."""
+SharedUntil: TypeAlias = Callable[[Node, Node], int | None]
+"""(branch, other branch of the same table): the newest snapshot that both hold; 0 for none, None where unknown."""
 NextTables: TypeAlias = Callable[[str, Node], Sequence[Node]]
 """(job, table it reads or writes) → the tables on the job's other side that it joins with the table."""
 

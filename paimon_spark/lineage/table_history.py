@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -64,6 +65,26 @@ class TableHistory:
         if fork is None or fork.snapshot_id is None or snapshot_id > fork.snapshot_id:
             return None
         return Node(node.warehouse, node.ref.on_branch(fork.parent))
+
+    def shared_until(self, node: Node, other: Node) -> int | None:
+        """The newest snapshot that two branches of a table both hold, which then share all before it.
+
+        0 where they share none; None where that is unknown, as a branch is gone or what they shared has expired.
+        """
+        handle, its = self.handle(node), self.handle(other)
+        if handle is None or its is None:
+            return None
+        try:
+            ids, others = list_snapshot_ids(handle), list_snapshot_ids(its)
+            both = sorted(set(ids) & set(others))
+            count = bisect_left(both, True, key=lambda i: not _is_same(find_snapshot(handle, i), find_snapshot(its, i)))
+            if count:
+                return both[count - 1]
+            if (fork := _fork_between(node, handle, other, its)) is not None:
+                return fork
+            return 0 if ids[:1] == [1] and others[:1] == [1] else None
+        except PaimonError:
+            return None
 
     def is_there(self, node: Node, snapshot_id: int) -> bool:
         """Whether a snapshot is alive, or a tag keeps it."""
@@ -172,6 +193,22 @@ class TableHistory:
         if node not in self._tagged:
             self._tagged[node] = {t.snapshot.id: t.snapshot for t in list_tags(handle)}
         return self._tagged[node].get(snapshot_id)
+
+
+def _is_same(one: Snapshot | None, other: Snapshot | None) -> bool:
+    """Whether two branches have a snapshot from one commit: its list of changes has a name of its own."""
+    return one is not None and other is not None and one.delta_manifest_list == other.delta_manifest_list
+
+
+def _fork_between(node: Node, handle: TableHandle, other: Node, its: TableHandle) -> int | None:
+    """The snapshot where one of two branches left the other; None where neither did, or it is unknown."""
+    for child, opened, parent in ((node, handle, other), (other, its, node)):
+        if child.ref.branch == MAIN:
+            continue
+        fork = fork_of(opened.on_branch_directory(child.ref.branch))
+        if fork is not None and fork.snapshot_id is not None and fork.parent == parent.ref.branch:
+            return fork.snapshot_id
+    return None
 
 
 def open_branch(warehouses: Mapping[str, Warehouse], node: Node) -> TableHandle | None:

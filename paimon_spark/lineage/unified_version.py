@@ -18,8 +18,8 @@ from paimon_spark.lineage.reach import upstream
 ROWS_ONLY: Final = History()
 _TRIES: Final = 1000
 """Most snapshots checked that no job recorded and that may be newer ones of the same content."""
-_SHOWN: Final = 5
-"""Tables, and snapshots of each, that an error names."""
+_SHOWN: Final = 2
+"""Snapshots of a table that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,29 +178,21 @@ def _no_version(
 def _why_none_fits(
     graph: Graph, made: Mapping[Node, int], search: Alignment, ignoring: Collection[str], history: History
 ) -> str:
-    """Name the tables upstream that are met at different snapshots, and what helps."""
-    met: dict[Node, dict[int, set[str]]] = {}
+    """Name a table upstream that is met at different snapshots, and what helps."""
+    met: dict[Node, dict[int, str]] = {}
     for node, snapshot in made.items():
         if node in search.tables:
-            met.setdefault(node, {}).setdefault(snapshot, set()).add("itself")
+            met.setdefault(node, {}).setdefault(snapshot, "itself")
         for above in upstream(graph, node, snapshot, history.provenance_of).tables:
             for m in above.met:
                 if m.job not in ignoring:
-                    how = f"{node.name} at {snapshot} through job {m.job!r}"
                     last = search.canonical(above.node, m.last)
-                    met.setdefault(above.node, {}).setdefault(last, set()).add(how)
-    differing = [
-        f"{node.name} at "
-        + " and ".join(f"snapshot {s} ({', '.join(sorted(by)[:3])})" for s, by in sorted(at.items())[:_SHOWN])
-        + (f" and {len(at) - _SHOWN} more" if len(at) > _SHOWN else "")
-        for node, at in met.items()
-        if len(at) > 1
-    ]
-    shown = "; ".join(differing[:_SHOWN])
-    shown += f"; and {len(differing) - _SHOWN} more tables" if len(differing) > _SHOWN else ""
-    return (
-        "no recorded snapshots of them stem from the same snapshots of what they share."
-        + (f" Their newest ones meet {shown}." if shown else " What their newest batches read is not recorded yet.")
-        + " Wait for the job that is behind, let the jobs read snapshot by snapshot (read.stream.aligned=true), or "
-        "leave out a job that has ended (ignoring=[…], or forget_job)"
-    )
+                    met.setdefault(above.node, {}).setdefault(last, f"{node.name}, job {m.job!r}")
+    differing = {node: at for node, at in met.items() if len(at) > 1}
+    helps = "wait for the job behind, or leave out a job that has ended (ignoring=[…])"
+    if not differing:
+        return f"they share no snapshots of their sources; {helps}"
+    node, at = next(iter(differing.items()))
+    shown = " and ".join(f"{s} ({by})" for s, by in sorted(at.items())[:_SHOWN])
+    shown += f" and {len(at) - _SHOWN} more" if len(at) > _SHOWN else ""
+    return f"they hold {node.name} up to different snapshots: {shown}; {helps}"

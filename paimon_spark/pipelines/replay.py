@@ -1,7 +1,8 @@
 """Replay plan: how each job of a pipeline runs again on the branches.
 
 A stream starts after the last snapshot of each source that the branch of its sink holds, by lineage. A batch statement
-runs again as a whole.
+runs again as a whole. A branch has the changes of its first snapshot and later ones: a stream that needs earlier ones
+cannot run again from it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from paimon_spark.text import counted, safe
 
 STREAM: Final = "stream"
 BATCH: Final = "batch"
+SNAPSHOT_ID: Final = "scan.snapshot-id"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -37,6 +39,7 @@ class ReplayStep(ShownAsFacts):
         order: its place, from 1; jobs with the same number may run side by side.
         checkpoint: a new location for a stream: the job's own one, which production goes on using, with the branch's
             name; None for batch jobs, and where the job's own is not known.
+        missing: source, named as in `sources` → why the stream cannot run again: its branch begins too late.
         notes: what to look at before it runs.
         statements: number of its SQL statements that can be run again from their recorded text.
     """
@@ -48,6 +51,7 @@ class ReplayStep(ShownAsFacts):
     sinks: tuple[str, ...]
     order: int
     checkpoint: str | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = field(default=())
     statements: int = 0
 
@@ -71,11 +75,13 @@ class ReplayStep(ShownAsFacts):
         for source in self.sources:
             options = self.start_options.get(source)
             how = ", ".join(f"{k}={v}" for k, v in options.items()) if options else "from its beginning"
+            how = "not possible, see below" if source in self.missing else how
             out.append(f"   reads {safe(source)}" + (f": {how}" if self.kind == STREAM else ""))
         if self.checkpoint is not None:
             out.append(f"   checkpoint {safe(self.checkpoint)}")
         if self.statements:
             out.append(f"   {counted(self.statements, 'recorded statement')}, which `pipeline rerun` runs again")
+        out += [f"   cannot run: {safe(why)}" for why in self.missing.values()]
         return [*out, *(f"   note: {safe(note)}" for note in self.notes)]
 
 
@@ -107,12 +113,15 @@ def replay_plan(
         names = {node: _name(node, branch, starts) for one in inside for node in scope.sources[one]}
         options: dict[str, dict[str, str]] = {}
         notes: list[str] = []
+        missing: dict[str, str] = {}
         newest = job
         if is_stream:
             newest = _newest(graph, same, sinks, starts, provenance_of)
             for node, name in names.items():
                 options[name], note = _start(graph, same, node, sinks, starts, provenance_of)
                 notes += [note] if note else []
+                if why := _missing(options[name], node, job, branch, starts):
+                    options[name], missing[name] = {}, why
         elif not graph.is_batch(job):
             notes.append("lineage does not know whether it is a stream; if it is, give it a new checkpoint")
         steps.append(
@@ -124,6 +133,7 @@ def replay_plan(
                 tuple(_name(node, branch, starts) for node in sinks),
                 max(scope.order[one] for one in inside),
                 _checkpoint(queries[newest][1].checkpoint if newest in queries else None, branch),
+                missing,
                 tuple(notes),
             )
         )
@@ -202,4 +212,17 @@ def _start(
         note = f"its sinks hold a part of {source.name}, snapshot {within}; that part is written again"
     if first == 1:
         return {}, note
-    return {"scan.mode": "from-snapshot", "scan.snapshot-id": str(first)}, note
+    return {"scan.mode": "from-snapshot", SNAPSHOT_ID: str(first)}, note
+
+
+def _missing(
+    options: Mapping[str, str], source: Node, job: str, branch: str, starts: Mapping[Node, int | None]
+) -> str | None:
+    """Why a stream cannot start there: the branch of the source begins with a later snapshot."""
+    first, begins = int(options.get(SNAPSHOT_ID, 0)), starts.get(source)
+    if not first or begins is None or first >= begins:
+        return None
+    return (
+        f"stream {job!r} must read {source.name} from snapshot {first} on, but its branch begins at {begins}; delete "
+        f"the pipeline branch, and make it without {source.name}: the stream then reads main"
+    )

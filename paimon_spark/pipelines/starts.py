@@ -3,7 +3,8 @@
 Before a faulty snapshot: each table's newest snapshot that holds no row of it, by lineage. Tables that jobs of the
 pipeline write are then narrowed to a unified version, where lineage knows one: snapshots that stem from the same
 snapshots of what they share. Tables that no job of the pipeline writes are not narrowed, as no replay would bring
-their rows back.
+their rows back. Those of them that hold no row of the faulty snapshot get no branch: jobs read main, from any snapshot
+on, while a branch would begin with its newest one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.alignment import History
 from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.results import ImpactOfSnapshot
+from paimon_spark.lineage.shared_snapshots import SharedSnapshots
 from paimon_spark.lineage.table_history import TableHistory
 from paimon_spark.lineage.unified_version import unified_version
 from paimon_spark.metadata.handle import TableHandle
@@ -91,10 +93,7 @@ def before_snapshot(
     a compaction, which adds no rows.
     """
     _refuse_compaction(handles, found)
-    firsts: dict[Node, int] = {}
-    for affected in (found.origin, *found.tables):
-        if affected.first is not None:
-            firsts[affected.node] = min(affected.first, firsts.get(affected.node, affected.first))
+    firsts = _firsts(found)
     starts: dict[Node, Start] = {}
     lost: list[str] = []
     for node, handle in handles.items():
@@ -123,6 +122,27 @@ def before_snapshot(
     return starts
 
 
+def read_on_main(scope: Scope, found: ImpactOfSnapshot) -> list[Node]:
+    """The tables of a pipeline that its jobs only read, and that hold no row of the snapshot.
+
+    None where no table of the pipeline holds one: then all get a branch.
+    """
+    firsts = _firsts(found)
+    if firsts.keys().isdisjoint(scope.tables):
+        return []
+    read = {node for nodes in scope.sources.values() for node in nodes}.difference(scope.derived)
+    return [node for node in scope.tables if node in read and node not in firsts]
+
+
+def _firsts(found: ImpactOfSnapshot) -> dict[Node, int]:
+    """Table → its first snapshot with rows of the one whose impact was found."""
+    firsts: dict[Node, int] = {}
+    for affected in (found.origin, *found.tables):
+        if affected.first is not None:
+            firsts[affected.node] = min(affected.first, firsts.get(affected.node, affected.first))
+    return firsts
+
+
 def _refuse_compaction(handles: Mapping[Node, TableHandle], found: ImpactOfSnapshot) -> None:
     node, snapshot_id = found.origin.node, found.origin.first
     if node not in handles or snapshot_id is None:
@@ -149,11 +169,19 @@ def narrowed(
         return dict(starts), ""
     older_than = {n: s.snapshot_id + 1 for n, s in starts.items() if s.snapshot_id is not None}
     try:
-        found = unified_version(load(tables), tables, history, older_than=older_than).snapshots
+        graph = load(tables).verified_by(history.provenance_of)
+        found = unified_version(graph, tables, history, older_than=older_than).snapshots
     except LineageError as e:
-        return dict(starts), f"the tables are not narrowed to snapshots of the same sources: {e}"
+        return dict(starts), f"tables are not narrowed to snapshots of the same sources: {e}"
     out = dict(starts)
+    shared = SharedSnapshots(graph)
     for node, snapshot_id in found.items():
+        ids = range(snapshot_id + 1, (starts[node].snapshot_id or 0) + 1)
+        if other := next((i for i in ids if not _is_written_again(scope, shared, history, node, i)), None):
+            return dict(starts), (
+                f"tables are not narrowed to snapshots of the same sources: no job of the pipeline made {node.name}, "
+                f"snapshot {other}"
+            )
         if snapshot_id < (starts[node].snapshot_id or 0):
             out[node] = replace(
                 starts[node],
@@ -162,6 +190,13 @@ def narrowed(
                 f"{starts[node].snapshot_id}",
             )
     return out, ""
+
+
+def _is_written_again(scope: Scope, shared: SharedSnapshots, history: History, node: Node, snapshot_id: int) -> bool:
+    """Whether a job of the pipeline made a snapshot: not a rebase, and not a correction by hand."""
+    if history.is_compaction is not None and history.is_compaction(node, snapshot_id):
+        return True
+    return any(node in scope.sinks.get(job, ()) for job, _ in shared.makers(node, snapshot_id))
 
 
 def opened(history: TableHistory, scope: Scope) -> dict[Node, TableHandle]:

@@ -299,3 +299,45 @@ def test_an_unchanged_stream_runs_again_on_a_branch_as_the_job_that_it_is(
         for key in ("branch", "*.shop.events.scan.mode", "*.shop.events.scan.snapshot-id"):
             spark.conf.unset(f"spark.paimon.{key}")
         paimon_spark.detach(spark, "again")
+
+
+def test_a_stream_whose_fault_is_its_own_runs_again_from_main_of_its_source(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The source is right and has no branch: the stream starts there before the newest snapshot, and goes on."""
+    catalog = paimon_spark.attach(spark, str(tmp_path / "wh"), name="own")
+    catalog.create_database("shop")
+    catalog.lineage.enable()
+    for name in ("events", "orders"):
+        catalog.create_table(f"shop.{name}", "id BIGINT")
+
+    def job(checkpoint: str, factor: int) -> None:
+        stream = spark.readStream.table("own.shop.events").selectExpr(f"id * {factor} AS id").writeStream
+        stream = stream.queryName("own_orders").option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        assert stream.toTable("own.shop.orders").awaitTermination(180)
+
+    def ids(branch: str) -> list[int]:
+        return sorted(catalog.table("shop.orders").branch(branch).scan().to_arrow()["id"].to_pylist())
+
+    try:
+        for n in range(1, 5):
+            catalog.table("shop.events").write(pa.table({"id": [n]}))
+            job(str(tmp_path / "checkpoint"), 1 if n < 3 else -1)
+        for number, root in enumerate(("shop.events", "shop.orders")):
+            fix = catalog.pipeline(root).branch(f"fix{number}", before=("shop.orders", 3))
+            assert fix.tables == {"shop.orders": 2}
+            (step,) = fix.replay_plan()
+            assert step.start_options == {"shop.events": {"scan.mode": "from-snapshot", "scan.snapshot-id": "3"}}
+            assert step.checkpoint is not None
+            spark.conf.set("spark.paimon.branch", fix.name)
+            job(step.checkpoint, 1)
+            assert ids(fix.name) == [1, 2, 3, 4]
+            if number:
+                catalog.table("shop.events").write(pa.table({"id": [5]}))
+                job(step.checkpoint, 1)
+                assert ids(fix.name) == [1, 2, 3, 4, 5], "what main gets later arrives, too"
+            spark.conf.unset("spark.paimon.branch")
+        assert ids("main") == [-4, -3, 1, 2]
+    finally:
+        spark.conf.unset("spark.paimon.branch")
+        paimon_spark.detach(spark, "own")

@@ -13,6 +13,7 @@ import pytest
 import paimon_spark
 from paimon_spark import Catalog
 from paimon_spark.api.lineage_question import warehouse_of
+from paimon_spark.api.pipeline_branch import start_of_replay
 from paimon_spark.api.release import Release
 from paimon_spark.errors import (
     BranchAlreadyExistsError,
@@ -517,6 +518,59 @@ def test_streams_go_on_after_what_their_sinks_hold(catalog: Catalog) -> None:
         "spark.paimon.*.shop.raw.scan.mode": "from-snapshot",
         "spark.paimon.*.shop.raw.scan.snapshot-id": "3",
     }
+
+
+def stream(catalog: Catalog) -> None:
+    """The job `clean` is a stream from raw to orders, which has read three snapshots, one after the other."""
+    for n in (1, 2, -3):
+        put(catalog, "raw", n)
+        run(catalog, "clean", "daily")
+    register_query(warehouse_of(catalog), "q1", Registration("clean", "file:///checkpoints/clean"))
+
+
+def test_a_source_that_is_right_has_no_branch_and_the_stream_reads_main(catalog: Catalog) -> None:
+    """The fault is in the stream: its source begins at any snapshot on main, and goes on there."""
+    stream(catalog)
+    put(catalog, "raw", 4)
+    made = catalog.pipeline("shop.raw").branch("fix", before=("shop.orders", 2))
+    assert made.tables == {"shop.orders": 1, "shop.daily": 1}
+    assert made.note == "no branch of shop.raw, which has none of these rows: jobs on the branch read main"
+    assert [b.name for b in catalog.table("shop.raw").branches()] == []
+    step = made.replay_plan()[0]
+    assert (step.job, step.sources, step.sinks) == ("clean", ("shop.raw",), ("shop.orders$branch_fix",))
+    assert step.start_options == {"shop.raw": {"scan.mode": "from-snapshot", "scan.snapshot-id": "2"}}
+    assert "reads shop.raw: scan.mode=from-snapshot, scan.snapshot-id=2" in str(step)
+    assert start_of_replay(catalog, "fix", "clean", "shop", "raw", on_branch=False) == step.start_options["shop.raw"]
+    assert step.settings["spark.paimon.*.shop.raw.scan.snapshot-id"] == "2"
+    made.delete()
+    assert catalog.pipeline("shop.raw").branch("fix", before=("shop.raw", 3)).tables["shop.raw"] == 2
+
+
+def test_the_stream_that_writes_the_first_table_is_in_the_plan(catalog: Catalog) -> None:
+    stream(catalog)
+    made = catalog.pipeline("shop.orders").branch("fix", before=("shop.orders", 3))
+    assert made.tables == {"shop.orders": 2, "shop.daily": 2}
+    assert [(s.job, s.kind, s.order) for s in made.replay_plan()] == [("clean", "stream", 1), ("daily", "batch", 2)]
+    assert made.start_options("clean", "shop.raw") == {"scan.mode": "from-snapshot", "scan.snapshot-id": "3"}
+    assert {s.job for s in made.statements()} == set(), "what wrote the first table is not run again from its text"
+
+
+def test_a_stream_whose_source_branch_begins_too_late_is_refused(catalog: Catalog) -> None:
+    """From the heads, where the stream is behind: its next snapshot of the source is before the branch's first one."""
+    stream(catalog)
+    put(catalog, "raw", 4)
+    put(catalog, "raw", 5)
+    made = catalog.pipeline("shop.raw").branch("fix")
+    assert made.tables["shop.raw"] == 5
+    step = made.replay_plan()[0]
+    assert step.start_options == {}
+    assert "cannot run: stream 'clean' must read shop.raw from snapshot 4 on, but its branch begins at 5" in str(step)
+    with pytest.raises(InvalidInputError, match=r"make it without shop\.raw: the stream then reads main") as refused:
+        start_of_replay(catalog, "fix", "clean", "shop", "raw", on_branch=True)
+    assert len(str(refused.value)) < 220
+    made.delete()
+    made = catalog.pipeline("shop.orders").branch("fix")
+    assert made.start_options("clean", "shop.raw")["scan.snapshot-id"] == "4"
 
 
 def test_a_stream_and_its_replay_are_one_step_of_the_next_plan(catalog: Catalog) -> None:

@@ -318,7 +318,9 @@ def test_a_query_with_the_same_checkpoint_on_another_branch_is_told_what_is_miss
     table(path).create_branch("empty", empty=True)
     assert not batch(path, 2, rows_of(2), branch="late").was_committed
     for branch in ("early", "empty"):
-        told = rf"checkpoint of query .* is of branch 'main' of table .*, and branch '{branch}' of .* lacks some of them: give"
+        told = (
+            rf"checkpoint of query .* is of branch 'main' of .*, and branch '{branch}' of .* lacks some of them: give"
+        )
         with pytest.raises(BatchesLostError, match=told) as e:
             batch(path, 2, rows_of(2), branch=branch)
         assert "step.checkpoint" in str(e.value) and "expired" not in str(e.value)
