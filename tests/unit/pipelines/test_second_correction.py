@@ -19,6 +19,7 @@ from paimon_spark import Catalog
 from paimon_spark.api.lineage_question import warehouse_of
 from paimon_spark.lineage import read_notes
 from paimon_spark.lineage.job_registry import Registration, register_query
+from tests.harness.keywords import keywords
 
 JOBS: Final = {"daily": ("orders", "daily"), "report": ("daily", "report")}
 
@@ -38,7 +39,7 @@ class Shop:
     def order(self, *days: int, branch: str = "main") -> None:
         """Write orders, as a job without sources does."""
         rows = pa.table({"day": pa.array(days, pa.int64())})
-        named = {"lineage.job": "orders", "lineage.no-sources": "true"}
+        named = keywords({"lineage.job": "orders", "lineage.no-sources": "true"})
         self.catalog.table("shop.orders").branch(branch).write(rows, **named)
 
     def run(
@@ -48,7 +49,7 @@ class Shop:
         for job in jobs:
             source, sink = JOBS[job]
             self._patch.setattr(read_notes, "_PROCESS", f"run-{next(self._numbers)}")
-            named = {"lineage.job": job + suffix}
+            named = keywords({"lineage.job": job + suffix})
             rows = self.catalog.table(f"shop.{source}").branch(branch).scan(**named).to_arrow()
             rows = rows.filter(pc.equal(pc.abs(rows["day"]), day))
             self.catalog.table(f"shop.{sink}").branch(branch).write(rows, **named)

@@ -175,7 +175,7 @@ def test_a_tag_is_made_of_the_first_snapshot_since_a_moment(table: Table, run: R
     assert run("create_tag_from_timestamp", "c", 0)[0][:2] == ("c", 2), "expired snapshots are found by their tags"
 
 
-DRY_RUNS = {
+DRY_RUNS: dict[str, tuple[dict[str, Any], str]] = {
     "expire_snapshots": ({"retain_max": 1, "retain_min": 1}, "would expire: 1 snapshot (1)"),
     "expire_changelogs": ({"delete_all": True}, "would expire"),
     "expire_tags": ({"older_than": "9999-01-01 00:00:00"}, "would expire"),
