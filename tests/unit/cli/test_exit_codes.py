@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -233,7 +235,6 @@ def test_a_reader_that_goes_away_is_no_error(cli: CommandLine) -> None:
         "tag expire db.orders",
         "snapshot expire db.orders --retain-max 1",
         "snapshot rollback db.orders 1",
-        "changelog expire db.orders",
         "partition drop db.orders --partition dt=2024-01-01",
         "orphan remove db.orders",
         "purge db.orders",
@@ -248,6 +249,7 @@ def test_nothing_is_taken_away_unless_somebody_says_yes(
     def files() -> list[Path]:
         return sorted(p for p in cli.warehouse.rglob("*") if p.is_file())
 
+    give_something_to_expire(cli)
     before = files()
     dry = cli(*words.split(), "--dry-run")
     assert (dry.code, files()) == (0, before), dry.err
@@ -262,6 +264,26 @@ def test_nothing_is_taken_away_unless_somebody_says_yes(
     denied = cli(*words.split())
     assert (denied.code, files()) == (2, before)
     assert "? [y/N] " in denied.err
+
+
+def give_something_to_expire(cli: CommandLine) -> None:
+    """Give db.orders a tag whose time is up, and a file that no snapshot needs."""
+    cli.done("tag", "create", "db.orders", "old", "--time-retained", "1 ms")
+    orphan = cli.warehouse / "db.db" / "orders" / "manifest" / f"manifest-{uuid4()}-0"
+    orphan.write_bytes(b"")
+    os.utime(orphan, (0, 0))
+
+
+@pytest.mark.parametrize("words", ["tag expire db.orders", "changelog expire db.orders", "orphan remove db.orders"])
+def test_nothing_is_asked_where_there_is_nothing_to_take_away(
+    words: str, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = sorted(cli.warehouse.rglob("*"))
+    for stdin in (None, Terminal("no\n")):
+        monkeypatch.setattr(sys, "stdin", stdin)
+        done = cli(*words.split())
+        assert (done.code, done.err, sorted(cli.warehouse.rglob("*"))) == (0, "", before)
+        assert done.out
 
 
 @pytest.mark.parametrize(
@@ -283,6 +305,7 @@ def test_nothing_is_taken_away_unless_somebody_says_yes(
 def test_actions_run_without_a_terminal_and_ask_on_one(
     words: str, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    give_something_to_expire(cli)
     with monkeypatch.context() as patched:
         patched.setattr(sys, "stdin", Terminal("no\n"))
         denied = cli(*words.split())
