@@ -73,7 +73,10 @@ RESULTS: dict[str, tuple[Callable[[Table], Any], str]] = {
     ),
     "a merge over a tag and a schema": (
         lambda t: (t.create_tag("lost"), t.alter(add={"c": "INT"}), t.fast_forward("fix"))[2],
-        r"(?s:.*)\nmain lost: 1 snapshot \(2\), 1 tag \(lost\), 1 schema \(1\)\nkept as branch .*\nrows: .*",
+        (
+            r"(?s:.*)\nmain lost: 1 snapshot \(2\), 1 tag \(lost\), 1 schema \(1\)\nkept as branch .*"
+            r"\ndefinition: main lost column c\nrows: .*"
+        ),
     ),
     "a merge as a dry run": (
         lambda t: t.fast_forward("fix", dry_run=True),
