@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from copy import copy
 from itertools import count
@@ -127,14 +127,18 @@ _SHORTENED: Final[WeakSet[SparkSession]] = WeakSet()
 
 
 def shorten_errors(spark: SparkSession) -> None:
-    """Leave the server's stack trace out of errors of a Connect session, once, unless its user has chosen."""
+    """Leave the server's stack trace out of errors of a Connect session, once, unless its user has chosen.
+
+    Not in a declarative pipeline, which forbids its code to change settings.
+    """
     if is_classic(spark) or spark in _SHORTENED:
         return
     _SHORTENED.add(spark)
     chosen = settings(spark)
     for key, value in CONNECT_SETTINGS.items():
         if key not in chosen:
-            spark.conf.set(key, value)
+            with suppress(PySparkException):
+                spark.conf.set(key, value)
 
 
 def register(spark: SparkSession) -> None:

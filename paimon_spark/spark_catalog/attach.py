@@ -17,7 +17,14 @@ from paimon_spark.format.json_files import find_object
 from paimon_spark.jobs.opened_table import OptionValue, as_text
 from paimon_spark.options.location import CATALOG
 from paimon_spark.redaction import spark_pattern
-from paimon_spark.spark.session import configure_session, find_sources_here, is_classic, register, settings
+from paimon_spark.spark.session import (
+    configure_session,
+    find_sources_here,
+    is_classic,
+    register,
+    settings,
+    shorten_errors,
+)
 from paimon_spark.spark_catalog.classic import allow_classic, classic_pyspark
 from paimon_spark.spark_catalog.gateway import SQL, gateway_of
 from paimon_spark.spark_catalog.parse_errors import explain_missing_tables
@@ -78,7 +85,7 @@ def attach(
         with classic_pyspark():
             _attach_classic(classic, name, catalog)
         if not is_classic(spark):  # of Connect in this process: its server's errors go through Connect, too
-            configure_session(spark)
+            shorten_errors(spark)
         follow_settings(through_connect=not is_classic(spark))
     else:
         from paimon_spark.spark_catalog.connect.hooks import attach_to  # needs grpc
