@@ -464,7 +464,7 @@ class Lineage:
         if direction is Direction.UP:
             found = upstream(graph, asked, snapshot_id, history.provenance, history.is_replaced)
         else:
-            found = downstream(graph, asked, snapshot_id, history.provenance)
+            found = downstream(graph, asked, snapshot_id, history.provenance, history.shared_until)
         found = replace(found, deleted=frozenset(t.node for t in found.tables if history.is_deleted(t.node)))
         nodes = {} if isinstance(asked, str) else {asked: found.snapshot}
         if direction is Direction.DOWN:

@@ -143,11 +143,13 @@ class Graph:
         A batch that copies rows from a branch to another corrects the table by hand. Where the other one becomes main,
         its rows make the job read and write main; no run of a job on main alone is recorded so.
         """
-        return tuple(n for n in self.sinks_of(job, source) if not (_is_same_table(n, source) and self.is_batch(job)))
+        return tuple(
+            n for n in self.sinks_of(job, source) if not (main_of(n) == main_of(source) and self.is_batch(job))
+        )
 
     def other_sources_of(self, job: str, sink: Node) -> tuple[Node, ...]:
         """The sources that a job fills a sink from, without the branches of that table; as `other_sinks_of`."""
-        return tuple(n for n in self.sources_of(job, sink) if not (_is_same_table(n, sink) and self.is_batch(job)))
+        return tuple(n for n in self.sources_of(job, sink) if not (main_of(n) == main_of(sink) and self.is_batch(job)))
 
     def groups(self, job: str) -> list[tuple[tuple[Node, ...], tuple[Node, ...]]]:
         """Sources and sinks of a job, in groups within which it joins all."""
@@ -473,11 +475,6 @@ def _grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, tuple[V, ...]]:
     for key, value in pairs:
         found.setdefault(key, set()).add(value)
     return {key: tuple(sorted(found[key])) for key in sorted(found)}
-
-
-def _is_same_table(one: Node, other: Node) -> bool:
-    """Whether two are branches of one table."""
-    return one.warehouse == other.warehouse and (one.ref.database, one.ref.bare) == (other.ref.database, other.ref.bare)
 
 
 def _list(names: Iterable[str]) -> str:

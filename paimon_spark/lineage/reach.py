@@ -36,7 +36,6 @@ from paimon_spark.lineage.results import (
     SharedUntil,
 )
 from paimon_spark.lineage.shared_snapshots import SharedSnapshots
-from paimon_spark.metadata.layout import MAIN
 
 IsReplaced: TypeAlias = Callable[[Node, int, Node, int], bool]
 """(source, snapshot, sink, snapshot) → whether the source's snapshot is another one by now than the sink's was made
@@ -186,12 +185,11 @@ def of_any_branch(graph: Graph, provenance_of: ProvenanceOf | None) -> Provenanc
 
 def _branches_of(graph: Graph, node: Node) -> dict[str, list[Node]]:
     """Job that writes a branch → the other branches of the table that it writes; main first."""
-    main = node.ref.on_branch(MAIN)
     found = {
-        job: sorted(n for n in graph.writes[job] if n != node and n.ref.on_branch(MAIN) == main and n.ref != NOWHERE)
+        job: sorted(n for n in graph.writes[job] if n != node and main_of(n) == main_of(node) and n.ref != NOWHERE)
         for job in graph.written_by.get(node, ())
     }
-    return {job: [n for n in some if n.warehouse == node.warehouse] for job, some in found.items() if some}
+    return {job: some for job, some in found.items() if some}
 
 
 def _newest_met(met: Sequence[Met]) -> int:

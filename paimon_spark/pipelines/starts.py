@@ -193,7 +193,7 @@ def narrowed(
 
 
 def _is_written_again(scope: Scope, shared: SharedSnapshots, history: History, node: Node, snapshot_id: int) -> bool:
-    """Whether a job of the pipeline made a snapshot: not a rebase, and not a correction by hand."""
+    """Whether a job of the pipeline made a snapshot, and not a rebase or a user's own correction."""
     if history.is_compaction is not None and history.is_compaction(node, snapshot_id):
         return True
     return any(node in scope.sinks.get(job, ()) for job, _ in shared.makers(node, snapshot_id))
