@@ -27,10 +27,6 @@ _NO_WAREHOUSE: Final = (
 )
 NOTHING: Final = Answer(None, lambda width: ())
 """The answer of a command that has printed everything itself."""
-_SEARCHES: Final = frozenset(
-    ("changelog expire", "consumer clear", "orphan remove", "partition expire", "snapshot expire", "tag expire")
-)
-"""Commands that look for what to delete, and may find nothing."""
 
 
 class CommandRequest(Request):
@@ -160,7 +156,7 @@ def _finds_nothing(operation: Operation, planned: Any) -> bool:
     """Whether the dry run of an operation found nothing to do, so that there is nothing to confirm."""
     if getattr(planned, "already_merged", False):
         return True
-    if operation.command not in _SEARCHES:
+    if not operation.searches:
         return False
     found = planned.values() if isinstance(planned, dict) else [planned]
     return all(each == type(each)() for each in found)  # what is neither deleted nor dropped has its default

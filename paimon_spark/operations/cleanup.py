@@ -197,6 +197,7 @@ OPERATIONS = (
             [(", ".join(map(unquote, path.split("/"))),) for path in done.partitions] or [("No expired partitions.",)]
         ),
         command="partition expire",
+        searches=True,
         show=_show_done,
         question=lambda a: f"expire partitions of {a.table().name}",
     ),
@@ -252,6 +253,7 @@ OPERATIONS = (
         result="deletedFileCount BIGINT, deletedFileTotalLenInBytes BIGINT",
         rows=lambda a, done: [(sum(g.files for g in done.values()), sum(g.bytes for g in done.values()))],
         command="orphan remove",
+        searches=True,
         show=_show_orphans,
         question=_orphans_question,
     ),
@@ -312,6 +314,7 @@ OPERATIONS = (
         Effect.DELETE,
         procedure="clear_consumers",
         command="consumer clear",
+        searches=True,
         show=_show_cleared,
         question=lambda a: f"remove consumers of {a.table().name}",
     ),

@@ -257,6 +257,7 @@ class Operation:
         is_action: whether the command exists for other engines' users only; listed after the others.
         show: result → what the command prints; None prints the rows.
         question: what a DELETE command asks to confirm; None or a None result: nothing to confirm.
+        searches: whether it looks for what to delete; where the result of a dry run is an empty one, it asks nothing.
     """
 
     help: str
@@ -277,6 +278,7 @@ class Operation:
     is_action: bool = False
     show: Callable[[Request, Any], Answer | None] | None = None
     question: Callable[[Request], str | None] | None = None
+    searches: bool = False
 
     def for_paimon(self) -> Operation:
         """The operation as the procedure and the actions of other engines have it."""

@@ -222,6 +222,7 @@ OPERATIONS = (
         result="expired_tags STRING NOT NULL",
         rows=lambda a, removed: [(name,) for name in removed.tags] or [("No expired tags.",)],
         command="tag expire",
+        searches=True,
         show=lambda a, removed: removal(a, a.did("expired", "expire"), removed),
         question=lambda a: f"expire tags of {a.table().name}",
     ),

@@ -55,6 +55,8 @@ DYNAMIC_OVERWRITE: Option[bool | None] = Option(
 OVERWRITE_PARTITION: Option[str | None] = Option(
     "overwrite.partition", string, None, "The partition that an overwrite replaces, such as dt=2024-01-01,hr=5."
 )
+OF_OVERWRITES: Final = frozenset((OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key, OVERWRITE_PARTITION.key))
+"""Options that say what an overwrite replaces."""
 COMMIT_USER: Option[str | None] = Option(
     "commit.user", string, None, "Commit user that snapshots record; the default is a new name for each write."
 )

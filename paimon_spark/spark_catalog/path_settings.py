@@ -23,14 +23,14 @@ from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.location import is_name, split_name, split_suffix
 from paimon_spark.options.scan import BRANCH, LOCATION_KEYS, TIME_ZONE, canonical, names_branch, without_start
 from paimon_spark.options.write_request import (
-    DYNAMIC_OVERWRITE,
+    OF_OVERWRITES,
     OVERWRITE_MODE,
-    OVERWRITE_PARTITION,
     PartitionOverwriteMode,
     canonical_write,
 )
 from paimon_spark.spark.session import is_spark_alone, settings
 from paimon_spark.sql.commands.create import PROVIDERS
+from paimon_spark.sql.commands.insert import OVERWRITE_SETTING
 from paimon_spark.sql.commands.target import refuse_exact_case
 from paimon_spark.sql.names import TableName
 from paimon_spark.sql.session import SESSION_TIME_ZONE, SETTING, WAP_BRANCH, Session
@@ -44,8 +44,6 @@ _GIVEN: Final = "_paimon_spark_given"
 """The attribute of a reader or writer with its format, under None, and its options."""
 _NO_OPTIONS: Final = ("schema", "mode", "partitionBy", "outputMode", "queryName")
 """Arguments of the methods that are no options."""
-_OVERWRITES: Final = "spark.sql.sources.partitionOverwriteMode"
-_OF_OVERWRITES: Final = frozenset((OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key, OVERWRITE_PARTITION.key))
 _LOCK: Final = Lock()
 _WRAPPED: Final[set[type]] = set()
 
@@ -168,8 +166,8 @@ def options_of_settings(
 
 def _overwrite_mode(conf: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """The option of an overwrite that follows Spark's setting, as `insertInto` does, unless options say otherwise."""
-    mode = conf.get(_OVERWRITES, "").lower()
-    is_asked = mode == PartitionOverwriteMode.DYNAMIC and not _OF_OVERWRITES & given.keys()
+    mode = conf.get(OVERWRITE_SETTING, "").lower()
+    is_asked = mode == PartitionOverwriteMode.DYNAMIC and not OF_OVERWRITES & given.keys()
     return {OVERWRITE_MODE.key: mode} if is_asked else {}
 
 

@@ -23,7 +23,7 @@ from paimon_spark.options.lineage import OF_ONE_USE
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.options.write import MERGE_SCHEMA
 from paimon_spark.options.write_request import (
-    DYNAMIC_OVERWRITE,
+    OF_OVERWRITES,
     OPERATION,
     OVERWRITE_MODE,
     OVERWRITE_PARTITION,
@@ -65,7 +65,6 @@ _PYTHON: Final = SQL + "execution.datasources.v2.python."
 _MERGE_SCHEMA: Final = "mergeschema"
 """Spark's name of the option, in lower case."""
 _PATH: Final = "path"
-_OF_OVERWRITES: Final = frozenset((OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key, OVERWRITE_PARTITION.key))
 MATCHING: Final = "paimon-spark.column-matching"
 """The option in which `java/TableWrites.java` says how columns match, and what is overwritten."""
 _BY_NAME: Final = "name"
@@ -183,7 +182,7 @@ class WriteBuilderProxy(Proxy, implements=(_WRITE + "SupportsOverwriteV2", _WRIT
         if is_dynamic:
             options = {**options, OVERWRITE_MODE.key: PartitionOverwriteMode.DYNAMIC.value}
         # Option partitionOverwriteMode = dynamic asks for less to be replaced.
-        is_of_options = is_dynamic or (self._replaced == ALL_ROWS and not _OF_OVERWRITES.isdisjoint(options))
+        is_of_options = is_dynamic or (self._replaced == ALL_ROWS and not OF_OVERWRITES.isdisjoint(options))
         statement = Insert(
             f"{'overwrite' if is_overwrite else 'append'} DataFrame",
             (self._session.catalog_name, self._name.database, self._name.last_part),
@@ -241,13 +240,13 @@ def _write_options(given: Mapping[str, str]) -> dict[str, str]:
 def _with_session(session: Session, name: TableName, options: Mapping[str, str]) -> dict[str, str]:
     """The options of a write with those of the session; all rows are replaced, or none."""
     found = {**session.write_options(name), **options}
-    return {k: v for k, v in found.items() if k not in _OF_OVERWRITES} | {TIME_ZONE.key: session.time_zone}
+    return {k: v for k, v in found.items() if k not in OF_OVERWRITES} | {TIME_ZONE.key: session.time_zone}
 
 
 def _properties(options: Mapping[str, str]) -> dict[str, str]:
     """Options of `saveAsTable` and similar methods that define the new table."""
     overwrite_mode(options)
-    asked = parse_batch_write_options({k: v for k, v in options.items() if k not in _OF_OVERWRITES}, WriteMode.APPEND)
+    asked = parse_batch_write_options({k: v for k, v in options.items() if k not in OF_OVERWRITES}, WriteMode.APPEND)
     found = {**asked.table_options, **asked.unknown_options}
     return {k: v for k, v in found.items() if k not in OF_ONE_USE and not k.startswith(MERGE_SCHEMA.key)}
 

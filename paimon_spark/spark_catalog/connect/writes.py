@@ -19,9 +19,8 @@ from paimon_spark.options.known import is_table_option
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.options.write import MERGE_SCHEMA
 from paimon_spark.options.write_request import (
-    DYNAMIC_OVERWRITE,
+    OF_OVERWRITES,
     OVERWRITE_MODE,
-    OVERWRITE_PARTITION,
     PartitionOverwriteMode,
     WriteMode,
     canonical_stream_write,
@@ -60,7 +59,6 @@ _MODES: Final = {
     "errorifexists": CreateMode.CREATE,
 }
 """What `saveAsTable` does in a mode; append when there is no table."""
-_OF_OVERWRITES: Final = (OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key, OVERWRITE_PARTITION.key)
 
 
 class TableWriter(DataFrameWriterV2):
@@ -278,7 +276,7 @@ def to_table(
         _create_for_stream(found, writer, provider, keys, given)
     name = AttachedTable(session, name).to_write().name
     table = session.table_to_change(name)
-    of_session = {k: v for k, v in session.write_options(name).items() if k not in _OF_OVERWRITES}
+    of_session = {k: v for k, v in session.write_options(name).items() if k not in OF_OVERWRITES}
     of_table = options_of(table, {**of_session, TIME_ZONE.key: session.time_zone})
     sink = {k: v for k, v in of_table.items() if k not in given}
     with our_errors():

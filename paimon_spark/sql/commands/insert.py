@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from paimon_spark.sql.session import Session
     from paimon_spark.types import DataField, DataType
 
-_OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
+OVERWRITE_SETTING: Final = "spark.sql.sources.partitionOverwriteMode"
 _OF_SAVES: Final = ("overwriteschema", "replacewhere")
 ALL_ROWS: Final = "TRUE"
 """The condition of REPLACE WHERE for all rows."""
@@ -279,7 +279,7 @@ def _options(target: Target, statement: Insert, static: StaticPartition) -> dict
     if statement.replace_where is not None:
         replaced = _replaced_partition(target, statement.replace_where)
         return {**options, OVERWRITE_PARTITION.key: replaced.option} if replaced.texts else options
-    mode = asked or target.session.conf.get(_OVERWRITE_MODE, PartitionOverwriteMode.STATIC).lower()
+    mode = asked or target.session.conf.get(OVERWRITE_SETTING, PartitionOverwriteMode.STATIC).lower()
     if mode == PartitionOverwriteMode.DYNAMIC and len(static.values) < len(target.partition_keys):
         return {**options, OVERWRITE_MODE.key: PartitionOverwriteMode.DYNAMIC.value}
     return {**options, OVERWRITE_PARTITION.key: static.option} if static.texts else options
