@@ -19,16 +19,16 @@ from paimon_spark.errors import (
     VersionNotFoundError,
 )
 from paimon_spark.jobs.branch_access import refuse_version
-from paimon_spark.lineage.alignment import History
-from paimon_spark.lineage.graph import NOWHERE, Direction, Graph, Node, load
-from paimon_spark.lineage.job_registry import Registration, registrations
-from paimon_spark.lineage.maintenance import sync
-from paimon_spark.lineage.provenance import TableRef
-from paimon_spark.lineage.table_history import TableHistory, open_branch
-from paimon_spark.lineage.table_index import TableIndex, open_index
-from paimon_spark.lineage.tables import JOB_STARTUP, column_equals, table_is
-from paimon_spark.lineage.unrecorded_writes import Unrecorded, find_unrecorded
-from paimon_spark.lineage.warehouse import DATABASE, Warehouse, find_warehouse_table, is_lineage_table
+from paimon_spark.lineage.asking.alignment import History
+from paimon_spark.lineage.asking.graph import NOWHERE, Direction, Graph, Node, load
+from paimon_spark.lineage.asking.table_history import TableHistory, open_branch
+from paimon_spark.lineage.asking.unrecorded_writes import Unrecorded, find_unrecorded
+from paimon_spark.lineage.index.job_registry import Registration, registrations
+from paimon_spark.lineage.index.provenance import TableRef
+from paimon_spark.lineage.index.table_index import TableIndex, open_index
+from paimon_spark.lineage.index.tables import JOB_STARTUP, column_equals, table_is
+from paimon_spark.lineage.index.warehouse import DATABASE, Warehouse, find_warehouse_table, is_lineage_table
+from paimon_spark.lineage.recording.maintenance import sync
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import resolve

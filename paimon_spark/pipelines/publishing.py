@@ -25,7 +25,7 @@ from paimon_spark.errors import (
     TagAlreadyExistsError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot, encode_tag
-from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.lineage.index.warehouse import Warehouse
 from paimon_spark.maintenance.change import PlannedTable, change_tables, preview, reopened
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import UndoNote, read_undo_note, snapshot_identity

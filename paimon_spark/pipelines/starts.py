@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 
 from paimon_spark.errors import InvalidInputError, LineageError, NotFoundError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
-from paimon_spark.lineage.alignment import History
-from paimon_spark.lineage.graph import Graph, Node
-from paimon_spark.lineage.results import ImpactOfSnapshot
-from paimon_spark.lineage.shared_snapshots import SharedSnapshots
-from paimon_spark.lineage.table_history import TableHistory
-from paimon_spark.lineage.unified_version import unified_version
+from paimon_spark.lineage.asking.alignment import History
+from paimon_spark.lineage.asking.graph import Graph, Node
+from paimon_spark.lineage.asking.results import ImpactOfSnapshot
+from paimon_spark.lineage.asking.shared_snapshots import SharedSnapshots
+from paimon_spark.lineage.asking.table_history import TableHistory
+from paimon_spark.lineage.asking.unified_version import unified_version
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot_id

@@ -33,7 +33,7 @@ def no_thread_left(seconds: float = 20.0) -> Iterator[None]:
 
 def end_recorders() -> None:
     """End the threads that write rows of lineage: drop unwritten rows, and wait for a write that is under way."""
-    module = sys.modules.get("paimon_spark.lineage.recorder")
+    module = sys.modules.get("paimon_spark.lineage.recording.recorder")
     if module is None:
         return
     for recorder in list(module._all):
