@@ -19,8 +19,8 @@ from paimon_spark.errors import (
     VersionNotFoundError,
 )
 from paimon_spark.jobs.branch_access import refuse_version
-from paimon_spark.lineage.asking.alignment import History
 from paimon_spark.lineage.asking.graph import NOWHERE, Direction, Graph, Node, load
+from paimon_spark.lineage.asking.snapshot_facts import SnapshotFacts
 from paimon_spark.lineage.asking.table_history import TableHistory, open_branch
 from paimon_spark.lineage.asking.unrecorded_writes import Unrecorded, find_unrecorded
 from paimon_spark.lineage.index.job_registry import Registration, registrations
@@ -176,13 +176,13 @@ class Question:
         return find_unrecorded(self.places.indexes, here)
 
     @property
-    def callbacks(self) -> History:
+    def callbacks(self) -> SnapshotFacts:
         """Callbacks into the history of tables."""
         queries = self.queries()
         streams = {job: known.ended_ms is not None for job, (_, known) in queries.items()}
         replays = {job: known.replays for job, (_, known) in queries.items() if known.replays is not None}
         known = self.history
-        return History(known.is_compaction, known.newest_between, known.provenance, streams, replays)
+        return SnapshotFacts(known.is_compaction, known.newest_between, known.provenance, streams, replays)
 
     def queries(self) -> dict[str, tuple[str, Registration]]:
         """Job → the id of the streaming query that is recorded as it, and its registration. Raises StorageError."""

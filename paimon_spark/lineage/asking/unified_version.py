@@ -6,16 +6,17 @@ Source: PIP-5, "Query Data Lineage"; docs/design/lineage.md.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_spark.errors import LineageError
-from paimon_spark.lineage.asking.alignment import Alignment, History, NewestBetween
+from paimon_spark.lineage.asking.alignment import Alignment
 from paimon_spark.lineage.asking.batch_sequence import FAR
 from paimon_spark.lineage.asking.graph import Graph, Node
 from paimon_spark.lineage.asking.reach import upstream
+from paimon_spark.lineage.asking.snapshot_facts import SnapshotFacts
 
-ROWS_ONLY: Final = History()
+ROWS_ONLY: Final = SnapshotFacts()
 _TRIES: Final = 1000
 """Most snapshots checked that no job recorded and that may be newer ones of the same content."""
 _SHOWN: Final = 2
@@ -41,7 +42,7 @@ class Unified:
 def unified_version(
     graph: Graph,
     tables: Sequence[Node],
-    history: History = ROWS_ONLY,
+    facts: SnapshotFacts = ROWS_ONLY,
     ignoring: Collection[str] = (),
     older_than: Mapping[Node, int] | None = None,
 ) -> Unified:
@@ -50,7 +51,7 @@ def unified_version(
     Args:
         graph: loaded with `Direction.UP`.
         tables: to be queried together.
-        history: of the tables of the graph.
+        facts: about the snapshots of the tables of the graph.
         ignoring: jobs whose rows do not count: such as have ended, and whose tables another job goes on writing. What
             they made after the others is left out: the answer is the newest snapshot that the others made.
         older_than: table → the snapshot that its answer is to be older than; other tables are not bounded.
@@ -62,39 +63,28 @@ def unified_version(
         raise LineageError("a unified version needs at least one table")
     for node in tables:
         graph.check_table(node)
-    search = Alignment(graph, tables, history, ignoring)
+    asked = tuple(dict.fromkeys(tables))
+    alignment = Alignment(graph, tables, facts, ignoring)
+    search = _Search(graph, asked, facts, ignoring, alignment)
     for node, snapshot in (older_than or {}).items():
-        if node in search.tables:
-            search.drop(node, snapshot)
-    newest_between = history.newest_between
-    expired: dict[Node, int] = {}
+        if node in alignment.tables:
+            alignment.drop(node, snapshot)
     while True:
-        search.lower()
-        chosen: dict[Node, int] = {}
-        older: dict[Node, int] = {}
-        for node in dict.fromkeys(tables):
-            recorded = search.recorded(node)
-            if found := _alive(search, node, recorded, newest_between):
-                chosen[node] = found
-                continue
-            head = newest_between(node, 1, None) if newest_between else None
-            if recorded and (head is None or recorded <= head):  # else a merge or a roll-back took it
-                expired.setdefault(node, recorded)
-            if not recorded or newest_between is None or not (before := newest_between(node, 1, recorded)):
-                gone = recorded > 0 and newest_between is not None and head is None
-                raise _no_version(graph, tables, node, search, ignoring, expired, history, gone=gone)
-            older[node] = before
-        if not older:
+        alignment.lower()
+        chosen = {node: search.newest_alive(node) for node in asked}
+        if all(chosen.values()):
             break
-        for node, before in older.items():
-            search.drop(node, min(before + 1, search.recorded(node)))
-    sources = {n: search.recorded(n) for n in search.tables if n not in chosen}
-    barriers = {pair: _barrier(graph, *pair, bound) for pair, bound in search.barriers.items()}
+        # An expired snapshot is no answer: the table goes on to an older one, and the others follow it.
+        for node, snapshot in chosen.items():
+            if not snapshot:
+                alignment.drop(node, search.snapshot_before(node))
+    sources = {n: alignment.recorded(n) for n in alignment.tables if n not in chosen}
+    barriers = {pair: _barrier(graph, *pair, bound) for pair, bound in alignment.barriers.items()}
     return Unified(chosen, sources, barriers)
 
 
 def start_snapshots(
-    graph: Graph, tables: Sequence[Node], history: History = ROWS_ONLY, ignoring: Collection[str] = ()
+    graph: Graph, tables: Sequence[Node], facts: SnapshotFacts = ROWS_ONLY, ignoring: Collection[str] = ()
 ) -> Mapping[Node, int]:
     """The snapshots that a new job starts from which reads these tables whole at first, and their changes from then on.
 
@@ -104,13 +94,13 @@ def start_snapshots(
     known = [n for n in tables if n in graph.read_by or n in graph.written_by]
     found: dict[Node, int] = {}
     if known:
-        found.update(unified_version(graph, known, history, ignoring).snapshots)
+        found.update(unified_version(graph, known, facts, ignoring).snapshots)
     for node in tables:
         if node in found:
             continue
-        if history.newest_between is None:
+        if facts.newest_between is None:
             graph.check_table(node)
-        elif head := history.newest_between(node, 1, None):
+        elif head := facts.newest_between(node, 1, None):
             found[node] = head
         else:
             raise LineageError(
@@ -120,22 +110,6 @@ def start_snapshots(
     return {node: found[node] for node in tables}
 
 
-def _alive(search: Alignment, node: Node, recorded: int, newest_between: NewestBetween | None) -> int | None:
-    """The newest snapshot alive of a state; None when none is."""
-    if newest_between is None:
-        return recorded or None
-    first, bound = max(recorded, 1), search.snapshot(node)
-    head = newest_between(node, first, None if bound == FAR else bound)
-    if head is None or head <= recorded or not search.is_written(node):
-        return head
-    same = recorded
-    while same < min(head, recorded + _TRIES) and (
-        search.is_compaction(node, same + 1) or search.lacks_provenance(node, same + 1)
-    ):
-        same += 1
-    return newest_between(node, first, same) if same < head else head
-
-
 def _barrier(graph: Graph, node: Node, job: str, bound: int) -> int:
     """The newest recorded batch of a job up to a bound; -1 without any."""
     if bound < FAR:
@@ -143,56 +117,97 @@ def _barrier(graph: Graph, node: Node, job: str, bound: int) -> int:
     return max([graph.sinks(job, node).newest, *(graph.sources(job, s).newest for s in graph.sources_of(job, node))])
 
 
-def _no_version(
-    graph: Graph,
-    tables: Sequence[Node],
-    without: Node,
-    search: Alignment,
-    ignoring: Collection[str],
-    expired: Mapping[Node, int],
-    history: History,
-    *,
-    gone: bool,
-) -> LineageError:
-    """The error when no snapshots fit."""
-    asked = ", ".join(n.name for n in tables)
-    made = {n: s for n in tables if (s := graph.newest(n))}
-    if without not in made:
-        why = (
-            f"no snapshot of {without.name} is recorded; run a job that writes it with lineage switched on, or leave "
-            "the table out"
-        )
-    elif gone:
-        why = f"{without.name} has no snapshots any more, or is gone itself; leave it out"
-    elif expired:
-        why = (
-            "the newest recorded snapshots that stem from the same snapshots have expired: "
-            f"{', '.join(f'{n.name} at {s}' for n, s in expired.items())}; keep snapshots longer "
-            "(snapshot.time-retained), or tag them"
-        )
-    else:
-        why = _why_none_fits(graph, made, search, ignoring, history)
-    return LineageError(f"no unified version of {asked}: {why}", tables=[n.name for n in tables])
+@dataclass(slots=True)
+class _Search:
+    """Search for a state whose snapshots are alive, and the error when there is none.
 
+    Attributes:
+        asked: the tables to be queried together, each once.
+        expired: table → its first recorded snapshot that fits and is not alive any more.
+    """
 
-def _why_none_fits(
-    graph: Graph, made: Mapping[Node, int], search: Alignment, ignoring: Collection[str], history: History
-) -> str:
-    """Name a table upstream that is met at different snapshots, and what helps."""
-    met: dict[Node, dict[int, str]] = {}
-    for node, snapshot in made.items():
-        if node in search.tables:
-            met.setdefault(node, {}).setdefault(snapshot, "itself")
-        for above in upstream(graph, node, snapshot, history.provenance_of).tables:
-            for m in above.met:
-                if m.job not in ignoring:
-                    last = search.canonical(above.node, m.last)
-                    met.setdefault(above.node, {}).setdefault(last, f"{node.name}, job {m.job!r}")
-    differing = {node: at for node, at in met.items() if len(at) > 1}
-    helps = "wait for the job behind, or leave out a job that has ended (ignoring=[…])"
-    if not differing:
-        return f"they share no snapshots of their sources; {helps}"
-    node, at = next(iter(differing.items()))
-    shown = " and ".join(f"{s} ({by})" for s, by in sorted(at.items())[:_SHOWN])
-    shown += f" and {len(at) - _SHOWN} more" if len(at) > _SHOWN else ""
-    return f"they hold {node.name} up to different snapshots: {shown}; {helps}"
+    graph: Graph
+    asked: Sequence[Node]
+    facts: SnapshotFacts
+    ignoring: Collection[str]
+    alignment: Alignment
+    expired: dict[Node, int] = field(default_factory=dict)
+
+    def newest_alive(self, node: Node) -> int:
+        """The newest snapshot alive of a table in the state that the alignment has found; 0 when none is."""
+        alignment, newest_between = self.alignment, self.facts.newest_between
+        recorded = alignment.recorded(node)
+        if newest_between is None:
+            return recorded
+        first, bound = max(recorded, 1), alignment.snapshot(node)
+        head = newest_between(node, first, None if bound == FAR else bound) or 0
+        if head <= recorded or not alignment.is_written(node):
+            return head
+        # Snapshots without rows have the content of the state only as far as each has no provenance: one of a job
+        # whose rows are late must not pass for a manual write.
+        same = recorded
+        while same < min(head, recorded + _TRIES) and (
+            alignment.is_compaction(node, same + 1) or alignment.lacks_provenance(node, same + 1)
+        ):
+            same += 1
+        return (newest_between(node, first, same) or 0) if same < head else head
+
+    def snapshot_before(self, node: Node) -> int:
+        """The snapshot that a table is to be older than, as none of its present state is alive.
+
+        Raises LineageError: no older one is alive.
+        """
+        recorded, newest_between = self.alignment.recorded(node), self.facts.newest_between
+        head = self._head(node)
+        if recorded and (head is None or recorded <= head):  # else a merge or a roll-back took it
+            self.expired.setdefault(node, recorded)
+        before = newest_between(node, 1, recorded) if recorded and newest_between is not None else None
+        if not before:
+            raise self._no_version(node)
+        return min(before + 1, recorded)
+
+    def _head(self, node: Node) -> int | None:
+        newest_between = self.facts.newest_between
+        return None if newest_between is None else newest_between(node, 1, None)
+
+    def _no_version(self, without: Node) -> LineageError:
+        """The error when no snapshots fit; `without`: a table that has none left."""
+        made = {n: s for n in self.asked if (s := self.graph.newest(n))}
+        was_recorded = self.alignment.recorded(without) > 0
+        if without not in made:
+            why = (
+                f"no snapshot of {without.name} is recorded; run a job that writes it with lineage switched on, or "
+                "leave the table out"
+            )
+        elif was_recorded and self.facts.newest_between is not None and self._head(without) is None:
+            why = f"{without.name} has no snapshots any more, or is gone itself; leave it out"
+        elif self.expired:
+            why = (
+                "the newest recorded snapshots that stem from the same snapshots have expired: "
+                f"{', '.join(f'{n.name} at {s}' for n, s in self.expired.items())}; keep snapshots longer "
+                "(snapshot.time-retained), or tag them"
+            )
+        else:
+            why = self._why_none_fits(made)
+        names = [node.name for node in self.asked]
+        return LineageError(f"no unified version of {', '.join(names)}: {why}", tables=names)
+
+    def _why_none_fits(self, made: Mapping[Node, int]) -> str:
+        """Name a table upstream that is met at different snapshots, and what helps."""
+        met: dict[Node, dict[int, str]] = {}
+        for node, snapshot in made.items():
+            if node in self.alignment.tables:
+                met.setdefault(node, {}).setdefault(snapshot, "itself")
+            for above in upstream(self.graph, node, snapshot, self.facts.provenance_of).tables:
+                for m in above.met:
+                    if m.job not in self.ignoring:
+                        last = self.alignment.canonical(above.node, m.last)
+                        met.setdefault(above.node, {}).setdefault(last, f"{node.name}, job {m.job!r}")
+        differing = {node: at for node, at in met.items() if len(at) > 1}
+        helps = "wait for the job behind, or leave out a job that has ended (ignoring=[…])"
+        if not differing:
+            return f"they share no snapshots of their sources; {helps}"
+        node, at = next(iter(differing.items()))
+        shown = " and ".join(f"{s} ({by})" for s, by in sorted(at.items())[:_SHOWN])
+        shown += f" and {len(at) - _SHOWN} more" if len(at) > _SHOWN else ""
+        return f"they hold {node.name} up to different snapshots: {shown}; {helps}"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from paimon_spark.errors import LineageError
 from paimon_spark.lineage.asking import unified_version as unified
-from paimon_spark.lineage.asking.alignment import History, NewestBetween
 from paimon_spark.lineage.asking.graph import Graph, Node
+from paimon_spark.lineage.asking.snapshot_facts import NewestBetween, SnapshotFacts
 from paimon_spark.lineage.index.provenance import Provenance, SourceRange
 from tests.harness.lineage_pipelines import TWO, Pipeline, graph_of, node, pipelines
 
@@ -22,11 +22,11 @@ from tests.harness.lineage_pipelines import TWO, Pipeline, graph_of, node, pipel
 def unified_version(
     graph: Graph, tables: Sequence[Node], *, ignoring: Sequence[str] = (), **history: Any
 ) -> unified.Unified:
-    return unified.unified_version(graph, tables, History(**history), ignoring)
+    return unified.unified_version(graph, tables, SnapshotFacts(**history), ignoring)
 
 
 def start_snapshots(graph: Graph, tables: Sequence[Node], **history: Any) -> Mapping[Node, int]:
-    return unified.start_snapshots(graph, tables, History(**history))
+    return unified.start_snapshots(graph, tables, SnapshotFacts(**history))
 
 
 # --- what must hold
