@@ -45,6 +45,7 @@ from paimon_spark.lineage.index.warehouse import (
     is_lineage_table,
     warn_once,
 )
+from paimon_spark.lineage.recording.commit_recording import CommitRecording, RecordedBranch, recorded_branch
 from paimon_spark.lineage.recording.read_notes import (
     ReadNote,
     batch_notes,
@@ -54,7 +55,6 @@ from paimon_spark.lineage.recording.read_notes import (
     this_process,
 )
 from paimon_spark.lineage.recording.read_recording import delete_old_recorded
-from paimon_spark.lineage.recording.recorder import CommitRecording, RecordedBranch, recorded_branch
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.options.lineage import BARRIER, JOB, NO_SOURCES, LineageOptions, parse_lineage_options
 

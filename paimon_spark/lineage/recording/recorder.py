@@ -11,39 +11,31 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import PaimonError, StorageError
-from paimon_spark.format.metadata_files.snapshot import CommitKind
-from paimon_spark.lineage.index.provenance import Provenance, TableRef, decode_provenance, encode_provenance
-from paimon_spark.lineage.index.table_index import open_index
+from paimon_spark.lineage.index.provenance import TableRef, decode_provenance
 from paimon_spark.lineage.index.tables import (
-    LineageSettings,
     Rows,
     merge_rows,
     recorded_rows,
     rows_of,
-    settings_of,
     write_rows,
 )
-from paimon_spark.lineage.index.warehouse import is_lineage_table, split_table_path, warn_once
-from paimon_spark.lineage.recording.catch_up import CaughtUp, catch_up, mark_searched, register_sink
+from paimon_spark.lineage.index.warehouse import is_lineage_table, split_table_path
+from paimon_spark.lineage.recording.catch_up import CaughtUp, catch_up, mark_searched
 from paimon_spark.lineage.recording.row_queue import ExpectedJob, QueuedRows, RowQueue
+from paimon_spark.lineage.recording.search_progress import register_sink
 from paimon_spark.redaction import get_logger
 
 if TYPE_CHECKING:
     from paimon_spark.engine.commit.listeners import CommitEvent
     from paimon_spark.lineage.index.tables import Index
-    from paimon_spark.lineage.index.warehouse import Warehouse, WarehouseTable
 
 _LOG = get_logger(__name__)
 DEFAULT_INTERVAL_MS: Final = 10_000
 _WARN_EVERY_S: Final = 600.0
 _LONGEST_SLEEP_S: Final = 60.0
-_MOST_RECORDERS: Final = 32
-_EXIT_S: Final = 5.0
-"""Longest wait of a process that ends for its last rows."""
 
 
 class Recorder:
@@ -138,7 +130,7 @@ class Recorder:
                 return True
             number = state.ask()
             self._start(asked=True)
-            return state.lock.wait_for(lambda: state.over >= number, timeout_s) and state.failures == 0
+            return state.lock.wait_for(lambda: state.ended_flushes >= number, timeout_s) and state.failures == 0
 
     @property
     def waiting_rows(self) -> int:
@@ -152,27 +144,39 @@ class Recorder:
             state.forget(job)
 
     def _flush(self) -> bool:
+        """Write what is queued; whether it is written. What is not goes back to the queue."""
         state = self._state
         with state.flushing:
             with state.lock:
                 entries, expected = state.take()
-            done, written = False, list[QueuedRows]()
+            written: list[QueuedRows] | None = None
             try:
-                written = entries if self._write(entries, expected) else []
-                done = True
-            except (PaimonError, OSError) as e:
-                self._warn(type(e).__name__, "cannot write rows; they stay queued", e)
-            except Exception as e:  # noqa: BLE001 - no commit fails for what is recorded of it
-                self._warn(type(e).__name__, "cannot write rows together; trying each alone", e)
-                done = all(self._write_alone(entry, written) for entry in entries)
+                written = self._try_to_write(entries, expected)
             finally:
                 with state.lock:
-                    if not done:
+                    if written is None:
                         self._warn_of_dropped(state.put_back(entries))
-                    state.ended(self._clock(), done=done)
-        for entry in written if done else ():
+                    state.ended(self._clock(), done=written is not None)
+        # Without the locks, as a callback may add rows, or wait for a thread that does.
+        for entry in written or ():
             self._call_back(entry)
-        return done
+        return written is not None
+
+    def _try_to_write(self, entries: list[QueuedRows], expected: list[ExpectedJob]) -> list[QueuedRows] | None:
+        """Write entries together, or else each alone; those that were written. None: the store failed, all stay."""
+        try:
+            return entries if self._write(entries, expected) else []
+        except (PaimonError, OSError) as e:
+            self._warn(type(e).__name__, "cannot write rows; they stay queued", e)
+            return None
+        except Exception as e:  # noqa: BLE001 - no commit fails for what is recorded of it
+            # One entry that can never be written must not hold up the others, nor be tried for ever.
+            self._warn(type(e).__name__, "cannot write rows together; trying each alone", e)
+        written: list[QueuedRows] = []
+        for entry in entries:
+            if not self._write_alone(entry, written):
+                return None
+        return written
 
     def _write(self, entries: list[QueuedRows], expected: list[ExpectedJob]) -> bool:
         """Catch up and write; False where there are no lineage tables."""
@@ -180,21 +184,21 @@ class Recorder:
         if not entries and not expected:
             return True
         if not self.index.exists():
+            # They were dropped or never made: rows are not kept for them, but found again once there are tables.
             with state.lock:
-                state.look_again()
+                state.catch_up_again()
             return False
-        found = [self._find(e) for e in expected]
-        rows = merge_rows([*(c.rows for c in found if c is not None), *(e.rows for e in entries)])
-        wanted = recorded_rows(self.index, rows)
+        caught_up = [found for e in expected if (found := self._find(e)) is not None]
+        rows = recorded_rows(self.index, merge_rows([*(found.rows for found in caught_up), *(e.rows for e in entries)]))
         with state.lock:
-            wanted = state.without_known(wanted, self._clock())
-        write_rows(self.index, wanted)
+            rows = state.without_written_jobs(rows, self._clock())
+        write_rows(self.index, rows)
         with state.lock:
-            state.know(wanted, self._clock())
-            state.found(expected)
-        for caught in found:
-            if caught is not None:
-                mark_searched(self.index, caught)
+            state.remember_written_jobs(rows, self._clock())
+            state.caught(expected)
+        # Only now: a process that dies before leaves the same search to the next one.
+        for found in caught_up:
+            mark_searched(self.index, found)
         return True
 
     def _write_alone(self, entry: QueuedRows, written: list[QueuedRows]) -> bool:
@@ -263,112 +267,11 @@ class Recorder:
         self._state = RowQueue()
 
 
-@dataclass(frozen=True, slots=True)
-class CommitRecording:
-    """Records one commit to the branch `home`; prepared before it. Nothing here raises or changes the commit."""
-
-    provenance: Provenance
-    home: WarehouseTable
-    recorder: Recorder
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """Properties of the snapshot of the rows."""
-        return encode_provenance(self.provenance)
-
-    def on_commit(self, event: CommitEvent) -> None:
-        """Record the snapshot made. A `CommitListener`."""
-        record_commit(self.recorder, event)
-
-    def record_reads(self) -> None:
-        """Record what was read by a batch that made no snapshot."""
-        try:
-            self.recorder.add(rows_of(self.provenance, self.home.ref, None))
-        except Exception as e:  # noqa: BLE001 - recording changes no outcome
-            warn_once(self.home.ref.name, "cannot record the reads of a batch without rows", e)
-
-
-def record_commit(recorder: Recorder, event: CommitEvent) -> None:
-    """Queue the rows of a snapshot that holds provenance. Never raises."""
-    if event.kind is CommitKind.COMPACT:
-        return
-    try:
-        recorder.on_commit(event)
-    except Exception as e:  # noqa: BLE001 - the commit is done
-        warn_once(f"table {event.table}", "cannot record its commits", e)
-
-
-def recorder_for(index: Index, interval_ms: int | None = None) -> Recorder:
-    """The recorder of a warehouse in this process; the first `index` stays.
-
-    `interval_ms` is the least time between two commits to it, of several callers the shortest; None: as others ask,
-    else ten seconds.
-    """
-    key = index.warehouse.identity
-    with _registry.lock:
-        recorder = _registry.recorders.get(key)
-        if recorder is None:
-            _registry.make_room()
-            recorder = Recorder(index, DEFAULT_INTERVAL_MS if interval_ms is None else interval_ms)
-            _registry.recorders[key] = recorder
-            _registry.flush_at_exit()
-        elif interval_ms is not None:
-            recorder.interval_ms = min(recorder.interval_ms, interval_ms)
-        return recorder
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedBranch:
-    """A branch that jobs write, whose warehouse records lineage, with the settings of this moment."""
-
-    home: WarehouseTable
-    index: Index
-    settings: LineageSettings
-
-    def recorder(
-        self, job: str, flush_interval_ms: int | None, *, query_id: str | None = None, checkpoint: str | None = None
-    ) -> Recorder:
-        """The recorder for a commit of a job, which may set its flush interval. Other arguments as of `expect`."""
-        recorder = recorder_for(self.index, self.settings.interval_ms(flush_interval_ms))
-        recorder.expect(job, self.home.ref, query_id=query_id, checkpoint=checkpoint)
-        return recorder
-
-
-def recorded_branch(home: WarehouseTable) -> RecordedBranch | None:
-    """The branch with its settings; None where nothing is recorded."""
-    if is_lineage_table(home.ref):
-        return None
-    index = open_index(home.warehouse)
-    settings = settings_of(index)
-    return RecordedBranch(home, index, settings) if settings.table else None
-
-
-def flush_all(timeout_s: float | None = None) -> bool:
-    """Write all queued rows of this process; whether all were written."""
-    with _registry.lock:
-        recorders = [r for r in _registry.recorders.values() if r.waiting_rows]
-    end = None if timeout_s is None else time.monotonic() + timeout_s
-    done = True
-    for recorder in recorders:
-        done &= recorder.flush(None if end is None else max(0.0, end - time.monotonic()))
-    return done
-
-
-def flush_of(warehouse: Warehouse) -> bool:
-    """Write the queued rows of this process for a warehouse; whether all were written."""
-    recorder = _registry.recorders.get(warehouse.identity)
-    return recorder is None or recorder.flush()
-
-
-def forget_queued(warehouse: Warehouse, job: str) -> None:
-    """Drop the queued rows of a job in this process."""
-    recorder = _registry.recorders.get(warehouse.identity)
-    if recorder is not None:
-        recorder.forget(job)
-
-
 def _run(reference: weakref.ref[Recorder], state: RowQueue) -> None:
-    """Body of the background thread; ends when its recorder is gone or idle."""
+    """Body of the background thread; ends when its recorder is gone or idle.
+
+    Holds no reference to the recorder while it waits, so that one that is used no more goes away.
+    """
     while True:
         recorder = reference()
         if recorder is None or recorder._state is not state:  # noqa: SLF001 - of this module
@@ -392,42 +295,11 @@ def _run(reference: weakref.ref[Recorder], state: RowQueue) -> None:
                 del idle
 
 
-class _Registry:
-    """The recorders of this process by warehouse."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.recorders: dict[tuple[str, str], Recorder] = {}
-        self._is_told = False
-
-    def make_room(self) -> None:
-        """Drop idle recorders, as other credentials make another warehouse. Lock held."""
-        if len(self.recorders) >= _MOST_RECORDERS:
-            self.recorders = {key: r for key, r in self.recorders.items() if r.due_in_s() is not None}
-
-    def flush_at_exit(self) -> None:
-        """Flush when the process ends, while the thread pools that writing needs are still open."""
-        if self._is_told:
-            return
-        import atexit
-        import concurrent.futures.thread  # noqa: F401 - must register its own exit handler first
-
-        register = getattr(threading, "_register_atexit", atexit.register)
-        try:
-            register(flush_all, _EXIT_S)
-        except RuntimeError as e:  # the process is ending
-            _LOG.warning("lineage rows that are queued when this process ends will not be written by it: %s", e)
-        self._is_told = True
-
-    def after_fork(self) -> None:
-        """In the child: start without the rows of the parent."""
-        self.lock = threading.Lock()
-        self.recorders = {}
-        for recorder in list(_all):
-            recorder._after_fork()  # noqa: SLF001 - of this module
+def _after_fork() -> None:
+    for recorder in list(_all):
+        recorder._after_fork()  # noqa: SLF001 - of this module
 
 
 _all: weakref.WeakSet[Recorder] = weakref.WeakSet()
-_registry = _Registry()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_registry.after_fork)
+    os.register_at_fork(after_in_child=_after_fork)

@@ -61,7 +61,7 @@ class RowQueue:
         job_rows: rows of jobs that were written, and when.
         last_flush: when the last flush ended, successful or not.
         failures: failed flushes in a row.
-        begun, over: numbers of the newest flush, and of the newest that ended.
+        begun_flushes, ended_flushes: numbers of the newest flush, and of the newest that ended.
         asked: whether a caller waits for the next flush.
     """
 
@@ -75,8 +75,8 @@ class RowQueue:
     job_rows: dict[tuple[str, tuple[Any, ...]], float] = field(default_factory=dict)
     last_flush: float | None = None
     failures: int = 0
-    begun: int = 0
-    over: int = 0
+    begun_flushes: int = 0
+    ended_flushes: int = 0
     asked: bool = False
     thread: threading.Thread | None = None
 
@@ -102,7 +102,7 @@ class RowQueue:
         """Request a flush at once; returns its number."""
         self.asked = True
         self.lock.notify_all()
-        return self.begun + 1
+        return self.begun_flushes + 1
 
     def take(self) -> tuple[list[QueuedRows], list[ExpectedJob]]:
         """Take all rows out of the queue; also returns what is expected, which stays."""
@@ -110,7 +110,7 @@ class RowQueue:
         self.queue.clear()
         self.queued = 0
         self.asked = False
-        self.begun += 1
+        self.begun_flushes += 1
         return entries, list(self.expected.values())
 
     def put_back(self, entries: list[QueuedRows]) -> int:
@@ -119,12 +119,12 @@ class RowQueue:
         self.queued = sum(e.size for e in self.queue)
         return self._drop_oldest()
 
-    def look_again(self) -> None:
+    def catch_up_again(self) -> None:
         """Catch up everything again, as rows were lost."""
         self.expected.update(self.caught_up)
         self.caught_up.clear()
 
-    def found(self, expected: list[ExpectedJob]) -> None:
+    def caught(self, expected: list[ExpectedJob]) -> None:
         """Mark jobs and sinks as caught up."""
         for one in expected:
             if self.expected.pop((one.job, one.sink), None) is not None:
@@ -136,7 +136,7 @@ class RowQueue:
         """End a flush; what it did not catch up is tried an interval later."""
         self.last_flush = self.expected_at = now
         self.failures = 0 if done else self.failures + 1
-        self.over = self.begun
+        self.ended_flushes = self.begun_flushes
         self.lock.notify_all()
 
     def due_in_s(self, now: float, interval_s: float) -> float | None:
@@ -150,7 +150,7 @@ class RowQueue:
         pause = min(_LONGEST_WAIT_S, 2.0 ** (self.failures - 1)) if self.failures else 0.0
         return max(0.0, self.last_flush + max(interval_s, pause) - now)
 
-    def without_known(self, rows: Rows, now: float) -> Rows:
+    def without_written_jobs(self, rows: Rows, now: float) -> Rows:
         """Rows without those of jobs that were written recently."""
         oldest = now - _JOB_ROWS_HOLD_S
         out = {
@@ -159,7 +159,7 @@ class RowQueue:
         }
         return {name: some for name, some in out.items() if some}
 
-    def know(self, rows: Rows, now: float) -> None:
+    def remember_written_jobs(self, rows: Rows, now: float) -> None:
         """Remember the rows of jobs that were written."""
         for name in JOB_TABLES:
             self.job_rows.update(((name, row), now) for row in rows.get(name, ()))
@@ -181,5 +181,5 @@ class RowQueue:
             self.queued -= entry.size
             dropped += entry.size
         if dropped:
-            self.look_again()
+            self.catch_up_again()
         return dropped

@@ -28,14 +28,14 @@ from paimon_spark.lineage.index.provenance import Provenance, SourceRange
 from paimon_spark.lineage.index.tables import SINK_JOB, column_equals, table_is
 from paimon_spark.lineage.index.warehouse import find_warehouse_table, warn_once
 from paimon_spark.lineage.recording.checkpoints import Checkpoint, Ends, find_checkpoint, source_ranges
-from paimon_spark.lineage.recording.read_notes import newest_stream_notes
-from paimon_spark.lineage.recording.recorder import (
+from paimon_spark.lineage.recording.commit_recording import (
     CommitRecording,
     RecordedBranch,
-    Recorder,
     record_commit,
     recorded_branch,
 )
+from paimon_spark.lineage.recording.read_notes import newest_stream_notes
+from paimon_spark.lineage.recording.recorder import Recorder
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.options.lineage import OF_ONE_USE, LineageOptions, parse_lineage_options
 

@@ -46,9 +46,9 @@ from paimon_spark.lineage.index.tables import (
 )
 from paimon_spark.lineage.index.warehouse import Warehouse, forget_warnings
 from paimon_spark.lineage.recording import checkpoints as spark_log
-from paimon_spark.lineage.recording import recorder, stream_recording
+from paimon_spark.lineage.recording import commit_recording, recorder, stream_recording
+from paimon_spark.lineage.recording.process_recorders import flush_of
 from paimon_spark.lineage.recording.read_notes import NoteTicket, write_note
-from paimon_spark.lineage.recording.recorder import flush_of
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.storage.urls import open_store
 from paimon_spark.streaming.offset import StreamOffset
@@ -555,7 +555,7 @@ def test_an_event_of_a_batch_tells_its_provenance(world: World) -> None:
     world.switch_on()
     world.batch(0, 1)
     [snapshot] = world.made()
-    recorder.record_commit(Stub(), event_of(world.table("dst").handle, snapshot))  # type: ignore[arg-type]
+    commit_recording.record_commit(Stub(), event_of(world.table("dst").handle, snapshot))  # type: ignore[arg-type]
     provenance = world.provenance()[0]
     assert provenance is not None
     assert told[0].properties.items() >= encode_provenance(provenance).items()
