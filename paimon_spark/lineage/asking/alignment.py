@@ -7,6 +7,7 @@ consistent states the later of each value is consistent too: there is a newest s
 ends at it. Each step removes at least one row for good.
 
 Source: docs/design/lineage.md.
+Tests: tests/unit/lineage/asking/test_unified_version.py
 """
 
 from __future__ import annotations

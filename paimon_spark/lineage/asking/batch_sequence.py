@@ -4,6 +4,7 @@ A batch that read or made nothing has the snapshot of the one before: a row is v
 Rows of snapshots that were rolled back, as later rows show, are left out; batches of their time have no snapshot.
 
 Source: docs/design/lineage.md.
+Tests: tests/unit/lineage/asking/test_batch_sequence.py
 """
 
 from __future__ import annotations

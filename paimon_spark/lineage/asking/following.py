@@ -10,6 +10,7 @@ Readers of a run all exist before the first of them is asked, so a leader chosen
 The batch is kept in the offsets too, so nothing is lost with the file.
 
 Source: PIP-5, "ETL 2 will consume the same snapshots"; docs/design/lineage.md.
+Tests: tests/unit/lineage/asking/test_following.py
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ A job that reads and writes several tables need not write rows of each source in
 `sources_of` give those that it joins.
 
 Source: PIP-5; docs/design/lineage.md.
+Tests: tests/unit/lineage/asking/test_graph.py
 """
 
 from __future__ import annotations

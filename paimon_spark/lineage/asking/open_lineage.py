@@ -4,6 +4,7 @@ What was sent of a job is kept in `_lineage/open-lineage/<job>.json`, so that th
 job, its sources or sinks, or their columns. The snapshots in an event are those of its moment.
 
 Source: OpenLineage 2-0-2; its naming rules for datasets in files.
+Tests: tests/unit/lineage/asking/test_open_lineage.py
 """
 
 from __future__ import annotations

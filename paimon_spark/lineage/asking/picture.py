@@ -1,6 +1,8 @@
 """Draw tables and jobs as a Mermaid flowchart.
 
 Every name is escaped, so that no text in it acts as Mermaid or HTML markup.
+
+Tests: tests/unit/lineage/asking/test_picture.py
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ on, where a batch that may have read a part counts unless its own snapshot exclu
 table that stems from it at all, also by a batch with state that held its rows back.
 
 Source: PIP-5, "Query Table Lineage" and "Query Data Lineage"; docs/design/lineage.md.
+Tests: tests/unit/lineage/asking/test_reach.py, tests/unit/lineage/asking/test_impact.py
 """
 
 from __future__ import annotations

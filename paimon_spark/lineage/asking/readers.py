@@ -4,6 +4,7 @@ All snapshots of a table that are reached are processed together, in columns, an
 twice: first as one that may have read it, then as one that has. So the cost is about that of the rows of the answer.
 
 Source: docs/design/lineage.md.
+Tests: tests/unit/lineage/asking/test_readers.py, tests/unit/lineage/asking/test_impact.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The jobs that lineage has recorded, as a result that is shown.
 
 Source: PIP-5.
+Tests: tests/unit/api/test_lineage_verbs.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Results of lineage questions: shown as text or HTML, converted to Arrow and DataFrames."""
+"""Results of lineage questions: shown as text or HTML, converted to Arrow and DataFrames.
+
+Tests: tests/unit/lineage/asking/test_reach.py, tests/unit/lineage/asking/test_impact.py
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 Batches read such a snapshot by the name of either branch.
 
 Source: docs/design/lineage.md.
+Tests: tests/unit/lineage/asking/test_impact.py, tests/unit/lineage/asking/test_unified_version.py
 """
 
 from __future__ import annotations

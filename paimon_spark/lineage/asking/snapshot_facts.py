@@ -1,4 +1,7 @@
-"""Facts about snapshots that rows of lineage do not hold, for a unified version."""
+"""Facts about snapshots that rows of lineage do not hold, for a unified version.
+
+Tests: tests/unit/lineage/asking/test_unified_version.py
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Snapshots, tags and branches of tables in a question; opens each table once."""
+"""Snapshots, tags and branches of tables in a question; opens each table once.
+
+Tests: tests/unit/lineage/asking/test_table_history.py
+"""
 
 from __future__ import annotations
 

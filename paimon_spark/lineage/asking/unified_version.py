@@ -1,6 +1,7 @@
 """Unified version: the newest snapshots of tables that stem from the same source snapshots.
 
 Source: PIP-5, "Query Data Lineage"; docs/design/lineage.md.
+Tests: tests/unit/lineage/asking/test_unified_version.py
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ remembered, so the next question of the process reads the head of each branch an
 A declared source (`catalog.lineage.declare_source`) has no unrecorded snapshots, on any of its branches.
 
 Source: own.
+Tests: tests/unit/lineage/asking/test_unrecorded_writes.py
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ Rows stay when a snapshot is rolled back, when a branch becomes main, and when a
 rows those are left out whose snapshots are of another batch by now, and of the jobs those that a later query replaced.
 
 Source: docs/design/lineage.md.
+Tests: tests/unit/lineage/asking/test_unified_version.py
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def _replaced(node: Node, job: str, sinks: BatchSequence, facts: SnapshotFacts) 
         snapshot = sinks.snapshots[row]
         provenance = facts.provenance_of(node, snapshot)
         if provenance is not None and provenance.batch == (job, sinks.barriers[row]):
-            # The job puts provenance into its snapshots, so those without are of somebody else.
+            # The job puts provenance into its snapshots, so the newer ones without it are not its own.
             return [*others, *without]
         if provenance is not None:
             others.append(snapshot)

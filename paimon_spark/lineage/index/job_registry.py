@@ -8,6 +8,8 @@
 A query that is started with a new checkpoint begins at batch 0 again, so the rows of two queries under one name would
 replace each other. A name therefore belongs to the first query that took it, until its job is forgotten. Snapshots of a
 forgotten job still name it: what is not newer than that moment is skipped by every search for missing rows.
+
+Tests: tests/unit/lineage/index/test_job_registry.py
 """
 
 from __future__ import annotations

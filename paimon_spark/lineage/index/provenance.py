@@ -4,6 +4,7 @@ Job and barrier are properties of their own, for people who look at a snapshot; 
 release wrote every later one reads.
 
 Source: PIP-5; ranges, branches and the encoding are this package's own.
+Tests: tests/unit/lineage/index/test_provenance.py
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def encode_provenance(provenance: Provenance) -> dict[str, str]:
     if provenance.query_id is not None:
         raw["query"] = provenance.query_id
     if not provenance.knows_sources:
-        raw["unknown"] = True
+        raw["unknown"] = True  # not an empty list of sources, which says that nothing was read
     return {
         JOB: provenance.job,
         BARRIER: str(provenance.barrier),
@@ -135,6 +136,7 @@ def decode_provenance(properties: Mapping[str, str] | None) -> Provenance | None
         return None
 
     def build(raw: dict[str, Any]) -> Provenance | None:
+        # Of a later release: its ranges may mean something else, and a wrong source is worse than an unknown one.
         if raw["version"] > _VERSION:
             return None
         return Provenance(
@@ -149,11 +151,13 @@ def decode_provenance(properties: Mapping[str, str] | None) -> Provenance | None
 
 
 def _encode_source(source: SourceRange) -> dict[str, Any]:
-    out: dict[str, Any] = {} if source.ref is None else dict(source.ref.as_json)
-    return out | {k: v for k in _RANGE_FIELDS if (v := getattr(source, k)) is not None}
+    """The source as JSON values, without fields that are None: each reader of a snapshot reads its properties."""
+    table: dict[str, Any] = {} if source.ref is None else dict(source.ref.as_json)
+    fields = {name: getattr(source, name) for name in _RANGE_FIELDS}
+    return table | {name: value for name, value in fields.items() if value is not None}
 
 
 def _decode_source(raw: Mapping[str, Any]) -> SourceRange:
     name = raw.get("table")
     ref = None if name is None else TableRef.parse(name, raw.get("database"))
-    return SourceRange(ref, **{k: raw.get(k) for k in _RANGE_FIELDS})
+    return SourceRange(ref, **{field: raw.get(field) for field in _RANGE_FIELDS})

@@ -1,6 +1,7 @@
 """SQL statements that wrote snapshots, as the snapshots keep them in a property.
 
 Source: own.
+Tests: tests/spark/test_recorded_statements.py
 """
 
 from __future__ import annotations

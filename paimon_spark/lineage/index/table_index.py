@@ -5,6 +5,7 @@ neither compacts nor expires. The writer of every snapshot whose id is a multipl
 and expires snapshots, so that many short jobs keep it in order as well as one long one.
 
 Source: PIP-5; `tables.py` for the content of the tables.
+Tests: tests/unit/lineage/index/test_table_index.py, tests/unit/lineage/index/test_table_index_s3.py
 """
 
 from __future__ import annotations

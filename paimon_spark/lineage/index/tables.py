@@ -4,6 +4,7 @@ They are ordinary primary-key tables of the database `paimon`, so that any engin
 writing one twice changes nothing. Every read and write asks for the settings, so each process caches them for a minute.
 
 Source: PIP-5.
+Tests: tests/unit/lineage/index/test_settings.py
 """
 
 from __future__ import annotations

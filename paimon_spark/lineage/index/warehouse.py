@@ -3,6 +3,7 @@
 Files of lineage are in `<warehouse>/paimon.db/_lineage/`. A directory of a database without a schema is no table.
 
 Source: Java `catalog/FileSystemCatalog` for the layout.
+Tests: tests/unit/lineage/index/test_job_registry.py
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ because the micro-batch came again, as foreachBatch runs at least once.
 
 A table that is read to write it (INSERT OVERWRITE t … FROM t, a MERGE) is no source of itself: every snapshot stems
 from the one before it. Another branch of it is one.
+
+Tests: tests/unit/lineage/recording/test_batch_recording.py, tests/unit/lineage/recording/test_batch_reads.py
 """
 
 from __future__ import annotations

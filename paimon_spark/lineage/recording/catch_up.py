@@ -5,6 +5,8 @@ are missing from some batch on, and the search from the head back ends at the fi
 batch job overtake each other: there the search goes back to where the last one ended (`search_progress`).
 
 Batches that made no snapshot are in the checkpoints of their queries alone.
+
+Tests: tests/unit/lineage/recording/test_catch_up.py
 """
 
 from __future__ import annotations

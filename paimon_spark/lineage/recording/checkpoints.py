@@ -5,6 +5,7 @@ their content (`streaming/offset.py`). Checksum files are ignored.
 
 Source: Spark `execution/streaming/checkpointing/{HDFSMetadataLog,OffsetSeqLog,OffsetSeq}.scala`,
 `runtime/{StreamMetadata,StreamingQueryCheckpointMetadata}.scala`.
+Tests: tests/unit/lineage/recording/test_checkpoints.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Recording of one commit, prepared before it: its provenance, and the recorder that gets its rows."""
+"""Recording of one commit, prepared before it: its provenance, and the recorder that gets its rows.
+
+Tests: tests/unit/lineage/recording/test_batch_recording.py, tests/unit/lineage/recording/test_stream_recording.py
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ class CommitRecording:
 
 def record_commit(recorder: Recorder, event: CommitEvent) -> None:
     """Queue the rows of a snapshot that holds provenance. Never raises."""
-    # A compaction has the properties of its query, but read and made no rows.
+    # A compaction makes the same rows again, so it is no batch of a job.
     if event.kind is CommitKind.COMPACT:
         return
     try:

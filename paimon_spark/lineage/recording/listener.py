@@ -1,4 +1,7 @@
-"""The listener of reads and commits that jobs call through `jobs/lineage_port.py`."""
+"""The listener of reads and commits that jobs call through `jobs/lineage_port.py`.
+
+Tests: tests/unit/lineage/recording/test_batch_recording.py, tests/unit/lineage/recording/test_stream_recording.py
+"""
 
 from paimon_spark.lineage.recording.batch_recording import batch_commit as batch_commit
 from paimon_spark.lineage.recording.batch_recording import rebase_commit as rebase_commit

@@ -2,6 +2,8 @@
 
 `sync` writes what processes died before they wrote, `forget` removes a job that has ended, `rebuild` restores the
 tables as far as snapshots, tags and checkpoints hold their content.
+
+Tests: tests/unit/lineage/recording/test_maintenance.py, tests/unit/lineage/recording/test_pending_notes.py
 """
 
 from __future__ import annotations

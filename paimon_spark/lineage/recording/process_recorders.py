@@ -1,4 +1,7 @@
-"""The recorders of this process, one for each warehouse, and the flush when it ends."""
+"""The recorders of this process, one for each warehouse, and the flush when it ends.
+
+Tests: tests/unit/lineage/recording/test_recorder.py
+"""
 
 from __future__ import annotations
 

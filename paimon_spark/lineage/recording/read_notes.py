@@ -10,6 +10,8 @@ read; the task adds what it runs for, and writes one small file, which becomes r
 `<branch>` is a digest. Two sources of a query that read the same branch, but not as far, have a file each: the slower
 one counts. The same ticket gives the same file in whichever task, so that a task that runs twice changes nothing. Files
 that are unreadable are left alone. All functions here raise StorageError, except for `write_note`.
+
+Tests: tests/unit/lineage/recording/test_read_notes.py
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ The notes of a streaming query are turned into rows by the process that plans it
 no Paimon table, or one of another warehouse, or a function. A sync does it for processes that died and for batch jobs
 that only read; it deletes a note only after its row was seen in the lineage tables: one pass finds the missing rows, a
 later one deletes the notes.
+
+Tests: tests/unit/lineage/recording/test_read_recording.py, tests/unit/lineage/recording/test_pending_notes.py
 """
 
 from __future__ import annotations

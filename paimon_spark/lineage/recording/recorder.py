@@ -2,6 +2,8 @@
 
 The first rows of a process are written at once, those of a busy time once an interval. The row of a sink's snapshot is
 written last: where it is, all rows of its batch are. Rows that are not written when the process dies are caught up.
+
+Tests: tests/unit/lineage/recording/test_recorder.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Queue of a Recorder, shared by its threads: rows, jobs to catch up, and when to write."""
+"""Queue of a Recorder, shared by its threads: rows, jobs to catch up, and when to write.
+
+Tests: tests/unit/lineage/recording/test_recorder.py
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ class RowQueue:
         lock: notified of every change.
         flushing: held while rows are written.
         queued: number of rows in `queue`.
-        expected, caught_up: by job and sink.
+        expected, caught_up: jobs still to be caught up, and those that were, by job and sink.
         expected_at: when the oldest of `expected` came, or was last tried; seconds of the clock.
         job_rows: rows of jobs that were written, and when.
         last_flush: when the last flush ended, successful or not.
@@ -144,9 +147,11 @@ class RowQueue:
         if self.asked:
             return 0.0
         if not self.queue:
+            # A job that committed no rows is caught up an interval later, together with what comes until then; after
+            # a failure not before there are rows, as a store that is gone is not asked for ever.
             return max(0.0, self.expected_at + interval_s - now) if self.expected and not self.failures else None
         if self.last_flush is None:
-            return 0.0
+            return 0.0  # short-lived processes write their few rows at once
         pause = min(_LONGEST_WAIT_S, 2.0 ** (self.failures - 1)) if self.failures else 0.0
         return max(0.0, self.last_flush + max(interval_s, pause) - now)
 
@@ -181,5 +186,5 @@ class RowQueue:
             self.queued -= entry.size
             dropped += entry.size
         if dropped:
-            self.catch_up_again()
+            self.catch_up_again()  # the snapshots still hold what was dropped
         return dropped

@@ -5,6 +5,8 @@
     _lineage/read/<query id>.json   the batch of a query's checkpoint up to which its source rows are
 
 A file that is lost or unreadable only means that all is searched again.
+
+Tests: tests/unit/lineage/recording/test_catch_up.py
 """
 
 from __future__ import annotations

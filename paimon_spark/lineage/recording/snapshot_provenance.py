@@ -5,6 +5,7 @@ commit is its barrier, that of a copy is not. Of the snapshots of one batch the 
 other is known.
 
 Source: Java `operation/FileStoreCommitImpl` (`rollbackToAsLatest`, `compactManifest`) for the copies.
+Tests: tests/unit/lineage/recording/test_catch_up.py, tests/unit/lineage/recording/test_maintenance.py
 """
 
 from __future__ import annotations

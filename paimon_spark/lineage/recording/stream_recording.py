@@ -6,6 +6,8 @@ reading tasks are used.
 
 Before the first commit of a process the query is registered in the warehouse, so that its commits are found even when
 the process dies right after.
+
+Tests: tests/unit/lineage/recording/test_stream_recording.py
 """
 
 from __future__ import annotations

@@ -513,13 +513,13 @@ def fail_of_store(*_: object, **__: object) -> Any:
 @pytest.mark.parametrize(
     ("where", "what"),
     [
-        (recorder, "settings_of"),
-        (recorder, "open_index"),
+        (commit_recording, "settings_of"),
+        (commit_recording, "open_index"),
         (stream_recording, "claim_name"),
         (stream_recording, "register_query"),
         (stream_recording, "find_checkpoint"),
         (stream_recording, "source_ranges"),
-        (recorder, "recorder_for"),
+        (commit_recording, "recorder_for"),
         (recorder.Recorder, "expect"),
         (recorder.Recorder, "on_commit"),
         (recorder.Recorder, "add"),
