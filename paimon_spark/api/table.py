@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from paimon_spark.jobs.commit import WriteResult
     from paimon_spark.jobs.scan import Scan
     from paimon_spark.versioning.checks import CheckResult, Checks
-    from paimon_spark.versioning.sizes import RefSize
+    from paimon_spark.versioning.status import RefSize
 
 _SNAPSHOT_COLUMNS = (
     "id", "commit_kind", "time_ms", "schema_id", "total_record_count", "delta_record_count", "commit_user", "operation",
@@ -334,7 +334,7 @@ class Table(TableTags, TableRefs, TableMaintenance):
         Args:
             kinds: only of these: `branch`, `tag`, `savepoint`.
         """
-        from paimon_spark.versioning.sizes import ref_sizes
+        from paimon_spark.versioning.status import ref_sizes
 
         return ShownList(ref_sizes(current(self.handle), kinds), f"Sizes of the branches and tags of {self.name}")
 

@@ -156,7 +156,7 @@ class TableMaintenance(OpenedTable):
         """
         from paimon_spark.jobs.maintain import limits_of
         from paimon_spark.maintenance.expiry import expire_snapshots
-        from paimon_spark.versioning.backups import both, expire_backups
+        from paimon_spark.versioning.undo import both, expire_backups
 
         limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
         handle = reopen_at_head(self)

@@ -16,10 +16,10 @@ from paimon_spark.catalogs.dropping import (
     MARKER,
     drop_table_files,
     left_in_database,
+    outside_files,
     remove_empty_database,
     shown_paths,
 )
-from paimon_spark.catalogs.outside import outside_files
 from paimon_spark.errors import (
     DatabaseAlreadyExistsError,
     DatabaseNotFoundError,
@@ -44,7 +44,7 @@ from paimon_spark.options.location import (
     table_url,
 )
 from paimon_spark.redaction import get_logger
-from paimon_spark.storage.links import is_link, within
+from paimon_spark.storage.local import is_link, within
 from paimon_spark.storage.store import FileInfo, Store
 from paimon_spark.storage.urls import has_directories, open_store
 from paimon_spark.types import RowType

@@ -16,7 +16,7 @@ from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.commit.entries import live_at, numbers
 from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.row_diff.three_way import ThreeWay
+from paimon_spark.engine.row_diff.compare import ThreeWay
 from paimon_spark.engine.row_diff.versions import Version, split_identity
 from paimon_spark.engine.row_level.replacement import Replacement
 from paimon_spark.engine.scan.incremental import plan_changes

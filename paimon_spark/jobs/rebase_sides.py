@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from paimon_spark.engine.row_diff.three_way import Wins
+from paimon_spark.engine.row_diff.compare import Wins
 from paimon_spark.engine.row_diff.versions import UNIT_SPLITS, type_with_ids_of
 from paimon_spark.errors import (
     BranchDivergedError,
@@ -47,7 +47,7 @@ from paimon_spark.types import DataField, RowType
 from paimon_spark.versioning.branches import check_branch_exists
 from paimon_spark.versioning.compare import shared_schema
 from paimon_spark.versioning.merge import NEWEST, REBASE_PROPERTY, THEIRS, MergeResult
-from paimon_spark.versioning.rebase_guards import keep_rebase
+from paimon_spark.versioning.tag_steps import keep_rebase
 
 PATIENCE_S: Final = 60.0
 """How long commits to main that change nothing of a rebase may come first."""

@@ -31,7 +31,7 @@ from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import create_schema, latest_schema
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.commit import MANIFEST_FORMAT
+from paimon_spark.options.write import MANIFEST_FORMAT
 from paimon_spark.types import DataField, RowType
 from paimon_spark.versioning.rollback import rollback_to_as_latest
 

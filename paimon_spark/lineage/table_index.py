@@ -50,12 +50,12 @@ from paimon_spark.metadata.layout import MAIN, Layout
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, read_snapshots
 from paimon_spark.metadata.tags import list_tags
-from paimon_spark.options.commit import MAX_RETRIES, MAX_RETRY_WAIT, WRITE_ONLY
 from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.options.scan import ScanOptions
+from paimon_spark.options.write import MAX_RETRIES, MAX_RETRY_WAIT, WRITE_ONLY
 from paimon_spark.options.write_request import BatchWriteOptions, WriteMode
 from paimon_spark.redaction import get_logger
-from paimon_spark.storage.links import within
+from paimon_spark.storage.local import within
 from paimon_spark.storage.store import FileInfo, Store
 from paimon_spark.types import VALUE_KIND, RowKind
 

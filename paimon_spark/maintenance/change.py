@@ -26,7 +26,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.maintenance.removal import Removal, Removed, delete, find_removal
 from paimon_spark.maintenance.roots import all_roots, without
-from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.handle import TableHandle, open_table, refuse_on_server
 from paimon_spark.metadata.journal.change import Root, TableChange, encode, find_change, is_to_run, roots_put
 from paimon_spark.metadata.journal.decision import Decision, decide, decision_path, split_root
 from paimon_spark.metadata.journal.execution import run_step
@@ -44,7 +44,6 @@ from paimon_spark.metadata.journal.lock import (
     lock_timeout,
     running,
 )
-from paimon_spark.metadata.served import refuse_on_server
 from paimon_spark.redaction import get_logger
 
 _LOG = get_logger(__name__)

@@ -27,8 +27,7 @@ from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.maintenance.liveness import Counts, changed_manifests
-from paimon_spark.maintenance.outside import deletable, deletable_indexes
-from paimon_spark.maintenance.reachable import PATHS, entry_paths, index_paths
+from paimon_spark.maintenance.reachable import PATHS, deletable, deletable_indexes, entry_paths, index_paths
 from paimon_spark.maintenance.roots import (
     Ids,
     RootLists,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from paimon_spark.options.commit import CommitOptions
+from paimon_spark.options.write import CommitOptions
 
 
 def now_ms() -> int:

@@ -42,7 +42,6 @@ from paimon_spark.pipelines.records import (
     reserve_release,
     to_complete,
 )
-from paimon_spark.versioning.backups import Backup, both
 from paimon_spark.versioning.branch_state import Ref, tag_path, undo_path
 from paimon_spark.versioning.checks import CheckResult, passed_property
 from paimon_spark.versioning.main_change import MainChange, main_change
@@ -62,7 +61,7 @@ from paimon_spark.versioning.publish import (
     with_sink_logs,
 )
 from paimon_spark.versioning.tag_steps import local_time, new_tag
-from paimon_spark.versioning.undo import check_not_moved_since, drop_backup, find_backup
+from paimon_spark.versioning.undo import Backup, both, check_not_moved_since, drop_backup, find_backup
 
 PUBLISH: Final = "publish-pipeline"
 UNDO: Final = "undo-release"

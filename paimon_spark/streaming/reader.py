@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from paimon_spark.engine.scan.changes import Content
+from paimon_spark.engine.scan.incremental import Content
 from paimon_spark.engine.scan.one_branch import BranchPlan, read_request
 from paimon_spark.engine.scan.plan import Plan
 from paimon_spark.engine.scan.query import PlanReport, ScanQuery

@@ -15,11 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from paimon_spark.engine.scan.changes import Content
+from paimon_spark.engine.scan.incremental import Content
+from paimon_spark.engine.scan.one_branch import merges_postponed, unmerged
 from paimon_spark.engine.scan.plan import Plan
-from paimon_spark.engine.scan.postponed import merges_postponed, unmerged
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.tasks.output import output_type
+from paimon_spark.engine.tasks.split import output_type
 from paimon_spark.errors import (
     ColumnNotFoundError,
     CorruptFileError,
@@ -38,11 +38,10 @@ from paimon_spark.options.scan import ScanOptions
 from paimon_spark.options.stream_read import READ_APPEND_OVERWRITE, READ_OVERWRITE, ReadLimits, StreamReadOptions
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.streaming import history
-from paimon_spark.streaming.consumer import ConsumerProgress
 from paimon_spark.streaming.history import ChangingHistoryError, OffsetPosition, expired
 from paimon_spark.streaming.offset import Phase, StreamOffset
 from paimon_spark.streaming.reader import Admission, BatchPlanner, QueryColumns, is_in, is_in_state
-from paimon_spark.streaming.start import first_offset
+from paimon_spark.streaming.start import ConsumerProgress, first_offset
 from paimon_spark.types import RowType
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from paimon_spark.equivalents import METADATA_TABLES, metadata_tables, version_c
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Predicate
-from paimon_spark.system_tables import files, history, manifests, totals
+from paimon_spark.system_tables import files, history
 from paimon_spark.system_tables.listing import Asked, Listing
 from paimon_spark.system_tables.views import View
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LISTINGS: Final[dict[str, Listing]] = {
-    listing.name: listing for module in (history, files, totals, manifests) for listing in module.LISTINGS
+    listing.name: listing for module in (history, files) for listing in module.LISTINGS
 }
 """System tables that are made from metadata."""
 

@@ -35,7 +35,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.retry import Clock, Retries
 from paimon_spark.metadata.snapshots import find_snapshot, is_alive, latest_snapshot
-from paimon_spark.options.commit import CommitOptions
+from paimon_spark.options.write import CommitOptions
 from paimon_spark.redaction import get_logger
 from paimon_spark.storage.store import Store
 

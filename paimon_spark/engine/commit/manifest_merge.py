@@ -18,7 +18,7 @@ from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMe
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import file_ids
 from paimon_spark.metadata.manifests import forget, read_manifests, write_manifest
-from paimon_spark.options.commit import CommitOptions
+from paimon_spark.options.write import CommitOptions
 
 Metas = tuple[ManifestFileMeta, ...]
 

@@ -12,8 +12,7 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from paimon_spark.engine.commit.changes import Changes
-from paimon_spark.engine.commit.entries import live_at, named_in, no_entries, of_kind, together, where
+from paimon_spark.engine.commit.entries import Changes, live_at, named_in, no_entries, of_kind, together, where
 from paimon_spark.engine.commit.overwrite import Overwritten, replaced_on
 from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot

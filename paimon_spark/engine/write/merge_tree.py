@@ -15,11 +15,18 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.merge.budget import window_rows
 from paimon_spark.engine.merge.functions import create_merge_function
 from paimon_spark.engine.merge.key_value import Groups, is_retract, kinds_array, take
 from paimon_spark.engine.merge.ordering import column_words, group_starts, pack, sort_unsorted_rows
-from paimon_spark.engine.merge.sorted_merge import MergePlan, SequenceField, Window, batches_of, merge_window, windows
+from paimon_spark.engine.merge.sorted_merge import (
+    MergePlan,
+    SequenceField,
+    Window,
+    batches_of,
+    merge_window,
+    window_rows,
+    windows,
+)
 from paimon_spark.engine.merge.sorted_merge import sequence_order as order_by_age
 from paimon_spark.engine.merge.spill import SpilledRun, SpillFile
 from paimon_spark.engine.tasks.commit_message import Increment

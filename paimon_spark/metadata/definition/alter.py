@@ -34,14 +34,13 @@ from paimon_spark.metadata.definition.schema_changes import (
 )
 from paimon_spark.metadata.definition.validate import validate
 from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, check_readable
-from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.handle import TableHandle, server_of
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import create_schema, latest_schema, visible_schema_ids
-from paimon_spark.metadata.served import server_of
 from paimon_spark.metadata.snapshots import latest_snapshot_id
-from paimon_spark.options.commit import MANIFEST_FORMAT
 from paimon_spark.options.core import BUCKET, DELETION_VECTORS, IGNORE_DELETE
 from paimon_spark.options.descriptor import Option, boolean, names
+from paimon_spark.options.write import MANIFEST_FORMAT
 from paimon_spark.redaction import get_logger
 
 Changes: TypeAlias = Sequence[SchemaChange] | Callable[[TableSchema], Sequence[SchemaChange]]

@@ -15,10 +15,9 @@ from paimon_spark.format.metadata_files.manifest_format import check_codec
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.merge_rules import check_merging
 from paimon_spark.metadata.features import IMMUTABLE_OPTIONS
-from paimon_spark.options.commit import BUCKET_APPEND_ORDERED, SNAPSHOT_ORDERING
 from paimon_spark.options.compaction import CLUSTERS, RECORD_TIME_FIELD
 from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, ChangelogProducer, MergeEngine
-from paimon_spark.options.data_files import FILE_FORMAT_PER_LEVEL, TARGET_FILE_ROWS
+from paimon_spark.options.data_files import FILE_FORMAT_PER_LEVEL, INDEX_PREFIX, TARGET_FILE_ROWS
 from paimon_spark.options.descriptor import (
     COLUMN_PREFIX,
     Option,
@@ -28,12 +27,12 @@ from paimon_spark.options.descriptor import (
     names,
     string,
 )
-from paimon_spark.options.file_index import INDEX_PREFIX
 from paimon_spark.options.known import TABLE_OPTION_PREFIXES, TABLE_OPTIONS, is_storage_option
 from paimon_spark.options.lineage import OF_ONE_USE
 from paimon_spark.options.retention import TAG_TO_PARTITION
 from paimon_spark.options.stream_read import READ_OVERWRITE
 from paimon_spark.options.table import TableOptions
+from paimon_spark.options.write import BUCKET_APPEND_ORDERED, SNAPSHOT_ORDERING
 from paimon_spark.redaction import get_logger
 from paimon_spark.types import (
     AtomicType,
