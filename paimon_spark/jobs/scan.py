@@ -21,6 +21,7 @@ from paimon_spark.jobs.lineage_port import listener, read_tickets
 from paimon_spark.jobs.schema_display import columns_html
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.resolve import Resolved, ResolvedRange, resolve, resolve_range
+from paimon_spark.metadata.retry import retry
 from paimon_spark.metadata.snapshots import (
     earliest_snapshot,
     is_alive,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from paimon_spark.jobs.dataset import ScanDataset
     from paimon_spark.lineage.read_notes import NoteTicket
 
-_TRIES: Final = 5
+_ATTEMPTS: Final = 5
 """Attempts to plan a head; each may expire meanwhile."""
 _PICKLED: Final = ("handle", "options", "option_text", "filters", "enough_rows", "max_rows", "only", "_travelled")
 
@@ -386,15 +387,21 @@ class Scan:
 
     def _plan_head(self) -> Plan:
         """The plan of the newest snapshot; of the next one when it expires meanwhile."""
-        for tries_left in reversed(range(_TRIES)):
+        snapshot: Snapshot | None = None
+
+        def plan() -> Plan:
+            nonlocal snapshot
             snapshot = self._head()
-            try:
-                return self._plan_on(snapshot)
-            except PaimonError as e:
-                if not tries_left or snapshot is None or not _has_expired(self.handle, snapshot, e):
-                    self._refuse_expired(snapshot, e)
-                    raise
-        raise AssertionError
+            return self._plan_on(snapshot)
+
+        def has_expired(error: PaimonError) -> bool:
+            return snapshot is not None and _has_expired(self.handle, snapshot, error)
+
+        try:
+            return retry(plan, _ATTEMPTS, on=PaimonError, again=has_expired)
+        except PaimonError as e:
+            self._refuse_expired(snapshot, e)
+            raise
 
     def _refuse_expired(self, snapshot: Snapshot | None, error: PaimonError) -> None:
         """Raise SnapshotExpiredError if an error comes from reading a snapshot that expired meanwhile."""

@@ -23,7 +23,7 @@ from paimon_spark.lineage.shared_snapshots import SharedSnapshots
 
 _NUMBERED: Final = re.compile(r"(@([0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|batch))+$")
 """Suffix of a query whose name was taken (`job_registry`)."""
-_TRIES: Final = 1000
+_SEARCHED: Final = 1000
 """Most snapshots searched for one with provenance."""
 _LOOKED_BACK: Final = 100
 """Most newest snapshots of a job searched for one that it certainly made."""
@@ -195,7 +195,7 @@ class Alignment:
         found = {job: self._graph.sinks(job, node) for job in jobs}
         if self._provenance_of is None:
             return found
-        twice = _in_several([series.snapshots for series in found.values()])[-_TRIES:] if len(jobs) > 1 else []
+        twice = _in_several([series.snapshots for series in found.values()])[-_SEARCHED:] if len(jobs) > 1 else []
         makers = {s: provenance.job for s in twice if (provenance := self._provenance_of(node, s)) is not None}
         for job in jobs:
             others = [s for s, maker in makers.items() if maker != job] + self._replaced(node, job, found[job])
@@ -261,7 +261,7 @@ class Alignment:
         barrier, finished, sinks = writer.barrier, writer.finished, writer.sinks
         row = sinks.row(barrier)
         if barrier > finished:
-            for older in range(row, max(-1, row - _TRIES), -1):
+            for older in range(row, max(-1, row - _SEARCHED), -1):
                 if sinks.barriers[older] <= finished:
                     break
                 if self._sources_read(writer, older) is not None:

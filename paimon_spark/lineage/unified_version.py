@@ -16,7 +16,7 @@ from paimon_spark.lineage.graph import Graph, Node
 from paimon_spark.lineage.reach import upstream
 
 ROWS_ONLY: Final = History()
-_TRIES: Final = 1000
+_SEARCHED: Final = 1000
 """Most snapshots checked that no job recorded and that may be newer ones of the same content."""
 _SHOWN: Final = 2
 """Snapshots of a table that an error names."""
@@ -129,7 +129,7 @@ def _alive(search: Alignment, node: Node, recorded: int, newest_between: NewestB
     if head is None or head <= recorded or not search.is_written(node):
         return head
     same = recorded
-    while same < min(head, recorded + _TRIES) and (
+    while same < min(head, recorded + _SEARCHED) and (
         search.is_compaction(node, same + 1) or search.lacks_provenance(node, same + 1)
     ):
         same += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from paimon_spark.errors import (
     BranchNotFoundError,
@@ -21,6 +21,7 @@ from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.format.metadata_files.table_schema import decode as decode_schema
 from paimon_spark.metadata.features import check_definition, check_overrides, check_readable, check_writable
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_file_name
+from paimon_spark.metadata.retry import RACES
 from paimon_spark.metadata.schemas import BranchLook, is_visible, latest_schema, list_schema_ids, look_at_branch
 from paimon_spark.metadata.small_files import find_bytes
 from paimon_spark.options.descriptor import did_you_mean, nearest
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from paimon_spark.metadata.definition.schema_changes import SchemaChange
 
 
-_RACES: Final = 5
 """Times that what main means is looked up again when it changes meanwhile."""
 
 
@@ -131,7 +131,7 @@ def open_table(
     shown = name or table_name(store, root)
     store = within(store, root)
     main_branch = read_main_branch(store, root)
-    for _ in range(_RACES):
+    for _ in range(RACES):
         layout = Layout(root, MAIN, main_branch).with_branch(branch)
         failure: CorruptFileError | None = None
         try:
@@ -227,7 +227,7 @@ def visible_branch_names(store: Store, layout: Layout) -> list[str]:
     branch, all are looked at again until two looks agree.
     """
     before: list[str] | None = None
-    for _ in range(_RACES):
+    for _ in range(RACES):
         names = [name for name in branch_names(store, layout) if not name.startswith(".")]
         looks = {name: look_at_branch(store, layout.with_branch(name)) for name in names}
         seen = [name for name, look in looks.items() if is_visible(name, look, _of_other(look, looks))]

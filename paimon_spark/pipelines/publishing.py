@@ -31,7 +31,7 @@ from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import UndoNote, read_undo_note, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, TableChange
-from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.retry import now_ms, retry
 from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.metadata.tags import find_tag, is_release_tag, release_tag
 from paimon_spark.pipelines.records import (
@@ -311,25 +311,27 @@ def _change(
                 raise _MainMovedError(table)
         return to_complete({path: release_json(record()) for path, record in files.items()}, warehouse)
 
-    table: str | None = None
-    for _ in range(_ATTEMPTS):
+    def change() -> tuple[str, Sequence[Removed]]:
         change_id = uuid.uuid4().hex
-        try:
-            removed = change_tables(kind, parts, change_id, decided, wait_ms=wait_ms)
-        except OperationInProgressError as e:
-            if may_move >= handles.keys() or not e.context.get("ended"):
-                raise
-            table = None
-        except _MainMovedError as e:
-            table = e.table
-        else:
-            complete(warehouse, change_id)
-            return reduce(both, removed, Removed())
-    raise BranchDivergedError(
-        f"nothing was published: main of {table or 'a table'} got new commits in each of {_ATTEMPTS} attempts; stop "
-        "its writers for a moment, or pass if_main_moved='replace'",
-        table=table,
-    )
+        return change_id, change_tables(kind, parts, change_id, decided, wait_ms=wait_ms)
+
+    def main_moved(e: Exception) -> bool:
+        if isinstance(e, OperationInProgressError):
+            return not may_move >= handles.keys() and bool(e.context.get("ended"))
+        return True
+
+    def exhausted(e: Exception) -> BranchDivergedError:
+        table = e.table if isinstance(e, _MainMovedError) else None
+        return BranchDivergedError(
+            f"nothing was published: main of {table or 'a table'} got new commits in each of {_ATTEMPTS} attempts; "
+            "stop its writers for a moment, or pass if_main_moved='replace'",
+            table=table,
+        )
+
+    failures = (OperationInProgressError, _MainMovedError)
+    change_id, removed = retry(change, _ATTEMPTS, on=failures, again=main_moved, exhausted=exhausted)
+    complete(warehouse, change_id)
+    return reduce(both, removed, Removed())
 
 
 class _MainMovedError(Exception):

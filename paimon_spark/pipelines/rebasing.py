@@ -28,7 +28,7 @@ Check: TypeAlias = Callable[[Mapping[str, tuple[str, int]]], list[CheckResult]]
 """Checks tables at a branch and snapshot each. Raises CheckFailedError."""
 _REPLACE_IT: Final = "if_main_moved='replace'"
 """What a rebase of one table is advised instead; of several it would replace main of all."""
-_TRIES: Final = 20
+_ATTEMPTS: Final = 20
 """How often commits to main may come first."""
 
 
@@ -70,7 +70,7 @@ def publish_rebased(
     checked: tuple[Mapping[str, tuple[str, int]], list[CheckResult]] | None = None
     with ExitStack() as stack:
         staged: dict[str, _Staged] = {}
-        for tries_left in reversed(range(_TRIES)):
+        for left in reversed(range(_ATTEMPTS)):
             _check_heads(tables, name, demanded)
             for table, main in tables.items():
                 if table in staged and staged[table].is_on_head_of(main):
@@ -112,7 +112,7 @@ def publish_rebased(
                         found.keep()
                 return released
             except BranchDivergedError:
-                if not tries_left:
+                if not left:
                     raise
     raise AssertionError("the last attempt returns or raises")
 

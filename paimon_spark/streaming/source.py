@@ -32,7 +32,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.consumers import consumer_path
 from paimon_spark.metadata.handle import TableHandle, current
-from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.retry import now_ms, retry
 from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.scan import ScanOptions
 from paimon_spark.options.stream_read import READ_APPEND_OVERWRITE, READ_OVERWRITE, ReadLimits, StreamReadOptions
@@ -49,7 +49,7 @@ T = TypeVar("T")
 _WAITS_S: Final = (0.05, 0.2, 1.0, 3.0)
 """Waits before a branch that another operation is changing is read again."""
 _NO_LIMITS: Final = ReadLimits()
-_TRIES: Final = 5
+_ATTEMPTS: Final = 5
 """Starts that may expire before their consumer is written."""
 
 
@@ -195,19 +195,15 @@ class StreamSource:
         self._planner.move(found)
 
     def _first(self) -> StreamOffset:
-        for tries_left in reversed(range(_TRIES)):
+
+        def started() -> StreamOffset:
             offset = self._first_offset()
-            if self._progress is None:
-                return offset
-            self._progress.begin(self.handle, offset)
-            try:
+            if self._progress is not None:
+                self._progress.begin(self.handle, offset)
                 history.check(self.handle, offset)
-            except SnapshotExpiredError:
-                if not tries_left:
-                    raise
-            else:
-                return offset
-        raise AssertionError
+            return offset
+
+        return retry(started, _ATTEMPTS, on=SnapshotExpiredError)
 
     def _first_offset(self) -> StreamOffset:
         if self.options.follow is None:

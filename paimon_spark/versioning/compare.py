@@ -30,6 +30,7 @@ from paimon_spark.metadata.live_files import file_ids, live_entries
 from paimon_spark.metadata.manifests import data_manifests, find_manifest_lists, read_manifests
 from paimon_spark.metadata.partition_path import partition_texts
 from paimon_spark.metadata.resolve import Resolved, resolve
+from paimon_spark.metadata.retry import retry
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema
 from paimon_spark.metadata.snapshots import find_snapshot
 from paimon_spark.metadata.vector_files import read_vectors, vector_files
@@ -37,23 +38,21 @@ from paimon_spark.metadata.version import text_version
 from paimon_spark.types import DataField, RowType
 from paimon_spark.versioning.diff import ColumnChange, Diff, PartitionDiff, Side
 
-_TRIES: Final = 5
-"""Times versions are looked up again when their files vanish meanwhile."""
+_ATTEMPTS: Final = 6
+"""Times that versions are looked up whose files vanish meanwhile."""
 
 
 def compare(handle: TableHandle, old: str, new: str | None) -> Diff:
     """The differences between two versions. Reads metadata only."""
     sides = _resolved(handle, old, new)
-    for tries_left in reversed(range(_TRIES + 1)):
-        try:
-            files = changed_files(*sides)
-        except FileMissingError:
-            before, sides = sides, _resolved(handle, old, new)
-            if not tries_left or all(same_snapshot(a.snapshot, b.snapshot) for a, b in zip(before, sides, strict=True)):
-                raise
-        else:
-            return _diff(handle, (old, new), sides, files)
-    raise AssertionError
+
+    def have_moved(_: FileMissingError) -> bool:
+        nonlocal sides
+        before, sides = sides, _resolved(handle, old, new)
+        return not all(same_snapshot(a.snapshot, b.snapshot) for a, b in zip(before, sides, strict=True))
+
+    files = retry(lambda: changed_files(*sides), _ATTEMPTS, on=FileMissingError, again=have_moved)
+    return _diff(handle, (old, new), sides, files)
 
 
 def _resolved(handle: TableHandle, old: str, new: str | None) -> tuple[Resolved, Resolved]:

@@ -29,7 +29,7 @@ from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import MAIN, POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import column_values, data_manifests
-from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.retry import now_ms, retry
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import guarded_branch, savepoint_id_of, tag_names
 from paimon_spark.text import counted, safe
@@ -260,7 +260,7 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, tuple) else getattr(value, "value", value)
 
 
-_TRIES = 5
+_ATTEMPTS: Final = 6
 
 
 def read_status(
@@ -315,16 +315,19 @@ def _sizes(handle: TableHandle) -> list[RefSize]:
 def _head(handle: TableHandle) -> tuple[Snapshot | None, pa.Table]:
     """The head and its live files; when it expires meanwhile, of the next head."""
     head = latest_snapshot(handle)
-    for tries_left in reversed(range(_TRIES + 1)):
+
+    def entries() -> pa.Table:
         if head is None:
-            return None, pa.Table.from_batches([], ENTRY_SCHEMA)
-        try:
-            return head, live_entries(handle, data_manifests(handle, head))
-        except FileMissingError:
-            before, head = head, latest_snapshot(handle)
-            if head == before or not tries_left:
-                raise
-    raise AssertionError
+            return pa.Table.from_batches([], ENTRY_SCHEMA)
+        return live_entries(handle, data_manifests(handle, head))
+
+    def has_moved(_: FileMissingError) -> bool:
+        nonlocal head
+        before, head = head, latest_snapshot(handle)
+        return head != before
+
+    found = retry(entries, _ATTEMPTS, on=FileMissingError, again=has_moved)
+    return head, found
 
 
 def _head_status(head: Snapshot | None) -> HeadStatus | None:
