@@ -3,6 +3,7 @@
 ast.py            the tree of predicates and expressions, its SQL text
 literals.py       comparisons of a column with a value of any type
 patterns.py       LIKE and RLIKE as regular expressions of RE2
+tokens.py         SQL text as tokens with positions
 parse.py          SQL text and sqlglot trees to predicates
 terms.py          sqlglot trees to expressions
 coercion.py       the types of expressions, with the casts that Spark inserts
