@@ -189,6 +189,7 @@ def _check_branches(handle: TableHandle) -> None:
         if not branch.branch.startswith(".") and not list_schema_ids(branch.store, branch.layout)
         if any(branch.store.list(directory) for directory in (branch.layout.snapshot_dir, branch.layout.tag_dir))
     ]
+    # What such a directory needs cannot be told from it, so its files would pass for orphans.
     if incomplete:
         raise UnsafeDeletionError(
             f"no orphan file of table {handle.name} was deleted: {', '.join(map(repr, incomplete))} below "

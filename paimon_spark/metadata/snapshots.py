@@ -74,6 +74,7 @@ def latest_snapshot(handle: TableHandle) -> Snapshot | None:
     """The head of the branch; None when nothing was ever committed. Three small reads if the hint is good."""
     hint = read_hint(handle.store, f"{handle.layout.snapshot_dir}/{LATEST}")
     # Reading is the cheaper probe: an object store asks twice whether a path exists, as a file and as a directory.
+    # The hint may be old, or name a snapshot that an interrupted rollback deleted: then the directory is listed.
     if hint is not None and hint > 0 and find_snapshot(handle, hint + 1) is None:
         snapshot = find_snapshot(handle, hint)
         if snapshot is not None:

@@ -232,6 +232,8 @@ def check_not_moved(plan: Publication, *, in_pipeline: bool = False) -> None:
 
     `in_pipeline`: the branch is published with those of other tables, so that the error says what fits that.
     """
+    # Compactions change no rows and do not count; commits that have expired do. It is checked under the lock, so that a
+    # branch never replaces work that nobody looked at.
     if not plan.main_has_moved:
         return
     found = plan.commits_of_main

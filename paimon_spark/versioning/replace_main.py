@@ -204,6 +204,8 @@ def _delete_main(main: BranchState, late: str | None) -> tuple[Step, ...]:
         else [layout.branch_root]
     )
     return (
+        # Readers who opened main before find its rows as long as the head is there, then no schema, and open main
+        # again.
         *(
             [DeleteTree(relative(layout.schema_dir))]
             if main.directory == MAIN

@@ -121,6 +121,7 @@ def make_snapshot(
     attempts, start = _Attempts(handle, options, request, author, clock), time.perf_counter()
     try:
         result = attempts.run()
+    # Where the outcome is unknown the snapshot may still appear, so every file that it names stays.
     except CommitOutcomeUnknownError:
         raise
     except Exception:
@@ -207,6 +208,8 @@ class _Attempts:
         if prepared is None:
             return _NothingToChange()
         outcome = publish(handle, prepared.snapshot, self._retries)
+        # Only a commit that took longer than snapshots live can get an id that had been taken and expired. The look
+        # costs a listing, so fast commits do without.
         if isinstance(outcome, Committed) and self._clock.clock_ms() - started_ms > _SLOW_MS:
             outcome = self._removed_if_unreachable(outcome)
         if isinstance(outcome, Committed):
@@ -243,6 +246,8 @@ class _Attempts:
     def _find_duplicate(self, head: Snapshot | None) -> Snapshot | None:
         """The same commit of a stream, made by another process since the last look. Batches have no duplicates."""
         author, request, seen = self._author, self._request, self._filtered_up_to
+        # The uuid tells our snapshot from others. User and identifier serve streams only: all batches have one
+        # identifier, and a user may give several batches the same commit user.
         if not author.may_repeat or request.identifier == BATCH_COMMIT_IDENTIFIER or seen is None or head is None:
             return None
         wanted = author.commit_user, request.identifier, request.kind

@@ -170,6 +170,7 @@ class _Checks:
 
         Rows of keys were numbered after rows that are gone, so older ones could be taken for newer.
         """
+        # Compared by identity, never by id alone: after a merge or a roll-back an id may be another snapshot.
         if planned_on is None or not planned_on.must_remain:
             return None
         head = self._head

@@ -100,6 +100,8 @@ def _create(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Outcom
                 return LostRace(snapshot)
         except StorageError as e:
             error = e
+        # Our uuid under the id is success, another one a lost race. Where nothing is there, a late PUT may still create
+        # our file, so the very same bytes are tried again under the same id: whichever try lands, it is one snapshot.
         settled = _look_up(handle, snapshot, error)
         if settled is not None:
             return settled

@@ -112,6 +112,8 @@ def _numbered(new: tuple[DataFileMeta, ...], old: tuple[DataFileMeta, ...]) -> t
 
     They may be larger where concurrent writers gave the same numbers to rows of several files.
     """
+    # New files that counted on would reach the numbers of later files, and rows would change places. Java lets them
+    # overlap.
     largest = max(f.max_sequence_number for f in old)
     if not new or new[-1].max_sequence_number <= largest:
         return new

@@ -40,6 +40,8 @@ from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND
 
+# Writers of one job agree on numbers without talking to each other: each takes one residue class, above the largest
+# number of the base. Which of two concurrent writers is newer is undefined.
 SHARED_STRIDE: Final = 4096
 """Step of the sequence numbers of writers that share buckets: up to so many writers never use a number twice."""
 _PART_BYTES: Final = 16 << 20
