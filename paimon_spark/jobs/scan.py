@@ -21,7 +21,6 @@ from paimon_spark.jobs.lineage_port import listener, read_tickets
 from paimon_spark.jobs.schema_display import columns_html
 from paimon_spark.metadata.handle import TableHandle, current
 from paimon_spark.metadata.resolve import Resolved, ResolvedRange, resolve, resolve_range
-from paimon_spark.metadata.retry import retry
 from paimon_spark.metadata.snapshots import (
     earliest_snapshot,
     is_alive,
@@ -387,21 +386,15 @@ class Scan:
 
     def _plan_head(self) -> Plan:
         """The plan of the newest snapshot; of the next one when it expires meanwhile."""
-        snapshot: Snapshot | None = None
-
-        def plan() -> Plan:
-            nonlocal snapshot
+        for left in reversed(range(_ATTEMPTS)):
             snapshot = self._head()
-            return self._plan_on(snapshot)
-
-        def has_expired(error: PaimonError) -> bool:
-            return snapshot is not None and _has_expired(self.handle, snapshot, error)
-
-        try:
-            return retry(plan, _ATTEMPTS, on=PaimonError, again=has_expired)
-        except PaimonError as e:
-            self._refuse_expired(snapshot, e)
-            raise
+            try:
+                return self._plan_on(snapshot)
+            except PaimonError as e:
+                if not left or snapshot is None or not _has_expired(self.handle, snapshot, e):
+                    self._refuse_expired(snapshot, e)
+                    raise
+        raise AssertionError
 
     def _refuse_expired(self, snapshot: Snapshot | None, error: PaimonError) -> None:
         """Raise SnapshotExpiredError if an error comes from reading a snapshot that expired meanwhile."""

@@ -8,6 +8,8 @@ by field id. Dropped columns and changed types end the query, as in Java.
 
 Source: Java `StreamHelper.getBatch`, `PaimonReadLimits`, `table/source/DataTableStreamScan.nextPlan`,
 `DeltaFollowUpScanner`, `ChangelogFollowUpScanner`; schema changes: own.
+
+Tests: tests/unit/streaming/test_limits.py, test_contents.py, test_columns.py.
 """
 
 from __future__ import annotations

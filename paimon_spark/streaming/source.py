@@ -5,6 +5,8 @@ over snapshots without anything to read, so that they do not stay where snapshot
 checked before every offset and every plan (`history`).
 
 Source: Java `DataTableStreamScan`, `PaimonMicroBatchStream`, `StreamHelper`, `schema/SchemaValidation`.
+
+Tests: tests/unit/streaming/test_source.py, test_source_model.py, test_refusals.py.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ Source: Java `table/source/AbstractDataTableScan.createStartingScanner`, `table/
 `FullStartingScanner`, `CompactedStartingScanner`, `FullCompactedStartingScanner`, `FileCreationTimeStartingScanner`,
 `TimeTravelUtil.earlierThanTimeMills`, `consumer/ConsumerManager`,
 `DataTableStreamScan.notifyCheckpointComplete`. Starting with tags and savepoints is our own.
+
+Tests: tests/unit/streaming/test_start.py, test_start_model.py, test_consumer.py.
 """
 
 from __future__ import annotations

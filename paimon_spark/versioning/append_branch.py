@@ -5,6 +5,8 @@ would come back, and one that the source rewrote would add its rows twice. Paimo
 it does not know where branches parted; here it is required from the newest shared snapshot on.
 
 Source: Java `utils/FileSystemBranchManager.mergeBranch`, `utils/BranchMergeHandler`.
+
+Tests: tests/unit/versioning/test_append_branch.py.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ Whoever reads while `replace_state` runs finds the old head or the new one after
 found; other files may be of either.
 
 Source of the readers' rule: Java `utils/HintFileUtils`, `schema/SchemaManager`.
+
+Tests: tests/unit/versioning/test_merge_steps.py, test_every_moment.py.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ A branch is visible while it has its schemas (`metadata/schemas.py`), so these a
 reader finds the whole branch or none, and a renamed branch under exactly one of its names.
 
 Source: PIP-14; Java `utils/FileSystemBranchManager`.
+
+Tests: tests/unit/versioning/test_branches.py, test_branch_crashes.py, test_guards.py, test_foreign_branches.py.
 """
 
 from __future__ import annotations

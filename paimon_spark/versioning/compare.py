@@ -3,6 +3,8 @@
 A Diff has files, deletion vectors, columns and options. Manifests that both snapshots list are not read. Files are the
 same when partition, bucket, name and path are equal; a file that compaction only moved to another level is the same
 file. Columns are matched by field id.
+
+Tests: tests/unit/versioning/test_diff.py, test_other_history.py.
 """
 
 from __future__ import annotations

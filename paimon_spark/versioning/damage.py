@@ -2,6 +2,8 @@
 
 Unprotected bases and stale guards; missing files; ambiguous names; spliced histories, stale hints and tags of another
 history; missing schemas, and schemas that differ between branches.
+
+Tests: tests/unit/versioning/test_doctor.py, test_foreign_branches.py.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ table, found again under its lock.
 
 Source: the dangers of PIP-14 and Paimon's branches: Java `utils/FileSystemBranchManager`, pypaimon
 `branch/filesystem_branch_manager.py`, Java `table/ExpireSnapshotsImpl`, which looks at tags of main only.
+
+Tests: tests/unit/versioning/test_doctor.py.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A snapshot that several branches share is in the graph once: snapshots of two branches are one commit when their
 manifest lists have the same names. A branch's history before it was created is that of its parent.
+
+Tests: tests/unit/versioning/test_history.py.
 """
 
 from __future__ import annotations

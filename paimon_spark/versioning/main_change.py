@@ -3,6 +3,8 @@
 Only metadata is read. Rows are counted as they are stored, in the files that commits of main and of the branch since
 the fork added and removed. Compactions, which change no row, are left out. Where commits have expired, or are many, the
 files of both heads are compared instead, and what only one side compacted counts as lost and gained.
+
+Tests: tests/unit/versioning/test_main_change.py.
 """
 
 from __future__ import annotations

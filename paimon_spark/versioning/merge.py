@@ -11,6 +11,8 @@ and the directory is deleted. Our own commits to main after the plan fail (`engi
 for those before it. Commits of other engines to the replaced history are moved to the backup branch.
 
 Source: PIP-14, Merge Branch To Main; Java `utils/FileSystemBranchManager.fastForward`.
+
+Tests: tests/unit/versioning/test_merge.py, test_fast_forward.py, test_merge_crashes.py, test_diverged.py.
 """
 
 from __future__ import annotations

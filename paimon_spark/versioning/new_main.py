@@ -5,6 +5,8 @@ there. Later snapshots, tags, changelogs and schemas of main become the backup b
 move to where those branches leave the new main.
 
 Source: PIP-14, Merge Branch To Main; Java `FileSystemBranchManager.fastForward`.
+
+Tests: tests/unit/versioning/test_merge_steps.py, test_merge.py, test_model.py.
 """
 
 from __future__ import annotations

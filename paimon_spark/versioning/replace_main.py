@@ -5,6 +5,8 @@ sink logs. Later opens of main find the branch; readers that opened main before 
 then find no schema and open it again.
 
 Source: PIP-14, Replace Main With Branch; Paimon between 2024-05-28 and 2024-06-27 (`FileSystemBranchManager`).
+
+Tests: tests/unit/versioning/test_replace_main.py, test_commits_meanwhile.py.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Source: Java `table/RollbackHelper`, `table/AbstractFileStoreTable.rollbackTo`, `RollbackToAsLatestProcedure`,
 `operation/FileStoreCommitImpl.rollbackToAsLatest`.
+
+Tests: tests/unit/versioning/test_rollback.py, test_restoring.py, test_every_moment.py.
 """
 
 from __future__ import annotations

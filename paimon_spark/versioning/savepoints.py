@@ -3,6 +3,8 @@
 A savepoint stays until it is deleted, whatever option `tag.default-time-retained` says.
 
 Source: PIP-4.
+
+Tests: tests/unit/versioning/test_savepoints.py.
 """
 
 from __future__ import annotations

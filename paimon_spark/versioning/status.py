@@ -1,6 +1,8 @@
 """TableStatus: head, branches, consumers and due maintenance of a table; sizes of all refs.
 
 The size of a branch, tag or savepoint is what it alone keeps, so what deleting it would free.
+
+Tests: tests/unit/versioning/test_status.py, test_sizes.py.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ Expiry of other engines takes no lock, so a new tag's snapshot may have expired.
 
 Source: Java `utils/TagManager`, `tag/SuccessFileTagCallback`, `AbstractFileStore.newTagManager`,
 `operation/FileDeletionBase.createDataFileSkipperForTags`.
+
+Tests: tests/unit/versioning/test_tags.py, test_guards.py, test_tags_of_versions.py.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ A new tag is a copy of a snapshot file: no data and no manifest is read. Afterwa
 other engines may have expired it meanwhile.
 
 Source: Java `utils/TagManager`, `tag/TagTimeExpire`; PIP-4.
+
+Tests: tests/unit/versioning/test_tags.py, test_tag_expiry.py.
 """
 
 from __future__ import annotations

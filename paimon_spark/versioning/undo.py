@@ -4,6 +4,8 @@ A merge, fast-forward, replacement or rollback of main keeps a backup. On undo, 
 branch, as by a fast-forward: what main has beyond it is kept as a new backup, so an undo can be undone. The change also
 ends the note that the backup can be undone; after it, the backup is deleted if nothing needs it. A process that is
 killed between the two leaves a branch without the note.
+
+Tests: tests/unit/versioning/test_undo.py, test_backups.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Attempts at one snapshot, until it is there or certainly will not be.
 
 Source: Java `operation/FileStoreCommitImpl.tryCommit`.
+
+Tests: tests/unit/engine/commit/test_committer.py, test_races.py, test_model.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Checks of a commit against the current head: history, files, buckets, keys, schema.
 
 Source: Java `operation/commit/CommitScanner`, `StrictModeChecker`, `operation/FileStoreCommitImpl.tryCommitOnce`.
+
+Tests: tests/unit/engine/commit/test_conflicts.py, test_races.py, test_committer.py.
 """
 
 from __future__ import annotations

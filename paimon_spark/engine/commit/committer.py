@@ -1,6 +1,8 @@
 """Committer: commit messages of writers become one snapshot, or none.
 
 Source: Java `operation/FileStoreCommitImpl`, `table/sink/TableCommitImpl`.
+
+Tests: tests/unit/engine/commit/test_committer.py, test_model.py, test_compact_manifest.py, test_set_statistics.py.
 """
 
 from __future__ import annotations

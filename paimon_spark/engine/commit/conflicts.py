@@ -8,6 +8,8 @@ covers those of all files that it replaces. Two commits must not change the same
 
 Source: Java `operation/commit/ConflictDetection`, also its `checkRowIdExistence`, `checkRowIdRangeConflicts` and
 `checkForRowIdFromSnapshot`; `operation/commit/RowIdColumnConflictChecker`.
+
+Tests: tests/unit/engine/commit/test_conflicts.py, test_model.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Manifest entries of commit messages, as columns in numpy; entries of some partitions.
 
 Source: Java `operation/commit/ManifestEntryChanges`, `operation/FileStoreCommitImpl.abort`.
+
+Tests: tests/unit/engine/commit/test_entries.py, test_committer.py.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Source: Java 2.0 `operation/ManifestFileMerger`. Sorting (`manifest-sort.enabled`) is not done: it never matters
 for what a table holds.
+
+Tests: tests/unit/engine/commit/test_manifest_merge.py, test_compact_manifest.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Rows that an overwrite replaces: all, or those of named or of written partitions.
 
 Source: Java `operation/FileStoreCommitImpl.overwritePartition`, `operation/commit/OverwriteChangesProvider`.
+
+Tests: tests/unit/engine/commit/test_overwrite.py, test_model.py.
 """
 
 from __future__ import annotations

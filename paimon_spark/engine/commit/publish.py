@@ -2,6 +2,8 @@
 
 After an ambiguous answer the same bytes are written again under the same id: whichever try succeeds, it is the same
 snapshot, so nothing counts twice. The result is certain, or `Unknown`.
+
+Tests: tests/unit/engine/commit/test_committer.py, test_verify.py, test_races.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Requests for one snapshot, by kind: the changes of each, and its checks.
 
 A request is made once and tried on any head, until its snapshot is there or certainly will not be.
+
+Tests: tests/unit/engine/commit/test_committer.py, test_conflicts.py.
 """
 
 from __future__ import annotations

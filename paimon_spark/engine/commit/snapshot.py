@@ -4,6 +4,8 @@ Numbers that only the commit knows are given here: row ids, and sequence numbers
 
 Source: Java `operation/FileStoreCommitImpl.tryCommitOnce`, `operation/SequenceSnapshotProperties`,
 `operation/commit/RowTrackingCommitUtils`.
+
+Tests: tests/unit/engine/commit/test_snapshot.py, test_committer.py, test_latency.py.
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ A publication of several tables writes the journals of all, reads their heads ag
 waits for that: one that the publication was not planned with decides that it does not run (`ended_by_commits`), and the
 publication is planned again; or, when main may lose commits to the backup branch, goes there. Once it is decided, 1
 holds.
+
+Tests: tests/unit/engine/commit/test_verify.py, tests/unit/versioning/test_late_commits.py, test_commits_meanwhile.py.
 """
 
 from __future__ import annotations
