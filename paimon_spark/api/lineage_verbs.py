@@ -25,18 +25,18 @@ from paimon_spark.api.lineage_question import (
 )
 from paimon_spark.catalogs.open import open_catalog
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, StorageError
-from paimon_spark.lineage.graph import Direction, Node, load
-from paimon_spark.lineage.job_registry import find_owner, note_query
-from paimon_spark.lineage.maintenance import Rebuilt, Synced, forget_job, nothing_to_rebuild, rebuild, sync
-from paimon_spark.lineage.open_lineage import changes, check_installed, forget_gone, send
-from paimon_spark.lineage.picture import Picture, picture_of
-from paimon_spark.lineage.reach import downstream, impact, upstream
-from paimon_spark.lineage.recorded_jobs import Jobs
-from paimon_spark.lineage.results import ImpactOfSnapshot, LineageStatus, Relations, UnifiedVersion
-from paimon_spark.lineage.table_index import TableIndex, open_index
-from paimon_spark.lineage.tables import declare_source, enable, read_settings, retract_source, write_settings
-from paimon_spark.lineage.unified_version import start_snapshots, unified_version
-from paimon_spark.lineage.warehouse import DATABASE
+from paimon_spark.lineage.asking.graph import Direction, Node, load
+from paimon_spark.lineage.asking.open_lineage import changes, check_installed, forget_gone, send
+from paimon_spark.lineage.asking.picture import Picture, picture_of
+from paimon_spark.lineage.asking.reach import downstream, impact, upstream
+from paimon_spark.lineage.asking.recorded_jobs import Jobs
+from paimon_spark.lineage.asking.results import ImpactOfSnapshot, LineageStatus, Relations, UnifiedVersion
+from paimon_spark.lineage.asking.unified_version import start_snapshots, unified_version
+from paimon_spark.lineage.index.job_registry import find_owner, note_query
+from paimon_spark.lineage.index.table_index import TableIndex, open_index
+from paimon_spark.lineage.index.tables import declare_source, enable, read_settings, retract_source, write_settings
+from paimon_spark.lineage.index.warehouse import DATABASE
+from paimon_spark.lineage.recording.maintenance import Rebuilt, Synced, forget_job, nothing_to_rebuild, rebuild, sync
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.lineage import DATA_LINEAGE, JOB, TABLE_LINEAGE

@@ -17,11 +17,11 @@ from paimon_spark.api.release import Release
 from paimon_spark.display import ShownAsText, grid, paragraph, section
 from paimon_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
 from paimon_spark.jobs.rebase_limits import rebase_limits
-from paimon_spark.lineage.graph import Direction, Node
-from paimon_spark.lineage.job_registry import find_owner
-from paimon_spark.lineage.provenance import TableRef
-from paimon_spark.lineage.table_history import TableHistory
-from paimon_spark.lineage.table_index import open_index
+from paimon_spark.lineage.asking.graph import Direction, Node
+from paimon_spark.lineage.asking.table_history import TableHistory
+from paimon_spark.lineage.index.job_registry import find_owner
+from paimon_spark.lineage.index.provenance import TableRef
+from paimon_spark.lineage.index.table_index import open_index
 from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.snapshots import latest_snapshot_id

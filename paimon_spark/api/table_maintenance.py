@@ -408,7 +408,7 @@ class TableMaintenance(OpenedTable):
             BranchNotFoundError: there is no such branch.
             CorruptFileError: a snapshot or tag cannot be decoded.
         """
-        from paimon_spark.lineage.provenance import JOB
+        from paimon_spark.lineage.index.provenance import JOB
         from paimon_spark.versioning.log import read_log
 
         if branch is not None:

@@ -23,7 +23,7 @@ from paimon_spark.redaction import get_logger
 from paimon_spark.text import counted, safe, shown
 
 if TYPE_CHECKING:
-    from paimon_spark.lineage.results import LineageStatus
+    from paimon_spark.lineage.asking.results import LineageStatus
 
 _LOG = get_logger(__name__)
 
