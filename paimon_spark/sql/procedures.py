@@ -12,8 +12,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, ProcedureNotFoundError, SqlSyntaxError
-from paimon_spark.foreign_procedures import PROCEDURES as ICEBERG
-from paimon_spark.foreign_procedures import arguments_by_name, instead_of_call, unknown_arguments
+from paimon_spark.foreign.procedures import PROCEDURES as ICEBERG
+from paimon_spark.foreign.procedures import arguments_by_name, instead_of_call, unknown_arguments
 from paimon_spark.operations import PROCEDURES
 from paimon_spark.operations.operation import Argument, Operation, Request, Type
 from paimon_spark.operations.refused import refusal

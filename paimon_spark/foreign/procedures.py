@@ -1,6 +1,6 @@
 """Procedures of Iceberg, and the calls that take their place here.
 
-Code in texts is in backquotes; `{table}` and its like stand for what a call names.
+`{table}` and its like in texts stand for what a call names.
 """
 
 from __future__ import annotations
@@ -269,12 +269,12 @@ def _key(name: str) -> str:
 
 
 def documented_procedures() -> list[tuple[str, str]]:
-    """Calls of all procedures and their equivalents, in Markdown."""
+    """Calls of procedures and what to do here, in Markdown."""
     out = []
     for name, procedure in PROCEDURES.items():
         given = {p: _ARGUMENTS[p] for p in procedure.shown}
         out.append((f"`CALL system.{name}({', '.join(given.values())})`", _of_call(name, given, procedure.ours)))
-    return out
+    return [(theirs, ours.removeprefix("Use ")) for theirs, ours in out]
 
 
 def _of_call(name: str, arguments: Mapping[str, str], text: str) -> str:

@@ -1,18 +1,12 @@
-"""Statements and metadata tables of Iceberg and Delta Lake, and their equivalents here.
+"""Statements and clauses of Iceberg and Delta Lake, and their equivalents here.
 
-`foreign_procedures` has Iceberg's procedures, `foreign_options` options and table properties.
-
-Errors of all entrances and the page "Coming from Iceberg or Delta Lake" come from here. Code in texts is in
-backquotes; `{table}` and its like stand for what the statement names.
+`{table}` and its like in texts stand for what a statement names.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
-
-from paimon_spark.foreign_procedures import documented_procedures
 
 
 class Equivalent(NamedTuple):
@@ -137,7 +131,7 @@ STATEMENTS: Final[Mapping[str, Equivalent]] = {
 }
 """By what the statement is called in errors."""
 
-EXAMPLES: Final[Mapping[str, str]] = {
+_EXAMPLES: Final[Mapping[str, str]] = {
     "table": "t", "columns": "a,b", "order": "a, b", "distribute": "", "where": "", "full": "",
     "older_than": ", older_than => current_timestamp() - INTERVAL 168 HOURS",
     "dry_run": "", "version": "3", "timestamp": "TIMESTAMP '2024-01-01'", "new": "x", "branch": "x", "as_of": "",
@@ -146,53 +140,13 @@ EXAMPLES: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """What the texts hold where docs show them."""
 
-METADATA_TABLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "history": ("snapshots",),
-    "metadata_log_entries": ("schemas",),
-    "refs": ("branches", "tags"),
-    "data_files": ("files",),
-    "delete_files": ("files",),
-    "position_deletes": ("files",),
-    "entries": ("files",),
-    "all_files": ("files",),
-    "all_data_files": ("files",),
-    "all_delete_files": ("files",),
-    "all_entries": ("files",),
-    "all_manifests": ("manifests",),
-    "partition_statistics_files": ("statistics",),
-}
-"""Iceberg's metadata tables that have another name here; `snapshots`, `files` and `manifests` have the same."""
 
-_SELECTORS: Final = (
-    (re.compile(r"tag_(.+)", re.IGNORECASE), "VERSION AS OF '{}'"),
-    (re.compile(r"snapshot_id_(\d+)", re.IGNORECASE), "VERSION AS OF {}"),
-    (re.compile(r"at_timestamp_(\d+)", re.IGNORECASE), "TIMESTAMP AS OF timestamp_millis({})"),
-)
-"""How Iceberg names versions of a table, `db.t.tag_v1`, and the clauses of a query that read them."""
-
-
-def instead(what: str, **values: str) -> str:
+def instead_of_statement(what: str, **values: str) -> str:
     """Sentence with the equivalent of a statement of `STATEMENTS`; `values` fill its text, others are blank."""
-    blank = dict.fromkeys(EXAMPLES, "")
+    blank = dict.fromkeys(_EXAMPLES, "")
     return STATEMENTS[what].ours.replace("`", "").format(**{**blank, **values})
 
 
-def metadata_tables(name: str, table: str) -> str:
-    """Our system tables of a table in place of one of `METADATA_TABLES`, as in `t$branches and t$tags`."""
-    return " and ".join(f"{table}${ours}" for ours in METADATA_TABLES[name])
-
-
-def version_clause(name: str) -> str | None:
-    """The clause that reads a version that Iceberg names as a part of a table's name, `tag_v1`; None of others."""
-    for pattern, clause in _SELECTORS:
-        if found := pattern.fullmatch(name):
-            return clause.format(found[1].replace("'", "\\'"))
-    return None
-
-
-def documented() -> list[tuple[str, str]]:
-    """All equivalents, in Markdown: what Iceberg or Delta Lake has, and what to do here."""
-    out = [(f"`{e.theirs}`", e.ours.format(**EXAMPLES)) for e in STATEMENTS.values()]
-    out += documented_procedures()
-    out += [(f"`t.{theirs}`", " and ".join(f"`t${o}`" for o in ours)) for theirs, ours in METADATA_TABLES.items()]
-    return [(theirs, text.removeprefix("Use ")) for theirs, text in out]
+def documented_statements() -> list[tuple[str, str]]:
+    """Statements and what to do here, in Markdown."""
+    return [(f"`{e.theirs}`", e.ours.format(**_EXAMPLES).removeprefix("Use ")) for e in STATEMENTS.values()]
