@@ -127,6 +127,16 @@ def command_flag(name: str, help: str, *spellings: str) -> Argument:
     return Argument(name, help, is_flag=True, default=False, spellings=spellings, style=Style.COMMAND)
 
 
+def flag(name: str, help: str, **more: Any) -> Argument:
+    """An option without a value, which is a BOOLEAN of a CALL."""
+    return Argument(name, help, Type.BOOLEAN, is_flag=True, default=False, **more)
+
+
+def repeated(name: str, help: str, metavar: str, **more: Any) -> Argument:
+    """An option that may be given several times."""
+    return Argument(name, f"{help}; may be repeated", repeated=True, metavar=metavar, **more)
+
+
 def positional(
     name: str,
     help: str,
@@ -154,6 +164,12 @@ def names_of(text: str) -> tuple[str, ...]:
     if not found:
         raise ValueError("expected names separated by commas")
     return found
+
+
+def table_names(request: Request) -> list[str]:
+    """The names in argument `tables`, which the command line takes one by one, and a CALL with commas between."""
+    given = request["tables"]
+    return [request.table_name(text) for text in (given if isinstance(given, list) else given.split(","))]
 
 
 class Request(ABC):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.operations.answer import Answer, lines, removal, rows
+from paimon_spark.operations.answer import Answer, expired, lines, removal, rows
 from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Rows, Type, command_flag, positional
 from paimon_spark.operations.sizes import SIZE, sizes_of, with_sizes
 from paimon_spark.redaction import get_logger
@@ -223,7 +223,7 @@ OPERATIONS = (
         rows=lambda a, removed: [(name,) for name in removed.tags] or [("No expired tags.",)],
         command="tag expire",
         searches=True,
-        show=lambda a, removed: removal(a, a.did("expired", "expire"), removed),
+        show=expired,
         question=lambda a: f"expire tags of {a.table().name}",
     ),
     Operation(

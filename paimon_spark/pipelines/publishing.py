@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Final
 
+from paimon_spark.advice import REPLACE_MAIN
 from paimon_spark.errors import (
     BranchDivergedError,
     InvalidInputError,
@@ -328,7 +329,7 @@ def _change(
             return reduce(both, removed, Removed())
     raise BranchDivergedError(
         f"nothing was published: main of {table or 'a table'} got new commits in each of {_ATTEMPTS} attempts; stop "
-        "its writers for a moment, or pass if_main_moved='replace'",
+        f"its writers for a moment, or pass {REPLACE_MAIN}",
         table=table,
     )
 
