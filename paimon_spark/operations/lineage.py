@@ -11,8 +11,8 @@ from paimon_spark.operations.operation import (
     Operation,
     Request,
     Rows,
-    Scope,
     Style,
+    Subject,
     Type,
     UsageError,
     command_flag,
@@ -108,7 +108,7 @@ _RECORD = "record which {} each job of the warehouse reads and writes"
 
 
 def _lineage(help: str, run: Any, *arguments: Argument, verb: str, **more: Any) -> Operation:
-    return Operation(help, run, arguments, scope=Scope.WAREHOUSE, command=f"lineage {verb}", **more)
+    return Operation(help, run, arguments, subject=Subject.WAREHOUSE, command=f"lineage {verb}", **more)
 
 
 OPERATIONS = (
