@@ -1,4 +1,4 @@
-"""Options of commands that publish: `--if-main-moved`, `--on-conflict`, and `--check`, which `check` has too."""
+"""Arguments of operations that publish or check: moves of main, conflicts, checks."""
 
 from __future__ import annotations
 
