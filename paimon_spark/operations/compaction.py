@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import InvalidInputError, PaimonError, UnsupportedFeatureError
@@ -258,13 +259,7 @@ OPERATIONS = (
             Argument("excluding_tables", "regular expression of db.t to leave out", otherwise="none"),
             OPTIONS,
             _FULL,
-            Argument(
-                "compact_strategy",
-                _STRATEGY.help,
-                otherwise=_STRATEGY.otherwise,
-                choices=_STRATEGIES,
-                style=Style.COMMAND,
-            ),
+            replace(_STRATEGY, style=Style.COMMAND),
             Argument("mode", "accepted and ignored", choices=("divided", "combined"), style=Style.COMMAND),
             Argument("partition_idle_time", "refused", style=Style.COMMAND),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import InvalidInputError
@@ -195,6 +196,23 @@ _RETAINED: Final = (
     Argument("max_deletes", "how many to expire at most", Type.INT),
 )
 
+
+def _rollback_action(point: str, help: str, run: Callable[[Request], Any]) -> Operation:
+    return Operation(
+        help,
+        run,
+        (Argument(point, "epoch milliseconds", Type.BIGINT, required=True), _BACKUP),
+        Effect.DELETE,
+        procedure=f"rollback_to_{point}",
+        result=_HEADS,
+        rows=_heads,
+        command=f"rollback-to-{point}",
+        is_action=True,
+        show=_show_planned_only,
+        question=lambda a: f"roll {a.table_text} back to {point} {a[point]}",
+    )
+
+
 OPERATIONS = (
     Operation(
         "list the snapshots of a branch, newest first",
@@ -244,31 +262,11 @@ OPERATIONS = (
         show=_show_rolled_back,
         question=lambda a: None if a["as_latest"] else f"roll {a.table().name} back to {a['version']}",
     ),
-    Operation(
-        "make the newest snapshot committed at or before a time the head again",
-        _to_timestamp,
-        (Argument("timestamp", "epoch milliseconds", Type.BIGINT, required=True), _BACKUP),
-        Effect.DELETE,
-        procedure="rollback_to_timestamp",
-        result=_HEADS,
-        rows=_heads,
-        command="rollback-to-timestamp",
-        is_action=True,
-        show=_show_planned_only,
-        question=lambda a: f"roll {a.table_text} back to timestamp {a['timestamp']}",
+    _rollback_action(
+        "timestamp", "make the newest snapshot committed at or before a time the head again", _to_timestamp
     ),
-    Operation(
-        "make the newest snapshot with a watermark at or before a time the head again",
-        _to_watermark,
-        (Argument("watermark", "epoch milliseconds", Type.BIGINT, required=True), _BACKUP),
-        Effect.DELETE,
-        procedure="rollback_to_watermark",
-        result=_HEADS,
-        rows=_heads,
-        command="rollback-to-watermark",
-        is_action=True,
-        show=_show_planned_only,
-        question=lambda a: f"roll {a.table_text} back to watermark {a['watermark']}",
+    _rollback_action(
+        "watermark", "make the newest snapshot with a watermark at or before a time the head again", _to_watermark
     ),
     Operation(
         "add a new snapshot with the state of an earlier version; nothing is deleted",

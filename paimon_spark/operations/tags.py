@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import InvalidInputError
@@ -178,7 +179,7 @@ OPERATIONS = (
         (
             _TAG,
             _SNAPSHOT,
-            Argument("time_retained", "how long the tag lives, such as `7 d`", otherwise="no limit"),
+            replace(_RETAINED, otherwise="no limit"),
             _VERSION,
         ),
         Effect.DELETE,
