@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Final
 
+from paimon_spark.advice import REPLACE_MAIN
 from paimon_spark.errors import (
     BranchDivergedError,
     InvalidInputError,
@@ -421,7 +422,7 @@ def _change(
         table = e.table if isinstance(e, _MainMovedError) else None
         return BranchDivergedError(
             f"nothing was published: main of {table or 'a table'} got new commits in each of {_ATTEMPTS} attempts; "
-            "stop its writers for a moment, or pass if_main_moved='replace'",
+            f"stop its writers for a moment, or pass {REPLACE_MAIN}",
             table=table,
         )
 
