@@ -64,7 +64,8 @@ class Lineage:
     answers from the rows that exist, with a warning. After lineage is switched off, the recorded rows still answer.
 
     Tables are named `db.t` or `db.t$branch_fix`, or are opened tables, of other warehouses too. `others` are catalogs
-    of more warehouses to include; a table name that several have means the table of this catalog.
+    of more warehouses to include; a table name that several have means the table of this catalog. Questions raise
+    LineageError where lineage was never switched on, and StorageError when a store fails.
     """
 
     catalog: Catalog
@@ -175,10 +176,6 @@ class Lineage:
         Args:
             others: catalogs of other warehouses.
             include_internal: list deleted branches too, and jobs that wrote only these.
-
-        Raises:
-            LineageError: lineage was never switched on.
-            StorageError: a store failed.
         """
         question = Question.of(self.catalog, others)
         graph = question.load(startup=True)
@@ -203,11 +200,10 @@ class Lineage:
             others: catalogs of other warehouses.
 
         Raises:
-            LineageError: lineage was never switched on, or no job reads or writes the table.
+            LineageError: no job reads or writes the table.
             JobNotFoundError: there is no such job.
             TableNotFoundError, VersionNotFoundError, NotFoundError: there is no such table or version.
             InvalidInputError: not one of `table` and `job`, or a snapshot of a job.
-            StorageError: a store failed.
         """
         return self._relations(Direction.UP, table, snapshot, job, others)
 
@@ -342,7 +338,6 @@ class Lineage:
         Raises:
             InvalidInputError: not the name of a job.
             JobNotFoundError: there is no such job.
-            LineageError: lineage was never switched on.
             StorageError, CommitError: something could not be written; call again.
         """
         check_job_name(job)
@@ -374,7 +369,6 @@ class Lineage:
         """Write the rows that are missing, as every question does first.
 
         Raises:
-            LineageError: lineage was never switched on.
             StorageError, CommitError: the lineage tables cannot be read or written.
         """
         check_ever_enabled(self._index)
@@ -422,7 +416,6 @@ class Lineage:
 
         Raises:
             InvalidInputError: the package openlineage-python is not installed.
-            LineageError: lineage was never switched on.
             StorageError: what was sent cannot be written down. Whatever the client raises; call again then.
         """
         check_installed()

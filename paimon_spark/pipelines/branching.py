@@ -27,8 +27,8 @@ from paimon_spark.pipelines.records import (
     list_branch_records,
     to_complete,
 )
-from paimon_spark.versioning.backups import both
 from paimon_spark.versioning.branches import plan_create, plan_delete
+from paimon_spark.versioning.undo import both
 
 CREATE: Final = "create-pipeline-branch"
 DELETE: Final = "delete-pipeline-branch"

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Final
 
+from paimon_spark.advice import REPLACE_MAIN
 from paimon_spark.errors import (
     BranchDivergedError,
     InvalidInputError,
@@ -32,7 +33,7 @@ from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import UndoNote, read_undo_note, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, TableChange
-from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.retry import now_ms, retry
 from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.metadata.tags import find_tag, is_release_tag, release_tag
 from paimon_spark.pipelines.records import (
@@ -43,7 +44,6 @@ from paimon_spark.pipelines.records import (
     reserve_release,
     to_complete,
 )
-from paimon_spark.versioning.backups import Backup, both
 from paimon_spark.versioning.branch_state import Ref, tag_path, undo_path
 from paimon_spark.versioning.checks import CheckResult, passed_property
 from paimon_spark.versioning.main_change import MainChange, main_change
@@ -63,7 +63,7 @@ from paimon_spark.versioning.publish import (
     with_sink_logs,
 )
 from paimon_spark.versioning.tag_steps import local_time, new_tag
-from paimon_spark.versioning.undo import check_not_moved_since, drop_backup, find_backup
+from paimon_spark.versioning.undo import Backup, both, check_not_moved_since, drop_backup, find_backup
 
 PUBLISH: Final = "publish-pipeline"
 UNDO: Final = "undo-release"
@@ -408,26 +408,28 @@ def _change(
                 raise _MainMovedError(table)
         return to_complete({path: release_json(record()) for path, record in files.items()}, warehouse)
 
-    moved: str | None = None
-    for _ in range(_ATTEMPTS):
+    def change() -> tuple[str, Sequence[Removed]]:
         change_id = uuid.uuid4().hex
-        try:
-            removed = change_tables(kind, parts, change_id, checked_record, wait_ms=wait_ms)
-        except OperationInProgressError as e:
+        return change_id, change_tables(kind, parts, change_id, checked_record, wait_ms=wait_ms)
+
+    def main_moved(e: Exception) -> bool:
+        if isinstance(e, OperationInProgressError):
             # With `ended`, a writer ended this release by its commit. Where any commit may come, it was no commit.
-            if release.may_move >= release.handles.keys() or not e.context.get("ended"):
-                raise
-            moved = None
-        except _MainMovedError as e:
-            moved = e.table
-        else:
-            complete(warehouse, change_id)
-            return reduce(both, removed, Removed())
-    raise BranchDivergedError(
-        f"nothing was published: main of {moved or 'a table'} got new commits in each of {_ATTEMPTS} attempts; stop "
-        "its writers for a moment, or pass if_main_moved='replace'",
-        table=moved,
-    )
+            return not release.may_move >= release.handles.keys() and bool(e.context.get("ended"))
+        return True
+
+    def exhausted(e: Exception) -> BranchDivergedError:
+        table = e.table if isinstance(e, _MainMovedError) else None
+        return BranchDivergedError(
+            f"nothing was published: main of {table or 'a table'} got new commits in each of {_ATTEMPTS} attempts; "
+            f"stop its writers for a moment, or pass {REPLACE_MAIN}",
+            table=table,
+        )
+
+    failures = (OperationInProgressError, _MainMovedError)
+    change_id, removed = retry(change, _ATTEMPTS, on=failures, again=main_moved, exhausted=exhausted)
+    complete(warehouse, change_id)
+    return reduce(both, removed, Removed())
 
 
 class _MainMovedError(Exception):

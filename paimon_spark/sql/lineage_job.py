@@ -19,9 +19,10 @@ from paimon_spark.lineage.index.warehouse import short_digest
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.lineage import BARRIER, JOB, STATEMENT, STATEMENT_VALUES, UNKNOWN_SOURCES
+from paimon_spark.predicate.tokens import Token
 from paimon_spark.redaction import is_secret, without_passwords
 from paimon_spark.sql.session import SETTING, Session
-from paimon_spark.sql.tokens import Token, outside_brackets, tokenize
+from paimon_spark.sql.tokens import outside_brackets, tokenize
 
 if TYPE_CHECKING:
     from paimon_spark.sql.names import TableName

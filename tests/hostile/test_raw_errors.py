@@ -13,7 +13,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark import Catalog, PaimonError, Table
-from paimon_spark.catalogs.rest_answer import decode_body
+from paimon_spark.catalogs.rest_client import decode_body
 from paimon_spark.errors import CatalogError, CorruptFileError, InvalidInputError, PredicateSyntaxError
 from paimon_spark.format.json_files import decode_object, encode_value, find_object
 from paimon_spark.lineage.recording.checkpoints import decode_ends

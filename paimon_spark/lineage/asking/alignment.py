@@ -23,7 +23,7 @@ from paimon_spark.lineage.asking.shared_snapshots import SharedSnapshots
 from paimon_spark.lineage.asking.snapshot_facts import SnapshotFacts
 from paimon_spark.lineage.asking.writers import TableWriters, writers_of
 
-_TRIES: Final = 1000
+_SEARCHED: Final = 1000
 """Most snapshots searched for one with provenance."""
 
 
@@ -183,7 +183,7 @@ class Alignment:
         if not writer.has_rows:
             # Rows of one batch may come from processes of two warehouses; its snapshot has all, once it is there.
             newest = sinks.row(writer.barrier)
-            for row in range(newest, max(-1, newest - _TRIES), -1):
+            for row in range(newest, max(-1, newest - _SEARCHED), -1):
                 if sinks.barriers[row] <= writer.finished:
                     break
                 if self._sources_read(writer, row) is not None:

@@ -18,7 +18,7 @@ from paimon_spark.lineage.asking.reach import upstream
 from paimon_spark.lineage.asking.snapshot_facts import SnapshotFacts
 
 ROWS_ONLY: Final = SnapshotFacts()
-_TRIES: Final = 1000
+_SEARCHED: Final = 1000
 """Most snapshots checked that no job recorded and that may be newer ones of the same content."""
 _SHOWN: Final = 2
 """Snapshots of a table that an error names."""
@@ -147,7 +147,7 @@ class _Search:
         # Snapshots without rows have the content of the state only as far as each has no provenance: one of a job
         # whose rows are late must not pass for a manual write.
         same = recorded
-        while same < min(head, recorded + _TRIES) and (
+        while same < min(head, recorded + _SEARCHED) and (
             alignment.is_compaction(node, same + 1) or alignment.lacks_provenance(node, same + 1)
         ):
             same += 1

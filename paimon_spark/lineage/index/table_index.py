@@ -48,15 +48,16 @@ from paimon_spark.metadata.definition import from_arrow
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.handle import TableHandle, is_table, open_table, read_main_branch, visible_branch_names
 from paimon_spark.metadata.layout import MAIN, Layout
+from paimon_spark.metadata.retry import retry
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, read_snapshots
 from paimon_spark.metadata.tags import list_tags
-from paimon_spark.options.commit import MAX_RETRIES, MAX_RETRY_WAIT, WRITE_ONLY
 from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.options.scan import ScanOptions
+from paimon_spark.options.write import MAX_RETRIES, MAX_RETRY_WAIT, WRITE_ONLY
 from paimon_spark.options.write_request import BatchWriteOptions, WriteMode
 from paimon_spark.redaction import get_logger
-from paimon_spark.storage.links import within
+from paimon_spark.storage.local import within
 from paimon_spark.storage.store import FileInfo, Store
 from paimon_spark.types import VALUE_KIND, RowKind
 
@@ -83,7 +84,7 @@ OPTIONS: Final[Mapping[str, str]] = {
 }
 """Stored options of lineage tables. Whatever else Paimon has by default is what any engine reads."""
 
-_TRIES: Final = 5
+_ATTEMPTS: Final = 5
 _FLUSH: Final[Mapping[str, str]] = {
     WRITE_ONLY.key: "true",
     # Many processes may flush at the same moment; each of their commits takes a few round trips.
@@ -235,15 +236,12 @@ class TableIndex:
 
     def _with_handle(self, definition: Definition, act: Callable[[TableHandle], T]) -> T:
         """Act on the table as this process knows it; when that is outdated, open it again."""
-        for tries_left in reversed(range(_TRIES)):
-            handle = self._handle(definition)
-            try:
-                return act(handle)
-            except _STALE:
-                _HANDLES.pop((self.warehouse.identity, definition.name), None)
-                if not tries_left:
-                    raise
-        raise AssertionError
+
+        def has_forgotten(_: Exception) -> bool:
+            _HANDLES.pop((self.warehouse.identity, definition.name), None)
+            return True
+
+        return retry(lambda: act(self._handle(definition)), _ATTEMPTS, on=_STALE, again=has_forgotten)
 
     def _handle(self, definition: Definition) -> TableHandle:
         """The table as this process knows it. Raises as `open_table`."""

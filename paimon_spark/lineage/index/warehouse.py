@@ -20,7 +20,7 @@ from paimon_spark.lineage.index.provenance import TableRef
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.location import DATABASE_SUFFIX
 from paimon_spark.redaction import get_logger
-from paimon_spark.storage.links import within
+from paimon_spark.storage.local import within
 from paimon_spark.storage.store import Store
 
 _LOG = get_logger(__name__)

@@ -1,21 +1,15 @@
-"""Statements and metadata tables of Iceberg and Delta Lake, and their equivalents here.
+"""Statements and clauses of Iceberg and Delta Lake, and their equivalents here.
 
-`foreign_procedures` has Iceberg's procedures, `foreign_options` options and table properties.
-
-Errors of all entrances and the page "Coming from Iceberg or Delta Lake" come from here. Code in texts is in
-backquotes; `{table}` and its like stand for what the statement names.
+`{table}` and its like in texts stand for what a statement names.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from paimon_spark.foreign_procedures import documented_procedures
 
-
-class Equivalent(NamedTuple):
+class _Equivalent(NamedTuple):
     """A statement of Iceberg or Delta Lake as docs show it, and what to do here, with `{names}` of what it says."""
 
     theirs: str
@@ -40,96 +34,96 @@ _EXPIRE: Final = (
     "(the newest stay, as many as the table option `snapshot.num-retained.min` says, 10 by default; `retain_min` and "
     "`retain_max` change that)"
 )
-STATEMENTS: Final[Mapping[str, Equivalent]] = {
-    "OPTIMIZE": Equivalent("OPTIMIZE t", "Use `CALL sys.compact(table => '{table}'{full}{where})`"),
-    "ZORDER": Equivalent(
+STATEMENTS: Final[Mapping[str, _Equivalent]] = {
+    "OPTIMIZE": _Equivalent("OPTIMIZE t", "Use `CALL sys.compact(table => '{table}'{full}{where})`"),
+    "ZORDER": _Equivalent(
         "OPTIMIZE t ZORDER BY (a, b)",
         "Use `CALL sys.compact(table => '{table}', order_strategy => 'zorder', order_by => '{columns}'{full}{where})`",
     ),
-    "VACUUM": Equivalent(
+    "VACUUM": _Equivalent(
         "VACUUM t RETAIN 168 HOURS",
         f"Use {_EXPIRE}, "
         "or `CALL sys.remove_orphan_files(table => '{table}'{dry_run})`, which deletes files that no version needs",
     ),
-    "RESTORE": Equivalent("RESTORE TABLE t TO VERSION AS OF 3", _ROLLBACK),
-    "RESTORE TIMESTAMP": Equivalent(
+    "RESTORE": _Equivalent("RESTORE TABLE t TO VERSION AS OF 3", _ROLLBACK),
+    "RESTORE TIMESTAMP": _Equivalent(
         "RESTORE TABLE t TO TIMESTAMP AS OF '2024-01-01'",
         "Use `CALL sys.rollback_to_timestamp(table => '{table}', timestamp => unix_millis({timestamp}))`, "
         "which deletes later versions, or `CALL sys.rollback_to_as_latest(table => '{table}', version => '…')`, which "
         "keeps them, with a version of `DESCRIBE HISTORY {table}`",
     ),
-    "DESCRIBE DETAIL": Equivalent(
+    "DESCRIBE DETAIL": _Equivalent(
         "DESCRIBE DETAIL t",
         "Use `DESCRIBE EXTENDED {table}` and `SHOW TBLPROPERTIES {table}`; files and bytes are in "
         "`SELECT count(*), sum(file_size_in_bytes) FROM {table}$files`",
     ),
-    "SHALLOW CLONE": Equivalent(
+    "SHALLOW CLONE": _Equivalent(
         "CREATE TABLE x SHALLOW CLONE t",
         "Use a branch, which shares the files of the table: {drop_branch}`ALTER TABLE {table} CREATE BRANCH "
         "{if_not_exists}{branch}{as_of}`, then `{table}$branch_{branch}`; or copy the rows: " + _COPY,
     ),
-    "DEEP CLONE": Equivalent("CREATE TABLE x DEEP CLONE t", "Use " + _COPY),
-    "CLONE OF FILES": Equivalent(
+    "DEEP CLONE": _Equivalent("CREATE TABLE x DEEP CLONE t", "Use " + _COPY),
+    "CLONE OF FILES": _Equivalent(
         "CREATE TABLE x CLONE delta.`/data/t`",
         "Use `CREATE {or_replace}TABLE {if_not_exists}{new}{properties} AS SELECT * FROM {table}{at}`, which copies "
         "the rows",
     ),
-    "CONVERT TO DELTA": Equivalent(
+    "CONVERT TO DELTA": _Equivalent(
         "CONVERT TO DELTA t",
         "Use Delta Lake for a copy in its format: `CREATE TABLE spark_catalog.… USING DELTA AS SELECT * FROM {table}`",
     ),
-    "UNDROP TABLE": Equivalent(
+    "UNDROP TABLE": _Equivalent(
         "UNDROP TABLE t",
         "Restore the directory of {table} from a backup of the storage: DROP TABLE deletes the files at once",
     ),
-    "UNDROP TABLE WITH ID": Equivalent(
+    "UNDROP TABLE WITH ID": _Equivalent(
         "UNDROP TABLE WITH ID '…'",
         "Restore the directory of the table from a backup of the storage: DROP TABLE deletes the files at once",
     ),
-    "GENERATE": Equivalent(
+    "GENERATE": _Equivalent(
         "GENERATE symlink_format_manifest FOR TABLE t",
         "Other engines read {table} by their Paimon connectors; for plain Parquet files use "
         "`INSERT OVERWRITE DIRECTORY '…' USING PARQUET SELECT * FROM {table}`",
     ),
-    "REORG TABLE": Equivalent("REORG TABLE t APPLY (PURGE)", "Use `CALL sys.compact(table => '{table}'{where})`"),
-    "FSCK REPAIR TABLE": Equivalent(
+    "REORG TABLE": _Equivalent("REORG TABLE t APPLY (PURGE)", "Use `CALL sys.compact(table => '{table}'{where})`"),
+    "FSCK REPAIR TABLE": _Equivalent(
         "FSCK REPAIR TABLE t",
         "Use `CALL sys.doctor(table => '{table}')`, which says what is missing; `repair => true` repairs what it can",
     ),
-    "table_changes": Equivalent(
+    "table_changes": _Equivalent(
         "SELECT * FROM table_changes('t', 2, 3)",
         "Use `paimon_incremental_query('{table}', {before}, {end})` for the rows that were added, or "
         "`paimon_table_diff('{table}', '<old version>', '<new version>')` for all rows that differ; changes of a table "
         "with a primary key are in `{table}$audit_log`",
     ),
-    "table_changes TIMESTAMPS": Equivalent(
+    "table_changes TIMESTAMPS": _Equivalent(
         "SELECT * FROM table_changes('t', '2024-01-01', '2024-02-01')",
         "Use `paimon_incremental_between_timestamp('{table}', {before}, {end})` for the rows that were added; changes "
         "of a table with a primary key are in `{table}$audit_log`",
     ),
-    "PARTITION FIELD": Equivalent(
+    "PARTITION FIELD": _Equivalent(
         "ALTER TABLE t ADD PARTITION FIELD a",
         "The partitions of a table are fixed; copy the rows: "
         "`CREATE TABLE … PARTITIONED BY (…) AS SELECT * FROM {table}`. Buckets are properties of the new table: "
         "`TBLPROPERTIES ('bucket' = '4', 'bucket-key' = '…')`",
     ),
-    "IDENTIFIER FIELDS": Equivalent(
+    "IDENTIFIER FIELDS": _Equivalent(
         "ALTER TABLE t SET IDENTIFIER FIELDS a, b",
         "The primary key of a table is fixed; copy the rows: "
         "`CREATE TABLE … TBLPROPERTIES ('primary-key' = '{columns}') AS SELECT * FROM {table}`",
     ),
-    "WRITE ORDERED BY": Equivalent(
+    "WRITE ORDERED BY": _Equivalent(
         "ALTER TABLE t WRITE ORDERED BY a, b",
         "Use `ALTER TABLE {table} SET TBLPROPERTIES ('clustering.incremental' = 'true', "
         "'clustering.columns' = '{columns}')`, which compaction sorts by, or sort in the query that writes: "
         "`INSERT INTO {table} SELECT …{distribute} SORT BY {order}`",
     ),
-    "WRITE UNORDERED": Equivalent(
+    "WRITE UNORDERED": _Equivalent(
         "ALTER TABLE t WRITE UNORDERED",
         "Rows are not sorted unless the table is clustered: `ALTER TABLE {table} UNSET TBLPROPERTIES IF EXISTS "
         "('clustering.incremental', 'clustering.columns')`",
     ),
-    "WRITE DISTRIBUTED BY PARTITION": Equivalent(
+    "WRITE DISTRIBUTED BY PARTITION": _Equivalent(
         "ALTER TABLE t WRITE DISTRIBUTED BY PARTITION",
         "Distribute the rows in the query that writes: `INSERT INTO {table} SELECT … DISTRIBUTE BY …`, with the "
         "partition columns",
@@ -137,7 +131,7 @@ STATEMENTS: Final[Mapping[str, Equivalent]] = {
 }
 """By what the statement is called in errors."""
 
-EXAMPLES: Final[Mapping[str, str]] = {
+_EXAMPLES: Final[Mapping[str, str]] = {
     "table": "t", "columns": "a,b", "order": "a, b", "distribute": "", "where": "", "full": "",
     "older_than": ", older_than => current_timestamp() - INTERVAL 168 HOURS",
     "dry_run": "", "version": "3", "timestamp": "TIMESTAMP '2024-01-01'", "new": "x", "branch": "x", "as_of": "",
@@ -146,53 +140,13 @@ EXAMPLES: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """What the texts hold where docs show them."""
 
-METADATA_TABLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "history": ("snapshots",),
-    "metadata_log_entries": ("schemas",),
-    "refs": ("branches", "tags"),
-    "data_files": ("files",),
-    "delete_files": ("files",),
-    "position_deletes": ("files",),
-    "entries": ("files",),
-    "all_files": ("files",),
-    "all_data_files": ("files",),
-    "all_delete_files": ("files",),
-    "all_entries": ("files",),
-    "all_manifests": ("manifests",),
-    "partition_statistics_files": ("statistics",),
-}
-"""Iceberg's metadata tables that have another name here; `snapshots`, `files` and `manifests` have the same."""
 
-_SELECTORS: Final = (
-    (re.compile(r"tag_(.+)", re.IGNORECASE), "VERSION AS OF '{}'"),
-    (re.compile(r"snapshot_id_(\d+)", re.IGNORECASE), "VERSION AS OF {}"),
-    (re.compile(r"at_timestamp_(\d+)", re.IGNORECASE), "TIMESTAMP AS OF timestamp_millis({})"),
-)
-"""How Iceberg names versions of a table, `db.t.tag_v1`, and the clauses of a query that read them."""
-
-
-def instead(what: str, **values: str) -> str:
+def instead_of_statement(what: str, **values: str) -> str:
     """Sentence with the equivalent of a statement of `STATEMENTS`; `values` fill its text, others are blank."""
-    blank = dict.fromkeys(EXAMPLES, "")
+    blank = dict.fromkeys(_EXAMPLES, "")
     return STATEMENTS[what].ours.replace("`", "").format(**{**blank, **values})
 
 
-def metadata_tables(name: str, table: str) -> str:
-    """Our system tables of a table in place of one of `METADATA_TABLES`, as in `t$branches and t$tags`."""
-    return " and ".join(f"{table}${ours}" for ours in METADATA_TABLES[name])
-
-
-def version_clause(name: str) -> str | None:
-    """The clause that reads a version that Iceberg names as a part of a table's name, `tag_v1`; None of others."""
-    for pattern, clause in _SELECTORS:
-        if found := pattern.fullmatch(name):
-            return clause.format(found[1].replace("'", "\\'"))
-    return None
-
-
-def documented() -> list[tuple[str, str]]:
-    """All equivalents, in Markdown: what Iceberg or Delta Lake has, and what to do here."""
-    out = [(f"`{e.theirs}`", e.ours.format(**EXAMPLES)) for e in STATEMENTS.values()]
-    out += documented_procedures()
-    out += [(f"`t.{theirs}`", " and ".join(f"`t${o}`" for o in ours)) for theirs, ours in METADATA_TABLES.items()]
-    return [(theirs, text.removeprefix("Use ")) for theirs, text in out]
+def documented_statements() -> list[tuple[str, str]]:
+    """Statements and what to do here, in Markdown."""
+    return [(f"`{e.theirs}`", e.ours.format(**_EXAMPLES).removeprefix("Use ")) for e in STATEMENTS.values()]

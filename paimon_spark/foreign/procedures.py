@@ -1,6 +1,6 @@
 """Procedures of Iceberg, and the calls that take their place here.
 
-Code in texts is in backquotes; `{table}` and its like stand for what a call names.
+`{table}` and its like in texts stand for what a call names.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 
-class Procedure(NamedTuple):
+class _Procedure(NamedTuple):
     """A procedure of Iceberg.
 
     Attributes:
@@ -53,8 +53,8 @@ _ONLY_MAIN: Final = (
     "`ALTER TABLE {table_name} CREATE BRANCH {branch_name} AS OF VERSION {to}`"
 )
 """Iceberg's fast_forward of a branch other than main."""
-PROCEDURES: Final[Mapping[str, Procedure]] = {
-    "rollback_to_snapshot": Procedure(
+PROCEDURES: Final[Mapping[str, _Procedure]] = {
+    "rollback_to_snapshot": _Procedure(
         _SNAPSHOT,
         _KEEPS,
         "rollback_to_as_latest",
@@ -62,7 +62,7 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         _SNAPSHOT,
         _VERSION,
     ),
-    "set_current_snapshot": Procedure(
+    "set_current_snapshot": _Procedure(
         ("table", "snapshot_id", "ref"),
         _KEEPS,
         "rollback_to_as_latest",
@@ -70,20 +70,20 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         _SNAPSHOT,
         _VERSION,
     ),
-    "rollback_to_timestamp": Procedure(
+    "rollback_to_timestamp": _Procedure(
         ("table", "timestamp"),
         "Use `CALL sys.rollback_to_timestamp(table => {table}, timestamp => unix_millis({timestamp}))`, which deletes "
         "later versions",
         shown=("table", "timestamp"),
     ),
-    "cherrypick_snapshot": Procedure(
+    "cherrypick_snapshot": _Procedure(
         _SNAPSHOT,
         "Use `INSERT INTO {table_name} SELECT * FROM paimon_incremental_query({table}, {snapshot_id} - 1, "
         "{snapshot_id})`, which adds the rows that the snapshot added; a branch is published by "
         "`CALL sys.merge_branch(table => {table}, branch => '…')`",
         shown=_SNAPSHOT,
     ),
-    "publish_changes": Procedure(
+    "publish_changes": _Procedure(
         ("table", "wap_id"),
         f"Write on a branch, by `SET spark.paimon.branch`, and use `{{call}}`; {_RESET}",
         "merge_branch",
@@ -91,7 +91,7 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         ("table", "wap_id"),
         _BRANCH,
     ),
-    "fast_forward": Procedure(
+    "fast_forward": _Procedure(
         ("table", "branch", "to"),
         f"Use `{{call}}`, which moves main; {_RESET}",
         "fast_forward",
@@ -100,7 +100,7 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         _BRANCH,
         needless=("branch",),
     ),
-    "expire_snapshots": Procedure(
+    "expire_snapshots": _Procedure(
         (
             "table", "older_than", "retain_last", "max_concurrent_deletes", "stream_results", "snapshot_ids",
             "clean_expired_metadata",
@@ -119,7 +119,7 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
             "expire up to a time; rows that must go are deleted first, by `DELETE FROM {table_name} WHERE …`"
         },
     ),
-    "remove_orphan_files": Procedure(
+    "remove_orphan_files": _Procedure(
         (
             "table", "older_than", "location", "dry_run", "max_concurrent_deletes", "file_list_view", "equal_schemes",
             "equal_authorities", "prefix_mismatch_mode", "prefix_listing",
@@ -131,7 +131,7 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         notes={"location": "the whole directory of the table is looked at, so `location` has no equivalent"},
         needless=("max_concurrent_deletes", "prefix_listing"),
     ),
-    "rewrite_data_files": Procedure(
+    "rewrite_data_files": _Procedure(
         ("table", "strategy", "sort_order", "options", "where", "branch"),
         "Use `{call}`",
         "compact",
@@ -142,28 +142,28 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         },
         needless=("strategy", "branch"),
     ),
-    "rewrite_manifests": Procedure(
+    "rewrite_manifests": _Procedure(
         ("table", "use_caching", "spec_id"),
         "Use `{call}`",
         "compact_manifest",
         {"table": "table"},
         needless=("use_caching",),
     ),
-    "rewrite_position_delete_files": Procedure(
+    "rewrite_position_delete_files": _Procedure(
         ("table", "options", "where"),
         "Use `{call}`",
         "compact",
         {"table": "table", "where": "where"},
         notes={"where": _PARTITIONS_ONLY},
     ),
-    "snapshot": Procedure(
+    "snapshot": _Procedure(
         ("source_table", "table", "location", "properties", "parallelism"),
         "Use `CREATE TABLE {table_name} AS SELECT * FROM {source_table_name}`, which copies the rows",
         shown=("source_table", "table"),
         notes={"properties": _AS_PROPERTIES},
         needless=("parallelism",),
     ),
-    "migrate": Procedure(
+    "migrate": _Procedure(
         ("table", "properties", "drop_backup", "backup_table_name", "parallelism"),
         "Use `CREATE TABLE … AS SELECT * FROM {table_name}`, which copies the rows",
         notes={
@@ -171,20 +171,20 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         },
         needless=("parallelism",),
     ),
-    "add_files": Procedure(
+    "add_files": _Procedure(
         ("table", "source_table", "partition_filter", "check_duplicate_files", "parallelism"),
         "Use `INSERT INTO {table_name} SELECT * FROM {source_table_name}`, which copies the rows",
         shown=("table", "source_table"),
         notes={"partition_filter": "choose the rows in the query: `SELECT * FROM … WHERE …`"},
         needless=("parallelism",),
     ),
-    "register_table": Procedure(
+    "register_table": _Procedure(
         ("table", "metadata_file"),
         "A table is known by its directory: put that into the warehouse, as `<database>.db/<table>`",
         shown=("table", "metadata_file"),
     ),
-    "ancestors_of": Procedure(("table", "snapshot_id"), "Use `DESCRIBE HISTORY {table_name}`"),
-    "create_changelog_view": Procedure(
+    "ancestors_of": _Procedure(("table", "snapshot_id"), "Use `DESCRIBE HISTORY {table_name}`"),
+    "create_changelog_view": _Procedure(
         (
             "table", "changelog_view", "options", "compute_updates", "identifier_columns", "net_changes",
         ),
@@ -192,15 +192,15 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         "for the changes of a table with a primary key",
         needless=("changelog_view", "options"),
     ),
-    "compute_table_stats": Procedure(
+    "compute_table_stats": _Procedure(
         ("table", "snapshot_id", "columns"),
         "Use `ANALYZE TABLE {table_name} COMPUTE STATISTICS FOR {columns}`",
         notes={"snapshot_id": "statistics are those of the newest snapshot, so `snapshot_id` has no equivalent"},
     ),
-    "compute_partition_stats": Procedure(
+    "compute_partition_stats": _Procedure(
         ("table", "snapshot_id"), "Counts by partition are kept by every commit: see `{table_name}$partitions`"
     ),
-    "rewrite_table_path": Procedure(
+    "rewrite_table_path": _Procedure(
         ("table", "source_prefix", "target_prefix", "start_version", "end_version", "staging_location"),
         "Copy the directory of the table: its metadata holds no absolute paths",
         needless=("source_prefix", "target_prefix", "staging_location"),
@@ -238,7 +238,7 @@ def instead_of_call(name: str, arguments: Mapping[str, str]) -> str:
     return "; ".join((_of_call(name, arguments, (text or procedure.ours).replace("`", "")), *notes))
 
 
-def _notes(procedure: Procedure, arguments: Mapping[str, str]) -> tuple[str, ...]:
+def _notes(procedure: _Procedure, arguments: Mapping[str, str]) -> tuple[str, ...]:
     """Sentences on the arguments that our call lacks, or takes in another way."""
     found = [procedure.notes[p].replace("`", "") for p in arguments if p in procedure.notes]
     if _DESCENDING.search(arguments.get("sort_order", "")):
@@ -269,12 +269,12 @@ def _key(name: str) -> str:
 
 
 def documented_procedures() -> list[tuple[str, str]]:
-    """Calls of all procedures and their equivalents, in Markdown."""
+    """Calls of procedures and what to do here, in Markdown."""
     out = []
     for name, procedure in PROCEDURES.items():
         given = {p: _ARGUMENTS[p] for p in procedure.shown}
         out.append((f"`CALL system.{name}({', '.join(given.values())})`", _of_call(name, given, procedure.ours)))
-    return out
+    return [(theirs, ours.removeprefix("Use ")) for theirs, ours in out]
 
 
 def _of_call(name: str, arguments: Mapping[str, str], text: str) -> str:

@@ -1,13 +1,20 @@
 """Options and table properties of Iceberg and Delta Lake, and what takes their place here.
 
-Errors and warnings of unknown options and the page "Coming from Iceberg or Delta Lake" come from here. A name that ends
-in `.*` stands for all that begin with it. Code in texts is in backquotes.
+A name that ends in `.*` stands for all that begin with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
+
+
+class Instead(NamedTuple):
+    """Advice on an option or a table property: how it is spelt, and what to do, a part of a sentence."""
+
+    name: str
+    text: str
+
 
 _BETWEEN: Final = "use `incremental-between` = `<start>,<end>`, versions of which the first is left out"
 _BETWEEN_TIMES: Final = "use `incremental-between-timestamp` = `<start>,<end>`, times of which the first is left out"
@@ -154,30 +161,27 @@ def _find(key: str, by_key: Mapping[str, str]) -> str | None:
     return found or next((n for k, n in by_key.items() if k.endswith(".*") and lower.startswith(k[:-1])), None)
 
 
-def instead_of_option(key: str) -> tuple[str, str] | None:
-    """The spelling of an option of Iceberg or Delta Lake given in any case, and what to do; None for others."""
+def instead_of_option(key: str) -> Instead | None:
+    """Advice on an option of Iceberg or Delta Lake, whose key is in any case; None for others."""
     name = _find(key, _OPTIONS)
-    return None if name is None else (_spelt(key, name), OPTIONS[name].replace("`", ""))
+    return None if name is None else _advice(key, name, OPTIONS[name])
 
 
-def instead_of_property(key: str) -> str | None:
-    """Advice on a table property of Iceberg or Delta Lake, for a sentence; None for others."""
+def instead_of_property(key: str) -> Instead | None:
+    """Advice on a table property of Iceberg or Delta Lake; None for others."""
     name = _find(key, _PROPERTIES)
     if name is not None:
-        return PROPERTIES[name].replace("`", "")
+        return _advice(key, name, PROPERTIES[name])
     name = _find(key, _GUARANTEES)
-    if name is not None:
-        return GUARANTEES[name][1].replace("`", "")
-    found = instead_of_option(key)
-    return None if found is None else found[1]
+    return instead_of_option(key) if name is None else _advice(key, name, GUARANTEES[name][1])
 
 
-def broken_promise(key: str, value: str) -> tuple[str, str] | None:
-    """The spelling of a table property that promises what is not kept here, and what to do; None for others."""
+def instead_of_guarantee(key: str, value: str) -> Instead | None:
+    """Advice on a table property whose value promises what is not kept here; None for others."""
     name = _find(key, _GUARANTEES)
     if name is None or value.strip().lower() in GUARANTEES[name][0]:
         return None
-    return _spelt(key, name), GUARANTEES[name][1].replace("`", "")
+    return _advice(key, name, GUARANTEES[name][1])
 
 
 def documented_options() -> list[tuple[str, str]]:
@@ -198,6 +202,7 @@ def _documented(table: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(", ".join(names), text.removeprefix("use ")) for text, names in by_text.items()]
 
 
-def _spelt(key: str, name: str) -> str:
-    """A key as it is documented, as Spark may have made it lower-case."""
-    return name[:-1] + key[len(name) - 1 :] if name.endswith(".*") else name
+def _advice(key: str, name: str, text: str) -> Instead:
+    """Advice on a key, which is spelt as it is documented, as Spark may have made it lower-case."""
+    spelt = name[:-1] + key[len(name) - 1 :] if name.endswith(".*") else name
+    return Instead(spelt, text.replace("`", ""))
