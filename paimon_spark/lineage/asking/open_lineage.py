@@ -40,7 +40,7 @@ Columns = Callable[[Node], RowType | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class _SentEvent:
     """The last event sent of a job: a digest of its tables and columns, the number of events sent so far, and when."""
 
     digest: str
@@ -49,12 +49,12 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangedJob:
     """A job, by its OpenLineage name, that changed since it was sent; `sent` is written once `event` was sent."""
 
     job: str
     event: RunEvent
-    sent: Sent
+    sent: _SentEvent
 
 
 def changes(
@@ -64,7 +64,7 @@ def changes(
     namespace: str | None = None,
     since_ms: int | None = None,
     now_ms: int | None = None,
-) -> list[Change]:
+) -> list[ChangedJob]:
     """The jobs of a warehouse that changed since they were sent, by name. Writes nothing.
 
     Args:
@@ -102,11 +102,11 @@ def changes(
             outputs=[(n, newest.made.get((job, n)), columns_once(n)) for n in writes],
             streams=owner is not None and owner.query_id is not None,
         )
-        found.append(Change(name, event, Sent(digest, number, moment)))
+        found.append(ChangedJob(name, event, _SentEvent(digest, number, moment)))
     return found
 
 
-def send(client: Any, warehouse: Warehouse, found: Sequence[Change]) -> None:
+def send(client: Any, warehouse: Warehouse, found: Sequence[ChangedJob]) -> None:
     """Send events with an OpenLineageClient, and write what was sent after each.
 
     A process that dies between the two sends the event again, under the same run.
@@ -216,11 +216,11 @@ def _digest(reads: Sequence[Node], writes: Sequence[Node], columns: Columns) -> 
     return hashlib.sha256(json.dumps(raw, ensure_ascii=True).encode()).hexdigest()
 
 
-def _sent_before(warehouse: Warehouse) -> dict[str, Sent]:
+def _sent_before(warehouse: Warehouse) -> dict[str, _SentEvent]:
     """Events sent earlier, by file; jobs with unreadable files are sent once more."""
     found = {}
     for path, data in read_json_files(warehouse, _folder(warehouse)):
-        sent = find_object(data, lambda raw: Sent(str(raw["digest"]), int(raw["number"]), int(raw["sentMs"])))
+        sent = find_object(data, lambda raw: _SentEvent(str(raw["digest"]), int(raw["number"]), int(raw["sentMs"])))
         if sent is not None:
             found[path] = sent
     return found

@@ -31,7 +31,7 @@ from paimon_spark.lineage.asking.results import (
     ProvenanceOf,
     ReachedJob,
     ReachedTable,
-    Refs,
+    RefsOfTable,
     Relations,
     SharedUntil,
 )
@@ -105,7 +105,7 @@ def impact(
     asked: Node,
     snapshot: int,
     provenance_of: ProvenanceOf | None = None,
-    refs_of: Callable[[Node], Refs] | None = None,
+    refs_of: Callable[[Node], RefsOfTable] | None = None,
     shared_until: SharedUntil | None = None,
 ) -> ImpactOfSnapshot:
     """Everything that a snapshot went into, in a graph loaded with `Direction.DOWN`.
@@ -357,7 +357,7 @@ def _note(graph: Graph, node: Node, snapshot: int, made_by: tuple[Batch, ...]) -
     )
 
 
-def _with_refs(affected: Affected, refs: Refs) -> Affected:
+def _with_refs(affected: Affected, refs: RefsOfTable) -> Affected:
     low, high = refs.alive or (1, 0)
     first = FAR if affected.first is None else affected.first
     return replace(

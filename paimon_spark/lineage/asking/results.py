@@ -111,7 +111,7 @@ class ReachedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Refs:
+class RefsOfTable:
     """Earliest and newest snapshot alive of a table, and the snapshots of its tags and of its branches' starts.
 
     Attributes:

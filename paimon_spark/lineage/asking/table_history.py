@@ -13,7 +13,7 @@ from typing import Final
 from paimon_spark.errors import PaimonError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage.asking.graph import NOWHERE, Node
-from paimon_spark.lineage.asking.results import Refs
+from paimon_spark.lineage.asking.results import RefsOfTable
 from paimon_spark.lineage.asking.unrecorded_writes import CLOCK_SKEW_MS
 from paimon_spark.lineage.index.provenance import Provenance, decode_provenance
 from paimon_spark.lineage.index.warehouse import Warehouse
@@ -140,11 +140,11 @@ class TableHistory:
         handle = self.handle(node)
         return None if handle is None else handle.schema.row_type
 
-    def refs(self, node: Node) -> Refs:
+    def refs(self, node: Node) -> RefsOfTable:
         """Snapshots alive, tags and branches of a table."""
         handle = self.handle(node)
         if handle is None:
-            return Refs(is_deleted=self.is_deleted(node))
+            return RefsOfTable(is_deleted=self.is_deleted(node))
         try:
             earliest, newest = earliest_snapshot_id(handle), latest_snapshot_id(handle)
             alive = None if earliest is None or newest is None else (earliest, newest)
@@ -155,8 +155,8 @@ class TableHistory:
                 if made_from is not None and not branch.is_main:
                     branches[branch.name] = made_from
         except PaimonError:
-            return Refs()
-        return Refs(alive, tags, branches)
+            return RefsOfTable()
+        return RefsOfTable(alive, tags, branches)
 
     def handle(self, node: Node) -> TableHandle | None:
         """The branch, opened once; None when it is gone or unreadable."""

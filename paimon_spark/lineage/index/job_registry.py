@@ -65,7 +65,7 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class NameOwner:
     """Owner of a name: a streaming query, or batch jobs, which have no `query_id`."""
 
     job: str
@@ -98,7 +98,7 @@ def claim_name(warehouse: Warehouse, wanted: str, query_id: str | None, replayed
     raise AssertionError("a query's name with its whole id is that query's")
 
 
-def find_owner(warehouse: Warehouse, job: str) -> Owner | None:
+def find_owner(warehouse: Warehouse, job: str) -> NameOwner | None:
     """The owner of a name; None when it is free. Raises as `claim_name`."""
     return find_decoded(warehouse.store, job_path(warehouse, job), _decode_owner)
 
@@ -204,7 +204,7 @@ def _candidate_names(wanted: str, query_id: str | None, replayed_on: str | None)
     return wanted, *of_branch, f"{wanted}@{query_id[:_SHORT]}", f"{wanted}@{query_id}"
 
 
-def _claim(warehouse: Warehouse, name: str, query_id: str | None) -> Owner:
+def _claim(warehouse: Warehouse, name: str, query_id: str | None) -> NameOwner:
     """The owner of a name, which is this job if it was free."""
     found = find_owner(warehouse, name)
     if found is not None:
@@ -216,16 +216,16 @@ def _claim(warehouse: Warehouse, name: str, query_id: str | None) -> Owner:
     else:
         # Without exclusive creation two may have succeeded: the one whose bytes stayed has the name.
         if warehouse.store.atomic_create is not AtomicCreate.NONE:
-            return Owner(name, query_id)
-    return find_owner(warehouse, name) or Owner(name, query_id)
+            return NameOwner(name, query_id)
+    return find_owner(warehouse, name) or NameOwner(name, query_id)
 
 
-def _decode_owner(data: bytes, path: str) -> Owner:
+def _decode_owner(data: bytes, path: str) -> NameOwner:
     raw = checked_object(data, path)
     job, query = raw.get("job"), raw.get("query")
     if not isinstance(job, str) or not isinstance(query, str | None):
         raise _corrupt(path, "expected a job, and a query that is text or null")
-    return Owner(job, query)
+    return NameOwner(job, query)
 
 
 def _decode_registration(data: bytes, path: str) -> tuple[str, Registration]:

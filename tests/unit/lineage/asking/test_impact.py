@@ -8,7 +8,7 @@ import pytest
 
 from paimon_spark.lineage.asking.graph import Node
 from paimon_spark.lineage.asking.reach import downstream, impact, upstream
-from paimon_spark.lineage.asking.results import Batch, Refs
+from paimon_spark.lineage.asking.results import Batch, RefsOfTable
 from paimon_spark.lineage.index.provenance import Provenance, SourceRange
 from tests.harness.lineage_pipelines import graph_of, node
 
@@ -91,7 +91,7 @@ def test_a_snapshot_that_two_jobs_have_rows_of_is_not_told_by_another_branch() -
 
 
 def test_deleted_branches_are_left_out_and_counted() -> None:
-    refs = {n: Refs((1, 4), is_deleted=n in (B_FIX, C_FIX)) for n in (A, B, C, B_FIX, C_FIX)}
+    refs = {n: RefsOfTable((1, 4), is_deleted=n in (B_FIX, C_FIX)) for n in (A, B, C, B_FIX, C_FIX)}
     found = impact(CORRECTED, A, 3, lambda *key: corrected((B_FIX, C_FIX), *key), refs.__getitem__)
     assert "db.b$branch_fix (deleted)" in str(found)
     shown = found.without_internal()

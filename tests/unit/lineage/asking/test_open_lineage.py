@@ -15,7 +15,7 @@ from openlineage.client.transport.file import FileConfig, FileTransport
 
 from paimon_spark.errors import InvalidInputError, StorageError
 from paimon_spark.lineage.asking.graph import Node, load
-from paimon_spark.lineage.asking.open_lineage import Change, changes, dataset_name, forget_gone, send
+from paimon_spark.lineage.asking.open_lineage import ChangedJob, changes, dataset_name, forget_gone, send
 from paimon_spark.lineage.index.job_registry import claim_name
 from paimon_spark.lineage.index.provenance import Provenance, SourceRange, TableRef
 from paimon_spark.lineage.index.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, rows_of
@@ -42,7 +42,7 @@ class World:
         provenance = Provenance(job, barrier, (SourceRange(ORDERS, after=barrier, last=barrier + 10),))
         self.index.upsert(rows_of(provenance, sink, barrier + 1))
 
-    def changes(self, **options: Any) -> list[Change]:
+    def changes(self, **options: Any) -> list[ChangedJob]:
         def found(node: Node) -> RowType | None:
             return self.columns.get(node.ref)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from paimon_spark.errors import JobNotFoundError, LineageError
 from paimon_spark.lineage.asking.graph import NOWHERE, Node
 from paimon_spark.lineage.asking.reach import downstream, impact, upstream
-from paimon_spark.lineage.asking.results import Batch, Met, Refs, Relations
+from paimon_spark.lineage.asking.results import Batch, Met, RefsOfTable, Relations
 from paimon_spark.lineage.index.provenance import Provenance, SourceRange
 from tests.harness.lineage_pipelines import TWO, Pipeline, graph_of, node, pipelines
 
@@ -319,8 +319,8 @@ def chain_of_four() -> tuple[list[tuple[str, int, Node, int]], list[tuple[str, i
 def test_impact_tells_snapshots_tags_and_branches_and_what_is_alive() -> None:
     graph = graph_of(*chain_of_four())
     refs = {
-        A: Refs((2, 4), {"old": 1, "bad": 2, "later": 4}, {"fix": 2}),
-        B: Refs((3, 4), {"kept": 2, "clean": 1}, {"early": 1}),
+        A: RefsOfTable((2, 4), {"old": 1, "bad": 2, "later": 4}, {"fix": 2}),
+        B: RefsOfTable((3, 4), {"kept": 2, "clean": 1}, {"early": 1}),
     }
     found = impact(graph, A, 2, stream, refs.__getitem__)
     assert (found.origin.first, found.origin.depth) == (2, 0)

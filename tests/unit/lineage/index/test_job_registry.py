@@ -19,7 +19,7 @@ from paimon_spark.errors import CorruptFileError, StorageError
 from paimon_spark.lineage.index import job_registry as barriers
 from paimon_spark.lineage.index import job_registry as jobs
 from paimon_spark.lineage.index.job_registry import (
-    Owner,
+    NameOwner,
     Registration,
     all_forgotten,
     claim_name,
@@ -76,7 +76,7 @@ def test_any_name_is_its_first_querys_and_the_next_query_gets_one_of_its_own(tmp
     assert claim_name(warehouse, name, FIRST) == mine
     assert claim_name(warehouse, name, SECOND) == f"{mine}@22222222"
     assert claim_name(warehouse, name, SECOND) == f"{mine}@22222222"
-    assert find_owner(warehouse, mine) == Owner(mine, FIRST)
+    assert find_owner(warehouse, mine) == NameOwner(mine, FIRST)
     assert mine == name or name == "\ud800"
     mine.encode()
 

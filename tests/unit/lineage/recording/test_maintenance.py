@@ -13,7 +13,7 @@ from paimon_spark.engine.commit.listeners import CommitEvent
 from paimon_spark.errors import CorruptFileError, StorageError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.lineage.index.job_registry import (
-    Owner,
+    NameOwner,
     Registration,
     claim_name,
     draw_barrier,
@@ -161,14 +161,14 @@ def test_a_name_that_another_query_took_stays_its(index: MemoryIndex) -> None:
     index.commit(SINK, batch(0))
     claim_name(index.warehouse, "stream", "another query")
     rebuild(index)
-    assert find_owner(index.warehouse, "stream") == Owner("stream", "another query")
+    assert find_owner(index.warehouse, "stream") == NameOwner("stream", "another query")
 
 
 def test_the_name_is_of_the_query_that_used_it_last(index: MemoryIndex) -> None:
     index.commit(SINK, Provenance("stream", 7, query_id="old"), time_ms=1)
     index.commit(SINKS[2], Provenance("stream", 0, query_id="new"), time_ms=2)
     rebuild(index)
-    assert find_owner(index.warehouse, "stream") == Owner("stream", "new")
+    assert find_owner(index.warehouse, "stream") == NameOwner("stream", "new")
 
 
 @pytest.mark.parametrize("many", [1, 3, 50])
