@@ -159,7 +159,7 @@ class _PlannedRelease(ABC):
         return merge_change(with_sink_logs(published), uuid.uuid4().hex[:12], label)
 
     def _change_of(self, table: str, publication: Publication) -> MainChange:
-        """What main loses and gains; counted again only where a side has another head than in the plan before."""
+        """Count losses and gains of main, unless both sides have the heads of the plan before."""
         before = publication.main.snapshots.get(publication.main.head)
         heads = (
             None if before is None else snapshot_identity(before.snapshot),

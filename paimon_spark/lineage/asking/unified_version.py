@@ -120,7 +120,7 @@ def _barrier(graph: Graph, node: Node, job: str, bound: int) -> int:
 
 @dataclass(slots=True)
 class _Search:
-    """Search for a state whose snapshots are alive, and the error when there is none.
+    """Search for a state whose snapshots are alive, and the error without one.
 
     Attributes:
         asked: the tables to be queried together, each once.

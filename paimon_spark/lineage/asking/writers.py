@@ -1,4 +1,4 @@
-"""Jobs that count as writers of a table, and their batches without rows that present snapshots contradict.
+"""Jobs that count as writers of a table, and the batches that its present snapshots hold.
 
 Rows stay when a snapshot is rolled back, when a branch becomes main, and when a query is replaced by another. So of the
 rows those are left out whose snapshots are of another batch by now, and of the jobs those that a later query replaced.

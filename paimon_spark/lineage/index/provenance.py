@@ -151,7 +151,7 @@ def decode_provenance(properties: Mapping[str, str] | None) -> Provenance | None
 
 
 def _encode_source(source: SourceRange) -> dict[str, Any]:
-    """The source as JSON values, without fields that are None: each reader of a snapshot reads its properties."""
+    """The source as JSON values, without empty fields: each reader of a snapshot reads its properties."""
     table: dict[str, Any] = {} if source.ref is None else dict(source.ref.as_json)
     fields = {name: getattr(source, name) for name in _RANGE_FIELDS}
     return table | {name: value for name, value in fields.items() if value is not None}

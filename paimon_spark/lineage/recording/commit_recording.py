@@ -1,4 +1,4 @@
-"""Recording of one commit, prepared before it: its provenance, and the recorder that gets its rows.
+"""Recording of one commit, prepared before it: provenance, and the recorder of its rows.
 
 Tests: tests/unit/lineage/recording/test_batch_recording.py, tests/unit/lineage/recording/test_stream_recording.py
 """
