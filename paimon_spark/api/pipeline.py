@@ -13,11 +13,11 @@ from paimon_spark.api.lineage_question import Question, TableLike, Version, chec
 from paimon_spark.api.pipeline_branch import PipelineBranch, question_of
 from paimon_spark.display import ShownAsText, grid, paragraph, section
 from paimon_spark.errors import InvalidInputError, SnapshotExpiredError, SnapshotNotFoundError
-from paimon_spark.lineage.graph import Direction, Graph, Node
-from paimon_spark.lineage.picture import Picture, picture_of
-from paimon_spark.lineage.reach import impact
-from paimon_spark.lineage.table_index import open_index
-from paimon_spark.lineage.unrecorded_writes import NOTHING, Unrecorded
+from paimon_spark.lineage.asking.graph import Direction, Graph, Node
+from paimon_spark.lineage.asking.picture import Picture, picture_of
+from paimon_spark.lineage.asking.reach import impact
+from paimon_spark.lineage.asking.unrecorded_writes import NOTHING, Unrecorded
+from paimon_spark.lineage.index.table_index import open_index
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.retry import retry

@@ -43,6 +43,9 @@ _TAG_COLUMNS = ("name", "snapshot", "create_time", "time_retained_s", "is_savepo
 class Table(TableTags, TableRefs, TableMaintenance):
     """A branch of a table, at its head or at a version. Picklable; every call sees the newest commits.
 
+    Methods that change tags or branches raise OperationInProgressError while another process keeps changing them. Those
+    that delete files raise UnsafeDeletionError, and change nothing, when it is not certain which are still needed.
+
     Attributes:
         handle: the opened branch.
         read_options: what every scan starts from.

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.scan.query import OnlyFiles, ScanQuery
     from paimon_spark.engine.tasks.split import DataSplit
     from paimon_spark.jobs.dataset import ScanDataset
-    from paimon_spark.lineage.read_notes import NoteTicket
+    from paimon_spark.lineage.recording.read_notes import NoteTicket
 
 _ATTEMPTS: Final = 5
 """Attempts to plan a head; each may expire meanwhile."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from paimon_spark import progress
+from paimon_spark.advice import REPAIR
 from paimon_spark.engine.commit.publish import check_store
 from paimon_spark.engine.commit.verify import REPLACING
 from paimon_spark.errors import (
@@ -225,7 +226,7 @@ def _interrupted(held: HeldLock, change: TableChange) -> KeyboardInterrupt:
             held.abandon()
             return KeyboardInterrupt(f"{what} was not begun")
     return KeyboardInterrupt(
-        f"{what} is not finished; the next write, change of tags or branches, or doctor(repair=True) finishes it"
+        f"{what} is not finished; the next write, change of tags or branches, or {REPAIR} finishes it"
     )
 
 

@@ -1,8 +1,17 @@
 """Pipelines: tables and the jobs between them, branched and published together.
 
-Scope: which tables and jobs belong to a pipeline. Start: from which snapshot the branch of each table starts. A branch
-of a pipeline is a branch of that name on each of its tables, and a record of them in the warehouse. A release is what
-one publication made main of its tables. Changes of several tables are `maintenance.change.change_tables`.
+scope.py        the tables and jobs that belong to a pipeline
+starts.py       from which snapshot the branch of each table starts
+branching.py    create and delete the branches of a pipeline
+replay.py       which jobs to run on a pipeline branch, and from where they read
+statements.py   recorded SQL statements, run again on a pipeline branch
+preparation.py  whether tables keep enough history for corrections, and what makes them do so
+publishing.py   make the branches main of all tables, and undo that
+rebasing.py     publish on top of a main that has moved
+records.py      records of branches and releases; completes interrupted changes
+
+A branch of a pipeline is a branch of that name on each of its tables, and a record of them in the warehouse. A release
+is what one publication made main of its tables. Changes of several tables are `maintenance.change.change_tables`.
 
 Files are in `<warehouse>/paimon.db/_pipelines/`; see `records`.
 """

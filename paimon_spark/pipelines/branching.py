@@ -8,7 +8,7 @@ from functools import partial, reduce
 from typing import Final
 
 from paimon_spark.errors import BranchAlreadyExistsError, SnapshotExpiredError
-from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.lineage.index.warehouse import Warehouse
 from paimon_spark.maintenance.change import PlannedTable, change_tables, reopened
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import branch_exists

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from paimon_spark.advice import CREATE_MISSING_BRANCH
 from paimon_spark.errors import (
     BranchAlreadyExistsError,
     BranchNotFoundError,
@@ -371,7 +372,7 @@ def _check_free(handle: TableHandle, name: str) -> None:
     on_branch = handle.on_branch_directory(name)
     if list_schema_ids(handle.store, on_branch.layout):
         raise BranchAlreadyExistsError(
-            f"table {handle.name} already has a branch {name!r}; use another name, or ignore_if_exists=True",
+            f"table {handle.name} already has a branch {name!r}; use another name, {CREATE_MISSING_BRANCH}",
             table=handle.name,
             branch=name,
         )

@@ -37,6 +37,7 @@ from paimon_spark.metadata.schemas import list_schema_ids, read_schema
 from paimon_spark.metadata.snapshots import find_snapshot
 from paimon_spark.metadata.vector_files import read_vectors, vector_files
 from paimon_spark.metadata.version import text_version
+from paimon_spark.redaction import shown_option
 from paimon_spark.types import DataField, RowType
 from paimon_spark.versioning.diff import ColumnChange, Diff, PartitionDiff, Side
 
@@ -155,6 +156,26 @@ def changed_columns(old: TableSchema, new: TableSchema, shared_field_id: int | N
     the same id and name are the same. None when one schema evolved from the other.
     """
     return tuple(_changes(old.row_type, new.row_type, shared_field_id, ""))
+
+
+def lost_definition(old: TableSchema, new: TableSchema, base: TableSchema | None) -> tuple[str, ...]:
+    """Options, columns and types, as text, that `old` has got since `base`, which both come from, and `new` lacks."""
+    before: Mapping[str, str] = {} if base is None else base.options
+    out = [
+        f"option {key} = {shown_option(key, old.options[key])}" if key in old.options else f"option {key}, unset"
+        for key in sorted({*old.options, *before})
+        if old.options.get(key) not in (before.get(key), new.options.get(key))
+        or (key in before and key not in old.options and key in new.options)
+    ]
+    columns, kept = ({f.name: f.type for f in schema.fields} for schema in (old, new))
+    had = {} if base is None else {f.name: f.type for f in base.fields}
+    out += [f"column {name}" for name in columns if name not in had and name not in kept]
+    out += [
+        f"type {t} of column {name}"
+        for name, t in columns.items()
+        if name in had and name in kept and t not in (had[name], kept[name])
+    ]
+    return tuple(out)
 
 
 def _changes(old: RowType, new: RowType, shared: int | None, prefix: str) -> Iterator[ColumnChange]:

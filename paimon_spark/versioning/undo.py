@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, NamedTuple
 
+from paimon_spark.advice import REPLACE_MAIN, ROLL_BACK
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import BranchDivergedError, InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
@@ -173,7 +174,7 @@ def _newest(main: TableHandle) -> tuple[Backup, UndoNote]:
         return backup, note
     raise InvalidInputError(
         f"table {main.name} has nothing to undo: no backup branch of a merge, fast-forward, replacement or rollback of "
-        "main is left; rollback_to goes back to an earlier snapshot",
+        f"main is left; {ROLL_BACK} to an earlier snapshot",
         table=main.name,
     )
 
@@ -190,7 +191,7 @@ def find_backup(main: TableHandle, name: str) -> Backup:
         return backup
     raise InvalidInputError(
         f"backup branch {name!r} of table {main.name} is gone: it expired, or was deleted or undone by itself; "
-        "rollback_to goes back to an earlier snapshot",
+        f"{ROLL_BACK} to an earlier snapshot",
         table=main.name,
         branch=name,
     )
@@ -234,7 +235,7 @@ def check_not_moved_since(main: BranchState, backup: Backup, note: UndoNote, tab
     found = "; ".join(f"{noun} {', '.join(map(str, names))}" for noun, names in kinds if names) or "another history"
     raise BranchDivergedError(
         f"the {note.operation} of table {table} was not undone: main has moved since ({found}). Pass "
-        "if_main_moved='replace' to undo it all the same; what came later is then kept in a backup branch",
+        f"{REPLACE_MAIN} to undo it all the same; what came later is then kept in a backup branch",
         table=table,
         branch=backup.name,
         snapshot_ids=tuple(commits),

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.advice import MERGE_SCHEMA
 from paimon_spark.engine.tasks.split import NANOSECONDS
 from paimon_spark.errors import DataError, SchemaMismatchError, UnsupportedFeatureError
 from paimon_spark.format.arrays import arrow_numpy
@@ -234,7 +235,7 @@ def _places(schema: TableSchema, source: pa.Schema, where: str) -> dict[str, int
             what_to_do = (
                 f"Rename it to {VALUE_KIND} if it says what the rows do; otherwise leave it out"
                 if given == ROW_KIND_COLUMN
-                else "Leave the column out, or set write.merge-schema=true to add it to the table"
+                else f"Leave the column out, {MERGE_SCHEMA} it to the table"
             )
             raise SchemaMismatchError(
                 f"{where} has no column {given!r}{did_you_mean(given, names)}; its columns are {', '.join(names)}. "

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.foreign_options import broken_promise, instead_of_property
+from paimon_spark.foreign.options import instead_of_guarantee, instead_of_property
 from paimon_spark.format.data_files.registry import READABLE
 from paimon_spark.format.metadata_files.manifest_format import check_codec
 from paimon_spark.format.metadata_files.table_schema import TableSchema
@@ -85,7 +85,7 @@ def warn_of_unknown(keys: Iterable[str], table: str) -> None:
     for key in sorted(keys):
         if key not in TABLE_OPTIONS and not key.startswith(TABLE_OPTION_PREFIXES):
             instead = instead_of_property(key)
-            hint = did_you_mean(key, TABLE_OPTIONS) if instead is None else f": {instead}"
+            hint = did_you_mean(key, TABLE_OPTIONS) if instead is None else f": {instead.text}"
             _LOG.warning("%s: %s is not a Paimon option%s; stored anyway", table, key, hint)
 
 
@@ -123,12 +123,12 @@ def check_storable(key: str, value: str) -> None:
             "effect under another name",
             option=key,
         )
-    promise = broken_promise(key, value)
+    promise = instead_of_guarantee(key, value)
     if promise is not None:
-        name, instead = promise
         raise InvalidOptionError(
-            f"table property {name} = {value!r} is not supported, and would be stored without any effect; {instead}",
-            option=name,
+            f"table property {promise.name} = {value!r} is not supported, and would be stored without any effect; "
+            f"{promise.text}",
+            option=promise.name,
         )
     if key in _PLACES or is_storage_option(key):
         raise InvalidOptionError(
