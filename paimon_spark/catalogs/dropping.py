@@ -131,7 +131,7 @@ def shown_paths(paths: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class OutsideFiles:
+class _OutsideFiles:
     """External paths that the manifests of a table name, by whether they may be deleted.
 
     Attributes:
@@ -155,7 +155,7 @@ class OutsideFiles:
             _LOG.warning("dropped table %s: %s", self.handle.name, left_outside(self.left))
 
 
-def outside_files(store: Store, root: str, name: str) -> OutsideFiles:
+def outside_files(store: Store, root: str, name: str) -> _OutsideFiles:
     """The files outside the directory of a table whose options list external paths. Reads all its manifests.
 
     Files that unreadable metadata names stay; that is logged.
@@ -164,11 +164,11 @@ def outside_files(store: Store, root: str, name: str) -> OutsideFiles:
         handle = open_table(store, root, name=name)
     except PaimonError as e:
         _LOG.warning("files of table %s outside its directory stay, if there are any: %s", name, e)
-        return OutsideFiles()
+        return _OutsideFiles()
     if not any(handle.options.raw.get(key, "").strip() for key in OPTIONS):
-        return OutsideFiles()
+        return _OutsideFiles()
     deletable: dict[str, None] = {}
     left: dict[str, None] = {}
     for url, may in named_outside(handle, delete=True):
         (deletable if may else left)[url] = None
-    return OutsideFiles(handle, tuple(deletable), tuple(left))
+    return _OutsideFiles(handle, tuple(deletable), tuple(left))

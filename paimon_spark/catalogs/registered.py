@@ -75,7 +75,7 @@ class RegisteredCatalog(FileSystemCatalog):
         store, root = open_store(url, self.options)
         locked = not has_directories(url) if self.lock is None else self.lock
         named = CatalogName.of(self.warehouse, database, table)
-        wrapped = TableStore(store, root, self.registry, database, table, locked, named)
+        wrapped = _TableStore(store, root, self.registry, database, table, locked, named)
         return TablePlace(cast(Store, wrapped), root, database, table, listed is not None)
 
     def list_views(self, database: str) -> list[str]:
@@ -97,8 +97,8 @@ class RegisteredCatalog(FileSystemCatalog):
         return self._views is not None
 
     @property
-    def _views(self) -> ViewRegistry | None:
-        return self.registry if isinstance(self.registry, ViewRegistry) else None
+    def _views(self) -> _ViewRegistry | None:
+        return self.registry if isinstance(self.registry, _ViewRegistry) else None
 
     def has_table(self, place: TablePlace) -> bool:
         return self._listed_url(place.database, place.table) is not None
@@ -228,7 +228,7 @@ class RegisteredCatalog(FileSystemCatalog):
 
 
 @dataclass(frozen=True)
-class TableStore:
+class _TableStore:
     """A store that does all that `inner` does. Commits hold the table's lock, and the metastore learns of new schemas.
 
     Attributes:
@@ -336,7 +336,7 @@ class Registry(Protocol):
 
 
 @runtime_checkable
-class ViewRegistry(Protocol):
+class _ViewRegistry(Protocol):
     """Views in a metastore that keeps them. As `Registry`."""
 
     def list_views(self, database: str) -> list[str]:

@@ -41,7 +41,7 @@ _LOG: Final = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class _Refusal:
     """A feature that makes a table unreadable here.
 
     Attributes:
@@ -55,15 +55,15 @@ class Refusal:
     why: str
 
 
-def _if_on(key: str, why: str, *, keyed: bool = False) -> Refusal:
+def _if_on(key: str, why: str, *, keyed: bool = False) -> _Refusal:
     """A boolean option, with `keyed` only of a table with a primary key."""
     option = Option(key, boolean, False, "")
-    return Refusal(key, lambda schema, options: option.get(options) and bool(schema.primary_keys or not keyed), why)
+    return _Refusal(key, lambda schema, options: option.get(options) and bool(schema.primary_keys or not keyed), why)
 
 
-def _if_given(key: str, why: str, harmless: Collection[str] = ()) -> Refusal:
+def _if_given(key: str, why: str, harmless: Collection[str] = ()) -> _Refusal:
     """An option with any value but blank and `harmless` ones."""
-    return Refusal(key, lambda schema, options: options.get(key, "").strip().lower() not in ("", *harmless), why)
+    return _Refusal(key, lambda schema, options: options.get(key, "").strip().lower() not in ("", *harmless), why)
 
 
 def _merges_by_snapshot_order(schema: TableSchema, options: Mapping[str, str]) -> bool:
@@ -97,7 +97,7 @@ _OTHER_TYPE: Final = _if_given(
     "a table with the format that they have, for example with spark.read.csv",
     harmless=("table", "materialized-table"),
 )
-REFUSALS: Final[tuple[Refusal, ...]] = (
+REFUSALS: Final[tuple[_Refusal, ...]] = (
     _OTHER_TYPE,
     _if_on("chain-table.enabled", _CHAIN),
     _if_given("scan.fallback-snapshot-branch", _CHAIN),
@@ -107,7 +107,7 @@ REFUSALS: Final[tuple[Refusal, ...]] = (
         "its files are not sorted by the primary key, so they cannot be merged; copy it with Java Paimon "
         "to a table without the option",
     ),
-    Refusal(
+    _Refusal(
         SNAPSHOT_ORDERING.key,
         _merges_by_snapshot_order,
         "rows of one key would be merged in the wrong order; read it with Java Paimon",
@@ -137,8 +137,8 @@ def _orders_moving_keys(schema: TableSchema, options: Mapping[str, str]) -> bool
 
 
 _INDEXED: Final = "its index files would not know the new rows; write it with Java Paimon"
-WRITE_REFUSALS: Final[tuple[Refusal, ...]] = (
-    Refusal(
+WRITE_REFUSALS: Final[tuple[_Refusal, ...]] = (
+    _Refusal(
         "sequence.field",
         _orders_moving_keys,
         "its primary key lacks a partition column, and a row that moves from one partition to another cannot be "
@@ -149,12 +149,12 @@ WRITE_REFUSALS: Final[tuple[Refusal, ...]] = (
         "rows of one key are ordered by commits, which is not supported; write it with Java Paimon",
         keyed=True,
     ),
-    Refusal(
+    _Refusal(
         SEQUENCE_INIT.key,
         lambda schema, options: SEQUENCE_INIT.get(options) is SequenceInit.SNAPSHOT,
         "sequence numbers continue from a property of snapshots, which is not supported; write it with Java Paimon",
     ),
-    Refusal(
+    _Refusal(
         PRIMARY_KEY_NULLABLE.key,
         lambda schema, options: PRIMARY_KEY_NULLABLE.get(options) and _crosses_partitions(schema, BUCKET.get(options)),
         "its primary key lacks a partition column, and keys with nulls are not found again in other partitions; make a "
@@ -330,7 +330,7 @@ def check_writable(schema: TableSchema, options: Mapping[str, str], table: str) 
 
 
 def _refuse(
-    refusals: Iterable[Refusal], schema: TableSchema, options: Mapping[str, str], table: str, verb: str
+    refusals: Iterable[_Refusal], schema: TableSchema, options: Mapping[str, str], table: str, verb: str
 ) -> None:
     for refusal in refusals:
         if refusal.applies(schema, options):

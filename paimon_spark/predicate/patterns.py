@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from paimon_spark.errors import PredicateSyntaxError
 
 
-class LikeShape(NamedTuple):
+class _LikeShape(NamedTuple):
     """A pattern taken apart.
 
     Attributes:
@@ -51,7 +51,7 @@ def like_pattern(pattern: str, escape: str = "\\") -> str:
     return "".join(out)
 
 
-def like_shape(pattern: str) -> LikeShape:
+def like_shape(pattern: str) -> _LikeShape:
     """A pattern, as `like_pattern` gives it, taken apart."""
     prefix: list[str] = []
     regex: list[str] = []
@@ -66,7 +66,7 @@ def like_shape(pattern: str) -> LikeShape:
         regex.append(re_escape(text))
         if exact:
             prefix.append(text)
-    return LikeShape("".join(prefix), exact, rf"(?s)\A(?:{''.join(regex)})\z")
+    return _LikeShape("".join(prefix), exact, rf"(?s)\A(?:{''.join(regex)})\z")
 
 
 def re_escape(text: str) -> str:
@@ -89,7 +89,7 @@ _REPEAT: Final = re.compile(r"([*+?]|\{\d{1,3}(?:,\d{0,3})?\})\??", re.ASCII)
 _SURROGATES: Final = range(0xD800, 0xE000)
 
 
-class RlikeShape(NamedTuple):
+class _RlikeShape(NamedTuple):
     """Expressions that find the matches of a pattern of RLIKE.
 
     Attributes:
@@ -101,7 +101,7 @@ class RlikeShape(NamedTuple):
     line_end: str | None
 
 
-def rlike_shape(pattern: str) -> RlikeShape:
+def rlike_shape(pattern: str) -> _RlikeShape:
     """A regular expression of Java as one of RE2 that finds a match in the same texts.
 
     Raises PredicateSyntaxError: the pattern is wrong, or has a part without a certain equivalent.
@@ -112,7 +112,7 @@ def rlike_shape(pattern: str) -> RlikeShape:
         pc.match_substring_regex(pa.array([""], pa.string()), pattern=found)  # without texts nothing is compiled
     except pa.ArrowInvalid as e:
         raise PredicateSyntaxError(f"the RLIKE pattern {pattern!r} cannot be used: {e}") from e
-    return RlikeShape(found, _END_OF_LINE if regex.has_end else None)
+    return _RlikeShape(found, _END_OF_LINE if regex.has_end else None)
 
 
 class _JavaPattern:

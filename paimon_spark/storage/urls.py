@@ -202,7 +202,7 @@ _ANSWERED: Final[set[str]] = set()
 """Stores that have answered this process, by identity."""
 
 
-class RangedStore(Store, Protocol):
+class _RangedStore(Store, Protocol):
     """A store whose open files are ranges of its own `read_range`."""
 
     @property
@@ -224,7 +224,7 @@ class RetryingStore:
         first_delay_s: least wait before the second call; waits double, and up to as much again is added.
     """
 
-    inner: RangedStore
+    inner: _RangedStore
     attempts: int = 4
     first_delay_s: float = 0.2
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False, compare=False)

@@ -103,7 +103,7 @@ def without_postponed(handle: TableHandle, entries: pa.RecordBatch) -> pa.Record
 
 def _columns(asked: Asked, entries: pa.RecordBatch, schemas: Mapping[int, TableSchema]) -> dict[str, Thunk]:
     partitions = Partitions(asked.handle, entries.column("partition"))
-    texts = FileTexts(entries, asked.handle.schema, schemas)
+    texts = _FileTexts(entries, asked.handle.schema, schemas)
     made: dict[str, Thunk] = {name: partial(entries.column, stored) for name, stored in _STORED.items()}
     made["partition"] = lambda: partition_texts(partitions).take(take_indices(partitions.codes))
     made["file_path"] = lambda: _paths(asked.handle, entries, partitions)
@@ -159,7 +159,7 @@ class _Group(NamedTuple):
     positions: Mapping[str, int]
 
 
-class FileTexts(NamedTuple):
+class _FileTexts(NamedTuple):
     """Texts about the files of manifest entries, by the columns of `schema`; `file_schemas` are by id."""
 
     entries: pa.RecordBatch

@@ -110,7 +110,7 @@ _Done: TypeAlias = tuple[TableChange | None, list[Tag], AutoTags]
 
 
 @dataclass(slots=True)
-class Schedule:
+class _Schedule:
     """Which tag is due next; advanced by each snapshot given to `tag`.
 
     Attributes:
@@ -150,7 +150,7 @@ class Schedule:
         return self.periods.name_of(begin)
 
 
-def schedule_of(handle: TableHandle, options: TagOptions) -> Schedule:
+def schedule_of(handle: TableHandle, options: TagOptions) -> _Schedule:
     """The schedule of a branch's options, before its first tag. Raises InvalidOptionError."""
     periods = tag_periods(options)
     delay = timedelta(milliseconds=options.delay_ms)
@@ -163,9 +163,9 @@ def schedule_of(handle: TableHandle, options: TagOptions) -> Schedule:
         )
     if options.creation is TagCreation.PROCESS_TIME:
         zone = zone_of(options.process_zone)
-        return Schedule(periods, delay, options.completion, lambda s: _local(s.time_ms, zone))
+        return _Schedule(periods, delay, options.completion, lambda s: _local(s.time_ms, zone))
     zone = zone_of(options.watermark_zone)
-    return Schedule(
+    return _Schedule(
         periods, delay, options.completion, lambda s: None if s.watermark is None else _local(s.watermark, zone)
     )
 

@@ -161,7 +161,7 @@ class _Attempts:
         self._retries = Retries(options, clock)
         self._filtered_up_to = author.filtered_up_to
         self._compared: ComparedFiles | None = None
-        self.written = WrittenMetadata(handle.store)
+        self.written = _WrittenMetadata(handle.store)
         recording = replace(handle, store=cast(Store, self.written))
         self._writer = SnapshotWriter(recording, options, request, author.commit_user)
         self.needed_paths: Sequence[str] = ()
@@ -289,7 +289,7 @@ def _exhausted(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Com
     )
 
 
-class WrittenMetadata:
+class _WrittenMetadata:
     """A store that records the metadata files written for one snapshot, over all attempts."""
 
     def __init__(self, inner: Store) -> None:

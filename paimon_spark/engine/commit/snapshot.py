@@ -59,7 +59,7 @@ _ROW_ID: Final = "_ROW_ID"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Listed:
+class _Listed:
     """A manifest list that was written, and what it names.
 
     Attributes:
@@ -85,9 +85,9 @@ class Prepared:
 
     snapshot: Snapshot
     merged: Merged | None
-    base: Listed
-    delta: Listed
-    changelog: Listed | None
+    base: _Listed
+    delta: _Listed
+    changelog: _Listed | None
 
     def paths(self, handle: TableHandle) -> Iterator[str]:
         """Metadata files that the snapshot needs."""
@@ -185,8 +185,8 @@ class SnapshotWriter:
                 **self._handle.context,
             )
         properties = {**(found.properties or {}), **request.properties}
-        base = Listed(found.base_manifest_list, found.base_manifest_list_size or 0, (), 0)
-        delta = Listed(
+        base = _Listed(found.base_manifest_list, found.base_manifest_list_size or 0, (), 0)
+        delta = _Listed(
             found.delta_manifest_list, found.delta_manifest_list_size or 0, (), found.delta_record_count or 0
         )
         return Prepared(replace(found, time_ms=time_ms, properties=properties or None), None, base, delta, None)
@@ -236,7 +236,7 @@ class SnapshotWriter:
             return manifest_merge.merge(self._handle, before, self._options)
         return None if self._earlier.merged is None else manifest_merge.reuse(self._earlier.merged, before)
 
-    def _delta(self, changes: Changes, head: Snapshot | None) -> tuple[Listed, int]:
+    def _delta(self, changes: Changes, head: Snapshot | None) -> tuple[_Listed, int]:
         """The list of what the snapshot changes, and the next free row id."""
         options, tracks_rows = self._options, self._handle.options.row_tracking
         snapshot_id, next_row_id = (1, 0) if head is None else (head.id + 1, head.next_row_id or 0)
@@ -256,7 +256,7 @@ class SnapshotWriter:
     def _without_stats_of_deleted(self, files: pa.Table) -> pa.Table:
         return without_value_stats(files, ~adds(files)) if self._options.delete_drop_stats else files
 
-    def _changelog(self, changes: Changes) -> Listed | None:
+    def _changelog(self, changes: Changes) -> _Listed | None:
         if self._earlier is not None and not self._request.depends_on_head:
             return self._earlier.changelog
         return _written(self._handle, changes.changelog) if len(changes.changelog) else None
@@ -275,7 +275,7 @@ class SnapshotWriter:
             return None
         return head.statistics if of_schema == schema_id else None
 
-    def _properties(self, head: Snapshot | None, before: list[ManifestFileMeta], delta: Listed) -> Mapping[str, str]:
+    def _properties(self, head: Snapshot | None, before: list[ManifestFileMeta], delta: _Listed) -> Mapping[str, str]:
         given = self._request.properties
         if isinstance(self._request, CompactManifests) and head is not None:
             return head.properties or {}
@@ -291,16 +291,16 @@ def _is_less(merged: Merged) -> bool:
     return len(merged.after) < len(merged.before) or any(m.num_deleted_files for m in merged.before)
 
 
-def _written(handle: TableHandle, entries: pa.Table) -> Listed:
+def _written(handle: TableHandle, entries: pa.Table) -> _Listed:
     metas = tuple(write_manifest(handle, entries)) if len(entries) else ()
     return _list(handle, metas, row_total(entries), _largest(entries))
 
 
 def _list(
     handle: TableHandle, metas: tuple[ManifestFileMeta, ...], rows: int = 0, max_sequence_number: int | None = None
-) -> Listed:
+) -> _Listed:
     name, size = write_manifest_list(handle, metas)
-    return Listed(name, size, metas, rows, max_sequence_number)
+    return _Listed(name, size, metas, rows, max_sequence_number)
 
 
 def _watermark(given: int | None, head: Snapshot | None) -> int | None:

@@ -65,7 +65,7 @@ _POSITION: Final = "_POSITION"
 _BATCH_ROWS: Final = 65536
 
 
-class RowWriter(Protocol):
+class _RowWriter(Protocol):
     """Takes rows as `RollingWriter` does."""
 
     def write(self, batch: pa.RecordBatch) -> None: ...
@@ -74,7 +74,7 @@ class RowWriter(Protocol):
 class Output(NamedTuple):
     """Writers of a merge: of data files (None: the file stays as it is), and of changelog files."""
 
-    data: RowWriter | None
+    data: _RowWriter | None
     changelog: RollingWriter | None
 
 

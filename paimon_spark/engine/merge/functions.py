@@ -53,7 +53,7 @@ class Deduplicate(_Engine):
         return Merged(_kinds_at(groups, places), {}, groups.rows_at(places))
 
 
-class FirstRow(_Engine):
+class _FirstRow(_Engine):
     """The oldest row wins; there is nothing to delete."""
 
     def __init__(self, ignore_delete: bool) -> None:
@@ -86,16 +86,16 @@ def create_merge_function(schema: TableSchema, options: TableOptions) -> MergeFu
         case MergeEngine.DEDUPLICATE:
             return Deduplicate(options.ignore_delete)
         case MergeEngine.FIRST_ROW:
-            return FirstRow(options.ignore_delete)
+            return _FirstRow(options.ignore_delete)
         case MergeEngine.PARTIAL_UPDATE:
-            return PartialUpdate(schema, options)
+            return _PartialUpdate(schema, options)
         case MergeEngine.AGGREGATION:
             from paimon_spark.engine.merge.aggregators import Aggregation
 
             return Aggregation(schema, options)
 
 
-class PartialUpdate:
+class _PartialUpdate:
     """Merge function of `merge-engine` = `partial-update`."""
 
     newest_wins = False
@@ -195,7 +195,7 @@ class PartialUpdate:
     def _merge_exactly(
         self, columns: Mapping[str, pa.Array], groups: Groups, wanted: Sequence[str]
     ) -> tuple[dict[str, pa.Array], Kinds]:
-        run = ExactPartialUpdate(
+        run = _ExactPartialUpdate(
             {name: columns[name] for name in self.required(wanted)},
             self._group_of,
             self._functions,
@@ -206,7 +206,7 @@ class PartialUpdate:
         return run.merge(groups)
 
 
-class Freshness(NamedTuple):
+class _Freshness(NamedTuple):
     """For each place, whether it is newer or older than the previous ones of its group.
 
     Attributes:
@@ -218,7 +218,7 @@ class Freshness(NamedTuple):
     older: Bool
 
 
-def freshness(columns: Mapping[str, pa.Array], group: SequenceGroup, groups: Groups) -> Freshness:
+def freshness(columns: Mapping[str, pa.Array], group: SequenceGroup, groups: Groups) -> _Freshness:
     """Judge each place by the sequence columns of `group`. A place where all of them are null is neither."""
     present: Bool | None = np.zeros(len(groups.rows), np.bool_)
     for name in group.sequence:
@@ -229,8 +229,8 @@ def freshness(columns: Mapping[str, pa.Array], group: SequenceGroup, groups: Gro
         word = np.where(present, word, np.iinfo(word.dtype).min)
     accepted = word == running_max(word, groups)
     if present is None:
-        return Freshness(accepted, ~accepted)
-    return Freshness(accepted & present, present & ~accepted)
+        return _Freshness(accepted, ~accepted)
+    return _Freshness(accepted & present, present & ~accepted)
 
 
 def _sequence_word(columns: Mapping[str, pa.Array], group: SequenceGroup) -> npt.NDArray[Any]:
@@ -258,7 +258,7 @@ def running_max(values: npt.NDArray[Any], groups: Groups) -> npt.NDArray[Any]:
 Row = dict[str, Value]
 
 
-class ExactPartialUpdate:
+class _ExactPartialUpdate:
     """One merge of some keys; `columns` are the ones to merge and the sequence columns they depend on."""
 
     def __init__(

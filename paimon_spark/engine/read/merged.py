@@ -63,7 +63,7 @@ def read_merged(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBat
         InvalidOptionError: options of the merge engine contradict each other.
         UnsupportedFeatureError: the engine needs something this package does not know.
     """
-    merge = SplitMerge(request, split, request.columns, request.with_row_kind, False)
+    merge = _SplitMerge(request, split, request.columns, request.with_row_kind, False)
     return finished(request, split, merge.batches())
 
 
@@ -99,7 +99,7 @@ def _diff(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
     everything = request.schema.row_type.names
     key_only = replace(request, predicate=key_predicate(request))
     states = [
-        _marked(SplitMerge(key_only, state, everything, keep_deletes, True).batches(), AGE, age)
+        _marked(_SplitMerge(key_only, state, everything, keep_deletes, True).batches(), AGE, age)
         for state, age in ((earlier(split), BEFORE), (split, AFTER))
     ]
     plan = MergePlan(
@@ -174,7 +174,7 @@ def merge_plan(request: ReadRequest, columns: Sequence[str], *, keep_deletes: bo
 
 
 @dataclass(frozen=True, slots=True)
-class SplitMerge:
+class _SplitMerge:
     """One merge of the files of a split; with `by_key` its batches are sorted by key."""
 
     request: ReadRequest
@@ -259,7 +259,7 @@ class _SectionMerge:
         levels: of a key's rows above level 0 only that of the smallest level counts.
     """
 
-    merge: SplitMerge
+    merge: _SplitMerge
     section: Section
     plan: MergePlan
     key_predicate: Predicate | None
@@ -421,7 +421,7 @@ def _batches(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]
     plan = merge_plan(request, request.columns, keep_deletes=request.with_row_kind)
     needed = tuple(dict.fromkeys((*plan.key, *(s.name for s in plan.sequence), *plan.function.required(plan.output))))
     partial = replace(plan, output=needed, keep_deletes=True)
-    settled = SplitMerge(request, earlier(split), needed, keep_deletes=True, by_key=True).batches()
+    settled = _SplitMerge(request, earlier(split), needed, keep_deletes=True, by_key=True).batches()
     waiting = _Waiting(request, split, partial).batches()
     run_rows = sorted_merge.window_rows(sorted_merge.decoded_row_bytes((*split.before_files, *split.files)), 2)
     yield from merge_runs([settled, waiting], plan, run_rows)

@@ -23,7 +23,7 @@ from paimon_spark.types import DataType, RowType
 
 
 @dataclass(frozen=True, slots=True)
-class OtherBranch:
+class _OtherBranch:
     """The second branch of a table that reads two.
 
     Attributes:
@@ -49,7 +49,7 @@ class OtherPartitions:
     """
 
     handle: TableHandle
-    other: OtherBranch
+    other: _OtherBranch
     snapshot: Snapshot | None
     read: frozenset[bytes]
     behind: frozenset[bytes]
@@ -102,20 +102,20 @@ def other_partitions(handle: TableHandle, snapshot: Snapshot | None) -> OtherPar
     return OtherPartitions(handle, other, head, theirs - mine, mine & theirs, frozenset())
 
 
-def other_branch(handle: TableHandle) -> OtherBranch | None:
+def other_branch(handle: TableHandle) -> _OtherBranch | None:
     """The second branch of the table by its options; None without one. A dropped branch is ignored, as in Paimon."""
     fallback = handle.options.fallback_branch
     name = fallback or handle.options.primary_branch
     if not name or name == handle.branch:
         return None
     try:
-        return OtherBranch(open_branch(handle, name), first=not fallback)
+        return _OtherBranch(open_branch(handle, name), first=not fallback)
     except BranchNotFoundError:
         return None
 
 
 def plan_two_branches(
-    handle: TableHandle, snapshot: Snapshot | None, other: OtherBranch, query: ScanQuery, *, travelled: bool
+    handle: TableHandle, snapshot: Snapshot | None, other: _OtherBranch, query: ScanQuery, *, travelled: bool
 ) -> list[BranchPlan]:
     """Plan the handle's branch and the other one, in this order. Arguments as `in_order`."""
     first, second = in_order(handle, snapshot, other, travelled=travelled)
@@ -128,7 +128,7 @@ def plan_two_branches(
 
 
 def in_order(
-    handle: TableHandle, snapshot: Snapshot | None, other: OtherBranch, *, travelled: bool
+    handle: TableHandle, snapshot: Snapshot | None, other: _OtherBranch, *, travelled: bool
 ) -> tuple[tuple[TableHandle, Snapshot | None], tuple[TableHandle, Snapshot | None]]:
     """Both branches with the snapshot of each, the preferred one first.
 

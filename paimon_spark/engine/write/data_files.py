@@ -166,7 +166,7 @@ class RollingWriter:
         self._source = source
         self._next_sequence_number = first_sequence_number
         self._most_rows = most_rows
-        self._current: DataFileWriter | None = None
+        self._current: _DataFileWriter | None = None
         self._done: list[DataFileMeta] = []
         self._paths: list[str] = []
 
@@ -208,21 +208,21 @@ class RollingWriter:
             self._files.store.delete_many(self._paths)
         self._current, self._done, self._paths = None, [], []
 
-    def _is_full(self, file: DataFileWriter) -> bool:
+    def _is_full(self, file: _DataFileWriter) -> bool:
         return not self._files.in_one_file and file.estimated_bytes >= self._files.target_bytes
 
-    def _open(self) -> DataFileWriter:
+    def _open(self) -> _DataFileWriter:
         name = self._files.new_name(self._kind)
         path = self._files.path(name)
         self._paths.append(path)
         if self._indexes is not None:
             self._paths.append(path + INDEX_SUFFIX)
-        self._current = DataFileWriter(
+        self._current = _DataFileWriter(
             self._files.store, path, name, self._files.layout, self._kind, indexes=self._indexes
         )
         return self._current
 
-    def _finish(self, file: DataFileWriter) -> None:
+    def _finish(self, file: _DataFileWriter) -> None:
         meta = file.close(self._level, self._source, self._next_sequence_number)
         if not self._files.tracks_rows:
             self._next_sequence_number += meta.row_count
@@ -303,7 +303,7 @@ class FileLayout:
         return out
 
 
-class DataFileWriter:
+class _DataFileWriter:
     """Writes one data file. Batches are those of `RollingWriter`."""
 
     def __init__(

@@ -30,7 +30,7 @@ _WIDTHS: Final = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 """Bits of a value, by their code of five bits."""
 
 
-class Stripe(NamedTuple):
+class _Stripe(NamedTuple):
     """A stripe of a file.
 
     Attributes:
@@ -59,7 +59,7 @@ class OrcFooter(NamedTuple):
 
     codec: str
     block_bytes: int
-    stripes: tuple[Stripe, ...]
+    stripes: tuple[_Stripe, ...]
     timestamp_ranges: tuple[tuple[int, int] | None, ...]
 
     @property
@@ -89,13 +89,13 @@ def read_footer(source: pa.NativeFile) -> OrcFooter | None:
             facts = dict(_message(value))
             begin, index, data, rest = (_int(facts, n) for n in (1, 2, 3, 4))
             ends = begin + index + data, begin + index + data + rest
-            stripes.append(Stripe(_int(facts, 5), data, begin, *ends))
+            stripes.append(_Stripe(_int(facts, 5), data, begin, *ends))
         elif number == 7:
             ranges.append(_timestamp_range(value))
     return OrcFooter(name, block_bytes, tuple(stripes), tuple(ranges))
 
 
-def longest_texts(source: pa.NativeFile, footer: OrcFooter, stripe: Stripe, columns: Collection[int]) -> int:
+def longest_texts(source: pa.NativeFile, footer: OrcFooter, stripe: _Stripe, columns: Collection[int]) -> int:
     """Bytes of a row of the longest texts in the dictionaries of columns, at most; 0 where they have none.
 
     Two reads at least where there is one. `columns` are ids. Raises FormatError.

@@ -295,7 +295,7 @@ class ParquetFileWriter(RowGroupWriter):
         self._codec = _codec(COMPRESSION.get(write.settings) or write.compression or "zstd")
         self._out = write.store.open_output(write.path)
         kinds = [[kind for _, kind in leaf_types(f.name, f.type)] for f in self._schema]
-        self._nans = NanChunks(kinds)
+        self._nans = _NanChunks(kinds)
         self._has_int96 = any(INT96 in column for column in kinds)
         self._sink = _FooterSink(self._out) if self._has_int96 or self._nans.has_floats else None
         self._writer: pq.ParquetWriter | None = None
@@ -407,7 +407,7 @@ def _as_int96(kind: pa.DataType) -> Replacement | None:
     return Replacement(INT96, to_int96) if pa.types.is_timestamp(kind) and kind.unit == "ns" else None
 
 
-class NanChunks:
+class _NanChunks:
     """Which column chunks hold NaN, as (row group, leaf); `kinds` are the types of the leaves of each column."""
 
     def __init__(self, kinds: Sequence[Sequence[pa.DataType]]) -> None:

@@ -34,7 +34,7 @@ _DATA_PAGES: Final = (b"\x15\x00", b"\x15\x06")
 """How the headers of pages begin that are not dictionaries: the first field is the type of the page."""
 
 
-class Leaf(NamedTuple):
+class _Leaf(NamedTuple):
     """A column of the file without children.
 
     Attributes:
@@ -57,14 +57,14 @@ _PHYSICAL_BYTES: Final[Mapping[str, int]] = {
 }  # fmt: skip
 
 
-def leaf_of(number: int, column: pq.ColumnSchema) -> Leaf:
+def leaf_of(number: int, column: pq.ColumnSchema) -> _Leaf:
     """A leaf by its schema."""
     kind = column.physical_type
     size = _PHYSICAL_BYTES.get(kind, column.length)
-    return Leaf(number, column.path, kind == "BYTE_ARRAY", size, column.max_repetition_level > 0)
+    return _Leaf(number, column.path, kind == "BYTE_ARRAY", size, column.max_repetition_level > 0)
 
 
-def row_bytes(fields: Sequence[DataField], leaves: Sequence[Leaf], groups: Sequence[pq.RowGroupMetaData]) -> int:
+def row_bytes(fields: Sequence[DataField], leaves: Sequence[_Leaf], groups: Sequence[pq.RowGroupMetaData]) -> int:
     """Bytes of a row in Arrow, at least: of the canonical types, with as many list elements as row groups have."""
     long = [leaf for leaf in leaves if leaf.repeats or leaf.value_bytes > _PHYSICAL_BYTES["INT96"]]
     least = sum(least_bytes(arrow_type(f.type)) for f in fields)
@@ -86,7 +86,7 @@ class TextReader:
     """
 
     def __init__(
-        self, source: pa.NativeFile, metadata: pq.FileMetaData, leaves: Sequence[Leaf], *, is_local: bool
+        self, source: pa.NativeFile, metadata: pq.FileMetaData, leaves: Sequence[_Leaf], *, is_local: bool
     ) -> None:
         self._source = source
         self._metadata = metadata
@@ -106,7 +106,7 @@ class TextReader:
             return
         most = _MOST_TEXT_BYTES // open_files
         run: list[int] = []
-        chosen: list[Leaf] = []
+        chosen: list[_Leaf] = []
         for group in groups:
             texts = [t for t in self._texts if self._as_dictionary(group, t, rows, most)]
             # Arrow cannot decode a batch of nested dictionaries that belong to several row groups.
@@ -117,7 +117,7 @@ class TextReader:
             chosen = texts
         yield run, [t.path for t in chosen]
 
-    def _as_dictionary(self, group: int, text: Leaf, rows: int, most: int) -> bool:
+    def _as_dictionary(self, group: int, text: _Leaf, rows: int, most: int) -> bool:
         chunk = self._metadata.row_group(group).column(text.number)
         stored, values = chunk.total_compressed_size, chunk.num_values
         if stored <= _SMALL_BYTES:

@@ -204,7 +204,7 @@ _NAME: Final = re.compile(
 )
 
 
-def slice_of(store: ReadableStore, path: str) -> SliceStore | None:
+def slice_of(store: ReadableStore, path: str) -> _SliceStore | None:
     """Where the bytes of the file called `path` are; None when it is a file like any other.
 
     Raises CorruptFileError when the name does not say where.
@@ -221,14 +221,14 @@ def slice_of(store: ReadableStore, path: str) -> SliceStore | None:
         )
     whole = int(m["whole"])
     if m["offset"] is None:
-        return SliceStore(store, path, 0, whole)
+        return _SliceStore(store, path, 0, whole)
     home = f"{bucket_path.rpartition('/')[0]}/bucket-{int(m['bucket'])}"
     real = f"{home}/{m['stem']}${m['bucket']}-{m['whole']}.{m['extension']}"
-    return SliceStore(store, real, int(m["offset"]), int(m["length"]))
+    return _SliceStore(store, real, int(m["offset"]), int(m["length"]))
 
 
 @dataclass(frozen=True, slots=True)
-class SliceStore:
+class _SliceStore:
     """A readable store with one file: `length` bytes at `offset` of `path` in `inner`, whatever path is asked for.
 
     The verbs raise CorruptFileError when the file ends before the slice does.

@@ -172,7 +172,7 @@ def concatenated(rows: pa.Array) -> bytes:
     return data[bounds[0] : bounds[-1]].tobytes()
 
 
-class DistinctKeys(NamedTuple):
+class _DistinctKeys(NamedTuple):
     """The values of a column of a data file, each once.
 
     Attributes:
@@ -184,7 +184,7 @@ class DistinctKeys(NamedTuple):
     codes: npt.NDArray[np.int64]
 
 
-def distinct(keys: pa.ChunkedArray) -> DistinctKeys:
+def distinct(keys: pa.ChunkedArray) -> _DistinctKeys:
     """The keys of a column, in order."""
     encoded = keys.dictionary_encode().unify_dictionaries()
     found = encoded.chunk(0).dictionary if encoded.num_chunks else pa.nulls(0, keys.type)
@@ -195,7 +195,7 @@ def distinct(keys: pa.ChunkedArray) -> DistinctKeys:
     codes = np.full(len(keys), -1, np.int64)
     valid = validity(indices)
     codes[valid] = ranks[values(indices)[valid]]
-    return DistinctKeys(found.take(take_indices(order)), codes)
+    return _DistinctKeys(found.take(take_indices(order)), codes)
 
 
 def numbers_at(form: str, data: bytes, at: int, what: str) -> tuple[int, ...]:

@@ -48,7 +48,7 @@ _LAST_NON_NULL: Final = "last_non_null_value"
 _NUMERIC: Final = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"))
 
 
-class ColumnFunction(NamedTuple):
+class _ColumnFunction(NamedTuple):
     """The aggregate function of a column, with the column's options and type."""
 
     name: str
@@ -65,7 +65,7 @@ def check_merging(schema: TableSchema, options: TableOptions) -> None:
         column_functions(schema, options)
 
 
-def column_functions(schema: TableSchema, options: TableOptions) -> dict[str, ColumnFunction]:
+def column_functions(schema: TableSchema, options: TableOptions) -> dict[str, _ColumnFunction]:
     """The aggregate functions of the columns, by name: of all, or with partial-update of those that name one.
 
     Raises:
@@ -78,7 +78,7 @@ def column_functions(schema: TableSchema, options: TableOptions) -> dict[str, Co
         column = options.merge.column(field)
         data_type = schema.row_type.field(field).type
         check_function(name, column, data_type)
-        out[field] = ColumnFunction(name, column, data_type)
+        out[field] = _ColumnFunction(name, column, data_type)
     return out
 
 
