@@ -39,7 +39,7 @@ class TableRefs(OpenedTable):
             CommitError: other commits won every attempt.
             OperationInProgressError: another process keeps changing tags or branches.
         """
-        from paimon_spark.jobs.compaction import compact_fully
+        from paimon_spark.jobs.upkeep.compaction import compact_fully
         from paimon_spark.versioning.savepoints import create_savepoint
 
         return create_savepoint(at_head(self), compact=compact_fully)

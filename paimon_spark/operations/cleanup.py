@@ -22,7 +22,7 @@ from paimon_spark.operations.operation import (
 from paimon_spark.text import counted, named, safe
 
 if TYPE_CHECKING:
-    from paimon_spark.jobs.maintain import DroppedPartitions
+    from paimon_spark.jobs.upkeep.maintain import DroppedPartitions
     from paimon_spark.maintenance.consumers import Consumer
     from paimon_spark.maintenance.orphan_files import RemovedOrphans
     from paimon_spark.maintenance.partitions import ExpiredPartitions

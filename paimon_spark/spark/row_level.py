@@ -38,13 +38,13 @@ from paimon_spark.engine.write.bucketing import PartitionNumbers
 from paimon_spark.errors import ColumnNotFoundError, DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.casts.nested_assignment import column_assignment
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.jobs.batch_write import options_of
 from paimon_spark.jobs.branch_access import at_head, reopen_to_change
-from paimon_spark.jobs.commit import WriteResult
-from paimon_spark.jobs.existing_keys import check_widened_keys
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.row_level import KEEPS, OLD_ROW_ID, is_cut_by_spark
-from paimon_spark.jobs.table_scan import scan_of
+from paimon_spark.jobs.read.table_scan import scan_of
+from paimon_spark.jobs.row_level.row_level import KEEPS, OLD_ROW_ID, is_cut_by_spark
+from paimon_spark.jobs.write.batch import options_of
+from paimon_spark.jobs.write.commit import WriteResult
+from paimon_spark.jobs.write.existing_keys import check_widened_keys
 from paimon_spark.metadata.definition.alter import apply
 from paimon_spark.metadata.definition.merge_schema import merged_columns
 from paimon_spark.metadata.handle import TableHandle

@@ -14,7 +14,7 @@ from paimon_spark.engine.commit.overwrite import NamedPartitions, WholeTable
 from paimon_spark.engine.row_level.strategy import delete_strategy
 from paimon_spark.engine.tasks.commit_message import sum_if_known
 from paimon_spark.errors import PaimonError, SchemaMismatchError, UnsupportedFeatureError
-from paimon_spark.jobs.row_level import delete_partitions, is_cut_by_spark, partitions_where
+from paimon_spark.jobs.row_level.row_level import delete_partitions, is_cut_by_spark, partitions_where
 from paimon_spark.metadata.handle import current
 from paimon_spark.predicate.ast import has_expressions
 from paimon_spark.predicate.parse import parse_predicate
@@ -36,7 +36,7 @@ from paimon_spark.types import quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.jobs.commit import WriteResult
+    from paimon_spark.jobs.write.commit import WriteResult
 
 _NEW_VALUE: Final = "__paimon_new_"
 _UNNAMED_SOURCE: Final = "paimon_source"

@@ -23,8 +23,8 @@ from paimon_spark.engine.commit import attempts
 from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.errors import InvalidOptionError, StorageError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.jobs.lineage_port import TaskIdentity
+from paimon_spark.jobs.write.batch import plan_path_write
 from paimon_spark.lineage import batch_recording as batch_recording_module
 from paimon_spark.lineage import read_notes as notes
 from paimon_spark.lineage import read_recording as left_notes

@@ -22,9 +22,9 @@ import paimon_spark
 from paimon_spark.engine.compaction.run import compact_branch
 from paimon_spark.engine.row_level.job import in_process, plan_rows
 from paimon_spark.errors import CommitConflictError
-from paimon_spark.jobs import row_level
-from paimon_spark.jobs.batch_write import plan_path_write
-from paimon_spark.jobs.commit import WriteResult
+from paimon_spark.jobs.row_level import row_level
+from paimon_spark.jobs.write.batch import plan_path_write
+from paimon_spark.jobs.write.commit import WriteResult
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.write_request import ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS, WriteMode
 from paimon_spark.predicate.parse import parse_predicate
