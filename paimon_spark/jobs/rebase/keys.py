@@ -1,9 +1,15 @@
-"""Rebase of tables with a primary key: write the rows that the branch changed to main."""
+"""Rebase of tables with a primary key: write the rows that the branch changed to main.
+
+Three versions are compared by key: the base, from which both sides changed; the branch; and main. Metadata says which
+files the base lacks of each side, and which of its files each side lacks. The splits of these files are divided into
+pieces, each with all rows of its keys in all versions, and tasks compare the pieces (`rows.py`). The rows found are
+committed on the head of main that was compared, or on a later one that changed none of the keys.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
@@ -11,10 +17,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.commit.attempts import CommitResult
-from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.commit.entries import live_at, numbers
-from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.row_diff.three_way import ThreeWay
 from paimon_spark.engine.row_diff.versions import Version, split_identity
@@ -33,20 +36,18 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.arrays.nested import shown_rows
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
-from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.rebase import rows as rebase_rows
-from paimon_spark.jobs.rebase.buckets import with_whole_buckets
+from paimon_spark.jobs.rebase.commit import changes_text, commit_rebase, plan_rows, unchanged, with_whole_buckets
 from paimon_spark.jobs.rebase.rows import I64, Outcome, Piece, RebaseTask, hashes_of
-from paimon_spark.jobs.rebase.sides import PATIENCE_S, Sides, changes_text, instead, plan_rows, unchanged, wins_of
-from paimon_spark.jobs.row_diff.row_diff import RowComparison
+from paimon_spark.jobs.rebase.sides import Sides, instead, wins_of
+from paimon_spark.jobs.row_diff.comparison import RowComparison
 from paimon_spark.jobs.write.batch import WriteJob
-from paimon_spark.jobs.write.commit import combined, commit_batch
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.resolve import Resolved
-from paimon_spark.metadata.snapshots import get_snapshots, latest_snapshot
+from paimon_spark.metadata.snapshots import get_snapshots
 from paimon_spark.options.core import MergeEngine
 from paimon_spark.options.table import parse_table_options
 from paimon_spark.options.write import ROWKIND_FIELD
@@ -65,104 +66,91 @@ def rebase_keys(table: OpenedTable, sides: Sides, on_conflict: str, *, dry_run: 
     Raises as `Table.merge_branch`, and CommitConflictError: others changed main meanwhile, in a way that has to be
     compared.
     """
-    _check_visible(sides, sides.theirs.handle, sides.theirs.snapshot)
-    job = _with_kinds(plan_rows(table, sides))
+    _check_all_visible(sides, sides.theirs.handle, sides.theirs.snapshot)
+    job = _with_row_kinds(plan_rows(table, sides))
     head = job.base
     assert head is not None
-    _check_visible(sides, sides.main, head)
-    planned = _Planned.of(sides, head)
-    if not planned.pieces:  # compacted or rewritten, with the same rows
+    _check_all_visible(sides, sides.main, head)
+    comparison = _Comparison.plan(sides, head)
+    if not comparison.pieces:  # the branch was only compacted or rewritten, with the same rows
         return unchanged(sides, dry_run=dry_run)
-    found = planned.run(job, on_conflict, write=not dry_run)
+    found = comparison.run(job, on_conflict, write=not dry_run)
     try:
-        _check(sides, found, on_conflict)
+        _check_outcome(sides, found, on_conflict)
     except (BranchDivergedError, UnsupportedFeatureError):
         job.abort(found.messages)
         raise
     if not found.rows and not found.kept:
         return unchanged(sides, dry_run=dry_run)
     result = MergeResult(
-        sides.branch, sides.fork.id, head.id, rebased_rows=found.rows, kept_conflicts=found.kept,
-        removed=Removed(dry_run=dry_run), schema_changes=changes_text(sides),
+        sides.branch,
+        sides.fork.id,
+        head.id,
+        rebased_rows=found.rows,
+        kept_conflicts=found.kept,
+        removed=Removed(dry_run=dry_run),
+        schema_changes=changes_text(sides),
         target=sides.target,
-    )  # fmt: skip
+    )
     if dry_run:
         return result
     messages: Sequence[CommitMessage] = found.messages
     if found.replaced:
-        messages = with_whole_buckets(
-            job.handle, head, combined(job.handle, Committer(job.handle, job.commit_user), messages), job.commit_user
-        )
-    job = job.with_changes(messages) if job.changes else job
-    publish = _Publish(sides, found.keys, head)
-    with sides.committed(head):
-        made = commit_batch(
-            job.handle, job.commit_user, messages, publish, undo=job.undo, lineage=sides.lineage(job.handle)
-        )
-    if sides.is_onto_target:
-        sides.keep(made.snapshot_ids)
-    return replace(result, published_snapshot_id=made.snapshot_id or head.id, removed=Removed())
+        messages = with_whole_buckets(job.handle, head, messages, job.commit_user)
+    written_keys = _WrittenKeys(sides, found.keys)
+    published = commit_rebase(job, messages, sides, head, written_keys.stay_unchanged)
+    return replace(result, published_snapshot_id=published)
 
 
-def _with_kinds(job: WriteJob) -> WriteJob:
-    """The write with a last column of row kinds: a column `rowkind.field` stays as it is on the branch."""
+def _with_row_kinds(job: WriteJob) -> WriteJob:
+    """The write with a last column of row kinds; a column that `rowkind.field` names keeps the branch's values."""
     options = {key: value for key, value in job.handle.options.raw.items() if key != ROWKIND_FIELD.key}
     source = job.source.append(pa.field(VALUE_KIND, pa.int8(), False))
     return replace(job, handle=replace(job.handle, options=parse_table_options(options)), source=source)
 
 
 @dataclass(frozen=True, slots=True)
-class _Planned:
-    """The pieces to compare.
+class _Comparison:
+    """The comparison of base, branch and main; planned, not yet read.
 
     Attributes:
-        of_branch: the base and the branch.
-        of_main: the base and main.
-        written: what reads the records of the branch; None where they are not known.
-        later: whether the branch's head was made after main's.
+        base_and_branch: what the branch changed since the base.
+        base_and_main: what main changed since the base.
+        records: reader of the records that the branch wrote, before they are merged; None where they are not known.
+        pieces: what is compared; only buckets that the branch changed.
+        branch_is_newer: whether the branch's head was made after main's.
     """
 
     sides: Sides
-    of_branch: RowComparison
-    of_main: RowComparison
-    written: Version | None
+    base_and_branch: RowComparison
+    base_and_main: RowComparison
+    records: Version | None
     pieces: list[Piece]
-    later: bool
+    branch_is_newer: bool
 
     @classmethod
-    def of(cls, sides: Sides, head: Snapshot) -> _Planned:
-        main = Resolved(sides.main, head, "head of main")
-        of_branch = sides.compared(sides.base, sides.theirs, is_main=(False, False))
-        of_main = sides.compared(sides.base, main, is_main=(False, True))
-        place = min(of_branch.place, of_main.place)
-        lacking = {split_identity(s) for s in of_main.old}
-        written, records = _written(sides) if of_branch.new else (None, ())
-        kinds: tuple[Sequence[DataSplit], ...] = (
-            [s for s in of_branch.old if split_identity(s) in lacking],
-            [s for s in of_branch.old if split_identity(s) not in lacking],
-            of_branch.new,
-            of_main.new,
-            records,
-        )
-        places = dict.fromkeys(place.of(s) for s in (*of_branch.old, *of_branch.new))
-        dealt: dict[object, list[list[DataSplit]]] = {at: [[] for _ in kinds] for at in places}
-        for number, splits in enumerate(kinds):
-            for split in splits:
-                if (at := place.of(split)) in dealt:
-                    dealt[at][number].append(split)
-        pieces = [Piece(number, *map(tuple, each)) for number, each in enumerate(dealt.values())]
-        assert sides.theirs.snapshot is not None
-        return cls(sides, of_branch, of_main, written, pieces, sides.theirs.snapshot.time_ms > head.time_ms)
+    def plan(cls, sides: Sides, head: Snapshot) -> _Comparison:
+        """Plan the comparison with main at `head`."""
+        base, branch, main = sides.base, sides.theirs, Resolved(sides.main, head, "head of main")
+        base_and_branch = sides.compared(base, branch, is_main=(False, False))
+        base_and_main = sides.compared(base, main, is_main=(False, True))
+        records, record_splits = _records_of_branch(sides) if base_and_branch.new else (None, ())
+        pieces = _pieces(base_and_branch, base_and_main, record_splits)
+        assert branch.snapshot is not None
+        return cls(sides, base_and_branch, base_and_main, records, pieces, branch.snapshot.time_ms > head.time_ms)
 
     def run(self, job: WriteJob, on_conflict: str, *, write: bool) -> Outcome:
-        """Compare all pieces, in a Spark job where there is a session and much to read, else here. Raises as reads."""
+        """Compare all pieces: in a Spark job, where there is a session and much to read; else in this process.
+
+        Raises as `RebaseTask.run`.
+        """
         sides, options = self.sides, job.handle.options
         task = RebaseTask(
-            self.of_branch.comparison.old,
-            self.of_branch.comparison.new,
-            self.of_main.comparison.new,
-            self.written,
-            ThreeWay(
+            base=self.base_and_branch.comparison.old,
+            theirs=self.base_and_branch.comparison.new,
+            main=self.base_and_main.comparison.new,
+            written=self.records,
+            three_way=ThreeWay(
                 sides.schema.primary_keys,
                 sides.shared_columns,
                 sides.columns_of_main,
@@ -170,34 +158,59 @@ class _Planned:
                 wins_of(on_conflict),
                 tuple(options.sequence_fields),
                 options.sequence_descending,
-                self.later,
+                self.branch_is_newer,
             ),
-            Replacement.of(job.handle),
-            on_conflict == FAIL,
-            job.task if write else None,
-            rebase_rows.KEY_HASHES // len(self.pieces),
+            replacement=Replacement.of(job.handle),
+            fails=on_conflict == FAIL,
+            write=job.task if write else None,
+            most_keys=rebase_rows.KEY_HASHES // len(self.pieces),
         )
         with ExitStack() as stack:
-            for scan in (*self.of_branch.scans, *self.of_main.scans):
+            for scan in (*self.base_and_branch.scans, *self.base_and_main.scans):
                 stack.enter_context(scan.refusing_expired())
-            spark = self._spark(job)
+            spark = self._find_spark(job)
             if spark is None:
                 return task.run(self.pieces, alone=True)
-            found = Outcome()
-            for each in spark.run_each(task.run, [[piece] for piece in self.pieces], job.sweep):
-                found.add(each)
-            return found
+            total = Outcome()
+            for outcome in spark.run_each(task.run, [[piece] for piece in self.pieces], job.sweep):
+                total.add(outcome)
+            return total
 
-    def _spark(self, job: WriteJob) -> SparkJobs | None:
-        if sum(p.size_bytes for p in self.pieces) < _SPARK_BYTES or job.task.request.existing_keys is not None:
+    def _find_spark(self, job: WriteJob) -> SparkJobs | None:
+        """The active session's jobs, where the work is worth them and can be divided into tasks."""
+        one_task_sees_all = job.task.request.existing_keys is not None
+        if sum(p.size_bytes for p in self.pieces) < _SPARK_BYTES or one_task_sees_all:
             return None
         return active_spark_jobs()
 
 
-def _written(sides: Sides) -> tuple[Version | None, Sequence[DataSplit]]:
+def _pieces(
+    base_and_branch: RowComparison, base_and_main: RowComparison, record_splits: Iterable[DataSplit]
+) -> list[Piece]:
+    """The splits of all versions, by groups that have all rows of their keys; only groups that the branch changed."""
+    grouping = min(base_and_branch.grouping, base_and_main.grouping)
+    lacking_in_main = {split_identity(s) for s in base_and_main.old}
+
+    def grouped(splits: Iterable[DataSplit]) -> dict[Hashable, list[DataSplit]]:
+        groups: dict[Hashable, list[DataSplit]] = defaultdict(list)
+        for split in splits:
+            groups[grouping.group_of(split)].append(split)
+        return groups
+
+    base = grouped(s for s in base_and_branch.old if split_identity(s) in lacking_in_main)
+    same = grouped(s for s in base_and_branch.old if split_identity(s) not in lacking_in_main)
+    theirs, main, written = grouped(base_and_branch.new), grouped(base_and_main.new), grouped(record_splits)
+    changed = dict.fromkeys(grouping.group_of(s) for s in (*base_and_branch.old, *base_and_branch.new))
+    return [
+        Piece(number, *(tuple(groups.get(group, ())) for groups in (base, same, theirs, main, written)))
+        for number, group in enumerate(changed)
+    ]
+
+
+def _records_of_branch(sides: Sides) -> tuple[Version | None, Sequence[DataSplit]]:
     """Reader of the records that the branch wrote since the base, and their splits, in order.
 
-    None where the merge engine takes merged rows as they are, and where records are not known: snapshots expired, or
+    Only engines that merge values of several records need them. None where they are not known: snapshots expired, or
     rows were overwritten.
     """
     base, theirs = sides.base.snapshot, sides.theirs.snapshot
@@ -218,76 +231,61 @@ def _written(sides: Sides) -> tuple[Version | None, Sequence[DataSplit]]:
     return version, found.splits
 
 
-@dataclass
-class _Publish:
-    """Commit on exactly the head that the rows were compared with, or on a later one that changed none of the keys.
+@dataclass(frozen=True, slots=True)
+class _WrittenKeys:
+    """The keys that a rebase writes, looked for in later commits to main.
 
-    `keys`: hashes of the keys that are written; None for too many.
+    Attributes:
+        hashes: `hashes_of` the keys; None for too many.
     """
 
     sides: Sides
-    keys: Sequence[I64] | None
-    head: Snapshot
+    hashes: Sequence[I64] | None
 
-    def __call__(self, committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
-        base, end = self.head, time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                return committer.commit(
-                    messages,
-                    lineage.identifier,
-                    planned_on=PlannedOn.of(base, must_remain=True),
-                    provenance={**lineage.properties, **self.sides.properties},
-                    operation="WRITE",
-                    only_on=self.head,
-                    force_create=True,
-                )
-            except CommitConflictError:
-                now = latest_snapshot(self.sides.main)
-                if now is None or same_snapshot(now, self.head) or time.monotonic() > end:
-                    raise
-                self._move_to(now)
+    def stay_unchanged(self, head: Snapshot, now: Snapshot) -> bool:
+        """Whether the commits to main after `head`, up to `now`, change none of the keys.
 
-    def _move_to(self, now: Snapshot) -> None:
-        """Check the commits since, without comparing the versions: other writers go on meanwhile."""
+        They alone are read, and the versions are not compared again: other writers go on meanwhile. Raises
+        CommitConflictError instead of returning False.
+        """
         main = self.sides.main
         try:
-            before, *since = get_snapshots(main, range(self.head.id, now.id + 1))
-            changes = [s for s in since if s.commit_kind is not CommitKind.COMPACT]
+            before, *since = get_snapshots(main, range(head.id, now.id + 1))
             query = ScanQuery(tuple(main.schema.primary_keys), with_row_kind=True)
-            found = plan_changes(main, self.head.id, now.id, query, changelog=False)
+            found = plan_changes(main, head.id, now.id, query, changelog=False)
             rows = [batch for split in found.splits for batch in read_split(found.request, split)]
-            _check_visible(self.sides, main, now)
+            _check_all_visible(self.sides, main, now)
         except (NotFoundError, InvalidInputError, FileMissingError) as e:
             raise CommitConflictError(e.message) from e
-        if not same_snapshot(before, self.head) or not same_snapshot(since[-1], now):
+        if not same_snapshot(before, head) or not same_snapshot(since[-1], now):
             raise CommitConflictError(f"main of table {main.name} was given another history")
+        changes = [s for s in since if s.commit_kind is not CommitKind.COMPACT]
         if any(s.commit_kind is not CommitKind.APPEND or s.schema_id != before.schema_id for s in changes):
             raise CommitConflictError(f"main of table {main.name} was changed by more than appended rows")
-        if rows and self._has_one_of(pa.Table.from_batches(rows)):
+        if rows and self._are_among(pa.Table.from_batches(rows)):
             raise CommitConflictError(f"others changed the same keys of main of table {main.name}")
-        self.head = now
+        return True
 
-    def _has_one_of(self, rows: pa.Table) -> bool:
-        if self.keys is None:
+    def _are_among(self, rows: pa.Table) -> bool:
+        """Whether rows of main may have one of the keys."""
+        if self.hashes is None:
             return True
-        names = self.sides.merged.names
-        keys = rows.select(self.sides.main.schema.primary_keys).rename_columns(
-            [names[k] for k in self.sides.main.schema.primary_keys]
-        )
-        theirs = hashes_of(keys.select(self.sides.schema.primary_keys))
-        return any(np.isin(theirs, mine).any() for mine in self.keys)
+        keys = self.sides.main.schema.primary_keys
+        new_names = self.sides.merged.names  # the branch may have renamed columns of the key
+        renamed = rows.select(keys).rename_columns([new_names[k] for k in keys])
+        theirs = hashes_of(renamed.select(self.sides.schema.primary_keys))
+        return any(np.isin(theirs, ours).any() for ours in self.hashes)
 
 
-def _check(sides: Sides, found: Outcome, on_conflict: str) -> None:
-    """Check that what was found may be written. Raises BranchDivergedError, UnsupportedFeatureError."""
+def _check_outcome(sides: Sides, found: Outcome, on_conflict: str) -> None:
+    """Check that the rows may be written. Raises BranchDivergedError, UnsupportedFeatureError."""
     if found.conflicts and on_conflict == FAIL:
         raise _conflict(sides, found)
     if found.against_order:
         raise UnsupportedFeatureError(
             f"{counted(found.against_order, 'row')} of {sides.what} have smaller values of "
             f"{', '.join(sides.main.options.sequence_fields)} than {sides.onto}'s rows of the same keys, so that those "
-            f"would stay the newest; {_ours(found, on_conflict, by_order=True)}{instead(sides)}",
+            f"would stay the newest; {_advice_for_conflicts(found, on_conflict, by_order=True)}{instead(sides)}",
             feature="rebase against the sequence field",
         )
     if found.changed or found.removed:
@@ -299,13 +297,13 @@ def _check(sides: Sides, found: Outcome, on_conflict: str) -> None:
         limits = "; ".join(Replacement.of(sides.main).limits())
         raise UnsupportedFeatureError(
             f"{sides.what} cannot be rebased: it {what} that cannot be written to {sides.onto} as they are, as "
-            f"{limits or engine}; {_ours(found, on_conflict)}{instead(sides)}",
+            f"{limits or engine}; {_advice_for_conflicts(found, on_conflict)}{instead(sides)}",
             feature=f"rebase with {'ignore-delete' if ignores else engine}",
             table=sides.main.name,
         )
 
 
-def _ours(found: Outcome, on_conflict: str, *, by_order: bool = False) -> str:
+def _advice_for_conflicts(found: Outcome, on_conflict: str, *, by_order: bool = False) -> str:
     """The advice to leave keys that both changed as main has them, where that may be enough."""
     if not found.conflicts or on_conflict == OURS:
         return ""
@@ -314,6 +312,7 @@ def _ours(found: Outcome, on_conflict: str, *, by_order: bool = False) -> str:
 
 
 def _conflict(sides: Sides, found: Outcome) -> BranchDivergedError:
+    """The error of keys that both sides changed to different rows."""
     sample = [] if found.sample is None else list(shown_rows(found.sample))
     shown = "; ".join(map(sql_row, sample))
     more = ", …" if found.conflicts > len(sample) else ""
@@ -327,8 +326,8 @@ def _conflict(sides: Sides, found: Outcome) -> BranchDivergedError:
     )
 
 
-def _check_visible(sides: Sides, handle: TableHandle, snapshot: Snapshot | None) -> None:
-    """Check that no rows wait for a compaction to be seen, which would not be compared. Raises InvalidInputError."""
+def _check_all_visible(sides: Sides, handle: TableHandle, snapshot: Snapshot | None) -> None:
+    """Check that no rows wait for a compaction to be seen, as they would not be compared. Raises InvalidInputError."""
     options = handle.options
     if not (options.deletion_vectors or options.merge_engine is MergeEngine.FIRST_ROW):
         return

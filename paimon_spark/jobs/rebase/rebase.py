@@ -33,9 +33,10 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.branch_access import at_head
 from paimon_spark.jobs.opened_table import OpenedTable, on_branch
+from paimon_spark.jobs.rebase.commit import unchanged
 from paimon_spark.jobs.rebase.files import rebase_files
 from paimon_spark.jobs.rebase.keys import rebase_keys
-from paimon_spark.jobs.rebase.sides import Sides, check_alike, find_sides, unchanged
+from paimon_spark.jobs.rebase.sides import Sides, check_alike, find_sides
 from paimon_spark.jobs.upkeep.after_commit import after_commit
 from paimon_spark.jobs.upkeep.compaction import compact_batch
 from paimon_spark.jobs.write.target import Target, undo_changes, with_changes

@@ -33,7 +33,7 @@ from paimon_spark.format.arrays.pieces import taken, whole
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.rebase.rows import SAMPLE
 from paimon_spark.jobs.rebase.sides import Sides, unsupported, wins_of
-from paimon_spark.jobs.row_diff.row_diff import RowComparison
+from paimon_spark.jobs.row_diff.comparison import RowComparison
 from paimon_spark.jobs.write.batch import WriteJob
 from paimon_spark.jobs.write.commit import removing_on_failure
 from paimon_spark.metadata.resolve import Resolved

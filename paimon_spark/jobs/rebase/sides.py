@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
 
 from paimon_spark.engine.row_diff.three_way import Wins
 from paimon_spark.engine.row_diff.versions import UNIT_SPLITS, type_with_ids_of
@@ -18,39 +16,26 @@ from paimon_spark.errors import (
     PaimonError,
     UnsupportedFeatureError,
 )
-from paimon_spark.format.arrays.arrow_types import arrow_schema
-from paimon_spark.format.json_files import find_object
-from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot, Tag
+from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.lineage_port import CommitLineage, rebase_commit
-from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.rebase.record import check_not_forgotten, recorded
-from paimon_spark.jobs.row_diff.row_diff import RowComparison, compare_versions
-from paimon_spark.jobs.write.batch import WriteJob, place_of, plan_write
-from paimon_spark.jobs.write.target import Target, with_changes
-from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.branches import ancestry, newest_shared, same_snapshot, snapshot_identity
+from paimon_spark.jobs.rebase.earlier import check_not_forgotten, find_last_rebase, rebase_property, recorded
+from paimon_spark.jobs.row_diff.comparison import RowComparison, plan_comparison
+from paimon_spark.metadata.branches import ancestry, newest_shared, same_snapshot
 from paimon_spark.metadata.definition.alter import apply
-from paimon_spark.metadata.definition.schema_changes import in_words
 from paimon_spark.metadata.definition.three_way import MergedDefinition, merged_definition
 from paimon_spark.metadata.handle import TableHandle, open_branch, open_table
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import Resolved, resolve
-from paimon_spark.metadata.schemas import read_schema
-from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, list_snapshot_ids, list_snapshots
-from paimon_spark.metadata.tags import find_tag, list_tags, rebase_guard_name
+from paimon_spark.metadata.snapshots import list_snapshot_ids
+from paimon_spark.metadata.tags import list_tags
 from paimon_spark.metadata.version import VersionKind, VersionSpec
 from paimon_spark.options.core import BUCKET
-from paimon_spark.options.table import parse_table_options
-from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 from paimon_spark.types import DataField, RowType
 from paimon_spark.versioning.branches import check_branch_exists
 from paimon_spark.versioning.compare import shared_schema
-from paimon_spark.versioning.merge import NEWEST, REBASE_PROPERTY, THEIRS, MergeResult
+from paimon_spark.versioning.merge import NEWEST, THEIRS
 from paimon_spark.versioning.rebase_guards import keep_rebase
-
-PATIENCE_S: Final = 60.0
-"""How long commits to main that change nothing of a rebase may come first."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +133,7 @@ class Sides:
 
     def compared(self, old: Resolved, new: Resolved, *, is_main: tuple[bool, bool]) -> RowComparison:
         """The comparison of two versions in the columns of `schema`; `is_main` says which are versions of main."""
-        planned = compare_versions(old, new)
+        planned = plan_comparison(old, new)
         versions = [
             replace(part, columns=self.columns(version, of_main=of_main))
             for part, version, of_main in zip(
@@ -172,10 +157,7 @@ class Sides:
     @property
     def properties(self) -> dict[str, str]:
         """Of the commit."""
-        assert self.theirs.snapshot is not None
-        held = list(snapshot_identity(self.theirs.snapshot))
-        schema = self.theirs.handle.schema.id
-        return {REBASE_PROPERTY: json.dumps({"branch": self.branch, "snapshot": held, "schema": schema})}
+        return rebase_property(self.branch, self.theirs)
 
     def lineage(self, handle: TableHandle) -> CommitLineage:
         """Of the commit to `handle`."""
@@ -205,11 +187,11 @@ def find_sides(handle: TableHandle, name: str, head_id: int) -> Sides:
         theirs = resolve(on_branch, VersionSpec(VersionKind.SNAPSHOT, head_id))
     schema = shared_schema(main, on_branch)
     shared_id = -1 if schema is None else schema.highest_field_id
-    held, lost = _last_rebase(main, on_branch, fork)
-    if held is not None:
-        return Sides(main, name, *held, theirs, fork, shared_id, handle.branch)
-    check_not_forgotten(on_branch, main, fork.id, list_snapshot_ids(main), lost)
-    base = _base(main, on_branch, fork)
+    last = find_last_rebase(main, on_branch, fork)
+    if last.of_branch is not None and last.of_target is not None:
+        return Sides(main, name, last.of_branch, last.of_target, theirs, fork, shared_id, handle.branch)
+    check_not_forgotten(on_branch, main, fork.id, list_snapshot_ids(main), last.lost)
+    base = _version_at_fork(main, on_branch, fork)
     if schema is not None and schema.id > base.handle.schema.id:  # main had been altered after the fork's snapshot
         base = replace(base, handle=base.handle.with_schema(schema))
     return Sides(main, name, base, base, theirs, fork, shared_id, handle.branch)
@@ -230,7 +212,8 @@ def _common_ancestor(main: TableHandle, on_branch: TableHandle, head_id: int) ->
     return None
 
 
-def _base(main: TableHandle, on_branch: TableHandle, fork: Snapshot) -> Resolved:
+def _version_at_fork(main: TableHandle, on_branch: TableHandle, fork: Snapshot) -> Resolved:
+    """The version that the branch left main at. Raises InvalidInputError: it has expired."""
     for handle in (on_branch, main):
         try:
             found = resolve(handle, VersionSpec(VersionKind.SNAPSHOT, fork.id))
@@ -249,68 +232,6 @@ def _base(main: TableHandle, on_branch: TableHandle, fork: Snapshot) -> Resolved
         table=main.name,
         branch=on_branch.branch,
     )
-
-
-def _last_rebase(
-    main: TableHandle, on_branch: TableHandle, fork: Snapshot
-) -> tuple[tuple[Resolved, Resolved] | None, list[int]]:
-    """The snapshots of branch and main at the newest rebase of this branch that both still have.
-
-    And the ids of newer rebases, of which the branch has no snapshot.
-    """
-    lost: list[int] = []
-    guard = rebase_guard_name(on_branch.branch)
-    kept, own = (find_tag(handle, guard) for handle in (main, on_branch))
-    snapshots = {s.id: s for s in (*([] if kept is None else [kept.snapshot]), *list_snapshots(main))}
-    for snapshot in (snapshots[i] for i in sorted(snapshots, reverse=True) if i > fork.id):
-        text = (snapshot.properties or {}).get(REBASE_PROPERTY)
-        held = None if text is None else find_object(text, _rebased)
-        if held is None:
-            continue
-        name, identity, schema_id = held
-        at_branch = _at(on_branch, identity, own)
-        if at_branch is None:
-            lost += [snapshot.id] if name == on_branch.branch else []
-            continue
-        if schema_id is not None:  # the branch may have been altered after its newest snapshot
-            schema = read_schema(on_branch.store, on_branch.layout, schema_id)
-            at_branch = replace(at_branch, handle=at_branch.handle.with_schema(schema))
-        at_main = _at(main, snapshot_identity(_compacted(main, snapshot)), kept)
-        if at_main is not None:
-            return (at_branch, at_main), lost
-    return None, lost
-
-
-def _at(handle: TableHandle, identity: tuple[int, str, str], guard: Tag | None) -> Resolved | None:
-    """A snapshot of a branch, alive or kept by a guard; None where it is neither."""
-    found = find_snapshot(handle, identity[0])
-    if found is not None and snapshot_identity(found) == identity:
-        return resolve(handle, VersionSpec(VersionKind.SNAPSHOT, identity[0]))
-    if guard is not None and snapshot_identity(guard.snapshot) == identity:
-        return resolve(handle, VersionSpec(VersionKind.TAG, guard.name))
-    return None
-
-
-def _rebased(raw: dict[str, Any]) -> tuple[str, tuple[int, str, str], int | None]:
-    """The branch of a rebase, the identity of its snapshot, and the id of its newest schema."""
-    snapshot_id, base, delta = raw["snapshot"]
-    schema = raw.get("schema")
-    return str(raw["branch"]), (int(snapshot_id), str(base), str(delta)), None if schema is None else int(schema)
-
-
-def holds_rebase(snapshots: Iterable[Snapshot], sides: Sides) -> bool:
-    """Whether one of some snapshots of main was made by a rebase of the same branch."""
-    found = ((s.properties or {}).get(REBASE_PROPERTY) for s in snapshots)
-    held = (None if text is None else find_object(text, _rebased) for text in found)
-    return any(each is not None and each[0] == sides.branch for each in held)
-
-
-def _compacted(main: TableHandle, snapshot: Snapshot) -> Snapshot:
-    """The last of the compactions that follow a snapshot directly: they make the rows of some tables visible."""
-    following = find_snapshot(main, snapshot.id + 1)
-    while following is not None and following.commit_kind is CommitKind.COMPACT:
-        snapshot, following = following, find_snapshot(main, following.id + 1)
-    return snapshot
 
 
 def check_alike(sides: Sides) -> None:
@@ -350,48 +271,9 @@ def check_alike(sides: Sides) -> None:
         raise unsupported(sides, f"it has another merge-engine or {BUCKET.key} than main")
 
 
-def unchanged(sides: Sides, *, dry_run: bool) -> MergeResult:
-    """The result where the branch has no row that it did not have when the two parted, or main has all of it.
-
-    What the branch changed in the definition is changed on main.
-    """
-    head = latest_snapshot(sides.main)
-    assert head is not None
-    changes = sides.merged.changes
-    if changes and not dry_run:
-        with_changes(Target(sides.main.with_schema(sides.schema), changes=changes))
-    return MergeResult(
-        sides.branch,
-        sides.fork.id,
-        head.id,
-        already_merged=not changes,
-        rebased_rows=0 if changes else None,
-        schema_changes=changes_text(sides),
-        removed=Removed(dry_run=dry_run),
-        target=sides.target,
-    )
-
-
-def changes_text(sides: Sides) -> tuple[str, ...]:
-    """Changes of a rebase to main's definition, as text."""
-    return tuple(map(in_words, sides.merged.changes))
-
-
 def wins_of(on_conflict: str) -> Wins:
     """Whose row a key gets that both changed."""
     return {THEIRS: Wins.BRANCH, NEWEST: Wins.NEWEST}.get(on_conflict, Wins.MAIN)
-
-
-def plan_rows(table: OpenedTable, sides: Sides) -> WriteJob:
-    """The write to main of rows in the columns of `sides.schema`."""
-    options = parse_batch_write_options({}, WriteMode.APPEND)
-    job = plan_write(place_of(table, options), options, WriteMode.APPEND, arrow_schema(sides.main.schema.fields))
-    handle = job.handle
-    if sides.merged.changes:
-        changed = parse_table_options({**sides.schema.options, **handle.overrides})
-        handle = replace(handle, schema=sides.schema, options=changed)
-    fields = [replace(f, type=f.type.with_nullable(True)) for f in sides.schema.fields]
-    return replace(job, handle=handle, source=arrow_schema(fields), changes=sides.merged.changes)
 
 
 def _with_ids(own: RowType, wanted: RowType, ids: Mapping[str, int], shared_id: int | None) -> tuple[DataField, ...]:

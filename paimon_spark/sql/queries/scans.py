@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paimon_spark.engine.tasks.split import BUCKET, METADATA_COLUMNS
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.jobs.read.table_scan import open_scan
-from paimon_spark.jobs.row_diff.row_diff import RowComparison
+from paimon_spark.jobs.row_diff.comparison import RowComparison
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.scan import START_KEYS, TIME_ZONE, VERSION_AS_OF
 from paimon_spark.predicate.ast import Predicate

@@ -411,7 +411,7 @@ def test_rows_that_main_deletes_meanwhile_stay_deleted(catalog: Catalog, monkeyp
         table.delete("k = 2")
         return commit_batch(*given, **named)
 
-    monkeypatch.setattr("paimon_spark.jobs.rebase.files.commit_batch", commit)
+    monkeypatch.setattr("paimon_spark.jobs.rebase.commit.commit_batch", commit)
     assert table.merge_branch("fix", if_main_moved="rebase").rebased_rows == 1
     assert numbers_of(table) == [0, 3, 4, 5, 6, 7, 8, 9, 40]
     assert unreachable(table) == set()

@@ -16,7 +16,7 @@ import paimon_spark
 from paimon_spark import Catalog, Table
 from paimon_spark.engine.row_diff import versions
 from paimon_spark.errors import CorruptFileError, InvalidInputError, SnapshotExpiredError, VersionNotFoundError
-from paimon_spark.jobs.row_diff.row_diff import plan_row_diff
+from paimon_spark.jobs.row_diff.comparison import plan_row_diff
 from tests.harness.row_differences import assert_is, by_brute_force
 
 COLUMNS = "p INT, id BIGINT, n INT, d DOUBLE, s STRING, m MAP<STRING, INT>, l ARRAY<ROW<a INT, b STRING>>"
