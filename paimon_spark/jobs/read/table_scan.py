@@ -1,4 +1,4 @@
-"""Scans of opened tables and of paths, with more options."""
+"""Scans of opened tables and of paths, with more options; the statistics of a scan."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
+from paimon_spark.format.metadata_files.statistics import Statistics
 from paimon_spark.jobs.opened_table import (
     OpenedTable,
     OptionValue,
@@ -18,6 +19,7 @@ from paimon_spark.jobs.opened_table import (
 from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.resolve import resolve
+from paimon_spark.metadata.snapshots import read_statistics
 from paimon_spark.metadata.version import from_option
 from paimon_spark.options.lineage import refuse_follow
 from paimon_spark.options.scan import (
@@ -90,6 +92,17 @@ def schema_scan(table: OpenedTable) -> Scan:
     if table.is_system:
         return scan_of(table)
     return Scan(_reopened(table.handle, table.read_options), table.read_options, table.option_text)
+
+
+def statistics_of(scan: Scan) -> Statistics | None:
+    """Statistics of ANALYZE for the snapshot of a scan, or for one before it; None without any.
+
+    Raises: as `Scan.plan`; CorruptFileError or FileMissingError for the statistics file.
+    """
+    snapshot = scan.plan().snapshot
+    if snapshot is None or scan.options.incremental is not None:
+        return None
+    return read_statistics(scan.handle, snapshot)  # branches share the folder of statistics
 
 
 def check_version(table: OpenedTable) -> None:
