@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -27,12 +27,11 @@ from paimon_spark.engine.tasks.commit_message import NOTHING, CommitMessage, Inc
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.rebase.sides import Sides
 from paimon_spark.jobs.upkeep.compaction import run_anywhere
 from paimon_spark.jobs.write.batch import WriteJob, place_of, plan_write
-from paimon_spark.jobs.write.commit import combined, commit_batch, removing_on_failure
+from paimon_spark.jobs.write.commit import BatchCommit, combined, commit_batch, removing_on_failure
 from paimon_spark.jobs.write.target import Target, with_changes
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
@@ -110,52 +109,42 @@ def commit_rebase(
     """
     job = job.with_changes(messages) if job.changes else job
     with sides.committed(head):
-        made = commit_batch(
-            job.handle,
-            job.commit_user,
-            messages,
-            _OnComparedHead(sides, head, may_follow, removed),
-            undo=job.undo,
-            lineage=sides.lineage(job.handle),
-        )
+        lineage = sides.lineage(job.handle)
+        with commit_batch(job.handle, job.commit_user, messages, undo=job.undo, lineage=lineage) as commit:
+            commit.result = _on_compared_head(commit, sides, head, may_follow, removed)
     if sides.is_onto_target:
-        sides.keep(made.snapshot_ids)
-    return made.snapshot_id or head.id
+        sides.keep(commit.written.snapshot_ids)
+    return commit.written.snapshot_id or head.id
 
 
-@dataclass(slots=True)
-class _OnComparedHead:
-    """Makes the snapshot of a rebase on the head that was compared, or on a later one that it may follow.
-
-    Attributes as the arguments of `commit_rebase`; `head` moves on.
-    """
-
-    sides: Sides
-    head: Snapshot
-    may_follow: Callable[[Snapshot, Snapshot], bool]
-    removed: pa.Table | None
-
-    def __call__(self, committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
-        planned_on, end = PlannedOn.of(self.head, must_remain=True), time.monotonic() + _LONGEST_S
-        while True:
-            try:
-                return committer.commit(
-                    messages,
-                    lineage.identifier,
-                    planned_on=planned_on,
-                    provenance={**lineage.properties, **self.sides.properties},
-                    operation="WRITE",
-                    only_on=self.head,
-                    force_create=True,
-                    removed=self.removed,
-                )
-            except CommitConflictError:
-                now = latest_snapshot(self.sides.main)
-                if now is None or same_snapshot(now, self.head) or time.monotonic() > end:
-                    raise
-                if not self.may_follow(self.head, now):
-                    raise
-                self.head = now
+def _on_compared_head(
+    commit: BatchCommit,
+    sides: Sides,
+    head: Snapshot,
+    may_follow: Callable[[Snapshot, Snapshot], bool],
+    removed: pa.Table | None,
+) -> CommitResult:
+    """Make the snapshot of a rebase directly on `head`, or on a later head that it may follow."""
+    planned_on, end = PlannedOn.of(head, must_remain=True), time.monotonic() + _LONGEST_S
+    while True:
+        try:
+            return commit.committer.commit(
+                commit.messages,
+                commit.identifier,
+                planned_on=planned_on,
+                provenance={**commit.provenance, **sides.properties},
+                operation="WRITE",
+                only_on=head,
+                force_create=True,
+                removed=removed,
+            )
+        except CommitConflictError:
+            now = latest_snapshot(sides.main)
+            if now is None or same_snapshot(now, head) or time.monotonic() > end:
+                raise
+            if not may_follow(head, now):
+                raise
+            head = now
 
 
 def with_whole_buckets(

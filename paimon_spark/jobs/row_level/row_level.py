@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.changes import data_changes
-from paimon_spark.engine.commit.committer import Committer, new_commit_user
+from paimon_spark.engine.commit.committer import new_commit_user
 from paimon_spark.engine.commit.entries import adds, column, where
 from paimon_spark.engine.commit.overwrite import ChosenPartitions, Overwritten, check_nothing_appears
 from paimon_spark.engine.commit.requests import PlannedOn
@@ -33,7 +32,6 @@ from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.format.json_files import json_value
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.branch_access import at_head, reopen_to_change, to_change
-from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.write.batch import WriteJob, place_and_options, plan_write
 from paimon_spark.jobs.write.commit import WriteResult, commit_batch
 from paimon_spark.metadata.handle import TableHandle, open_table
@@ -196,22 +194,16 @@ def delete_partitions(table: OpenedTable, overwritten: Overwritten, operation: s
         if head is None or not overwritten.choose(live_entries(handle, data_manifests(handle, head))):
             return WriteResult()
     user = new_commit_user(handle.options)
-    deleted: int | None = 0
-
-    def publish(committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
-        nonlocal deleted
-        made = committer.overwrite(
-            messages,
-            lineage.identifier,
+    with commit_batch(handle, user, (), reads_nothing=True) as commit:
+        commit.result = commit.committer.overwrite(
+            commit.messages,
+            commit.identifier,
             partitions=overwritten,
-            provenance=lineage.properties,
+            provenance=commit.provenance,
             operation=operation,
         )
-        deleted = sum_if_known(_removed_rows(handle, s) for s in made.snapshots)  # before snapshots expire
-        return made
-
-    result = commit_batch(handle, user, (), publish, reads_nothing=True)
-    return replace(result, deleted_rows=deleted)
+        deleted = sum_if_known(_removed_rows(handle, s) for s in commit.result.snapshots)  # before snapshots expire
+    return replace(commit.written, deleted_rows=deleted)
 
 
 def _removed_rows(handle: TableHandle, snapshot: Snapshot) -> int | None:
@@ -271,23 +263,21 @@ def _commit(
     write_id: str | None = None,
     undo: Callable[[], None] = lambda: None,
 ) -> WriteResult:
-    def publish(committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
-        return committer.commit(
-            messages,
-            lineage.identifier,
-            planned_on=PlannedOn.of(job.base, must_remain=True),
-            provenance=lineage.properties,
-            operation=operation,
-        )
-
-    return commit_batch(
+    with commit_batch(
         handle,
         commit_user,
         messages,
-        publish,
         run=run,
         reads_nothing=operation == "DELETE",
         rows=rows,
         write_id=write_id,
         undo=undo,
-    )
+    ) as commit:
+        commit.result = commit.committer.commit(
+            commit.messages,
+            commit.identifier,
+            planned_on=PlannedOn.of(job.base, must_remain=True),
+            provenance=commit.provenance,
+            operation=operation,
+        )
+    return commit.written

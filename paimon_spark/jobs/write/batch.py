@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from paimon_spark import progress
-from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.overwrite import NamedPartitions, Overwritten, PresentPartitions, WholeTable
 from paimon_spark.engine.commit.requests import PlannedOn
@@ -22,7 +21,6 @@ from paimon_spark.engine.write.request import WriteRequest, new_job, remove_job_
 from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.branch_access import to_change
-from paimon_spark.jobs.lineage_port import CommitLineage
 from paimon_spark.jobs.opened_table import Place, find_place, refuse_location_options, required_path
 from paimon_spark.jobs.partition_specs import partition_values
 from paimon_spark.jobs.write.commit import WriteResult, commit_batch, removing_on_failure
@@ -100,19 +98,34 @@ class WriteJob:
         return self.task.write(batches, number, shares_buckets)
 
     def commit(self, messages: Sequence[CommitMessage], run: TaskIdentity | None = None) -> WriteResult:
-        """As `commit_batch` and `target.with_changes`."""
+        """Commit what all tasks wrote. Driver. Raises as `commit_batch` and `target.with_changes`."""
         if self.changes:
             return self.with_changes(messages).commit(messages, run)
-        made = commit_batch(
-            self.handle,
-            self.commit_user,
-            messages,
-            self._publish,
-            run=run,
-            undo=self.undo,
-            write_id=self.options.write_id,
-        )
-        return of_write(self.handle, self.mode, made)
+        with commit_batch(
+            self.handle, self.commit_user, messages, run=run, undo=self.undo, write_id=self.options.write_id
+        ) as commit:
+            if self.mode is WriteMode.APPEND:
+                # Rows without keys may come after any others; rows with keys are numbered after those of the base.
+                has_keys = bool(self.handle.schema.primary_keys)
+                commit.result = commit.committer.commit(
+                    commit.messages,
+                    commit.identifier,
+                    planned_on=PlannedOn.of(self.base, must_remain=has_keys),
+                    watermark=self.options.watermark,
+                    provenance=commit.provenance,
+                    operation=self.options.operation or "WRITE",
+                )
+            else:
+                commit.result = commit.committer.overwrite(
+                    commit.messages,
+                    commit.identifier,
+                    partitions=self._overwritten,
+                    planned_on=None if self._replaces_all else PlannedOn.of(self.base),
+                    watermark=self.options.watermark,
+                    provenance=commit.provenance,
+                    operation="OVERWRITE",
+                )
+        return of_write(self.handle, self.mode, commit.written)
 
     def with_changes(self, messages: Sequence[CommitMessage]) -> WriteJob:
         """The write after the changes of the schema that it needs; without them the files of `messages` are removed."""
@@ -140,28 +153,6 @@ class WriteJob:
     def sweep(self) -> int:
         """Remove the files that killed tasks left, and return their number. Driver; only before a commit is tried."""
         return remove_job_files(self.handle, self.job)
-
-    def _publish(self, committer: Committer, messages: Sequence[CommitMessage], lineage: CommitLineage) -> CommitResult:
-        if self.mode is WriteMode.APPEND:
-            # Rows without keys may come after any others; rows with keys are numbered after those of the base.
-            has_keys = bool(self.handle.schema.primary_keys)
-            return committer.commit(
-                messages,
-                lineage.identifier,
-                planned_on=PlannedOn.of(self.base, must_remain=has_keys),
-                watermark=self.options.watermark,
-                provenance=lineage.properties,
-                operation=self.options.operation or "WRITE",
-            )
-        return committer.overwrite(
-            messages,
-            lineage.identifier,
-            partitions=self._overwritten,
-            planned_on=None if self._replaces_all else PlannedOn.of(self.base),
-            watermark=self.options.watermark,
-            provenance=lineage.properties,
-            operation="OVERWRITE",
-        )
 
     @property
     def _replaces_all(self) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.engine.commit.attempts import CommitResult
@@ -27,9 +28,6 @@ T = TypeVar("T")
 
 ROW_COUNTS: Final = "paimon-spark.row-counts"
 """Property of the snapshot of a Spark job: the numbers of its rows, which the session that runs it waits for."""
-
-Publish: TypeAlias = Callable[[Committer, Sequence[CommitMessage], CommitLineage], CommitResult]
-"""Makes the snapshots of a job of messages, with the identifier and the provenance that its lineage asks for."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -63,11 +61,32 @@ class WriteResult(ShownAsFacts):
         return self.snapshot_ids[-1] if self.snapshot_ids else None
 
 
+@dataclass(slots=True)
+class BatchCommit:
+    """One commit of a batch job, in the body of `commit_batch`.
+
+    Attributes:
+        committer: makes the snapshots.
+        messages: what they are made of.
+        identifier: number of the commit.
+        provenance: properties of the snapshot of the rows.
+        result: the snapshots made; set by the body.
+        written: the result of the job; set after the body.
+    """
+
+    committer: Committer
+    messages: Sequence[CommitMessage]
+    identifier: int
+    provenance: Mapping[str, str]
+    result: CommitResult = CommitResult()  # noqa: RUF009 - a frozen value
+    written: WriteResult = WriteResult()
+
+
+@contextmanager
 def commit_batch(
     handle: TableHandle,
     commit_user: str,
     messages: Sequence[CommitMessage],
-    publish: Publish,
     *,
     run: TaskIdentity | None = None,
     reads_nothing: bool = False,
@@ -75,17 +94,16 @@ def commit_batch(
     rows: RowCounts | None = None,
     lineage: CommitLineage | None = None,
     write_id: str | None = None,
-) -> WriteResult:
-    """Commit what all tasks of a batch job wrote. Driver; never to be repeated.
+) -> Iterator[BatchCommit]:
+    """Commit what all tasks of a batch job wrote: the body makes the snapshots. Driver; never to be repeated.
 
     After an error the files of the messages are removed, except after CommitOutcomeUnknownError: the commit may have
-    succeeded then.
+    succeeded then. After the snapshots come the compaction and the maintenance that they make due.
 
     Args:
         handle: the branch.
         commit_user: the user of the commit.
         messages: of all tasks.
-        publish: makes the snapshots.
         run: what Spark ran the tasks for; None: they ran in this process.
         reads_nothing: whether the rows may come from no table, so that missing lineage of reads is no gap.
         undo: called when the commit certainly failed.
@@ -102,25 +120,28 @@ def commit_batch(
     """
     lineage = batch_commit(handle, run, reads_nothing=reads_nothing) if lineage is None else lineage
     rows = RowCounts.total(m.rows for m in messages) if rows is None else rows
+    provenance = lineage.properties
     if write_id is not None:
-        counts = json.dumps({"write": write_id, **rows._asdict()})
-        lineage = lineage._replace(properties={**lineage.properties, ROW_COUNTS: counts})
+        provenance = {**provenance, ROW_COUNTS: json.dumps({"write": write_id, **rows._asdict()})}
     committer = Committer(handle, commit_user, listeners=lineage.listeners, may_repeat=False)
+    commit = BatchCommit(committer, messages, lineage.identifier, provenance)
     try:
-        written = combined(handle, committer, messages)
-        result = removing_on_failure(committer, written, lambda: publish(committer, written, lineage))
+        commit.messages = combine(handle, messages)
+        yield commit
     except CommitOutcomeUnknownError:
         raise
     except PaimonError:
+        committer.abort(commit.messages)
         undo()
         raise
-    made = result.snapshot_ids
+    made = commit.result.snapshot_ids
     try:
-        made = (*made, *compact_written(handle, commit_user, written, made))
+        made = (*made, *compact_written(handle, commit_user, commit.messages, made))
     finally:
         lineage.finish(bool(made))
     after_commit(handle, made, wrote_rows=bool(messages))
-    return WriteResult(made, *rows) if made else WriteResult()
+    if made:
+        commit.written = WriteResult(made, *rows)
 
 
 def counted_rows(snapshot: Snapshot, write_id: str) -> RowCounts | None:
