@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from paimon_spark.jobs.opened_table import OpenedTable
     from paimon_spark.jobs.read.scan import Scan
     from paimon_spark.jobs.row_diff.comparison import RowComparison
-    from paimon_spark.jobs.row_level.row_level import MergeClauses
+    from paimon_spark.jobs.row_level.write import MergeClauses
     from paimon_spark.jobs.write.commit import WriteResult
     from paimon_spark.lineage.statements import Statement
     from paimon_spark.metadata.handle import TableHandle

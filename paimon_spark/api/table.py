@@ -194,7 +194,7 @@ class Table(TableTags, TableRefs, TableMaintenance):
             PredicateSyntaxError: `where` is not a predicate.
             CommitConflictError: others changed the same rows; nothing was deleted.
         """
-        from paimon_spark.jobs.row_level.row_level import delete_rows
+        from paimon_spark.jobs.row_level.delete import delete_rows
 
         return delete_rows(self, where)
 
@@ -245,7 +245,7 @@ class Table(TableTags, TableRefs, TableMaintenance):
             InvalidInputError: the source is none of these, or a value does not fit Spark's types.
             Others as `update`.
         """
-        from paimon_spark.jobs.row_level.row_level import MergeClauses
+        from paimon_spark.jobs.row_level.write import MergeClauses
 
         clauses = MergeClauses(
             when_matched_update,

@@ -1,4 +1,4 @@
-"""Jobs of one table: reads, writes, comparisons, changes of rows and of the definition, upkeep.
+"""Jobs of one table: reads, writes, changes, comparisons and upkeep.
 
 opened_table.py     OpenedTable: from a path and options to a branch, at its head or at a version
 branch_access.py    open a branch to change it, at its head, or as it is defined now

@@ -1,4 +1,6 @@
-"""Spark data sources, DataFrames and jobs. Only spark, sql, spark_catalog and cli import pyspark.
+"""Spark data sources, DataFrames and jobs.
+
+Only spark, sql, spark_catalog and cli import pyspark.
 
 source.py           the data sources `paimon` and `paimon_py`; imports nothing heavy
 schema.py           Paimon types ↔ Spark types; what `.schema(…)` may ask for

@@ -26,7 +26,7 @@ from paimon_spark.engine.row_level.strategy import check_deletes, check_set, del
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.casts.nested_assignment import column_assignment
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.row_level.row_level import MergeClauses
+from paimon_spark.jobs.row_level.write import MergeClauses
 from paimon_spark.jobs.write.commit import WriteResult
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.core import MergeEngine

@@ -1,4 +1,4 @@
-"""A change of rows by Spark: the rows read, those that change, and their commit. For DELETE, UPDATE and MERGE.
+"""A change of rows by Spark, for DELETE, UPDATE and MERGE: reads and commits.
 
 Rows of tables with keys are changed by writing rows of the same keys, with their row kinds. Rows of append tables are
 read with their places (file and position); tasks mark or rewrite the files that lose rows, and write the new rows.
@@ -31,7 +31,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.jobs.branch_access import at_head, reopen_to_change
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.read.table_scan import scan_of
-from paimon_spark.jobs.row_level.row_level import KEEPS, OLD_ROW_ID
+from paimon_spark.jobs.row_level.write import KEEPS, OLD_ROW_ID
 from paimon_spark.jobs.write.batch import options_of
 from paimon_spark.jobs.write.commit import WriteResult
 from paimon_spark.jobs.write.existing_keys import check_widened_keys

@@ -1,4 +1,4 @@
-"""DELETE and UPDATE as Spark jobs, and the checks of assignments and rows that MERGE shares with them."""
+"""DELETE and UPDATE as Spark jobs, and the checks that MERGE shares with them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from paimon_spark.engine.row_level.strategy import (
 from paimon_spark.engine.scan.fallback import other_branch
 from paimon_spark.errors import ColumnNotFoundError, DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.row_level.row_level import is_cut_by_spark
+from paimon_spark.jobs.row_level.write import is_cut_by_spark
 from paimon_spark.jobs.write.commit import WriteResult
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import get_snapshot

@@ -76,7 +76,7 @@ class PaimonDataSource(DataSource):
         options, source = dict(self.options), arrow_schema(schema)
         operation = ROW_LEVEL.get(canonical_write(options))
         if operation is not None:
-            from paimon_spark.jobs.row_level.row_level import plan_path_row_level
+            from paimon_spark.jobs.row_level.write import plan_path_row_level
             from paimon_spark.spark.row_level_write import row_level_writer
 
             return row_level_writer(plan_path_row_level(options, source, operation))

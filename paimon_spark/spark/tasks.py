@@ -1,6 +1,6 @@
-"""Work on many items as Spark jobs, and the removal of files once no task of a failed job runs.
+"""Work on many items as Spark jobs, and the removal of files after a failed job.
 
-Each item is a row of a DataFrame, and its result comes back as a row.
+Each item is a row of a DataFrame, and its result comes back as a row. Files are removed once no task of the job runs.
 """
 
 from __future__ import annotations

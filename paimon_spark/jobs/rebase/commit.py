@@ -1,4 +1,4 @@
-"""The write of a rebase to main: planned in main's columns, and committed on a head that was compared.
+"""The write of a rebase to main, and its commit on a head that was compared.
 
 Some merge engines replace a row by a removal and a new row in a later file. A compaction of these files alone, without
 the older ones, would leave out the removal, and the engine would then merge the new row into the old one. So before the

@@ -1,4 +1,4 @@
-"""Earlier rebases of a branch: where the next one begins, and whether one of them may be forgotten.
+"""Earlier rebases of a branch, from which the next one begins.
 
 The commit of a rebase says which snapshot of the branch it holds, and the next rebase begins there. When that commit
 has expired, a comparison with the snapshot where the branch left main would bring back rows of the branch that main has

@@ -1,4 +1,4 @@
-"""The comparison of the rows of two versions: planned from metadata, then run here or in a Spark job."""
+"""Comparison of the rows of two versions, planned from metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Batch and streaming writes of one table: plan (driver) → tasks → commit messages → commit (driver).
+"""Batch and streaming writes of one table.
+
+plan (driver) → tasks → commit messages → commit (driver)
 
 batch.py          WriteJob: one batch write, from the plan to its snapshot; Table.write
 target.py         the table that a write goes to: opened, created or extended

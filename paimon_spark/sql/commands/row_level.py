@@ -14,7 +14,8 @@ from paimon_spark.engine.commit.overwrite import NamedPartitions, WholeTable
 from paimon_spark.engine.row_level.strategy import delete_strategy
 from paimon_spark.engine.tasks.commit_message import sum_if_known
 from paimon_spark.errors import PaimonError, SchemaMismatchError, UnsupportedFeatureError
-from paimon_spark.jobs.row_level.row_level import delete_partitions, is_cut_by_spark, partitions_where
+from paimon_spark.jobs.row_level.delete import delete_partitions, partitions_where
+from paimon_spark.jobs.row_level.write import is_cut_by_spark
 from paimon_spark.metadata.handle import current
 from paimon_spark.predicate.ast import has_expressions
 from paimon_spark.predicate.parse import parse_predicate

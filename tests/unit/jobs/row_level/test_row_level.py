@@ -12,7 +12,8 @@ import pytest
 
 import paimon_spark
 from paimon_spark.errors import CommitConflictError, InvalidInputError, PredicateSyntaxError, UnsupportedFeatureError
-from paimon_spark.jobs.row_level import row_level
+from paimon_spark.jobs.row_level import delete
+from paimon_spark.jobs.row_level.write import is_cut_by_spark, plan_path_row_level
 from paimon_spark.jobs.write.batch import plan_path_write
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.write_request import ROW_LEVEL_BASE, WriteMode
@@ -22,7 +23,7 @@ ROWS = pa.table({"id": pa.array(range(10), pa.int64()), "dt": ["x", "y"] * 5})
 
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_level, "active_spark_jobs", lambda: None)
+    monkeypatch.setattr(delete, "active_spark_jobs", lambda: None)
 
 
 def table_of(path: Path, **options: str) -> paimon_spark.Table:
@@ -75,9 +76,7 @@ def test_what_changed_since_the_rows_were_read_is_a_conflict(options: dict[str, 
     table = table_of(tmp_path / "t", **options)
     before = table.snapshots()[-1].id
     table.delete("id = 5")
-    work = row_level.plan_path_row_level(
-        {"path": str(tmp_path / "t"), ROW_LEVEL_BASE.key: str(before)}, ROWS.schema, "UPDATE"
-    )
+    work = plan_path_row_level({"path": str(tmp_path / "t"), ROW_LEVEL_BASE.key: str(before)}, ROWS.schema, "UPDATE")
     name = work.deletes.splits[0].files[0].file_name
     outcome = work.deletes.drop(0, {name: np.array([5, 6], np.int64)})
     with pytest.raises(CommitConflictError):
@@ -88,8 +87,8 @@ def test_what_changed_since_the_rows_were_read_is_a_conflict(options: dict[str, 
 def test_types_that_spark_cuts_are_told() -> None:
     fine = row_type(pa.schema([("a", pa.list_(pa.struct([("t", pa.timestamp("ns"))])))]))
     coarse = row_type(pa.schema([("a", pa.map_(pa.string(), pa.timestamp("us", "UTC")))]))
-    assert row_level.is_cut_by_spark(fine)
-    assert not row_level.is_cut_by_spark(coarse)
+    assert is_cut_by_spark(fine)
+    assert not is_cut_by_spark(coarse)
 
 
 @pytest.mark.ci

@@ -19,7 +19,7 @@ from paimon_spark.api.table import Table
 from paimon_spark.engine.commit.overwrite import NamedPartitions, WholeTable
 from paimon_spark.errors import OperationInProgressError, StorageError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
-from paimon_spark.jobs.row_level.row_level import delete_partitions
+from paimon_spark.jobs.row_level.delete import delete_partitions
 from paimon_spark.jobs.upkeep import after_commit as module
 from paimon_spark.jobs.upkeep.after_commit import after_commit
 from paimon_spark.maintenance.change import change_table

@@ -12,8 +12,8 @@ import paimon_spark
 from paimon_spark.engine.commit.committer import new_commit_user
 from paimon_spark.engine.commit.overwrite import NamedPartitions, WholeTable
 from paimon_spark.engine.tasks.commit_message import UNKNOWN_ROWS, RowCounts
-from paimon_spark.jobs.row_level import row_level
-from paimon_spark.jobs.row_level.row_level import delete_partitions, partitions_where
+from paimon_spark.jobs.row_level import delete
+from paimon_spark.jobs.row_level.delete import delete_partitions, partitions_where
 from paimon_spark.jobs.write.batch import WriteJob, plan_path_write
 from paimon_spark.jobs.write.commit import ROW_COUNTS, WriteResult, counted_rows
 from paimon_spark.metadata.definition.from_arrow import row_type
@@ -46,7 +46,7 @@ KEYED = ("keys", "dynamic", "keys_vectors", "postponed")
 
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_level, "active_spark_jobs", lambda: None)
+    monkeypatch.setattr(delete, "active_spark_jobs", lambda: None)
 
 
 def rows_of(ids: range, **columns: Any) -> pa.Table:
@@ -172,7 +172,7 @@ def test_numbers_are_those_of_the_snapshot_that_is_made(tmp_path: Path, monkeypa
         table.write(rows_of(range(30, 36)))
         return new_user(options)
 
-    monkeypatch.setattr(row_level, "new_commit_user", late)
+    monkeypatch.setattr(delete, "new_commit_user", late)
     assert delete_partitions(table, NamedPartitions(({"dt": "p0"},)), "DELETE").deleted_rows == 12
     assert counts(job.commit(messages)) == (4, 0, 0)
     assert number_of(table) == 24 + 4
@@ -181,7 +181,7 @@ def test_numbers_are_those_of_the_snapshot_that_is_made(tmp_path: Path, monkeypa
 def test_the_number_of_rows_stays_unknown_where_no_metadata_says_it(tmp_path: Path, monkeypatch: Any) -> None:
     table = made(tmp_path / "t", **KINDS["vectors"])
     table.delete("id = 3")
-    monkeypatch.setattr(row_level, "find_snapshot", lambda *_: None)  # it has expired
+    monkeypatch.setattr(delete, "find_snapshot", lambda *_: None)  # it has expired
     assert delete_partitions(table, WholeTable(), "TRUNCATE").deleted_rows is None
     assert number_of(table) == 0
 
