@@ -36,7 +36,7 @@ from paimon_spark.jobs.write.batch import options_of
 from paimon_spark.jobs.write.commit import WriteResult
 from paimon_spark.jobs.write.existing_keys import check_widened_keys
 from paimon_spark.metadata.definition.alter import apply
-from paimon_spark.metadata.definition.merge_schema import merged_columns
+from paimon_spark.metadata.definition.from_arrow import merged_columns
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.scan import TIME_ZONE

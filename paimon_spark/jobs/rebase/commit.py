@@ -17,8 +17,8 @@ from typing import Final
 import pyarrow as pa
 
 from paimon_spark.engine.commit.attempts import CommitResult
-from paimon_spark.engine.commit.changes import remove_files
 from paimon_spark.engine.commit.committer import Committer
+from paimon_spark.engine.commit.entries import remove_files
 from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.compaction.keyed import keyed_tasks
 from paimon_spark.engine.compaction.plan import buckets_of, entries_of

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from paimon_spark.advice import REPLACE_MAIN
 from paimon_spark.errors import (
     BranchDivergedError,
     CommitConflictError,
@@ -180,7 +181,7 @@ def check_not_forgotten(
     ):  # no later snapshot is missing, and none is a rebase
         return
     onto = logical_name(target)
-    replace_it = ", or pass if_main_moved='replace', so that main becomes the branch" if onto == MAIN else ""
+    replace_it = f", or pass {REPLACE_MAIN}, so that main becomes the branch" if onto == MAIN else ""
     raise InvalidInputError(
         f"{on_branch.describe()} was rebased before, and the snapshots that tell what {onto} got then "
         "have expired: rows that were deleted or changed there since could come back. Create a branch from "
