@@ -78,9 +78,9 @@ if TYPE_CHECKING:
     from paimon_spark.api.views import View
     from paimon_spark.engine.commit.listeners import CommitEvent, CommitListener
     from paimon_spark.engine.compaction.task import CompactResult
-    from paimon_spark.jobs.commit import WriteResult
-    from paimon_spark.jobs.row_diff import RowDiff
-    from paimon_spark.jobs.scan import Scan
+    from paimon_spark.jobs.read.scan import Scan
+    from paimon_spark.jobs.row_diff.row_diff import RowDiff
+    from paimon_spark.jobs.write.commit import WriteResult
     from paimon_spark.lineage.asking.picture import Picture
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.metadata.branches import Branch
@@ -226,11 +226,11 @@ def __getattr__(name: str) -> Any:
         case "CompactResult":
             from paimon_spark.engine.compaction import task as module
         case "WriteResult":
-            from paimon_spark.jobs import commit as module
+            from paimon_spark.jobs.write import commit as module
         case "RowDiff":
-            from paimon_spark.jobs import row_diff as module
+            from paimon_spark.jobs.row_diff import row_diff as module
         case "Scan":
-            from paimon_spark.jobs import scan as module
+            from paimon_spark.jobs.read import scan as module
         case "Picture":
             from paimon_spark.lineage.asking import picture as module
         case "Removed":

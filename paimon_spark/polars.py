@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from paimon_spark.errors import InvalidInputError, PaimonError
 from paimon_spark.format.arrays.arrow_types import no_rows
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.scan import Scan
-from paimon_spark.jobs.table_scan import scan_of
+from paimon_spark.jobs.read.scan import Scan
+from paimon_spark.jobs.read.table_scan import scan_of
 from paimon_spark.predicate.ast import Predicate, conjunction
 from paimon_spark.predicate.other_engines import TURNED, comparison
 from paimon_spark.predicate.parse import parse_predicate

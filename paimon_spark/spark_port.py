@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from paimon_spark.engine.row_diff.compare import Differences
     from paimon_spark.engine.tasks.commit_message import CommitMessage
     from paimon_spark.format.metadata_files.snapshot import Snapshot
-    from paimon_spark.jobs.commit import WriteResult
     from paimon_spark.jobs.opened_table import OpenedTable
-    from paimon_spark.jobs.row_diff import RowComparison
-    from paimon_spark.jobs.row_level import MergeClauses
-    from paimon_spark.jobs.scan import Scan
+    from paimon_spark.jobs.read.scan import Scan
+    from paimon_spark.jobs.row_diff.comparison import RowComparison
+    from paimon_spark.jobs.row_level.write import MergeClauses
+    from paimon_spark.jobs.write.commit import WriteResult
     from paimon_spark.lineage.index.statements import Statement
     from paimon_spark.metadata.handle import TableHandle
     from paimon_spark.options.write_request import WriteMode

@@ -12,7 +12,7 @@ from paimon_spark.catalogs.file_system import FileSystemCatalog
 from paimon_spark.catalogs.open import default_warehouse, open_catalog
 from paimon_spark.display import ShownList, named_after
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, TableAlreadyExistsError
-from paimon_spark.jobs.alter import SchemaLike, columns_of
+from paimon_spark.jobs.definition.alter import SchemaLike, columns_of
 from paimon_spark.jobs.opened_table import LackedBranch, OptionValue, as_text
 from paimon_spark.metadata.branches import is_branch
 from paimon_spark.metadata.layout import Layout

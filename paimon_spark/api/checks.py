@@ -54,7 +54,7 @@ def rebased(
     With `only_if_main_is`, the rebase is made on a branch of main's head, as for checks; the commit demands that main
     still has this head, and is made again on another one, which is then refused.
     """
-    from paimon_spark.jobs.rebase import rebase
+    from paimon_spark.jobs.rebase.rebase import rebase
     from paimon_spark.versioning.merge import check_is_head, main_moved, merge_branch
     from paimon_spark.versioning.publish import read_publication
 

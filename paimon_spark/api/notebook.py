@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from paimon_spark.display import facts, grid, html_or_error, paragraph, section
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.schema_display import columns_html
-from paimon_spark.jobs.table_scan import scan_of, schema_scan
+from paimon_spark.jobs.read.schema_display import columns_html
+from paimon_spark.jobs.read.table_scan import scan_of, schema_scan
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.redaction import shown_options
 

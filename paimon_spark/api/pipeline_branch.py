@@ -16,7 +16,7 @@ from paimon_spark.api.lineage_question import Question, Warehouses, warehouse_of
 from paimon_spark.api.release import Release
 from paimon_spark.display import ShownAsText, grid, paragraph, section
 from paimon_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
-from paimon_spark.jobs.rebase_limits import rebase_limits
+from paimon_spark.jobs.rebase.limits import rebase_limits
 from paimon_spark.lineage.asking.graph import Direction, Node
 from paimon_spark.lineage.asking.table_history import TableHistory
 from paimon_spark.lineage.index.job_registry import find_owner
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.api.catalog import Catalog
     from paimon_spark.api.table import Table
-    from paimon_spark.jobs.row_diff import RowDiff
+    from paimon_spark.jobs.row_diff.row_diff import RowDiff
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.versioning.checks import CheckResult, Checks
     from paimon_spark.versioning.diff import Diff

@@ -13,7 +13,7 @@ from paimon_spark.display import ShownList, named_after
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.jobs.opened_table import OptionValue, as_text, at_version, on_branch, open_path
-from paimon_spark.jobs.table_scan import check_version, scan_of, schema_scan
+from paimon_spark.jobs.read.table_scan import check_version, scan_of, schema_scan
 from paimon_spark.metadata.branches import Branch, is_internal_branch, list_branches, list_tag_infos
 from paimon_spark.metadata.handle import current
 from paimon_spark.metadata.snapshots import list_snapshots
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     from pyspark.sql import SparkSession
 
-    from paimon_spark.jobs.commit import WriteResult
-    from paimon_spark.jobs.scan import Scan
+    from paimon_spark.jobs.read.scan import Scan
+    from paimon_spark.jobs.write.commit import WriteResult
     from paimon_spark.versioning.checks import CheckResult, Checks
     from paimon_spark.versioning.status import RefSize
 
@@ -180,7 +180,7 @@ class Table(TableTags, TableRefs, TableMaintenance):
             InvalidInputError: a wrong mode or option, or the table was opened at a version.
             CommitError: a conflict with other commits, or it is unknown whether the commit succeeded.
         """
-        from paimon_spark.jobs.batch_write import write_data
+        from paimon_spark.jobs.write.batch import write_data
 
         return write_data(self, data, mode, as_text(options))
 
@@ -197,7 +197,7 @@ class Table(TableTags, TableRefs, TableMaintenance):
             PredicateSyntaxError: `where` is not a predicate.
             CommitConflictError: others changed the same rows; nothing was deleted.
         """
-        from paimon_spark.jobs.row_level import delete_rows
+        from paimon_spark.jobs.row_level.delete import delete_rows
 
         return delete_rows(self, where)
 
@@ -248,7 +248,7 @@ class Table(TableTags, TableRefs, TableMaintenance):
             InvalidInputError: the source is none of these, or a value does not fit Spark's types.
             Others as `update`.
         """
-        from paimon_spark.jobs.row_level import MergeClauses
+        from paimon_spark.jobs.row_level.write import MergeClauses
 
         clauses = MergeClauses(
             when_matched_update,
@@ -298,7 +298,7 @@ class Table(TableTags, TableRefs, TableMaintenance):
             InvalidOptionError: an option cannot have that value, or can no longer change.
             UnsupportedFeatureError: a change needs a feature that this package lacks.
         """
-        from paimon_spark.jobs.alter import Alteration, alter
+        from paimon_spark.jobs.definition.alter import Alteration, alter
 
         asked = Alteration(
             add or {},

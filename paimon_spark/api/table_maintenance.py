@@ -17,9 +17,9 @@ from paimon_spark.metadata.layout import MAIN
 if TYPE_CHECKING:
     from paimon_spark.engine.compaction.task import CompactResult
     from paimon_spark.format.metadata_files.snapshot import Snapshot
-    from paimon_spark.jobs.maintain import DroppedPartitions
     from paimon_spark.jobs.partition_specs import Asked
-    from paimon_spark.jobs.row_diff import RowDiff
+    from paimon_spark.jobs.row_diff.row_diff import RowDiff
+    from paimon_spark.jobs.upkeep.maintain import DroppedPartitions
     from paimon_spark.maintenance.consumers import Consumer
     from paimon_spark.maintenance.orphan_files import RemovedOrphans
     from paimon_spark.maintenance.partitions import ExpiredPartitions
@@ -72,7 +72,7 @@ class TableMaintenance(OpenedTable):
             CommitConflictError, CommitRetriesExhaustedError: other commits changed the same files. Nothing changed.
             CommitOutcomeUnknownError: the store failed during the commit, which may have succeeded.
         """
-        from paimon_spark.jobs.maintain import compact
+        from paimon_spark.jobs.upkeep.maintain import compact
 
         return compact(self, full, partitions, where, order_by, order_strategy)
 
@@ -104,7 +104,7 @@ class TableMaintenance(OpenedTable):
             CommitConflictError, CommitRetriesExhaustedError: other commits changed the partitions. Nothing changed.
             CommitOutcomeUnknownError: the store failed during the commit, which may have succeeded.
         """
-        from paimon_spark.jobs.maintain import rescale
+        from paimon_spark.jobs.upkeep.maintain import rescale
 
         return rescale(self, buckets, partitions, where)
 
@@ -119,7 +119,7 @@ class TableMaintenance(OpenedTable):
             CommitRetriesExhaustedError: other commits won every attempt. Nothing changed.
             CommitOutcomeUnknownError: the store failed during the commit, which may have succeeded.
         """
-        from paimon_spark.jobs.maintain import compact_manifest
+        from paimon_spark.jobs.upkeep.maintain import compact_manifest
 
         return compact_manifest(self)
 
@@ -152,7 +152,7 @@ class TableMaintenance(OpenedTable):
         Raises:
             InvalidInputError: the arguments contradict each other, or the table was opened at a version.
         """
-        from paimon_spark.jobs.maintain import limits_of
+        from paimon_spark.jobs.upkeep.maintain import limits_of
         from paimon_spark.maintenance.expiry import expire_snapshots
         from paimon_spark.versioning.undo import both, expire_backups
 
@@ -189,7 +189,7 @@ class TableMaintenance(OpenedTable):
         Raises:
             As `expire_snapshots`.
         """
-        from paimon_spark.jobs.maintain import limits_of
+        from paimon_spark.jobs.upkeep.maintain import limits_of
         from paimon_spark.maintenance.expiry import expire_changelogs
 
         limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
@@ -209,7 +209,7 @@ class TableMaintenance(OpenedTable):
             InvalidInputError: the table has no partitions, or one is named wrongly.
             CommitError: other commits won every attempt, or it is unknown whether the commit succeeded.
         """
-        from paimon_spark.jobs.maintain import drop_partitions
+        from paimon_spark.jobs.upkeep.maintain import drop_partitions
 
         return drop_partitions(self, partitions, dry_run=dry_run)
 
@@ -240,7 +240,7 @@ class TableMaintenance(OpenedTable):
             InvalidOptionError: an argument cannot be understood.
             CommitError: other commits won every attempt, or it is unknown whether the commit succeeded.
         """
-        from paimon_spark.jobs.maintain import expiration_options
+        from paimon_spark.jobs.upkeep.maintain import expiration_options
         from paimon_spark.maintenance.partitions import expire_partitions
 
         options = expiration_options(
@@ -350,7 +350,7 @@ class TableMaintenance(OpenedTable):
             CorruptFileError: metadata or a file cannot be read.
         """
         if rows:
-            from paimon_spark.jobs.row_diff import row_diff
+            from paimon_spark.jobs.row_diff.row_diff import row_diff
 
             return row_diff(self, old, new)
         if isinstance(new, OpenedTable):
@@ -371,7 +371,7 @@ class TableMaintenance(OpenedTable):
             TableNotFoundError: it no longer exists.
             CorruptFileError: metadata cannot be read.
         """
-        from paimon_spark.jobs.rebase_limits import rebase_limits
+        from paimon_spark.jobs.rebase.limits import rebase_limits
         from paimon_spark.pipelines.preparation import warning_of
         from paimon_spark.versioning.status import read_status
 

@@ -38,7 +38,7 @@ class TableRefs(OpenedTable):
             UnsupportedFeatureError: the table cannot be compacted.
             CommitError: other commits won every attempt.
         """
-        from paimon_spark.jobs.compaction import compact_fully
+        from paimon_spark.jobs.upkeep.compaction import compact_fully
         from paimon_spark.versioning.savepoints import create_savepoint
 
         return create_savepoint(at_head(self), compact=compact_fully)

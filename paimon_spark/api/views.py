@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paimon_spark.advice import REPLACE_VIEW
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import AlreadyExistsError, CatalogError, FormatError, InvalidInputError, NotFoundError
-from paimon_spark.jobs.alter import SchemaLike, columns_of
+from paimon_spark.jobs.definition.alter import SchemaLike, columns_of
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import split_name
 from paimon_spark.spark_port import spark_jobs, spark_sql

@@ -75,7 +75,7 @@ class Layout:
 
     @property
     def rebased_file(self) -> str:
-        """File with the base of the branch's rebases (`jobs.rebase_record`). Other engines ignore it."""
+        """File with the base of the branch's rebases (`jobs.rebase.earlier`). Other engines ignore it."""
         return f"{self.branch_root}/REBASED"
 
     @property

@@ -24,7 +24,7 @@ from paimon_spark.text import counted, grid, moment, safe
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
-    from paimon_spark.jobs.row_diff import RowDiff
+    from paimon_spark.jobs.row_diff.row_diff import RowDiff
     from paimon_spark.versioning.damage import Finding
     from paimon_spark.versioning.diff import Diff
     from paimon_spark.versioning.log import Commit, History

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 from paimon_spark.advice import REPLACE_MAIN, REPLACE_TABLE
 from paimon_spark.errors import BranchDivergedError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.rebase import StagedRebase, no_checked_dry_run, rebase, staged_rebase
+from paimon_spark.jobs.rebase.rebase import StagedRebase, no_checked_dry_run, rebase, staged_rebase
 from paimon_spark.lineage.index.warehouse import Warehouse
 from paimon_spark.maintenance.change import reopened
 from paimon_spark.maintenance.removal import Removed

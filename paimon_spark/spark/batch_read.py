@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from paimon_spark.jobs.scan import Scan
-    from paimon_spark.jobs.system_scan import SystemScan
+    from paimon_spark.jobs.read.scan import Scan
+    from paimon_spark.jobs.read.system_scan import SystemScan
 
 _LEAST_BYTES: Final = 16 << 20
 """A Python task costs Spark some 50 ms; this many bytes take about as long to decode."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from paimon_spark.engine.tasks.commit_message import CommitMessage
-    from paimon_spark.jobs.batch_write import WriteJob
     from paimon_spark.jobs.lineage_port import TaskIdentity
+    from paimon_spark.jobs.write.batch import WriteJob
     from paimon_spark.metadata.handle import TableHandle
 
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.jobs.batch_write import arrow_stream
-from paimon_spark.jobs.scan import Scan, predicate_of
+from paimon_spark.jobs.read.scan import Scan, predicate_of
+from paimon_spark.jobs.write.batch import arrow_stream
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.location import MAIN
 from paimon_spark.options.scan import BRANCH, COLUMNS, WHERE

@@ -20,10 +20,10 @@ from paimon_spark.engine.write.dynamic_buckets import assigner_channels, assigne
 from paimon_spark.engine.write.input import InputMapper
 from paimon_spark.format.arrays.arrow_numpy import fixed_array
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.jobs.batch_write import of_write, place_of
-from paimon_spark.jobs.commit import WriteResult, counted_rows
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.write_target import open_for_rows
+from paimon_spark.jobs.write.batch import of_write, place_of
+from paimon_spark.jobs.write.commit import WriteResult, counted_rows
+from paimon_spark.jobs.write.target import open_for_rows
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot

@@ -1,16 +1,21 @@
 """MERGE with any number of clauses; the first that holds for a row applies.
 
-The rows of table and source are joined once. Clauses are evaluated in stages, as their names mean different columns:
-those of both where rows match, those of the source in clauses for its rows, those of the table in clauses for its rows.
-A stage renames the columns that its clauses must not see.
+The rows of table and source are joined once, and clauses are evaluated on the joined rows in three stages, as names
+mean other columns in each kind of clause:
+
+1. WHEN MATCHED: columns of the table and of the source.
+2. WHEN NOT MATCHED: columns of the source.
+3. WHEN NOT MATCHED BY SOURCE: columns of the table.
+
+A stage chooses the clause of each row of its kind and computes the new values. It passes them on in columns with names
+of ours, so that the next stage sees only the columns that its clauses may name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
@@ -20,118 +25,93 @@ from pyspark.sql.types import StringType
 from paimon_spark.engine.row_level.strategy import check_deletes, check_set, delete_strategy
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.casts.nested_assignment import column_assignment
-from paimon_spark.jobs.commit import WriteResult
 from paimon_spark.jobs.opened_table import OpenedTable
-from paimon_spark.jobs.row_level import MergeClauses
+from paimon_spark.jobs.row_level.write import MergeClauses
+from paimon_spark.jobs.write.commit import WriteResult
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.core import MergeEngine
 from paimon_spark.spark.dataframe import source_dataframe
-from paimon_spark.spark.row_level import (
-    ACTION,
-    DELETE,
-    INSERT,
-    UPDATE,
-    Change,
-    by_own_names,
-    check_assignments,
-    check_precision,
-    refuse_nulls,
-    refuse_twice,
-)
+from paimon_spark.spark.merge_clauses import Clause, MissingFields, Verb, When, compared_columns
+from paimon_spark.spark.row_change import ACTION, UPDATE, Change
+from paimon_spark.spark.row_level import by_own_names, check_assignments, check_precision, refuse_nulls, refuse_twice
 from paimon_spark.spark.schema import aligned, arrow_schema, fitted, spark_type
 from paimon_spark.types import quoted
 
 _IN_TARGET: Final = "__paimon_in_target"
 _IN_SOURCE: Final = "__paimon_in_source"
+_KIND: Final = "__paimon_kind"
+"""Column of joined rows: the value of their `When`."""
 _CLAUSE: Final = "__paimon_clause"
-_COLUMN: Final = "__paimon_column_"
+"""Column of joined rows: the number of the clause that applies; null where none does, as yet."""
+_NEW: Final = "__paimon_column_"
+"""Prefix of the columns with the new values, which end in the number of the column."""
 _OLD: Final = "__paimon_old_"
+"""Prefix of the columns with the old values."""
 _MOVED: Final = "__paimon_moved"
+"""Column of joined rows: the number of the one of `compared_columns` that the clause would change, or null."""
 _NAME: Final = r"(?:`(?:[^`]|``)+`|\w+)"
 _DOTTED: Final = re.compile(rf"{_NAME}(?:\.{_NAME})*")
 _EQUAL: Final = re.compile(rf"\(?\s*({_DOTTED.pattern})\s*={{1,2}}\s*({_DOTTED.pattern})\s*\)?", re.DOTALL)
-
-
-class When(Enum):
-    """The rows of a clause: matching pairs, rows of the source alone, rows of the table alone."""
-
-    MATCHED = "matched"
-    NOT_MATCHED = "not matched"
-    NOT_MATCHED_BY_SOURCE = "not matched by source"
-
-
-class Verb(Enum):
-    """Action of a clause."""
-
-    UPDATE = UPDATE
-    INSERT = INSERT
-    DELETE = DELETE
-
-
-class MissingFields(Enum):
-    """How fields of a column are filled that the struct assigned to it lacks.
-
-    Source: Java Spark connector, `MissingFieldBehavior`.
-    """
-
-    REFUSED = "refused"
-    NULL = "null"
-    KEPT = "those of the row that is updated"
-
-
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """WHEN … THEN …. Expressions are Spark SQL.
-
-    Attributes:
-        condition: None for all rows of the kind.
-        values: expression by column of the table; a column that is left out keeps its value, or is null in a new row.
-        same: those of `compared_columns` that must already have the value given.
-        missing: how fields that structs among the values lack are filled.
-    """
-
-    when: When
-    verb: Verb
-    condition: str | None = None
-    values: Mapping[str, str] = field(default_factory=dict)
-    same: Mapping[str, str] = field(default_factory=dict)
-    missing: MissingFields = MissingFields.REFUSED
 
 
 def merge(table: OpenedTable, data: Any, on: str, given: MergeClauses) -> WriteResult:
     """As `Table.merge`."""
     change = Change.of(table)
     source = source_dataframe(data)
-    handle = change.handle
-    delete_strategy(handle)
-    clauses = []
+    delete_strategy(change.handle)
+    clauses = tuple(_clauses(change.handle, source, given))
+    if not clauses:
+        raise InvalidInputError("merge has no clause; give one of its when_… arguments", table=table.name)
+    return MergeJob(change, source, on, clauses, "t", "s").run()
+
+
+def _clauses(handle: TableHandle, source: DataFrame, given: MergeClauses) -> Iterator[Clause]:
+    """The clauses of `Table.merge`, in the order in which they are tried."""
     if given.when_matched_delete is not None:
-        clauses.append(Clause(When.MATCHED, Verb.DELETE, given.when_matched_delete))
+        yield Clause(When.MATCHED, Verb.DELETE, given.when_matched_delete)
     updates = _values(handle, source, given.when_matched_update)
     if updates is not None:
         is_star = isinstance(given.when_matched_update, str)
         same = {n: updates.pop(n) for n in compared_columns(handle) if is_star and n in updates}
         missing = MissingFields.KEPT if is_star else MissingFields.REFUSED
-        clauses.append(Clause(When.MATCHED, Verb.UPDATE, given.when_matched_condition, updates, same, missing))
+        yield Clause(When.MATCHED, Verb.UPDATE, given.when_matched_condition, updates, same, missing)
     inserts = _values(handle, source, given.when_not_matched_insert)
     if inserts is not None:
         missing = MissingFields.NULL if isinstance(given.when_not_matched_insert, str) else MissingFields.REFUSED
-        clauses.append(
-            Clause(When.NOT_MATCHED, Verb.INSERT, given.when_not_matched_condition, inserts, missing=missing)
-        )
+        yield Clause(When.NOT_MATCHED, Verb.INSERT, given.when_not_matched_condition, inserts, missing=missing)
     if given.when_not_matched_by_source_delete is not None:
-        clauses.append(Clause(When.NOT_MATCHED_BY_SOURCE, Verb.DELETE, given.when_not_matched_by_source_delete))
-    if not clauses:
-        raise InvalidInputError("merge has no clause; give one of its when_… arguments", table=table.name)
-    return Merge(change, source, on, tuple(clauses), "t", "s").run()
+        yield Clause(When.NOT_MATCHED_BY_SOURCE, Verb.DELETE, given.when_not_matched_by_source_delete)
+
+
+def _values(handle: TableHandle, source: DataFrame, given: Mapping[str, str] | str | None) -> dict[str, str] | None:
+    """Expression by column of the table; `*` takes all columns that the source has too."""
+    if given is None:
+        return None
+    if not isinstance(given, str):
+        return by_own_names(handle, given)
+    if given != "*":
+        raise InvalidInputError(f"expected '*' or expressions by column, found {given!r}")
+    there = {c.lower(): c for c in source.columns}
+    names = handle.schema.row_type.names
+    found = {n: f"s.{quoted(there[n.lower()])}" for n in names if n.lower() in there}
+    if not found:
+        raise InvalidInputError(
+            f"'*' takes the columns that {handle.describe()} and the source have in common, and there are none: the "
+            f"source has {', '.join(source.columns)}. Give expressions by column",
+            table=handle.name,
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class MergeJob:
     """One MERGE, with at least one clause. Expressions name the table and the source by their aliases.
 
-    With `refuses_pairs`, a row of the table that matches twice is refused whatever the clauses choose, as by Spark;
-    else only when the clauses change it twice.
+    Attributes:
+        on: the condition of the join.
+        clauses: in the order in which they are tried.
+        refuses_pairs: whether a row of the table that matches twice is refused whatever the clauses choose, as by
+            Spark; else only when the clauses change it twice.
     """
 
     change: Change
@@ -144,7 +124,30 @@ class Merge:
 
     def run(self) -> WriteResult:
         """Run it, in one commit. Raises as `Table.merge`."""
-        change, handle = self.change, self.change.handle
+        self._check_clauses()
+        rows = self._evaluated(self._joined())
+        self._refuse_moves(rows)
+        self._refuse_nulls(rows)
+        rows = self._to_commit(self._with_single_deletes(rows))
+        if self.change.by_key:
+            refuse_twice(self.change, rows)
+        return self.change.commit(rows, "MERGE", self._set_columns)
+
+    @property
+    def _set_columns(self) -> set[str]:
+        """Columns that updates set."""
+        return {n for c in self.clauses if c.verb is Verb.UPDATE for n in c.values}
+
+    def _clauses_of(self, when: When) -> list[tuple[int, Clause]]:
+        """The clauses of a kind with their numbers, in order."""
+        return [(i, c) for i, c in enumerate(self.clauses) if c.when is when]
+
+    def _target(self, name: str) -> Column:
+        return F.col(f"{quoted(self.target_alias)}.{quoted(name)}")
+
+    def _check_clauses(self) -> None:
+        """Refuse clauses that the table cannot have, before any row is read."""
+        handle = self.change.handle
         if any(c.verb is Verb.DELETE for c in self.clauses):
             check_deletes(handle)
         for clause in self.clauses:
@@ -152,56 +155,35 @@ class Merge:
                 _check_updates_by_source(handle)
             if clause.verb is not Verb.DELETE:
                 check_assignments(handle, clause.values if clause.verb is Verb.UPDATE else ())
-            if clause.verb is Verb.UPDATE or (clause.verb is Verb.DELETE and change.keyed):
+            if clause.verb is Verb.UPDATE or (clause.verb is Verb.DELETE and self.change.by_key):
                 check_precision(handle, clause.values)
-        target = change.read(self.source.sparkSession).withColumn(_IN_TARGET, F.lit(True)).alias(self.target_alias)
-        given = self.source.withColumn(_IN_SOURCE, F.lit(True)).alias(self.source_alias)
-        joined = target.join(given, F.expr(self.on), self._join)
-        if self._must_count_pairs:
-            pairs = joined if self._join == "inner" else target.join(given, F.expr(self.on), "inner")
-            refuse_twice(change, pairs.select(*(self._target(n).alias(n) for n in change.row_id)))
-        rows = self._staged(joined)
-        self._refuse_moves(rows)
-        if handle.options.merge_engine is MergeEngine.PARTIAL_UPDATE:
-            changed = rows.where(F.col(ACTION) == UPDATE)
-            set_ = {n for c in self.clauses if c.verb is Verb.UPDATE for n in c.values}
-            olds = {n: (F.col(f"{_OLD}{i}"), F.col(quoted(n))) for i, n in enumerate(change.names) if n in set_}
-            refuse_nulls(handle, changed, olds)
-        rows = self._once(rows)
-        kept = {c: self._unassigned(n, c) for n, c in change.nanoseconds.items()}
-        carried = [kept.get(c, F.col(quoted(c))) for c in change.carried]
-        rows = rows.select(*(F.col(quoted(n)) for n in change.names), *carried, ACTION)
-        if change.keyed:
-            refuse_twice(change, rows)
-        return change.run(rows, "MERGE", {n for c in self.clauses if c.verb is Verb.UPDATE for n in c.values})
 
-    def _of(self, when: When) -> list[tuple[int, Clause]]:
-        return [(i, c) for i, c in enumerate(self.clauses) if c.when is when]
-
-    def _target(self, name: str) -> Column:
-        return F.col(f"{quoted(self.target_alias)}.{quoted(name)}")
-
-    @property
-    def _join(self) -> str:
-        inserts, by_source = self._of(When.NOT_MATCHED), self._of(When.NOT_MATCHED_BY_SOURCE)
+    def _joined(self) -> DataFrame:
+        """The pairs of rows, and the rows of one side alone that a clause may choose."""
+        inserts, by_source = self._clauses_of(When.NOT_MATCHED), self._clauses_of(When.NOT_MATCHED_BY_SOURCE)
         if inserts:
-            return "full" if by_source else "right"
-        return "left" if by_source else "inner"
-
-    @property
-    def _deletes_all_pairs(self) -> bool:
-        """Whether all matching rows are deleted: then they may match twice."""
-        found = [c for _, c in self._of(When.MATCHED)]
-        return self.refuses_pairs and len(found) == 1 and found[0].verb is Verb.DELETE and found[0].condition is None
+            join = "full" if by_source else "right"
+        else:
+            join = "left" if by_source else "inner"
+        target = self.change.read(self.source.sparkSession).withColumn(_IN_TARGET, F.lit(True)).alias(self.target_alias)
+        source = self.source.withColumn(_IN_SOURCE, F.lit(True)).alias(self.source_alias)
+        joined = target.join(source, F.expr(self.on), join)
+        if self._must_count_pairs:
+            pairs = joined if join == "inner" else target.join(source, F.expr(self.on), "inner")
+            refuse_twice(self.change, pairs.select(*(self._target(n).alias(n) for n in self.change.row_id)))
+        return joined
 
     @property
     def _must_count_pairs(self) -> bool:
         """Whether pairs must be counted before clauses choose; a clause for every pair shows duplicates anyway."""
-        found = [c for _, c in self._of(When.MATCHED)]
+        found = [c for _, c in self._clauses_of(When.MATCHED)]
         return self.refuses_pairs and bool(found) and all(c.condition is not None for c in found)
 
-    def _staged(self, joined: DataFrame) -> DataFrame:
-        """The rows that a clause chooses: new values of the columns, places, ACTION, old values."""
+    def _evaluated(self, joined: DataFrame) -> DataFrame:
+        """The rows that a clause applies to, after all stages.
+
+        Columns: the table's with their new values, those of `Change.carried`, the old values, _MOVED, _CLAUSE, ACTION.
+        """
         change = self.change
         in_target, in_source = self._target(_IN_TARGET), F.col(f"{quoted(self.source_alias)}.{_IN_SOURCE}")
         kind = (
@@ -209,52 +191,55 @@ class Merge:
             .when(in_source.isNull(), When.NOT_MATCHED_BY_SOURCE.value)
             .otherwise(When.MATCHED.value)
         )
-        rows = joined.withColumn(ACTION, kind)
-        olds = {n: self._target(n) for n in change.names}
-        kept = [self._target(n).alias(n) for n in change.carried]
-        before = [c.alias(f"{_OLD}{i}") for i, c in enumerate(olds.values())]
-        # Clauses of matching rows see both sides.
+        rows = joined.withColumn(_KIND, kind)
         rows = rows.withColumn(_CLAUSE, self._chosen(When.MATCHED)).withColumn(_MOVED, self._moved())
-        columns = self._columns(rows, When.MATCHED, olds)
-        rows = rows.select(F.col(f"{quoted(self.source_alias)}.*"), *columns, *kept, *before, ACTION, _CLAUSE, _MOVED)
-        carried = [*(c for c in rows.columns if c.startswith(_OLD)), *map(quoted, change.carried), ACTION, _MOVED]
-        done = {n: F.col(f"{_COLUMN}{i}") for i, n in enumerate(change.names)}
-        if self._of(When.NOT_MATCHED):
-            rows = rows.alias(self.source_alias)
-            rows = rows.withColumn(_CLAUSE, F.coalesce(F.col(_CLAUSE), self._chosen(When.NOT_MATCHED)))
-            columns = self._columns(rows.alias(self.source_alias), When.NOT_MATCHED, done)
-            rows = rows.alias(self.source_alias).select(*columns, *carried, _CLAUSE)
-        if self._of(When.NOT_MATCHED_BY_SOURCE):
-            named = [c.alias(n) for n, c in done.items()]
-            # No earlier clause changes these rows, so they have their old values.
-            rows = rows.select(*named, *carried, _CLAUSE).alias(self.target_alias)
-            rows = rows.withColumn(_CLAUSE, F.coalesce(F.col(_CLAUSE), self._chosen(When.NOT_MATCHED_BY_SOURCE)))
-            rows = rows.alias(self.target_alias)
-            columns = self._columns(rows, When.NOT_MATCHED_BY_SOURCE, {n: self._target(n) for n in change.names})
-            rows = rows.select(*columns, *carried, _CLAUSE)
+        values = self._values_after(rows, When.MATCHED, {n: self._target(n) for n in change.names})
+        carried = [self._target(n).alias(n) for n in change.carried]
+        old = [self._target(n).alias(f"{_OLD}{i}") for i, n in enumerate(change.names)]
+        of_source = F.col(f"{quoted(self.source_alias)}.*")
+        rows = rows.select(of_source, *values, *carried, *old, _KIND, _CLAUSE, _MOVED)
+
+        passed_on = [*(c for c in rows.columns if c.startswith(_OLD)), *map(quoted, change.carried), _KIND, _MOVED]
+        new = {n: F.col(f"{_NEW}{i}") for i, n in enumerate(change.names)}
+        if self._clauses_of(When.NOT_MATCHED):
+            rows = self._with_clauses(rows, When.NOT_MATCHED, self.source_alias)
+            values = self._values_after(rows, When.NOT_MATCHED, new)
+            rows = rows.select(*values, *passed_on, _CLAUSE)
+        if self._clauses_of(When.NOT_MATCHED_BY_SOURCE):
+            # No earlier clause changes these rows: the new values are the old ones, under the names of the table.
+            rows = rows.select(*(c.alias(n) for n, c in new.items()), *passed_on, _CLAUSE)
+            rows = self._with_clauses(rows, When.NOT_MATCHED_BY_SOURCE, self.target_alias)
+            values = self._values_after(rows, When.NOT_MATCHED_BY_SOURCE, {n: self._target(n) for n in change.names})
+            rows = rows.select(*values, *passed_on, _CLAUSE)
+
         action = F.lit(None).cast("string")
         for i, clause in enumerate(self.clauses):
             action = F.when(F.col(_CLAUSE) == i, clause.verb.value).otherwise(action)
-        named = [c.alias(n) for n, c in done.items()]
-        others = [c for c in carried if c != ACTION]
+        named = [c.alias(n) for n, c in new.items()]
+        others = [c for c in passed_on if c != _KIND]
         return rows.where(F.col(_CLAUSE).isNotNull()).select(*named, *others, _CLAUSE, action.alias(ACTION))
+
+    def _with_clauses(self, rows: DataFrame, when: When, alias: str) -> DataFrame:
+        """The rows, called `alias`, with the clauses of one more kind chosen."""
+        rows = rows.alias(alias)
+        return rows.withColumn(_CLAUSE, F.coalesce(F.col(_CLAUSE), self._chosen(when))).alias(alias)
 
     def _chosen(self, when: When) -> Column:
         """The number of the first clause of a kind that holds; null for none."""
         out = F.lit(None).cast("int")
-        for i, clause in reversed(self._of(when)):
-            condition = F.col(ACTION) == when.value
+        for i, clause in reversed(self._clauses_of(when)):
+            condition = F.col(_KIND) == when.value
             if clause.condition is not None:
                 condition = condition & F.expr(clause.condition)
             out = F.when(condition, i).otherwise(out)
         return out
 
-    def _columns(self, rows: DataFrame, when: When, before: Mapping[str, Column]) -> list[Column]:
-        """The table's columns after the clauses of a kind, named for the next stage."""
+    def _values_after(self, rows: DataFrame, when: When, before: Mapping[str, Column]) -> list[Column]:
+        """The table's columns after the clauses of a kind, under the names for the next stage."""
         out = []
         for i, (name, old) in enumerate(before.items()):
             value = old
-            for number, clause in reversed(self._of(when)):
+            for number, clause in reversed(self._clauses_of(when)):
                 if name in clause.values:
                     made = self._fitting(rows, name, clause.values[name], clause.missing)
                 elif clause.verb is Verb.INSERT:
@@ -262,7 +247,7 @@ class Merge:
                 else:
                     continue
                 value = F.when(F.col(_CLAUSE) == number, made).otherwise(value)
-            out.append(value.alias(f"{_COLUMN}{i}"))
+            out.append(value.alias(f"{_NEW}{i}"))
         return out
 
     def _type_text(self, name: str) -> str:
@@ -293,14 +278,14 @@ class Merge:
         return made
 
     def _moved(self) -> Column:
-        """The position of the one of `compared_columns` that a clause would change in this row; null for none."""
+        """The number of the one of `compared_columns` that a clause would change in this row; null for none."""
         out = F.lit(None).cast("int")
-        keys = list(compared_columns(self.change.handle))
+        compared = list(compared_columns(self.change.handle))
         for i, clause in enumerate(self.clauses):
             for name, expression in clause.same.items():
                 if not self._is_stated(name, expression):
                     differs = ~self._target(name).eqNullSafe(F.expr(expression))
-                    out = F.when((F.col(_CLAUSE) == i) & differs, keys.index(name)).otherwise(out)
+                    out = F.when((F.col(_CLAUSE) == i) & differs, compared.index(name)).otherwise(out)
         return out
 
     def _is_stated(self, name: str, expression: str) -> bool:
@@ -321,26 +306,41 @@ class Merge:
         if moved:
             check_set(handle, [compared_columns(handle)[moved[0][0]]])
 
-    def _unassigned(self, name: str, whole: str) -> Column:
-        """The column `whole` with the nanoseconds of column `name`, null where the clause assigns the column."""
-        setting = [i for i, c in enumerate(self.clauses) if c.verb is Verb.INSERT or name in c.values]
-        return F.when(~F.col(_CLAUSE).isin(setting), F.col(quoted(whole))).alias(whole)
+    def _refuse_nulls(self, rows: DataFrame) -> None:
+        """Refuse updates to null where the table would keep the old value. Raises UnsupportedFeatureError."""
+        change = self.change
+        if change.handle.options.merge_engine is not MergeEngine.PARTIAL_UPDATE:
+            return
+        is_set = self._set_columns
+        old_and_new = {n: (F.col(f"{_OLD}{i}"), F.col(quoted(n))) for i, n in enumerate(change.names) if n in is_set}
+        refuse_nulls(change.handle, rows.where(F.col(ACTION) == UPDATE), old_and_new)
 
-    def _once(self, rows: DataFrame) -> DataFrame:
-        """The rows, each deleted row once though it may match several rows of the source."""
-        if not self._deletes_all_pairs:
+    def _with_single_deletes(self, rows: DataFrame) -> DataFrame:
+        """The rows; each deleted one once, where all matching rows are deleted, which may match several times then."""
+        matched = self._clauses_of(When.MATCHED)
+        deletes_all_pairs = (
+            self.refuses_pairs
+            and len(matched) == 1
+            and matched[0][1].verb is Verb.DELETE
+            and matched[0][1].condition is None
+        )
+        if not deletes_all_pairs:
             return rows
-        number = self._of(When.MATCHED)[0][0]
+        number = matched[0][0]
         gone = rows.where(F.col(_CLAUSE) == number).dropDuplicates(self.change.row_id)
         return gone if len(self.clauses) == 1 else gone.unionByName(rows.where(F.col(_CLAUSE) != number))
 
+    def _to_commit(self, rows: DataFrame) -> DataFrame:
+        """The columns that `Change.commit` takes. The whole value of a timestamp is null where a clause assigns it."""
 
-def compared_columns(handle: TableHandle) -> tuple[str, ...]:
-    """Columns that an update of all columns compares, as it cannot set them.
+        def whole(name: str, column: str) -> Column:
+            assigning = [i for i, c in enumerate(self.clauses) if c.verb is Verb.INSERT or name in c.values]
+            return F.when(~F.col(_CLAUSE).isin(assigning), F.col(quoted(column))).alias(column)
 
-    The primary key, or the partition columns of a table with data evolution.
-    """
-    return handle.schema.partition_keys if handle.options.data_evolution else handle.schema.primary_keys
+        change = self.change
+        timestamps = {column: whole(name, column) for name, column in change.nanoseconds.items()}
+        carried = [timestamps.get(c, F.col(quoted(c))) for c in change.carried]
+        return rows.select(*(F.col(quoted(n)) for n in change.names), *carried, ACTION)
 
 
 def _check_updates_by_source(handle: TableHandle) -> None:
@@ -360,23 +360,3 @@ def _plain(text: str) -> tuple[str, ...]:
         return (text,)
     parts = re.findall(_NAME, text)
     return tuple((p[1:-1].replace("``", "`") if p.startswith("`") else p).lower() for p in parts)
-
-
-def _values(handle: TableHandle, source: DataFrame, given: Mapping[str, str] | str | None) -> dict[str, str] | None:
-    """Expression by column of the table; `*` takes all columns that the source has too."""
-    if given is None:
-        return None
-    if not isinstance(given, str):
-        return by_own_names(handle, given)
-    if given != "*":
-        raise InvalidInputError(f"expected '*' or expressions by column, found {given!r}")
-    there = {c.lower(): c for c in source.columns}
-    names = handle.schema.row_type.names
-    found = {n: f"s.{quoted(there[n.lower()])}" for n in names if n.lower() in there}
-    if not found:
-        raise InvalidInputError(
-            f"'*' takes the columns that {handle.describe()} and the source have in common, and there are none: the "
-            f"source has {', '.join(source.columns)}. Give expressions by column",
-            table=handle.name,
-        )
-    return found

@@ -26,7 +26,7 @@ from paimon_spark.engine.tasks.split import FILE_PATH as PATH
 from paimon_spark.engine.tasks.split import ROW_INDEX as INDEX
 from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.format.arrays import arrow_numpy
-from paimon_spark.jobs.row_level import KEEPS, OLD_ROW_ID
+from paimon_spark.jobs.row_level.write import KEEPS, OLD_ROW_ID
 from paimon_spark.spark.batch_write import check_complete, run_of, sweep_until_quiet, whose_task
 from paimon_spark.spark.worker_errors import errors_in_one_line
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.row_level.changed_rows import ChangedRows
     from paimon_spark.engine.tasks.commit_message import CommitMessage
     from paimon_spark.jobs.lineage_port import TaskIdentity
-    from paimon_spark.jobs.row_level import RowLevelWrite
+    from paimon_spark.jobs.row_level.write import RowLevelWrite
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ from paimon_spark.format.arrays.pieces import from_bytes, to_bytes
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.spark.running_tasks import swept_after_failure
 from paimon_spark.spark.session import our_errors
+from paimon_spark.spark.tasks import swept_after_failure
 
 _PIECE_BYTES: Final = 128 << 20
 """Bytes of files that a task reads."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from paimon_spark.errors import PaimonError
-    from paimon_spark.jobs.scan import Scan
+    from paimon_spark.jobs.read.scan import Scan
     from paimon_spark.spark.stream_read import PaimonStreamReader
 
 
@@ -68,7 +68,7 @@ class PaimonDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch writer of rows of `schema`; a missing table is made. Driver."""
-        from paimon_spark.jobs.batch_write import plan_path_write
+        from paimon_spark.jobs.write.batch import plan_path_write
         from paimon_spark.options.write_request import ROW_LEVEL, WriteMode, canonical_write
         from paimon_spark.spark.batch_write import BatchWriter
         from paimon_spark.spark.schema import arrow_schema, row_type
@@ -76,7 +76,7 @@ class PaimonDataSource(DataSource):
         options, source = dict(self.options), arrow_schema(schema)
         operation = ROW_LEVEL.get(canonical_write(options))
         if operation is not None:
-            from paimon_spark.jobs.row_level import plan_path_row_level
+            from paimon_spark.jobs.row_level.write import plan_path_row_level
             from paimon_spark.spark.row_level_write import row_level_writer
 
             return row_level_writer(plan_path_row_level(options, source, operation))
@@ -102,7 +102,7 @@ class PaimonDataSource(DataSource):
     def _scan(self) -> Scan:
         if self._opened is None:
             from paimon_spark.jobs.opened_table import split_path
-            from paimon_spark.jobs.table_scan import open_scan
+            from paimon_spark.jobs.read.table_scan import open_scan
 
             self._opened = open_scan(*split_path(self.options))
         return self._opened
@@ -111,7 +111,7 @@ class PaimonDataSource(DataSource):
         """The columns if this is a stream, as a batch read failed. Raises what both kinds of read refuse."""
         from paimon_spark.errors import InvalidOptionError, PaimonError
         from paimon_spark.jobs.opened_table import split_path
-        from paimon_spark.jobs.stream_read import asks_for_stream, stream_row_type
+        from paimon_spark.jobs.read.stream import asks_for_stream, stream_row_type
         from paimon_spark.spark.schema import spark_schema
 
         path, options = split_path(self.options)

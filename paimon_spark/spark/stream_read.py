@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.engine.scan.plan import Plan
     from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
-    from paimon_spark.jobs.stream_read import OpenStream
+    from paimon_spark.jobs.read.stream import OpenStream
     from paimon_spark.lineage.recording.read_recording import SourceRecording
 
 _FIRST: Final = "first"
@@ -67,7 +67,7 @@ class PaimonStreamReader(DataSourceStreamReader):
         """The stream, opened when first asked for."""
         if self._opened is None:
             from paimon_spark.jobs.opened_table import split_path
-            from paimon_spark.jobs.stream_read import open_columns
+            from paimon_spark.jobs.read.stream import open_columns
 
             try:
                 opened = open_columns(*split_path(self._options), self._declared.names)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from paimon_spark.jobs.stream_write import StreamWrite
-    from paimon_spark.jobs.task_write import StreamRows, StreamTask
+    from paimon_spark.jobs.write.stream import StreamWrite
+    from paimon_spark.jobs.write.tasks import StreamRows, StreamTask
 
 _CHECKPOINTS: Final = "spark.sql.streaming.checkpointLocation"
 """Where a session keeps the checkpoints of queries that name none; the session's confs go to tasks."""
@@ -90,9 +90,9 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
     Beside the driver. To the user's options Spark adds the path, the checkpoint and the query's name. With `overwrite`
     the output mode is complete: each micro-batch is the whole table.
 
-    Raises as `jobs.stream_write.plan_stream_write`.
+    Raises as `jobs.write.stream.plan_stream_write`.
     """
-    from paimon_spark.jobs.stream_write import plan_stream_write
+    from paimon_spark.jobs.write.stream import plan_stream_write
     from paimon_spark.spark.schema import arrow_schema, row_type
 
     sink = plan_stream_write(options, overwrite, arrow_schema(schema), lambda: row_type(schema, all_nullable=True))
@@ -104,7 +104,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
 @lru_cache(maxsize=16)
 def _planned_end(options: tuple[tuple[str, str], ...], complete: bool) -> StreamWrite:
     """The sink that ends the micro-batches of a query; kept, as Spark mostly ends them in one process."""
-    from paimon_spark.jobs.stream_write import plan_stream_commit
+    from paimon_spark.jobs.write.stream import plan_stream_commit
 
     return plan_stream_commit(dict(options), complete)
 

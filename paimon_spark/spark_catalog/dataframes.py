@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from paimon_spark.jobs.scan import Scan, predicate_of
+from paimon_spark.jobs.read.scan import Scan, predicate_of
 from paimon_spark.predicate.ast import conjuncts, names_of, sql_text
 from paimon_spark.redaction import get_logger
 from paimon_spark.spark.schema import spark_schema

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from paimon_spark.engine.tasks.split import DataSplit
-    from paimon_spark.jobs.scan import Scan
+    from paimon_spark.jobs.read.scan import Scan
 
 _SOURCES: Final = SQL + "execution.datasources."
 _FIELD_IDS: Final = "spark.sql.parquet.fieldId.read.enabled"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from paimon_spark.engine.tasks.split import DataSplit
-    from paimon_spark.jobs.scan import Scan
+    from paimon_spark.jobs.read.scan import Scan
 
 _PYTHON: Final = SQL + "execution.datasources.v2.python."
 _BATCH_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"

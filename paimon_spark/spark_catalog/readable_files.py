@@ -42,7 +42,7 @@ from paimon_spark.types import (
 
 if TYPE_CHECKING:
     from paimon_spark.format.metadata_files.data_file import DataFileMeta
-    from paimon_spark.jobs.scan import Scan
+    from paimon_spark.jobs.read.scan import Scan
     from paimon_spark.storage.store import Store
 
 PARQUET: Final = "parquet"

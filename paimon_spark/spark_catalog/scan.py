@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.engine.scan.splits import totals_of
 from paimon_spark.errors import NotFoundError
-from paimon_spark.jobs.scan import Scan
+from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.options.location import MAIN
 from paimon_spark.options.scan import BRANCH
 from paimon_spark.predicate.ast import Predicate, conjuncts, show

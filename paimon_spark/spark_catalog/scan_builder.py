@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.engine.scan.one_branch import certain_rows
 from paimon_spark.engine.tasks.commit_message import sum_if_known
 from paimon_spark.errors import NotFoundError
-from paimon_spark.jobs.scan import Scan
+from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.options.lineage import JOB
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.spark.session import local_dataframe

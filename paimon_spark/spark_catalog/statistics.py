@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.engine.scan.one_branch import certain_rows
 from paimon_spark.errors import PaimonError
-from paimon_spark.jobs.scan import Scan
-from paimon_spark.jobs.statistics import statistics_of
+from paimon_spark.jobs.read.scan import Scan
+from paimon_spark.jobs.read.table_scan import statistics_of
 from paimon_spark.redaction import get_logger
 from paimon_spark.spark_catalog.gateway import Gateway
 from paimon_spark.types import AtomicType, DataType, DecimalType, TimestampType

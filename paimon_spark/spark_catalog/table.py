@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
     from paimon_spark.api.table import Table
-    from paimon_spark.jobs.scan import Scan
+    from paimon_spark.jobs.read.scan import Scan
 
 STATE_OPTIONS: Final = (*START_KEYS, BRANCH.key, *BRANCH.fallbacks, "read.changelog")
 """Options of a read that change which rows or columns a table has."""

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import DataFrame
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.jobs.batch_write import options_of
-from paimon_spark.jobs.write_target import undo_creation
+from paimon_spark.jobs.write.batch import options_of
+from paimon_spark.jobs.write.target import undo_creation
 from paimon_spark.options.lineage import OF_ONE_USE
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.options.write import MERGE_SCHEMA

@@ -22,7 +22,7 @@ from paimon_spark.engine.scan.splits import totals_of
 from paimon_spark.errors import InvalidInputError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.foreign.statements import instead_of_statement
 from paimon_spark.format import binary_row
-from paimon_spark.jobs.row_diff import plan_row_diff
+from paimon_spark.jobs.row_diff.comparison import plan_row_diff
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.partition_path import value_text
 from paimon_spark.options.scan import FULL_SCAN, TIME_ZONE
@@ -36,8 +36,8 @@ from paimon_spark.sql.tokens import matching_bracket, tokenize
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
-    from paimon_spark.jobs.row_diff import RowComparison
-    from paimon_spark.jobs.scan import Scan
+    from paimon_spark.jobs.read.scan import Scan
+    from paimon_spark.jobs.row_diff.comparison import RowComparison
     from paimon_spark.sql.session import Session
 
 

@@ -33,8 +33,8 @@ from paimon_spark.errors import (
     OperationInProgressError,
     SnapshotExpiredError,
 )
-from paimon_spark.jobs import after_commit, compaction
-from paimon_spark.jobs import batch_write as writing
+from paimon_spark.jobs.upkeep import after_commit, compaction
+from paimon_spark.jobs.write import batch as writing
 from paimon_spark.maintenance.change import recover
 from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.metadata.manifests import CACHE

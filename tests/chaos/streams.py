@@ -28,10 +28,10 @@ from paimon_spark.errors import (
     SnapshotExpiredError,
 )
 from paimon_spark.format.data_files import parquet
-from paimon_spark.jobs import after_commit, compaction
-from paimon_spark.jobs import batch_write as writing
-from paimon_spark.jobs.stream_read import open_stream
-from paimon_spark.jobs.stream_write import StreamWrite, plan_stream_write
+from paimon_spark.jobs.read.stream import open_stream
+from paimon_spark.jobs.upkeep import after_commit, compaction
+from paimon_spark.jobs.write import batch as writing
+from paimon_spark.jobs.write.stream import StreamWrite, plan_stream_write
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.options.stream_read import parse_stream_options
 from paimon_spark.streaming.source import StreamSource

@@ -26,8 +26,8 @@ from paimon_spark.errors import (
     TableAlreadyExistsError,
 )
 from paimon_spark.format.metadata_files.statistics import Statistics
-from paimon_spark.jobs.maintain import drop_partitions
-from paimon_spark.jobs.replace import replace_table
+from paimon_spark.jobs.definition.replace import replace_table
+from paimon_spark.jobs.upkeep.maintain import drop_partitions
 from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.handle import open_table

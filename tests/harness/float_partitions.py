@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.jobs.batch_write import plan_path_write
+from paimon_spark.jobs.write.batch import plan_path_write
 from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.manifests import CACHE

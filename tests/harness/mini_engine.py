@@ -33,8 +33,8 @@ from paimon_spark.format.arrays.arrow_types import arrow_schema
 from paimon_spark.streaming.offset import StreamOffset, decode, encode
 
 if TYPE_CHECKING:
-    from paimon_spark.jobs.stream_write import StreamWrite
-    from paimon_spark.jobs.task_write import StreamRows, StreamTask
+    from paimon_spark.jobs.write.stream import StreamWrite
+    from paimon_spark.jobs.write.tasks import StreamRows, StreamTask
     from paimon_spark.streaming.source import StreamSource
 
 

@@ -20,8 +20,8 @@ import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.api.table import Table
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
-from paimon_spark.jobs.stream_read import open_stream
-from paimon_spark.jobs.stream_write import StreamWrite, plan_stream_write
+from paimon_spark.jobs.read.stream import open_stream
+from paimon_spark.jobs.write.stream import StreamWrite, plan_stream_write
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.streaming.offset import Phase, StreamOffset
 from paimon_spark.streaming.source import StreamSource

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_spark.jobs.row_diff import RowDiff
+from paimon_spark.jobs.row_diff.row_diff import RowDiff
 from tests.harness.rows import row_line, rows_of
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 import paimon_spark
-from paimon_spark.jobs.stream_batch import StreamResult
-from paimon_spark.jobs.stream_write import StreamWrite, plan_stream_write
-from paimon_spark.jobs.task_write import StreamRows
+from paimon_spark.jobs.write.stream import StreamWrite, plan_stream_write
+from paimon_spark.jobs.write.stream_batch import StreamResult
+from paimon_spark.jobs.write.tasks import StreamRows
 from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.storage.store import Store

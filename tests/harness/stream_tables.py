@@ -13,8 +13,8 @@ import pyarrow as pa
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.jobs.stream_read import open_stream
-from paimon_spark.jobs.stream_write import plan_stream_write
+from paimon_spark.jobs.read.stream import open_stream
+from paimon_spark.jobs.write.stream import plan_stream_write
 from paimon_spark.metadata.manifests import CACHE
 from tests.harness.mini_engine import Checkpoint, MiniEngine, Tasks
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.api.table import Table
-from paimon_spark.jobs.statistics import statistics_of
+from paimon_spark.jobs.read.table_scan import statistics_of
 from paimon_spark.maintenance.change import recover
 from paimon_spark.system_tables.registry import NAMES
 from tests.harness.streams import names, stream

@@ -12,8 +12,8 @@ import pytest
 
 import paimon_spark
 from paimon_spark.errors import BatchesLostError
-from paimon_spark.jobs.stream_batch import StreamResult
-from paimon_spark.jobs.stream_write import plan_stream_write
+from paimon_spark.jobs.write.stream import plan_stream_write
+from paimon_spark.jobs.write.stream_batch import StreamResult
 from paimon_spark.streaming.batches import AlreadyCommitted, BatchesMissing, NotCommitted, Sink, find_batch
 from tests.harness.keywords import keywords
 from tests.harness.rows import difference, rows_of

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
-from paimon_spark.jobs.batch_write import plan_path_write
+from paimon_spark.jobs.write.batch import plan_path_write
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.write_request import WriteMode
 from tests.interop.java_paimon import JavaPaimon

@@ -12,7 +12,7 @@ import paimon_spark
 from paimon_spark.engine.compaction import sorting
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
-from paimon_spark.jobs import compaction
+from paimon_spark.jobs.upkeep import compaction
 from tests.harness.marks import slow_except
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]

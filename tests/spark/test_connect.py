@@ -93,7 +93,7 @@ def test_errors_are_short(server: ConnectServer) -> None:
 
 WRITES = """
 def run(spark, home):
-    from paimon_spark.jobs import compaction
+    from paimon_spark.jobs.upkeep import compaction
 
     def rows(path):
         return sorted(map(tuple, spark.read.format("paimon").load(path).collect()))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import paimon_spark
-from paimon_spark.jobs import compaction
+from paimon_spark.jobs.upkeep import compaction
 from tests.harness.float_partitions import (
     KINDS,
     NUMBERS,

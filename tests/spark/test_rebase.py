@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark import Catalog, Table
 from paimon_spark.errors import BranchDivergedError, PaimonError, UnsupportedFeatureError
-from paimon_spark.jobs.rebase_rows import Outcome, RebaseTask
+from paimon_spark.jobs.rebase.rows import Outcome, RebaseTask
 from paimon_spark.spark import tasks
 from tests.harness.table_files import files_on_disk, missing_files
 
@@ -39,7 +39,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return run(session, work, items)
 
     monkeypatch.setattr(tasks, "_run", counting)
-    monkeypatch.setattr("paimon_spark.jobs.rebase_keys._SPARK_BYTES", 0)
+    monkeypatch.setattr("paimon_spark.jobs.rebase.keys._SPARK_BYTES", 0)
     return found
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark import Catalog, Table
-from paimon_spark.jobs import row_diff as row_diff_job
+from paimon_spark.jobs.row_diff import row_diff as row_diff_job
 from paimon_spark.spark import row_diff as spark_row_diff
 from tests.harness.rows import row_line, rows_of
 

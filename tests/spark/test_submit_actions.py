@@ -33,7 +33,7 @@ def test_actions_work_through_spark_submit_and_a_compaction_is_distributed(tmp_p
     script = tmp_path / "job.py"
     script.write_text(
         "import sys\n"
-        "from paimon_spark.jobs import compaction\n"
+        "from paimon_spark.jobs.upkeep import compaction\n"
         "compaction.HERE_BYTES = 0\n"
         "from paimon_spark.cli.job import run\n"
         "sys.exit(run())\n"

@@ -121,8 +121,10 @@ def make_snapshot(
         CommitOutcomeUnknownError: the outcome is unknown; every file stays.
     """
     attempts, start = _Attempts(handle, options, request, author, clock), time.perf_counter()
+    result: CommitResult | None = None
     try:
-        result = attempts.run()
+        while result is None:
+            result = attempts.final_result(attempts.attempt())
     # Where the outcome is unknown the snapshot may still appear, so every file that it names stays.
     except CommitOutcomeUnknownError:
         raise
@@ -166,30 +168,34 @@ class _Attempts:
         self._writer = SnapshotWriter(recording, options, request, author.commit_user)
         self.needed_paths: Sequence[str] = ()
 
-    def run(self) -> CommitResult:
-        """Try until an outcome is final."""
-        while True:
-            match self._attempt():
-                case Committed(snapshot):
-                    return CommitResult((snapshot,), self._retries.count)
-                case _Duplicate(snapshot):
-                    return CommitResult((snapshot,), self._retries.count, is_duplicate=True)
-                case _NothingToChange():
-                    return CommitResult()
-                case Refused(error):
-                    if isinstance(error, FileMissingError):
-                        check_schema(self._handle)  # a missing directory: the branch may have gone or been renamed
-                    raise error
-                case Unknown(snapshot, error):
-                    raise _unknown(self._handle, snapshot) from error
-                case LostRace(snapshot):
-                    if not self._retries.again():
-                        raise _exhausted(self._handle, snapshot, self._retries)
-                case _HeadExpired(error):
-                    if not self._retries.again():
-                        raise error
+    def final_result(self, outcome: _AttemptOutcome) -> CommitResult | None:
+        """The result of a commit after an outcome of its last attempt; None where another attempt is due.
 
-    def _attempt(self) -> _AttemptOutcome:
+        Raises as `make_snapshot` where the outcome is final, and no snapshot was made.
+        """
+        match outcome:
+            case Committed(snapshot):
+                return CommitResult((snapshot,), self._retries.count)
+            case _Duplicate(snapshot):
+                return CommitResult((snapshot,), self._retries.count, is_duplicate=True)
+            case _NothingToChange():
+                return CommitResult()
+            case Refused(error):
+                if isinstance(error, FileMissingError):
+                    check_schema(self._handle)  # a missing directory: the branch may have gone or been renamed
+                raise error
+            case Unknown(snapshot, error):
+                raise _unknown(self._handle, snapshot) from error
+            case LostRace(snapshot):
+                if not self._retries.again():
+                    raise _exhausted(self._handle, snapshot, self._retries)
+            case _HeadExpired(error):
+                if not self._retries.again():
+                    raise error
+        return None
+
+    def attempt(self) -> _AttemptOutcome:
+        """Try once, on the head of now."""
         handle, request = self._handle, self._request
         started_ms = self._clock.clock_ms()
         head = latest_snapshot(handle)

@@ -279,8 +279,11 @@ class Committer:
 
     def make(self, request: SnapshotRequest) -> CommitResult:
         """Make the snapshot of one request. Raises as `commit`."""
-        author = Author(self._user, self._filtered_up_to, self._may_repeat, self._listeners)
-        return make_snapshot(self._handle, self._options, request, author, self._clock)
+        return make_snapshot(self._handle, self._options, request, self._author, self._clock)
+
+    @property
+    def _author(self) -> Author:
+        return Author(self._user, self._filtered_up_to, self._may_repeat, self._listeners)
 
     def filter_committed(self, identifiers: Sequence[int]) -> list[int]:
         """Select the ascending `identifiers` that this user has not committed: those after its newest snapshot.
@@ -307,7 +310,7 @@ class Committer:
             landing = _files(request, messages)
             self._landed |= landing  # until the contrary is certain: an interrupt may come at any moment
             try:
-                made = self.make(request)
+                made = make_snapshot(self._handle, self._options, request, self._author, self._clock)
             except CommitOutcomeUnknownError:
                 raise
             except Exception as e:

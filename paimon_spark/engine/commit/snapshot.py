@@ -142,7 +142,7 @@ class SnapshotWriter:
         time_ms: int,
     ) -> Prepared:
         handle, request = self._handle, self._request
-        base = _list(handle, merged.after if merged else tuple(before))
+        base = _listed(handle, merged.after if merged else tuple(before))
         delta, next_row_id = self._delta(changes, head)
         changelog = self._changelog(changes)
         total = 0 if head is None else head.total_record_count
@@ -203,7 +203,7 @@ class SnapshotWriter:
         target, back = request.target, request.live
         live = live_entries(self._handle, data_manifests(self._handle, head))
         before = together(where(live, ~named_in(live, back)), where(back, named_in(back, live)))
-        base = _list(self._handle, tuple(write_manifest(self._handle, before)) if len(before) else ())
+        base = _listed(self._handle, tuple(write_manifest(self._handle, before)) if len(before) else ())
         delta = _written(self._handle, self._without_stats_of_deleted(changes.files))
         total = target.total_record_count
         row_ids = [n for n in (head.next_row_id, target.next_row_id) if n is not None]
@@ -293,14 +293,14 @@ def _is_less(merged: Merged) -> bool:
 
 def _written(handle: TableHandle, entries: pa.Table) -> _Listed:
     metas = tuple(write_manifest(handle, entries)) if len(entries) else ()
-    return _list(handle, metas, row_total(entries), _largest(entries))
-
-
-def _list(
-    handle: TableHandle, metas: tuple[ManifestFileMeta, ...], rows: int = 0, max_sequence_number: int | None = None
-) -> _Listed:
     name, size = write_manifest_list(handle, metas)
-    return _Listed(name, size, metas, rows, max_sequence_number)
+    return _Listed(name, size, metas, row_total(entries), _largest(entries))
+
+
+def _listed(handle: TableHandle, metas: tuple[ManifestFileMeta, ...]) -> _Listed:
+    """A list of manifests before the snapshot's own changes."""
+    name, size = write_manifest_list(handle, metas)
+    return _Listed(name, size, metas, 0)
 
 
 def _watermark(given: int | None, head: Snapshot | None) -> int | None:

@@ -37,10 +37,10 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.jobs.after_commit import after_commit
-from paimon_spark.jobs.batch_write import WriteJob, plan_write
 from paimon_spark.jobs.opened_table import Place
-from paimon_spark.jobs.scan import Scan
+from paimon_spark.jobs.read.scan import Scan
+from paimon_spark.jobs.upkeep.after_commit import after_commit
+from paimon_spark.jobs.write.batch import WriteJob, plan_write
 from paimon_spark.lineage.index.provenance import TableRef
 from paimon_spark.lineage.index.tables import CATALOG_OPTIONS, TABLES, Definition, Rows
 from paimon_spark.lineage.index.warehouse import DATABASE, Warehouse

@@ -7,7 +7,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.jobs.stream_read import stream_row_type
+from paimon_spark.jobs.read.stream import stream_row_type
 from paimon_spark.options.scan import START_KEYS, TIME_ZONE, canonical
 from paimon_spark.spark.dataframe import as_options
 from paimon_spark.spark.schema import spark_schema

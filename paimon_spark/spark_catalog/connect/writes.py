@@ -14,7 +14,7 @@ from pyspark.sql.connect.dataframe import DataFrame
 from pyspark.sql.connect.readwriter import DataFrameWriterV2
 
 from paimon_spark.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
-from paimon_spark.jobs.batch_write import options_of
+from paimon_spark.jobs.write.batch import options_of
 from paimon_spark.options.known import is_table_option
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.options.write import MERGE_SCHEMA

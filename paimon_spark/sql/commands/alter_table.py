@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, SqlSyntaxError, UnsupportedFeatureError
-from paimon_spark.jobs.alter import altered
 from paimon_spark.jobs.branch_access import to_change
-from paimon_spark.jobs.maintain import drop_partitions as delete_partitions
+from paimon_spark.jobs.definition.alter import altered
+from paimon_spark.jobs.upkeep.maintain import drop_partitions as delete_partitions
 from paimon_spark.metadata.definition.schema_changes import (
     AddColumn,
     After,

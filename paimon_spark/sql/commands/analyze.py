@@ -15,8 +15,8 @@ from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.metadata_files.statistics import ColumnStatistics, Statistics
-from paimon_spark.jobs.after_commit import after_commit
 from paimon_spark.jobs.branch_access import reopen_at_head
+from paimon_spark.jobs.upkeep.after_commit import after_commit
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.sql.commands.target import on_table
 from paimon_spark.sql.grammar.show import Analyze

@@ -18,8 +18,8 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.jobs.replace import replace_table, undo_replacement
-from paimon_spark.jobs.write_target import undo_creation
+from paimon_spark.jobs.definition.replace import replace_table, undo_replacement
+from paimon_spark.jobs.write.target import undo_creation
 from paimon_spark.metadata.definition.create import PARTITION, PRIMARY_KEY
 from paimon_spark.metadata.definition.option_rules import misspelt_definition
 from paimon_spark.options.descriptor import names

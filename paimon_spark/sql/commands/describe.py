@@ -13,7 +13,7 @@ from paimon_spark.catalogs.open import open_catalog
 from paimon_spark.engine.tasks.split import BUCKET, FILE_PATH, PARTITION, ROW_INDEX
 from paimon_spark.errors import InvalidInputError, PaimonError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.statistics import ColumnStatistics
-from paimon_spark.jobs.statistics import statistics_of
+from paimon_spark.jobs.read.table_scan import statistics_of
 from paimon_spark.spark.schema import spark_type
 from paimon_spark.sql.commands.show import OWNER, partition_condition, partition_texts, table_properties
 from paimon_spark.sql.commands.target import on_table

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructField
 
-    from paimon_spark.jobs.commit import WriteResult
+    from paimon_spark.jobs.write.commit import WriteResult
     from paimon_spark.sql.session import Session
     from paimon_spark.types import DataField, DataType
 

@@ -14,12 +14,15 @@ from paimon_spark.engine.commit.overwrite import NamedPartitions, WholeTable
 from paimon_spark.engine.row_level.strategy import delete_strategy
 from paimon_spark.engine.tasks.commit_message import sum_if_known
 from paimon_spark.errors import PaimonError, SchemaMismatchError, UnsupportedFeatureError
-from paimon_spark.jobs.row_level import delete_partitions, is_cut_by_spark, partitions_where
+from paimon_spark.jobs.row_level.delete import delete_partitions, partitions_where
+from paimon_spark.jobs.row_level.write import is_cut_by_spark
 from paimon_spark.metadata.handle import current
 from paimon_spark.predicate.ast import has_expressions
 from paimon_spark.predicate.parse import parse_predicate
-from paimon_spark.spark import merge as job
-from paimon_spark.spark.row_level import Change, delete_found, deletion, update_found, updating
+from paimon_spark.spark.merge import MergeJob
+from paimon_spark.spark.merge_clauses import Clause, MissingFields, Verb, compared_columns
+from paimon_spark.spark.row_change import Change
+from paimon_spark.spark.row_level import delete_found, deletion, update_found, updating
 from paimon_spark.spark.schema import row_type
 from paimon_spark.spark.session import our_errors, temporary_views
 from paimon_spark.sql.commands.column_text import default_expression
@@ -36,7 +39,7 @@ from paimon_spark.types import quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.jobs.commit import WriteResult
+    from paimon_spark.jobs.write.commit import WriteResult
 
 _NEW_VALUE: Final = "__paimon_new_"
 _UNNAMED_SOURCE: Final = "paimon_source"
@@ -169,7 +172,7 @@ def _change(target: Target, statement: Merge, source: DataFrame) -> Change:
     """
     if not _merges_schema(target, statement):
         return Change.of(target.table)
-    clauses = [c for c in statement.clauses if c.verb is not job.Verb.DELETE]
+    clauses = [c for c in statement.clauses if c.verb is not Verb.DELETE]
     named = {a.target[-1].lower() for c in clauses for a in c.assignments or ()}
     if all(c.assignments is not None for c in clauses):
         named -= {f.name.lower() for f in target.columns}
@@ -187,11 +190,11 @@ class _Merge:
     source: DataFrame
     change: Change
 
-    def plan(self) -> job.Merge:
+    def plan(self) -> MergeJob:
         """The merge as `spark.merge` takes it."""
         clauses = tuple(map(self._clause, self.statement.clauses))
         on = self._expression(self.statement.condition)
-        return job.Merge(self.change, self.source, on, clauses, self._alias, self._source_alias, refuses_pairs=True)
+        return MergeJob(self.change, self.source, on, clauses, self._alias, self._source_alias, refuses_pairs=True)
 
     @property
     def _source_alias(self) -> str:
@@ -218,26 +221,26 @@ class _Merge:
         name = cursor.name()
         return [name] if cursor.at_end and len(name) > 1 else []
 
-    def _clause(self, clause: WhenClause) -> job.Clause:
+    def _clause(self, clause: WhenClause) -> Clause:
         when, verb = clause.when, clause.verb
         condition = None if clause.condition is None else self._expression(clause.condition)
-        if verb is job.Verb.DELETE:
-            return job.Clause(when, verb, condition)
-        missing = job.MissingFields.NULL if _merges_schema(self.target, self.statement) else job.MissingFields.REFUSED
+        if verb is Verb.DELETE:
+            return Clause(when, verb, condition)
+        missing = MissingFields.NULL if _merges_schema(self.target, self.statement) else MissingFields.REFUSED
         if clause.assignments is None:
             values = self._all_columns(verb)
-            if verb is job.Verb.UPDATE and missing is job.MissingFields.NULL:
-                missing = job.MissingFields.KEPT
+            if verb is Verb.UPDATE and missing is MissingFields.NULL:
+                missing = MissingFields.KEPT
         else:
             given = values_by_column(self.target, clause.assignments, (self._alias,))
             values = {n: self._expression(e) for n, e in given.items()}
-        if verb is job.Verb.INSERT:
+        if verb is Verb.INSERT:
             defaults = {f.name: default_expression(f) for f in self.target.columns if f.default_value is not None}
-            return job.Clause(when, verb, condition, {**defaults, **values}, missing=missing)
-        same = {n: values.pop(n) for n in job.compared_columns(self.target.table.handle) if n in values}
-        return job.Clause(when, verb, condition, values, same, missing)
+            return Clause(when, verb, condition, {**defaults, **values}, missing=missing)
+        same = {n: values.pop(n) for n in compared_columns(self.target.table.handle) if n in values}
+        return Clause(when, verb, condition, values, same, missing)
 
-    def _all_columns(self, verb: job.Verb) -> dict[str, str]:
+    def _all_columns(self, verb: Verb) -> dict[str, str]:
         """The values of `*`: each column of the table from the column of that name of the source."""
         by_lower = {c.lower(): c for c in self.source.columns}
         names = [f.name for f in self.target.columns]

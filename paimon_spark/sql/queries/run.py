@@ -17,8 +17,8 @@ from pyspark.sql.functions import col
 
 from paimon_spark.engine.tasks.split import FILE_PATH
 from paimon_spark.errors import InvalidInputError, TableNotFoundError, UnsupportedFeatureError
-from paimon_spark.jobs.row_diff import RowComparison
-from paimon_spark.jobs.scan import Scan
+from paimon_spark.jobs.read.scan import Scan
+from paimon_spark.jobs.row_diff.comparison import RowComparison
 from paimon_spark.options.location import split_name
 from paimon_spark.spark.dataframe import dataframe
 from paimon_spark.spark.session import without_attached

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.engine.tasks.split import BUCKET, METADATA_COLUMNS
 from paimon_spark.errors import InvalidInputError, UnsupportedFeatureError
-from paimon_spark.jobs.row_diff import RowComparison
-from paimon_spark.jobs.table_scan import open_scan
+from paimon_spark.jobs.read.table_scan import open_scan
+from paimon_spark.jobs.row_diff.comparison import RowComparison
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.scan import START_KEYS, TIME_ZONE, VERSION_AS_OF
 from paimon_spark.predicate.ast import Predicate
@@ -25,7 +25,7 @@ from paimon_spark.types import ROW_ID, SEQUENCE_NUMBER
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
-    from paimon_spark.jobs.scan import Scan
+    from paimon_spark.jobs.read.scan import Scan
 
 _TIMESTAMP: Final = "timestampAsOf"
 _MILLIS: Final = "scan.timestamp-millis"

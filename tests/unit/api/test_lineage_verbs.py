@@ -24,9 +24,9 @@ from paimon_spark.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from paimon_spark.jobs.batch_write import plan_path_write
-from paimon_spark.jobs.stream_write import plan_stream_write
-from paimon_spark.jobs.table_scan import open_scan
+from paimon_spark.jobs.read.table_scan import open_scan
+from paimon_spark.jobs.write.batch import plan_path_write
+from paimon_spark.jobs.write.stream import plan_stream_write
 from paimon_spark.lineage.asking.graph import Node
 from paimon_spark.lineage.asking.recorded_jobs import Job, Jobs
 from paimon_spark.lineage.asking.results import Met, ReachedTable, Relations

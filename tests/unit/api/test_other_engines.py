@@ -19,7 +19,7 @@ import pytest
 import paimon_spark
 from paimon_spark import Catalog, Table
 from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, InvalidInputError, UnsupportedFeatureError
-from paimon_spark.jobs.scan import Scan
+from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.polars import pushed_down, scan_paimon
 from paimon_spark.predicate.ast import show
 from paimon_spark.predicate.other_engines import pushed_down as pushed_by_arrow

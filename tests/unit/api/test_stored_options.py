@@ -10,7 +10,7 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidOptionError, TagNotFoundError, UnsupportedFeatureError
-from paimon_spark.jobs.table_scan import open_scan
+from paimon_spark.jobs.read.table_scan import open_scan
 from tests.harness.keywords import keywords
 
 

@@ -106,7 +106,7 @@ def test_a_table_that_is_not_listed_is_named_and_can_be_registered(catalog: Cata
 
 def test_a_write_creates_and_lists_a_table(catalog: Catalog, tmp_path: Path) -> None:
     from paimon_spark.jobs.opened_table import find_place
-    from paimon_spark.jobs.write_target import open_target, undo_creation
+    from paimon_spark.jobs.write.target import open_target, undo_creation
     from paimon_spark.options.write_request import BatchWriteOptions
     from paimon_spark.types import INT, DataField, RowType
 

@@ -12,7 +12,7 @@ from pyspark.sql import datasource as ds
 from pyspark.sql import types as st
 
 from paimon_spark.errors import ColumnNotFoundError, SchemaMismatchError
-from paimon_spark.jobs.table_scan import open_scan
+from paimon_spark.jobs.read.table_scan import open_scan
 from paimon_spark.spark.batch_read import BatchReader, batch_reader
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.spark.source import PaimonDataSource

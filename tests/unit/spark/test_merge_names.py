@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.spark.merge import Merge
+from paimon_spark.spark.merge import MergeJob
 
 
 @pytest.mark.parametrize(
@@ -22,5 +22,5 @@ def test_a_key_that_the_condition_of_a_merge_states_need_not_be_looked_at(
     condition: str, column: str, expression: str, is_stated: bool
 ) -> None:
     nothing: Any = None
-    merge = Merge(nothing, nothing, condition, (), "t", "s")
+    merge = MergeJob(nothing, nothing, condition, (), "t", "s")
     assert merge._is_stated(column, expression) is is_stated

@@ -12,7 +12,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from paimon_spark.spark.row_level import has_hash
+from paimon_spark.spark.row_change import has_hash
 
 MAP = MapType(StringType(), IntegerType())
 

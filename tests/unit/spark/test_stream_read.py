@@ -27,9 +27,9 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from paimon_spark.jobs import stream_read as stream_jobs
-from paimon_spark.jobs.stream_read import OpenStream, stream_row_type
-from paimon_spark.jobs.table_scan import open_scan
+from paimon_spark.jobs.read import stream as stream_jobs
+from paimon_spark.jobs.read.stream import OpenStream, stream_row_type
+from paimon_spark.jobs.read.table_scan import open_scan
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.stream_read import ReadLimits, StreamReadOptions
 from paimon_spark.spark.schema import spark_schema

@@ -10,7 +10,7 @@ import pytest
 
 from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.jobs import after_commit as maintenance
+from paimon_spark.jobs.upkeep import after_commit as maintenance
 from paimon_spark.maintenance.consumers import Consumer, write_consumer
 from paimon_spark.metadata.branches import NEW_BACKUP, is_backup_name
 from paimon_spark.metadata.retry import Clock, now_ms

@@ -18,7 +18,7 @@ from paimon_spark.engine.commit import attempts
 from paimon_spark.engine.commit.verify import verify_committed
 from paimon_spark.engine.write.request import new_job
 from paimon_spark.errors import CommitConflictError, PaimonError
-from paimon_spark.jobs.batch_write import place_of, plan_write
+from paimon_spark.jobs.write.batch import place_of, plan_write
 from paimon_spark.maintenance import change as intents
 from paimon_spark.metadata.journal.change import IfSnapshots, MoveLate
 from paimon_spark.metadata.journal.execution import run_step

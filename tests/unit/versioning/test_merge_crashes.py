@@ -222,7 +222,7 @@ def test_a_process_that_is_killed(tmp_path: Path, verb: str, at: int) -> None:
 def test_a_commit_that_lands_in_the_middle_is_turned_away(tmp_path: Path) -> None:
     """A job that began before the merge, and commits after it."""
     table = a_table(tmp_path)
-    from paimon_spark.jobs.batch_write import place_of, plan_write
+    from paimon_spark.jobs.write.batch import place_of, plan_write
     from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 
     data = pa.table({"k": pa.array([50], pa.int64()), "v": ["slow"], "other": ["x"]})

@@ -10,7 +10,7 @@ import pytest
 
 from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchDivergedError, InvalidInputError
-from paimon_spark.jobs import rebase as rebases
+from paimon_spark.jobs.rebase import rebase as rebases
 from tests.unit.versioning.publishing import files, ids, new_table, put, rows
 
 

@@ -14,7 +14,7 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import CommitConflictError
-from paimon_spark.jobs.batch_write import WriteJob, place_of, plan_write
+from paimon_spark.jobs.write.batch import WriteJob, place_of, plan_write
 from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 from tests.unit.versioning.publishing import SCHEMA, in_order, new_table, put, rows
 

@@ -15,7 +15,7 @@ import paimon_spark
 from paimon_spark import CommitEvent, CommitListener
 from paimon_spark.errors import InvalidOptionError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
-from paimon_spark.jobs.batch_write import plan_path_write
+from paimon_spark.jobs.write.batch import plan_path_write
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.write_request import WriteMode
 from tests.harness.keywords import keywords

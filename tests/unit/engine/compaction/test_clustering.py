@@ -24,7 +24,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
 )
 from paimon_spark.format.metadata_files.snapshot import CommitKind
-from paimon_spark.jobs.compaction import cluster_branch
+from paimon_spark.jobs.upkeep.compaction import cluster_branch
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot

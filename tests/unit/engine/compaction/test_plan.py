@@ -14,9 +14,9 @@ import paimon_spark
 from paimon_spark.engine.compaction import plan
 from paimon_spark.errors import StorageError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
-from paimon_spark.jobs import compaction as compact_written
-from paimon_spark.jobs.batch_write import plan_path_write
-from paimon_spark.jobs.commit import WriteResult
+from paimon_spark.jobs.upkeep import compaction as compact_written
+from paimon_spark.jobs.write.batch import plan_path_write
+from paimon_spark.jobs.write.commit import WriteResult
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests

@@ -18,7 +18,7 @@ from paimon_spark.engine.compaction.run import move_postponed_rows
 from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
-from paimon_spark.jobs import compaction
+from paimon_spark.jobs.upkeep import compaction
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.handle import TableHandle, open_table

@@ -14,7 +14,7 @@ import pytest
 import paimon_spark
 from paimon_spark.engine.compaction.run import compact_branch
 from paimon_spark.errors import ColumnNotFoundError, InvalidOptionError
-from paimon_spark.jobs.batch_write import plan_path_write
+from paimon_spark.jobs.write.batch import plan_path_write
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.write_request import WriteMode
 

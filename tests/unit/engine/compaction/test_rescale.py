@@ -25,7 +25,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format import binary_row
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
-from paimon_spark.jobs import compaction
+from paimon_spark.jobs.upkeep import compaction
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests

@@ -29,7 +29,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.metadata_files.manifest import files_of
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
-from paimon_spark.jobs.batch_write import plan_path_write
+from paimon_spark.jobs.write.batch import plan_path_write
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries

@@ -17,7 +17,7 @@ from paimon_spark.engine.compaction.task import BucketTask
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import BranchNotFoundError, PaimonError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
-from paimon_spark.jobs.batch_write import place_of, plan_write
+from paimon_spark.jobs.write.batch import place_of, plan_write
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.handle import TableHandle, open_table

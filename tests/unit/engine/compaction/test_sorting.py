@@ -176,8 +176,8 @@ class TestRefused:
     def test_too_much_without_spark(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         table = a_table(tmp_path)
         table.write(some_rows(10))
-        monkeypatch.setattr("paimon_spark.jobs.compaction.HERE_BYTES", 0)
-        monkeypatch.setattr("paimon_spark.jobs.compaction.active_spark_jobs", lambda: None)
+        monkeypatch.setattr("paimon_spark.jobs.upkeep.compaction.HERE_BYTES", 0)
+        monkeypatch.setattr("paimon_spark.jobs.upkeep.compaction.active_spark_jobs", lambda: None)
         with pytest.raises(UnsupportedFeatureError, match="needs a Spark session"):
             table.compact(order_by="a")
 

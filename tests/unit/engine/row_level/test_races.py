@@ -22,9 +22,9 @@ import paimon_spark
 from paimon_spark.engine.compaction.run import compact_branch
 from paimon_spark.engine.row_level.job import in_process, plan_rows
 from paimon_spark.errors import CommitConflictError
-from paimon_spark.jobs import row_level
-from paimon_spark.jobs.batch_write import plan_path_write
-from paimon_spark.jobs.commit import WriteResult
+from paimon_spark.jobs.row_level.write import KEEPS, OLD_ROW_ID, commit_changes, plan_path_row_level
+from paimon_spark.jobs.write.batch import plan_path_write
+from paimon_spark.jobs.write.commit import WriteResult
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.write_request import ROW_LEVEL_BASE, ROW_LEVEL_COLUMNS, WriteMode
 from paimon_spark.predicate.parse import parse_predicate
@@ -108,7 +108,7 @@ class Race:
         job = plan_rows(handle, predicate, updates=False)
         base = job.base
         assert base is not None
-        result = row_level._commit(handle, job.commit_user, in_process(job), job, "DELETE")
+        result = commit_changes(handle, job.commit_user, in_process(job), job, "DELETE")
 
         def gone(before: Rows, known: dict[int, Rows]) -> Rows:
             return before - Counter({r: n for r, n in known[base.id].items() if low <= r[0] < low + 150})
@@ -123,7 +123,7 @@ class Race:
         old = [r for r in read if low <= r["id"] < low + 80]
         time.sleep(0.1 * chance.random())  # Spark reads before it plans the write, and others do not wait
         options = {"path": self.path, ROW_LEVEL_BASE.key: str(base)}
-        work = row_level.plan_path_row_level(options, rows_of([1], "").schema, "UPDATE")
+        work = plan_path_row_level(options, rows_of([1], "").schema, "UPDATE")
         places = {f.file_name: number for number, s in enumerate(work.deletes.splits) for f in s.files}
         dropped: dict[int, dict[str, Any]] = {}
         for name in {_file(r) for r in old}:
@@ -158,11 +158,11 @@ class Race:
         time.sleep(0.1 * chance.random())
         sets = {ROW_LEVEL_COLUMNS.key: json.dumps(["v"])} if self.kind == "evolution" else {}
         options = {"path": self.path, ROW_LEVEL_BASE.key: str(base), **sets}
-        work = row_level.plan_path_row_level(options, rows_of([1], "").schema, "UPDATE")
+        work = plan_path_row_level(options, rows_of([1], "").schema, "UPDATE")
         new = old.set_column(1, "v", pa.array([tag] * old.num_rows, pa.string())).rename_columns(
-            [*old.column_names[:-1], row_level.OLD_ROW_ID]
+            [*old.column_names[:-1], OLD_ROW_ID]
         )
-        rows = new.append_column(row_level.KEEPS, pa.array([True] * old.num_rows))
+        rows = new.append_column(KEEPS, pa.array([True] * old.num_rows))
         message = row_level_writer(work).write(iter(rows.to_batches()))
         result = work.commit(message.messages, message.outcomes)
         gone = counted(old)

@@ -22,8 +22,8 @@ from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import CommitConflictError, DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.manifest import files_of
-from paimon_spark.jobs import batch_write
-from paimon_spark.jobs.batch_write import WriteJob, plan_path_write
+from paimon_spark.jobs.write import batch as batch_write
+from paimon_spark.jobs.write.batch import WriteJob, plan_path_write
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.features import check_writable

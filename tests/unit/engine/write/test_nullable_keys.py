@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import paimon_spark
 from paimon_spark.errors import DataError, SchemaMismatchError
-from paimon_spark.jobs import compaction
+from paimon_spark.jobs.upkeep import compaction
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.storage.local import LocalStore

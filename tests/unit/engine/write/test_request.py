@@ -7,7 +7,7 @@ import pyarrow as pa
 
 import paimon_spark
 from paimon_spark.engine.write.request import new_file_id, new_job
-from paimon_spark.jobs.batch_write import plan_path_write
+from paimon_spark.jobs.write.batch import plan_path_write
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.options.write_request import WriteMode
 

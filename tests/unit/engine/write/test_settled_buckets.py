@@ -18,7 +18,7 @@ from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import CommitConflictError
-from paimon_spark.jobs import compaction
+from paimon_spark.jobs.upkeep import compaction
 from paimon_spark.metadata.definition.create import create_table
 from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.live_files import live_entries

@@ -23,8 +23,8 @@ from paimon_spark.engine.commit import attempts
 from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.errors import InvalidOptionError, StorageError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.jobs.lineage_port import TaskIdentity
+from paimon_spark.jobs.write.batch import plan_path_write
 from paimon_spark.lineage.index.provenance import Provenance, TableRef, decode_provenance
 from paimon_spark.lineage.index.table_index import TableIndex
 from paimon_spark.lineage.index.tables import Rows

@@ -21,9 +21,9 @@ from paimon_spark.engine.commit.listeners import CommitEvent, event_of
 from paimon_spark.errors import PaimonError, StorageError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.jobs.lineage_port import TaskIdentity
-from paimon_spark.jobs.stream_batch import StreamResult
-from paimon_spark.jobs.stream_read import open_stream
-from paimon_spark.jobs.stream_write import StreamWrite, plan_stream_write
+from paimon_spark.jobs.read.stream import open_stream
+from paimon_spark.jobs.write.stream import StreamWrite, plan_stream_write
+from paimon_spark.jobs.write.stream_batch import StreamResult
 from paimon_spark.lineage.index import job_registry as jobs
 from paimon_spark.lineage.index import table_index as lineage_index
 from paimon_spark.lineage.index import tables as settings

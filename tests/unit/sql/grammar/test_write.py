@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import SqlSyntaxError
-from paimon_spark.spark.merge import Verb, When
+from paimon_spark.spark.merge_clauses import Verb, When
 from paimon_spark.sql.commands.expressions import bind_parameters, partition_condition, replace_qualifier, with_defaults
 from paimon_spark.sql.execute import parse
 from paimon_spark.sql.grammar.clauses import Assignment

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import SqlSyntaxError, UnsupportedFeatureError
-from paimon_spark.jobs.scan import Scan
+from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.predicate.ast import Predicate, sql_text
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.sql.queries.parse import parse_query
