@@ -63,14 +63,14 @@ def helpful_error(session: Session, error: PySparkException, sql: str) -> Paimon
     unknown = unknown_catalog_error(session, error)
     if unknown is not None:
         return unknown
-    if session.is_attached and not session.is_current:
+    if not session.is_current:
         return unwrapped(error)  # the names are those of Spark's catalog
     if condition == _NO_TABLE:
-        return _unknown_table(session, parts_of((error.getMessageParameters() or {}).get("relationName", "")))
+        return unknown_table(session, parts_of((error.getMessageParameters() or {}).get("relationName", "")))
     if condition == "PARSE_SYNTAX_ERROR" and "'$'" in str(error):
         # A suffix after `$` is allowed for tables of the warehouse only.
         found = _SUFFIXED.search(sql)
-        return None if found is None else _unknown_table(session, [found[1], found[2]])
+        return None if found is None else unknown_table(session, [found[1], found[2]])
     return unwrapped(error)
 
 
@@ -218,7 +218,8 @@ def _not_in_connect(parts: Sequence[str], sql: str) -> UnsupportedFeatureError:
     )
 
 
-def _unknown_table(session: Session, parts: Sequence[str]) -> TableNotFoundError | None:
+def unknown_table(session: Session, parts: Sequence[str]) -> TableNotFoundError | None:
+    """The error of a table that neither Spark nor the catalog has, with the nearest names."""
     if len(parts) not in (1, 2):
         return None
     warehouse, databases = session.catalog.warehouse, session.catalog.list_databases()
