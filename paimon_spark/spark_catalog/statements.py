@@ -9,12 +9,14 @@ Source: Spark `catalyst/analysis/RelationResolution.scala`, `connector/catalog/C
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame
 
 from paimon_spark.errors import UnsupportedFeatureError
@@ -32,7 +34,7 @@ from paimon_spark.spark_catalog.views import ViewCatalogProxy
 from paimon_spark.sql.commands.expressions import bind_parameters
 from paimon_spark.sql.functions import TABLE_FUNCTIONS, read_of_call, refuse_columns, refuse_foreign
 from paimon_spark.sql.names import name_of
-from paimon_spark.sql.queries.errors import in_one_line, parts_of, unknown_catalog_error, unknown_table, without_log
+from paimon_spark.sql.queries.errors import parts_of, unknown_catalog_error, unknown_table, without_log
 from paimon_spark.sql.queries.run import view_rows
 from paimon_spark.sql.routing import with_spark_syntax
 from paimon_spark.sql.session import CATALOG_SETTING
@@ -208,7 +210,7 @@ class _Statement:
 
 
 def _explained(session: Session, error: PySparkException, sql: str, name: str) -> Exception:
-    """Error for a statement in one line, without the name that Spark had for the catalog."""
+    """Error for a statement: ours, else Spark's without the name that Spark had for the catalog."""
     ours = unwrapped(error)
     if ours is not None:
         return ours
@@ -216,8 +218,11 @@ def _explained(session: Session, error: PySparkException, sql: str, name: str) -
     if condition.startswith(_LACKS):
         return UnsupportedFeatureError(f"{one_line(str(error))}; in: {abbreviated(sql)}", feature=condition)
     parts = parts_of((error.getMessageParameters() or {}).get("relationName", ""))
-    missing = unknown_table(session, parts[1:]) if condition == _NO_TABLE and parts[:1] == [name] else None
-    found = missing or unknown_catalog_error(session, error)
-    if found is None and isinstance(error, AnalysisException):
-        return in_one_line(error, sql)
-    return found or error
+    if condition == _NO_TABLE and parts[:1] == [name]:
+        named = re.search(rf"\b{re.escape(parts[1])}`?\s*\.\s*`?{re.escape(parts[-1])}\b", sql) is not None
+        missing = unknown_table(session, parts[1:] if named else parts[-1:])
+        if missing is not None:
+            return missing
+    if name != session.catalog_name and isinstance(error, CapturedException):
+        error._desc = str(error).replace(quoted(name), quoted(session.catalog_name))  # which `str` shows
+    return unknown_catalog_error(session, error) or error

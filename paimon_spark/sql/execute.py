@@ -19,6 +19,7 @@ from paimon_spark.lineage.statements import Statement as Recorded
 from paimon_spark.lineage.statements import encode_statement
 from paimon_spark.options.lineage import JOB, STATEMENT, STATEMENT_VALUES
 from paimon_spark.options.location import MAIN, SESSION_BRANCH
+from paimon_spark.spark.session import is_classic
 from paimon_spark.sql.commands import (
     alter_table,
     analyze,
@@ -78,7 +79,12 @@ def execute(
         found, text = substituted(own, sql)
         statement = parse(text)
         result = run_statement(found, statement)
-        return run_query(found, statement.sql) if isinstance(result, Outcome) else result
+        if not isinstance(result, Outcome):
+            return result
+        try:
+            return run_query(found, statement.sql)
+        except AnalysisException as e:
+            raise (e if isinstance(e, QueryError) or not is_classic(own.spark) else in_one_line(e, text)) from None
 
 
 def view_rows(view: View, catalog: Catalog, session: SparkSession | None = None) -> DataFrame:

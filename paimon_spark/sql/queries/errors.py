@@ -225,15 +225,15 @@ def unknown_table(session: Session, parts: Sequence[str]) -> TableNotFoundError 
     warehouse, databases = session.catalog.warehouse, session.catalog.list_databases()
     database = parts[0] if len(parts) > 1 else session.database
     if database not in databases:
-        what = f"has no database {database!r}{did_you_mean(database, databases)}; its databases are "
-        what += ", ".join(databases[:20]) or "none"
+        what = f"warehouse {warehouse} has no database {database!r}{did_you_mean(database, databases)}; its databases "
+        what += f"are {', '.join(databases[:20]) or 'none'}"
     else:
         tables = session.catalog.list_tables(database)
-        what = f"has no table {parts[-1]!r} in database {database!r}{did_you_mean(parts[-1], tables)}; its tables are "
-        what += ", ".join(tables[:20]) or "none"
+        what = f"database {database!r} of warehouse {warehouse} has no table {parts[-1]!r}"
+        what += f"{did_you_mean(parts[-1], tables)}; its tables are {', '.join(tables[:20]) or 'none'}"
     hint = "" if len(parts) > 1 else "; write database.table, or set the database with USE"
     return TableNotFoundError(
-        f"there is no table or view {'.'.join(parts)}: Spark has none, and warehouse {warehouse} {what}{hint}. "
+        f"there is no table or view {'.'.join(parts)}: Spark has none, and {what}{hint}. "
         "Names of tables are case-sensitive",
         table=".".join(parts),
     )
