@@ -137,14 +137,16 @@ class _Statement:
             case "CacheTableAsSelect":
                 return self._cached(found)
         frame = self._frame(found)
-        is_query = found.getClass().getSimpleName() not in _OF_TEXT and not self._code.isCommand(found)
-        return self._frame(self._detached(frame)) if is_query else frame
+        rows = self._detached(frame)
+        return frame if rows is None else self._frame(rows)
 
     def _analyzed(self, plan: Any) -> Any:
-        return self._detached(self._frame(plan))
+        """The analyzed plan of a query, in which Spark looks up no table any more."""
+        frame = self._frame(plan)
+        return self._detached(frame) or frame._jdf.queryExecution().analyzed()
 
     def _detached(self, frame: DataFrame) -> Any:
-        """The analyzed plan of a DataFrame, in which Spark looks up no table any more."""
+        """The same plan of a DataFrame; None for a command, which has run, or without tables of the catalog."""
         return self._code.detached(self._jsession, frame._jdf.queryExecution().analyzed(), self._name)
 
     def _parser(self) -> Any:

@@ -44,11 +44,6 @@ public Object rows(Object session, Object plan) {
   return Dataset$.MODULE$.ofRows((SparkSession) session, (LogicalPlan) plan);
 }
 
-/** Whether a plan runs when a DataFrame is made of it. */
-public boolean isCommand(Object plan) {
-  return plan instanceof Command;
-}
-
 /** A command that keeps the plan of its query, `plan`, and not its text. */
 public Object keepingPlan(Object command, Object plan) {
   Object[] now = new Object[((Product) command).productArity()];
@@ -105,12 +100,13 @@ public Object qualified(Object session, Object plan, String names, boolean seesV
 
 /**
  * An analyzed plan whose tables of a catalog, which Spark has under a name, are no longer looked up there: Spark would
- * do so again for each use of a temporary view (4.3).
+ * do so again for each use of a temporary view (4.3). Null for a command, and without such tables.
  */
 public Object detached(Object session, Object plan, String name) {
   Walk walk = new Walk((SparkSession) session, name + "\n\n", "", false);
   walk.detaches = true;
-  return walk.of(plan, new HashSet());
+  Object found = plan instanceof Command ? plan : walk.of(plan, new HashSet());
+  return found == plan ? null : found;
 }
 
 private static RuntimeException sneaky(Exception e) {
@@ -184,12 +180,13 @@ public static class Walk {
     }
     String kind = node.getClass().getSimpleName();
     if (node instanceof DataSourceV2Relation && detaches) {
-      Object[] arguments = parts(node);
       Option found = ((DataSourceV2Relation) node).catalog();
-      if (found.isDefined() && ((CatalogPlugin) found.get()).name().equals(catalog)) {
-        arguments[2] = Option.empty();
-        arguments[3] = Option.empty();
+      if (!found.isDefined() || !((CatalogPlugin) found.get()).name().equals(catalog)) {
+        return node;
       }
+      Object[] arguments = parts(node);
+      arguments[2] = Option.empty();
+      arguments[3] = Option.empty();
       return node.makeCopy(arguments);
     }
     if (kind.equals("CurrentNamespace$")) {
