@@ -34,11 +34,17 @@ from paimon_spark.spark_catalog.views import ViewCatalogProxy
 from paimon_spark.sql.commands.expressions import bind_parameters
 from paimon_spark.sql.functions import TABLE_FUNCTIONS, read_of_call, refuse_columns, refuse_foreign
 from paimon_spark.sql.names import name_of
-from paimon_spark.sql.queries.errors import parts_of, unknown_catalog_error, unknown_table, without_log
+from paimon_spark.sql.queries.errors import (
+    missing_condition,
+    parts_of,
+    unknown_catalog_error,
+    unknown_table,
+    without_log,
+)
 from paimon_spark.sql.queries.run import view_rows
 from paimon_spark.sql.routing import with_spark_syntax
 from paimon_spark.sql.session import CATALOG_SETTING
-from paimon_spark.sql.tokens import abbreviated
+from paimon_spark.sql.tokens import abbreviated, tokenize
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
@@ -121,6 +127,9 @@ class _Statement:
         """The rows of the statement."""
         refuse_columns(sql)
         refuse_foreign(lambda: (self._session,), sql)
+        wrong = missing_condition(sql, tokenize(sql))
+        if wrong is not None:
+            raise wrong
         text = with_spark_syntax(bind_parameters(self._session, sql)[1])
         plan = self._code.parsed(self._jsession, self._parser(), text)
         kind = plan.getClass().getSimpleName()

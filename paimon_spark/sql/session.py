@@ -187,10 +187,9 @@ class Session:
 
     @property
     def used_database(self) -> str | None:
-        """The database of the warehouse that USE named, unless Spark itself knows it; None without."""
-        if self.is_of_catalog:
-            return self.conf.get(CURRENT_DATABASE)
-        return self.current[1] if self.used is not None and self.is_current else None
+        """The current database of the catalog, unless Spark itself knows it; None where another catalog is current."""
+        is_known = self.used is None and not self.is_of_catalog
+        return self.current[1] if not is_known and self.is_current else None
 
     @property
     def database(self) -> str:
@@ -206,7 +205,9 @@ class Session:
         """Make a database of the warehouse the current one of the Spark session. Raises DatabaseNotFoundError."""
         if database != DEFAULT_DATABASE:
             self.catalog.list_tables(database)
-        if self.used is None:
+        if self.used is None and database == DEFAULT_DATABASE:
+            self.forget_database()
+        elif self.used is None:
             self.spark.conf.set(CURRENT_DATABASE, database)
         else:
             self.used.names = (self.catalog_name, database)

@@ -19,7 +19,7 @@ from paimon_spark.errors import PaimonError, SqlSyntaxError, TableNotFoundError,
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.spark.session import unwrapped
 from paimon_spark.sql.names import knows_catalog, unknown_catalog
-from paimon_spark.sql.tokens import abbreviated
+from paimon_spark.sql.tokens import Token, abbreviated
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
@@ -165,24 +165,24 @@ def _is_logged(_: LogRecord) -> bool:
     return not _IS_QUIET.get()
 
 
-def _missing_condition(parsed: ParsedQuery) -> SqlSyntaxError | None:
+def missing_condition(sql: str, tokens: Sequence[Token]) -> SqlSyntaxError | None:
     """The error of a WHERE or HAVING without a condition, which Spark takes for an alias; None without one."""
-    for token, after in pairwise([*parsed.tokens, None]):
+    for token, after in pairwise([*tokens, None]):
         assert token is not None
         following = "" if after is None else after.keyword
         if token.keyword in ("WHERE", "HAVING") and (after is None or following in _AFTER_CONDITION):
             found, position = ("the end", token.end) if after is None else (repr(following), after.start)
             return SqlSyntaxError(
                 f"expected a condition after {token.keyword}, found {found} at position {position + 1} of: "
-                f"{abbreviated(parsed.sql)}",
-                sql=parsed.sql,
+                f"{abbreviated(sql)}",
+                sql=sql,
             )
     return None
 
 
 def syntax_error(session: Session, parsed: ParsedQuery) -> SqlSyntaxError | None:
     """The error of Spark's parser for a statement; None when it parses, or cannot be checked."""
-    missing = _missing_condition(parsed)
+    missing = missing_condition(parsed.sql, parsed.tokens)
     if missing is not None:
         return missing
     # Spark does not take `t$tags` without quotes, so its error would be about the $.

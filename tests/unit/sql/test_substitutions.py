@@ -44,7 +44,7 @@ def read(tmp_path: Path, sql: str, args: Any = None, conf: dict[str, str] | None
             "SELECT a, IDENTIFIER('b') FROM IDENTIFIER('range')(2)",
             "SELECT a, IDENTIFIER('b') FROM IDENTIFIER('range')(2)",
         ),
-        ("SELECT current_database()", "SELECT current_database()"),
+        ("SELECT current_database()", "SELECT 'default' AS `current_schema()`"),
     ],
 )
 def test_what_stands_for_something_else_is_replaced(tmp_path: Path, sql: str, expected: str) -> None:
