@@ -241,6 +241,9 @@ public static class Walk {
       return parts.length > 1 && parts[parts.length - 2].equalsIgnoreCase("sys")
           && (parts.length == 2 || parts[0].equalsIgnoreCase(own));
     }
+    if (kind.equals("UnresolvedAttribute")) {  // a column behind the full name of its table
+      return name.size() > 3 && !own.equals(catalog) && own.equalsIgnoreCase(String.valueOf(name.apply(0)));
+    }
     if (kind.equals("UnresolvedNamespace")) {
       return name.isEmpty() || !others.contains(name.apply(0));
     }
