@@ -1,9 +1,8 @@
 """The session of a statement: catalog, Spark session, settings and current database.
 
-A statement is one of `spark.sql` in a session with attached catalogs, or one of `catalog.sql`, whose catalog is the
-current one whatever is current in Spark. Names mean the same in both. A classic session plans queries itself
-(`spark_catalog`); Spark Connect does not know the catalog, and queries get DataFrames in place of its tables
-(`queries`).
+A statement is one of `spark.sql` in a session with attached catalogs, or one of `catalog.sql`, whose catalog is current
+whatever is current in Spark. Names mean the same in both. Classic sessions plan queries themselves (`spark_catalog`);
+in Spark Connect, which does not know the catalog, queries get DataFrames in place of its tables (`queries`).
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ class Session:
     """The session of a statement: classic Spark or Connect, with its settings at the time of the call.
 
     Attributes:
-        args: values of the statement's parameters, as `spark.sql` takes them.
+        args: values of parameters, as `spark.sql` takes them.
         catalog_name: what names of three parts begin with.
         current: current catalog and database.
         is_of_catalog: the statement is one of `catalog.sql`, and not of `spark.sql`.
@@ -152,11 +151,6 @@ class Session:
         return replace(first, others=tuple(rest))
 
     @property
-    def is_planned_by_spark(self) -> bool:
-        """Whether Spark itself plans reads of the catalog's tables, as classic sessions do."""
-        return is_classic(self.spark)
-
-    @property
     def called(self) -> str | None:
         """The name of the catalog for messages of `spark.sql`; None for those of `catalog.sql`, which need none."""
         return None if self.is_of_catalog else self.catalog_name
@@ -205,19 +199,19 @@ class Session:
         """Make a database of the warehouse the current one of the Spark session. Raises DatabaseNotFoundError."""
         if database != DEFAULT_DATABASE:
             self.catalog.list_tables(database)
-        if self.used is None and database == DEFAULT_DATABASE:
-            self.forget_database()
-        elif self.used is None:
-            self.spark.conf.set(CURRENT_DATABASE, database)
-        else:
+        if self.used is not None:
             self.used.names = (self.catalog_name, database)
+        elif database == DEFAULT_DATABASE:
+            self.forget_database()
+        else:
+            self.spark.conf.set(CURRENT_DATABASE, database)
 
     def forget_database(self) -> None:
-        """Reset the current database to `default`, of an attached catalog the current catalog to Spark's."""
-        if self.used is None:
-            self.spark.conf.unset(CURRENT_DATABASE)
-        else:
+        """Reset the current database to `default`; in Spark Connect, the current catalog to Spark's."""
+        if self.used is not None:
             self.used.names = None
+        else:
+            self.spark.conf.unset(CURRENT_DATABASE)
 
     def caching(self) -> Session:
         """The same session, which looks up each database, table and view only once, for the names of one statement."""
@@ -268,8 +262,7 @@ class Session:
     def temporary_views(self, pattern: str | None = None) -> list[str]:
         """The names of the temporary views of the Spark session."""
         # Spark lists them with the tables of its own catalog only.
-        is_elsewhere = self.is_planned_by_spark
-        place = {"dbName": f"{SPARK_CATALOG}.{DEFAULT_DATABASE}"} if is_elsewhere else {}
+        place = {"dbName": f"{SPARK_CATALOG}.{DEFAULT_DATABASE}"} if is_classic(self.spark) else {}
         with without_attached():
             return [t.name for t in self.spark.catalog.listTables(**place, pattern=pattern) if t.isTemporary]
 
@@ -321,10 +314,10 @@ class Session:
         return branch if branch is not None and self._lacks(name, branch) else None
 
     def _lacks(self, name: TableName, branch: LackedBranch) -> bool:
+        place = (name.database, name.table, branch.name)
         if branch.set_by in self._scoped_keys(name):
             return False  # of certain tables, which must have it
-        key = ("branch", name.database, name.table, branch.name)
-        return not self._once(key, lambda: has_branch(self.catalog, name.database, name.table, branch.name))
+        return not self._once(("branch", *place), lambda: has_branch(self.catalog, *place))
 
     def branch_of_settings(self, name: TableName) -> LackedBranch | None:
         """The branch of a table that the session works on, and what names it; None for main."""

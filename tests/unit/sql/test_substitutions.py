@@ -19,7 +19,9 @@ USED = {"spark.paimon-spark.current-database": "it's"}
 def read(tmp_path: Path, sql: str, args: Any = None, conf: dict[str, str] | None = None) -> tuple[str, Any]:
     """The statement after substitution, and the parameters that are left."""
     evaluator: Any = SimpleNamespace(sql=lambda *_, **__: pytest.fail("Spark is not needed"))
-    session, text = substituted(Session(Catalog(str(tmp_path)), evaluator, args, conf or {}, is_of_catalog=True), sql)
+    current = ("paimon", (conf or {}).get("spark.paimon-spark.current-database", "default"))
+    session = Session(Catalog(str(tmp_path)), evaluator, args, conf or {}, current=current, is_of_catalog=True)
+    session, text = substituted(session, sql)
     return text, session.args
 
 
