@@ -195,13 +195,19 @@ def _planned_reads() -> spark_port.PlannedReads:
     return dataframes
 
 
+def _planned_queries() -> spark_port.PlannedQueries:
+    from paimon_spark.spark_catalog import statements
+
+    return statements
+
+
 def _lineage() -> lineage_port.LineageListener:
     from paimon_spark.lineage.recording import listener
 
     return listener
 
 
-spark_port.implement(_spark_jobs, _spark_sql, _planned_reads)
+spark_port.implement(_spark_jobs, _spark_sql, _planned_reads, _planned_queries)
 lineage_port.connect(_lineage)
 
 

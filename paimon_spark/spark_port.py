@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from paimon_spark.lineage.index.statements import Statement
     from paimon_spark.metadata.handle import TableHandle
     from paimon_spark.options.write_request import WriteMode
+    from paimon_spark.sql.session import Session
     from paimon_spark.types import DataField, RowType
     from paimon_spark.versioning.checks import CheckResult, Checks
 
@@ -151,15 +152,28 @@ class PlannedReads(Protocol):
         """The DataFrame of a scan in a classic session; None where the session's JVM cannot be used."""
 
 
+class PlannedQueries(Protocol):
+    """Queries of `catalog.sql` that Spark plans as those on attached catalogs."""
+
+    def query(self, session: Session, sql: str) -> DataFrame:
+        """The rows of a query in a classic session."""
+
+
 _jobs: Callable[[], SparkJobs]
 _sql: Callable[[], SparkSql]
 _reads: Callable[[], PlannedReads]
+_queries: Callable[[], PlannedQueries]
 
 
-def implement(jobs: Callable[[], SparkJobs], sql: Callable[[], SparkSql], reads: Callable[[], PlannedReads]) -> None:
+def implement(
+    jobs: Callable[[], SparkJobs],
+    sql: Callable[[], SparkSql],
+    reads: Callable[[], PlannedReads],
+    queries: Callable[[], PlannedQueries],
+) -> None:
     """Set what imports the implementations."""
-    global _jobs, _sql, _reads
-    _jobs, _sql, _reads = jobs, sql, reads
+    global _jobs, _sql, _reads, _queries
+    _jobs, _sql, _reads, _queries = jobs, sql, reads, queries
 
 
 def check_installed() -> None:
@@ -222,3 +236,8 @@ def spark_sql() -> SparkSql:
 def planned_reads() -> PlannedReads:
     """The implementation of reads in classic sessions. Imports py4j."""
     return _reads()
+
+
+def planned_queries() -> PlannedQueries:
+    """The implementation of queries in classic sessions. Imports py4j."""
+    return _queries()

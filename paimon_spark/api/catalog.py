@@ -268,10 +268,11 @@ class Catalog(CatalogViews):
     ) -> DataFrame:
         """Run one SQL statement on the tables of this warehouse, by Spark; classic and Connect sessions.
 
-        `db.t` is a table of the warehouse, `t` one of the current database (`USE db`; at first `default`), and
-        `paimon.db.t` always is; other names are Spark's. `t$branch_fix` is a branch, `t$tags` a system table, and
-        `VERSION AS OF '<version>'` takes what `Table.at` takes. Statements on tables of the warehouse run at once,
-        queries when their rows are needed, reading only the columns and files that they need.
+        Names are as in `spark.sql` where this catalog is the current one: `db.t` and `paimon.db.t` are a table of the
+        warehouse, `t` is one of the current database (`USE db`; at first `default`), unless a temporary view has the
+        name. Tables of other catalogs have their names, as `spark_catalog.db.t`. `t$branch_fix` is a branch, `t$tags` a
+        system table, and `VERSION AS OF '<version>'` takes what `Table.at` takes. Statements on tables of the warehouse
+        run at once, queries when their rows are needed, reading only the columns and files that they need.
 
         Args:
             statement: SELECT, CREATE, ALTER, DROP, COMMENT, INSERT, DELETE, UPDATE, MERGE, TRUNCATE, SHOW, DESCRIBE,

@@ -26,6 +26,7 @@ hadoop.py           stores → Hadoop's URLs and configuration
 predicates.py       conditions of Spark → predicates
 row_conditions.py   predicates → conditions of Spark
 dataframes.py       scans as DataFrames that Spark plans in the same way
+statements.py       queries of catalog.sql, which need no attached catalog
 cached_tables.py    cached rows of tables, which writes make Spark read again
 rules.py            rules of Spark's analyzer and optimizer
 results.py          rows of the driver as scans and plans

@@ -56,7 +56,7 @@ def _cached(gateway: Gateway, cache: Any) -> Iterator[tuple[Any, Any, TableProxy
             for leaf in _items(part.collectLeaves()):
                 if leaf.getClass().getSimpleName() == _RELATION:
                     table = python_object(gateway, leaf.table())
-                    if isinstance(table, TableProxy):
+                    if isinstance(table, TableProxy) and leaf.identifier().isDefined():
                         yield plan, leaf, table
 
 

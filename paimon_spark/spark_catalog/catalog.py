@@ -7,7 +7,7 @@ Source: Spark `connector/catalog/TableCatalog.java`, `StagingTableCatalog.java`,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import (
@@ -47,7 +47,7 @@ from paimon_spark.sql.names import DEFAULT_DATABASE, TableName, check_database, 
 from paimon_spark.sql.session import Session
 
 if TYPE_CHECKING:
-    from paimon_spark.spark_catalog.sessions import AttachedSession
+    from contextlib import AbstractContextManager
 
 IDENTIFIER: Final = CATALOG + "Identifier"
 INTERFACES: Final = tuple(
@@ -62,6 +62,16 @@ _CAPABILITIES = (
 )
 
 
+class KnowingSession(Protocol):
+    """The session of Spark that asks a catalog: one with attached catalogs, or that of one statement."""
+
+    def known(self, name: str, catalog: Catalog) -> Session:
+        """State of the session in a catalog."""
+
+    def refreshing(self) -> AbstractContextManager[None]:
+        """Context after which Spark reads cached tables again that were changed inside."""
+
+
 class CatalogProxy(
     Proxy,
     implements=INTERFACES,
@@ -72,7 +82,7 @@ class CatalogProxy(
 ):  # fmt: skip
     """An attached catalog of one Spark session."""
 
-    def __init__(self, gateway: Gateway, session: AttachedSession, name: str, catalog: Catalog) -> None:
+    def __init__(self, gateway: Gateway, session: KnowingSession, name: str, catalog: Catalog) -> None:
         self.gateway = gateway
         self._attached = session
         self.catalog_name = name

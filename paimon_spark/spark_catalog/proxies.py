@@ -93,7 +93,7 @@ def _in_sql(proxy: Proxy, error: Exception) -> Exception:
     """An error of ours in the words of SQL, with the name of the catalog."""
     if isinstance(error, PaimonError):
         session = getattr(proxy, "session", None) or getattr(proxy, "_session", None)
-        reword(error, is_call=False, catalog_name=getattr(session, "catalog_name", None))
+        reword(error, is_call=False, catalog_name=getattr(session, "called", None))
     return error
 
 

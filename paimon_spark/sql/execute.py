@@ -19,6 +19,7 @@ from paimon_spark.lineage.index.statements import Statement as Recorded
 from paimon_spark.lineage.index.statements import encode_statement
 from paimon_spark.options.lineage import JOB, STATEMENT, STATEMENT_VALUES
 from paimon_spark.options.location import MAIN, SESSION_BRANCH
+from paimon_spark.spark.session import is_classic
 from paimon_spark.sql.commands import (
     alter_table,
     analyze,
@@ -52,7 +53,7 @@ from paimon_spark.sql.queries.run import query_rows as rows_of_query
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.queries.run import view_rows as rows_of_view
 from paimon_spark.sql.recorded import builtin_functions, check_recorded
-from paimon_spark.sql.session import CURRENT_DATABASE, SETTING, Session
+from paimon_spark.sql.session import SETTING, Session
 from paimon_spark.sql.statement import InvalidStatement, Outcome, Query, Result, Statement, UnsupportedStatement
 from paimon_spark.sql.substitutions import substituted
 from paimon_spark.sql.tokens import split_statements
@@ -74,11 +75,16 @@ def execute(
     """Run a statement. Arguments, result and errors as of `Catalog.sql`; names of one part are of `database`."""
     with without_log():
         own = Session.of(catalog, session, args)
-        own = own if database is None else replace(own, conf={**own.conf, CURRENT_DATABASE: database})
+        own = own if database is None else own.in_database(database)
         found, text = substituted(own, sql)
         statement = parse(text)
         result = run_statement(found, statement)
-        return run_query(found, statement.sql) if isinstance(result, Outcome) else result
+        if not isinstance(result, Outcome):
+            return result
+        try:
+            return run_query(found, statement.sql)
+        except AnalysisException as e:
+            raise (e if isinstance(e, QueryError) or not is_classic(own.spark) else in_one_line(e, text)) from None
 
 
 def view_rows(view: View, catalog: Catalog, session: SparkSession | None = None) -> DataFrame:
@@ -128,9 +134,10 @@ def _to_run_again(catalog: Catalog, statement: Recorded, branch: str, session: S
     if statement.job is not None:
         of_run[JOB.key] = statement.job
         found = replace(found, conf={k: v for k, v in found.conf.items() if not is_of_run(k)})
-    conf = {**found.conf, CURRENT_DATABASE: statement.database, SETTING + SESSION_BRANCH: branch}
     with_statement = replace(catalog, options={**catalog.options, **of_run})
-    return replace(found, catalog=with_statement, catalog_name=statement.catalog, conf=conf)
+    found = replace(found, catalog=with_statement, catalog_name=statement.catalog)
+    found = found.in_database(statement.database)
+    return replace(found, conf={**found.conf, SETTING + SESSION_BRANCH: branch})
 
 
 def execute_beside(session: Session, sql: str) -> DataFrame:
@@ -163,8 +170,7 @@ def run_statement(session: Session, statement: Statement) -> DataFrame | Outcome
     try:
         return _run_by_any(session, statement)
     except PaimonError as e:
-        name = session.catalog_name if session.is_attached else None
-        reword(e, is_call=isinstance(statement, Call), catalog_name=name)
+        reword(e, is_call=isinstance(statement, Call), catalog_name=session.called)
         raise
 
 

@@ -22,7 +22,7 @@ from paimon_spark.options.location import BRANCH_PREFIX, CATALOG, split_suffix
 from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_KEYS, chooses_state
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.system_tables.registry import NAMES as SYSTEM_TABLES
-from paimon_spark.types import in_any_case, quoted
+from paimon_spark.types import in_any_case
 
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
@@ -110,17 +110,13 @@ def resolve_name(session: Session, parts: Sequence[str]) -> TableName | None:
 
     Raises InvalidOptionError: what follows `$` is neither a branch nor a system table.
     """
-    if len(parts) > (1 if session.is_attached else 2) and parts[0].lower() == session.catalog_name.lower():
+    if len(parts) > 1 and parts[0].lower() == session.catalog_name.lower():
         refuse_path(parts)
         return name_of(parts[1:])
-    if session.is_attached:
-        if not session.is_current or _is_outside(session, parts):
-            return None
-        check_database(session, parts)
-        return name_of(parts, session.database)
-    if len(parts) > 1 and (session.is_other_catalog(parts[0]) or not session.has_database(parts[0])):
+    if not session.is_current or _is_outside(session, parts):
         return None
-    return None if len(parts) > 2 and not is_system_table(parts[2]) else name_of(parts, session.database)
+    check_database(session, parts)
+    return name_of(parts, session.database)
 
 
 def refuse_path(parts: Sequence[str]) -> None:
@@ -194,22 +190,12 @@ def name_of(parts: Sequence[str], database: str = DEFAULT_DATABASE) -> TableName
 def resolve_source(session: Session, parts: Sequence[str]) -> TableName | None:
     """The table that a query reads, or None when it is Spark's: a temporary view hides a table of its name."""
     refuse_metadata_table(session, parts)
-    if session.is_attached and resolve_name(session, parts) is None:
+    found = resolve_name(session, parts)
+    if found is None or (len(parts) == 1 and session.has_view(parts[0])):
         return None
-    if len(parts) == 1:
-        if "$" not in parts[0] and not session.is_attached and not _is_known(session, name_of(parts, session.database)):
-            return None  # Spark reports it when it does not know it either
-        if session.has_view(parts[0]):
-            return None
     if len(parts) == 2 and parts[0].lower() == _SYSTEM_DATABASE:
         return None
-    found = resolve_name(session, parts)
-    return None if found is None else session.on_branch(found)
-
-
-def _is_known(session: Session, name: TableName) -> bool:
-    """Whether the catalog has a table or a permanent view of this name."""
-    return session.has_table(name.database, name.table) or session.permanent_view(name) is not None
+    return session.on_branch(found)
 
 
 def resolve_table(session: Session, parts: Sequence[str]) -> TableName | None:
@@ -220,11 +206,6 @@ def resolve_table(session: Session, parts: Sequence[str]) -> TableName | None:
     Raises TableNotFoundError, DatabaseNotFoundError: neither has it; InvalidOptionError: as `resolve_name`.
     """
     found = resolve_source(session, parts)
-    if found is None and not _is_of_spark(session, parts):
-        found = resolve_name(session, parts)
-        found = None if found is None else session.on_branch(found)
-        if found is None and len(parts) == 2:
-            session.catalog.list_tables(parts[0])  # raises: there is no such database
     if found is not None and not session.has_table(found.database, found.table):
         if session.permanent_view(found) is not None:
             raise TableNotFoundError(f"{found} is a view and not a table; only queries read views", table=str(found))
@@ -238,32 +219,24 @@ def resolve_database(session: Session, parts: Sequence[str]) -> str | None:
     Without parts it is the current database. Raises DatabaseNotFoundError: neither the warehouse nor Spark has it.
     """
     found = database_of_warehouse(session, parts)
-    if session.is_attached or len(parts) > 1:
-        if found is not None and not (session.is_attached and found == DEFAULT_DATABASE):
-            session.catalog.list_tables(found)  # raises: there is no such database
-        return found
-    name = parts[0] if parts else session.database
-    if not session.has_database(name):
-        if session.spark.catalog.databaseExists(quoted(name)):
-            return None
-        session.catalog.list_tables(name)  # raises, and lists the databases
-    return name
+    if found is not None and found != DEFAULT_DATABASE:
+        session.catalog.list_tables(found)  # raises: there is no such database
+    return found
 
 
 def database_of_warehouse(session: Session, parts: Sequence[str]) -> str | None:
     """The database of the warehouse that a name means, existing or not; None when it is another catalog's.
 
-    Without parts, it is the current one. To an attached catalog, its own name means its database `default`.
+    Without parts, it is the current one. The name of the catalog means its database `default`.
     """
     if len(parts) == 2 and parts[0].lower() == session.catalog_name.lower():
         return parts[1]
     if len(parts) > 1:
         return None
-    if session.is_attached:
-        if parts and parts[0].lower() == session.catalog_name.lower():
-            return DEFAULT_DATABASE
-        if not session.is_current or (parts and session.is_other_catalog(parts[0])):
-            return None
+    if parts and parts[0].lower() == session.catalog_name.lower():
+        return DEFAULT_DATABASE
+    if not session.is_current or (parts and session.is_other_catalog(parts[0])):
+        return None
     return parts[0] if parts else session.database
 
 
@@ -348,12 +321,3 @@ class CallContext:
         if self.session is None:
             return self.catalog.table(name.text, **given)
         return self.session.table(name if chooses_state(given) else self.session.on_branch(name), given)
-
-
-def _is_of_spark(session: Session, parts: Sequence[str]) -> bool:
-    """Whether Spark knows a table or view of this name, or at least its database or catalog."""
-    if session.is_attached:
-        return True
-    if len(parts) == 1:
-        return session.spark.catalog.tableExists(quoted(parts[0]))
-    return len(parts) > 2 or session.spark.catalog.databaseExists(quoted(parts[0]))

@@ -213,7 +213,7 @@ def refuse_unknown_catalog(sessions: Sequence[Session], parts: Sequence[str]) ->
     Raises TableNotFoundError.
     """
     first = sessions[0]
-    is_plain = first.is_current or (first.current or ("",))[0] == SPARK_CATALOG
+    is_plain = first.is_current or first.current[0] == SPARK_CATALOG
     if len(parts) < 3 or not is_plain or knows_catalog(first, parts[0]):
         return
     if not (first.is_current and first.has_database(parts[0])):

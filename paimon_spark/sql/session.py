@@ -1,8 +1,8 @@
 """The session of a statement: catalog, Spark session, settings and current database.
 
-A catalog is used alone (`catalog.sql`), or it is attached to a Spark session: to a classic one, which then plans its
-tables itself, or to one of Spark Connect, where Spark does not know the catalog, and queries get DataFrames in place of
-its tables.
+A statement is one of `spark.sql` in a session with attached catalogs, or one of `catalog.sql`, whose catalog is current
+whatever is current in Spark. Names mean the same in both. Classic sessions plan queries themselves (`spark_catalog`);
+in Spark Connect, which does not know the catalog, queries get DataFrames in place of its tables (`queries`).
 """
 
 from __future__ import annotations
@@ -97,11 +97,12 @@ class Session:
     """The session of a statement: classic Spark or Connect, with its settings at the time of the call.
 
     Attributes:
-        args: values of the statement's parameters, as `spark.sql` takes them.
+        args: values of parameters, as `spark.sql` takes them.
         catalog_name: what names of three parts begin with.
-        current: current catalog and database, in a session that the catalog is attached to; else None.
+        current: current catalog and database.
+        is_of_catalog: the statement is one of `catalog.sql`, and not of `spark.sql`.
         seen: caches what names mean.
-        used: where USE keeps the current catalog, when Spark does not know the attached one; else None.
+        used: where USE keeps the current catalog, when Spark Connect does not know the attached one; else None.
         others: other catalogs attached to the same session, whose tables the statement may name too.
         given: DataFrames that the statement names, by these names.
         is_of_view: the statement is the query of a permanent view, in which temporary views have no meaning.
@@ -112,7 +113,8 @@ class Session:
     args: Mapping[str, Any] | Sequence[Any] | None = field(default=None, repr=False)
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     catalog_name: str = CATALOG
-    current: tuple[str, str] | None = None
+    current: tuple[str, str] = (CATALOG, DEFAULT_DATABASE)
+    is_of_catalog: bool = False
     seen: dict[tuple[str, ...], Any] | None = field(default=None, repr=False, compare=False)
     used: CurrentNames | None = field(default=None, repr=False, compare=False)
     others: tuple[Session, ...] = field(default=(), repr=False, compare=False)
@@ -123,9 +125,11 @@ class Session:
     def of(
         cls, catalog: Catalog, spark: SparkSession | None = None, args: Mapping[str, Any] | Sequence[Any] | None = None
     ) -> Session:
-        """In the Spark session given, else the active one, else a new one."""
+        """Of a statement of `catalog.sql`, in the Spark session given, else the active one, else a new one."""
         found = session_or_new(spark)
-        return cls(catalog, found, args, settings(found), catalog.name)
+        conf = settings(found)
+        current = (catalog.name, conf.get(CURRENT_DATABASE, DEFAULT_DATABASE))
+        return cls(catalog, found, args, conf, catalog.name, current, is_of_catalog=True)
 
     @classmethod
     def attached(
@@ -141,20 +145,15 @@ class Session:
         """In a session of Spark Connect to which catalogs are attached by name: of the current one, with the others."""
         current = used.names or ("", "")
         first, *rest = (
-            cls(catalog, spark, None, conf, name, current, None, used)
+            cls(catalog, spark, None, conf, name, current, used=used)
             for name, catalog in sorted(catalogs.items(), key=lambda item: item[0] != current[0])
         )
         return replace(first, others=tuple(rest))
 
     @property
-    def is_attached(self) -> bool:
-        """Whether the catalog is attached to the Spark session, so that names mean what they mean to Spark."""
-        return self.current is not None
-
-    @property
-    def is_planned_by_spark(self) -> bool:
-        """Whether Spark itself knows the tables of the catalog."""
-        return self.current is not None and self.used is None
+    def called(self) -> str | None:
+        """The name of the catalog for messages of `spark.sql`; None for those of `catalog.sql`, which need none."""
+        return None if self.is_of_catalog else self.catalog_name
 
     def each(self) -> Iterator[Session]:
         """This session, then those of the other attached catalogs; each knows all others."""
@@ -172,7 +171,7 @@ class Session:
     @property
     def is_current(self) -> bool:
         """Whether names without a catalog are of this one."""
-        return self.current is None or self.current[0] == self.catalog_name
+        return self.current[0] == self.catalog_name
 
     @property
     def catalog_names(self) -> frozenset[str]:
@@ -182,33 +181,37 @@ class Session:
 
     @property
     def used_database(self) -> str | None:
-        """The database of the warehouse that USE named, unless Spark itself knows it; None without."""
-        if self.is_attached:
-            return self.current[1] if self.current is not None and self.used is not None and self.is_current else None
-        return self.conf.get(CURRENT_DATABASE)
+        """The current database of the catalog, unless Spark itself knows it; None where another catalog is current."""
+        is_known = self.used is None and not self.is_of_catalog
+        return self.current[1] if not is_known and self.is_current else None
 
     @property
     def database(self) -> str:
         """The current database."""
-        if self.current is not None:
-            return self.current[1] if self.is_current else DEFAULT_DATABASE
-        return self.conf.get(CURRENT_DATABASE, DEFAULT_DATABASE)
+        return self.current[1] if self.is_current else DEFAULT_DATABASE
+
+    def in_database(self, database: str) -> Session:
+        """The same session with another current database of the catalog."""
+        conf = {**self.conf, CURRENT_DATABASE: database}
+        return replace(self, conf=conf, current=(self.catalog_name, database))
 
     def use(self, database: str) -> None:
         """Make a database of the warehouse the current one of the Spark session. Raises DatabaseNotFoundError."""
-        if not (self.is_attached and database == DEFAULT_DATABASE):
+        if database != DEFAULT_DATABASE:
             self.catalog.list_tables(database)
-        if self.used is None:
-            self.spark.conf.set(CURRENT_DATABASE, database)
-        else:
+        if self.used is not None:
             self.used.names = (self.catalog_name, database)
+        elif database == DEFAULT_DATABASE:
+            self.forget_database()
+        else:
+            self.spark.conf.set(CURRENT_DATABASE, database)
 
     def forget_database(self) -> None:
-        """Reset the current database to `default`, of an attached catalog the current catalog to Spark's."""
-        if self.used is None:
-            self.spark.conf.unset(CURRENT_DATABASE)
-        else:
+        """Reset the current database to `default`; in Spark Connect, the current catalog to Spark's."""
+        if self.used is not None:
             self.used.names = None
+        else:
+            self.spark.conf.unset(CURRENT_DATABASE)
 
     def caching(self) -> Session:
         """The same session, which looks up each database, table and view only once, for the names of one statement."""
@@ -254,15 +257,12 @@ class Session:
 
     def for_view(self, database: str) -> Session:
         """The session for the query of a permanent view of a database, to which names without one belong."""
-        current = None if self.current is None else (self.catalog_name, database)
-        conf = {**self.conf, CURRENT_DATABASE: database}
-        return replace(self, args=None, conf=conf, current=current, seen=None, given={}, is_of_view=True)
+        return replace(self.in_database(database), args=None, seen=None, given={}, is_of_view=True)
 
     def temporary_views(self, pattern: str | None = None) -> list[str]:
         """The names of the temporary views of the Spark session."""
         # Spark lists them with the tables of its own catalog only.
-        is_elsewhere = self.is_planned_by_spark and self.is_current
-        place = {"dbName": f"{SPARK_CATALOG}.{DEFAULT_DATABASE}"} if is_elsewhere else {}
+        place = {"dbName": f"{SPARK_CATALOG}.{DEFAULT_DATABASE}"} if is_classic(self.spark) else {}
         with without_attached():
             return [t.name for t in self.spark.catalog.listTables(**place, pattern=pattern) if t.isTemporary]
 
@@ -314,10 +314,10 @@ class Session:
         return branch if branch is not None and self._lacks(name, branch) else None
 
     def _lacks(self, name: TableName, branch: LackedBranch) -> bool:
+        place = (name.database, name.table, branch.name)
         if branch.set_by in self._scoped_keys(name):
             return False  # of certain tables, which must have it
-        key = ("branch", name.database, name.table, branch.name)
-        return not self._once(key, lambda: has_branch(self.catalog, name.database, name.table, branch.name))
+        return not self._once(("branch", *place), lambda: has_branch(self.catalog, *place))
 
     def branch_of_settings(self, name: TableName) -> LackedBranch | None:
         """The branch of a table that the session works on, and what names it; None for main."""

@@ -98,8 +98,7 @@ def _current_names(session: Session, sql: str, tokens: Sequence[Token]) -> Itera
             continue
         value, called = session.catalog_name, token.text.lower()
         if token.keyword != _CURRENT_CATALOG:
-            value, called = session.used_database, "current_schema" if session.is_attached else called
-            value = quoted_if_needed(value) if session.is_attached else value  # as Spark shows it
+            value, called = quoted_if_needed(session.used_database), "current_schema"  # as Spark shows it
         alias = f" AS {quoted(called + '()')}" if _is_select_item(tokens, i, i + 3) else ""
         yield Edit(token.start, tokens[i + 2].end, literal_text(value) + alias)
 

@@ -349,7 +349,7 @@ def test_branches_and_tables_of_spark_are_written_by_their_names(
     assert rows(catalog, "default.t") == [(1, "main")]
     sql("TRUNCATE TABLE t$branch_fix")
     assert (rows(catalog, "default.t$branch_fix"), rows(catalog, "default.t")) == ([], [(1, "main")])
-    of_spark = "spark_catalog.default.rows_of_spark" if door.is_plain else "rows_of_spark"
+    of_spark = "spark_catalog.default.rows_of_spark"
     spark.sql(f"CREATE TABLE rows_of_spark (id INT, v STRING) USING parquet LOCATION '{tmp_path / 'sp'}'")
     try:
         sql(f"INSERT INTO {of_spark} SELECT * FROM t")

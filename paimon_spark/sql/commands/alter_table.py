@@ -34,7 +34,7 @@ from paimon_spark.sql.grammar.alter_table import (
 from paimon_spark.sql.names import TableName, name_of, resolve_name
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Name, Outcome, Result
-from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, in_any_case, quoted
+from paimon_spark.types import ArrayType, DataType, MapType, MultisetType, RowType, in_any_case
 
 _FIXED_PROPERTIES: Final = ("provider", "location", "owner", "external")
 
@@ -55,7 +55,7 @@ def alter_table(session: Session, name: TableName, statement: AlterTable) -> Non
 def comment_on_column(session: Session, statement: CommentOnColumn) -> Result:
     """Change the comment of a column of a table or branch. Raises SqlSyntaxError: no table is named."""
     parts = statement.name
-    if session.is_attached and len(parts) > 2 and session.is_other_catalog(parts[0]):
+    if len(parts) > 2 and session.is_other_catalog(parts[0]):
         return Outcome.RUN_BY_SPARK
     has_catalog = parts[0].lower() == session.catalog_name.lower()
     is_qualified = has_catalog or (len(parts) > 2 and session.has_database(parts[0]))
@@ -117,17 +117,10 @@ def drop_table(session: Session, statement: DropTable) -> Result:
     name.refuse_suffix("dropped")
     session.refuse_whole(name, "dropped")
     is_ours = session.has_table(name.database, name.table)
-    if not is_ours and len(statement.table) == 1 and _is_of_spark(session, name.table):
+    if not is_ours and len(statement.table) == 1 and session.has_view(name.table):
         return Outcome.RUN_BY_SPARK
     session.catalog.on_main().drop_table(name.bare, ignore_if_not_exists=statement.if_exists)
     return None
-
-
-def _is_of_spark(session: Session, table: str) -> bool:
-    """Whether a name of one part, of no table of the current database, is Spark's."""
-    if session.is_attached:
-        return session.has_view(table)
-    return session.spark.catalog.tableExists(quoted(table))
 
 
 _LOG = get_logger(__name__)

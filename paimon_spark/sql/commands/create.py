@@ -90,16 +90,11 @@ def resolve_new_table(session: Session, parts: Name, provider: str | None) -> Ta
     """
     name = resolve_name(session, parts)
     if name is None:
-        if len(parts) == 2 and not session.is_attached and not session.spark.catalog.databaseExists(quoted(parts[0])):
-            session.catalog.list_tables(parts[0])  # raises, and lists the databases
         return None
     if provider is not None and provider.lower() not in PROVIDERS:
-        if len(parts) == 1 and not session.is_attached:
-            return None
-        of_spark = "a table of spark_catalog" if session.is_attached else "a database of Spark"
         raise UnsupportedFeatureError(
             f"{name} cannot be {with_article(provider)} table: databases of the warehouse hold Paimon tables; write "
-            f"USING paimon, or name {of_spark}",
+            "USING paimon, or name a table of spark_catalog",
             feature=f"USING {provider}",
         )
     if name.branch is not None and name.system is None:
@@ -155,9 +150,6 @@ def create_table(
 def create_table_like(session: Session, statement: CreateTableLike) -> Result:
     """Create a table with the definition of another, without its rows."""
     source = next((s for s in session.each() if resolve_source(s, statement.source) is not None), None)
-    is_attached = session.is_attached and not session.is_planned_by_spark
-    if source is None and statement.provider is None and not is_attached:
-        return Outcome.RUN_BY_SPARK  # it gets the format of the other table
     name = resolve_new_table(session, statement.table, statement.provider)
     if name is None:
         return Outcome.RUN_BY_SPARK
@@ -363,9 +355,6 @@ def drop_database(session: Session, statement: DropDatabase) -> Result:
     name = database_of_warehouse(session, statement.name)
     if name is None:
         return Outcome.RUN_BY_SPARK
-    is_ours = session.has_database(name) or session.is_attached
-    if not is_ours and len(statement.name) == 1 and session.spark.catalog.databaseExists(quoted(name)):
-        return Outcome.RUN_BY_SPARK
     session.catalog.drop_database(name, ignore_if_not_exists=statement.if_exists, cascade=statement.cascade)
     return None
 
@@ -373,7 +362,7 @@ def drop_database(session: Session, statement: DropDatabase) -> Result:
 def alter_database(session: Session, statement: AlterDatabase) -> Result:
     """Refuse to alter a database of the warehouse."""
     name = database_of_warehouse(session, statement.name)
-    if name is None or not (session.has_database(name) or session.is_attached):
+    if name is None:
         return Outcome.RUN_BY_SPARK
     raise UnsupportedFeatureError(
         f"database {name!r} cannot be altered: a database of a warehouse is a directory without properties, in a fixed "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import pairwise
 from math import isfinite
@@ -239,14 +239,15 @@ def bind_parameters(session: Session, sql: str) -> tuple[Session, str]:
 
 
 def _literal(value: object) -> str | None:
-    """A scalar as an expression of the type that Spark gives it; None for other values."""
+    """A value as an expression of the type that Spark gives it; None for what has none."""
     match value:
         case None:
             return "NULL"
         case bool():
             return str(value).upper()
         case int():
-            return f"({value})" if -_INT <= value < _INT else f"({value}L)"
+            text = f"{value}" if -_INT <= value < _INT else f"{value}L"
+            return text if value >= 0 else f"({text})"
         case float():
             return f"({value!r}D)" if isfinite(value) else f"CAST('{value}' AS DOUBLE)"
         case Decimal():
@@ -260,4 +261,20 @@ def _literal(value: object) -> str | None:
             return f"TIMESTAMP_LTZ '{at.isoformat(sep=' ')}+00:00'"
         case date():
             return f"DATE '{value.isoformat()}'"
-    return None
+        case time():
+            return f"TIME '{value.isoformat()}'"
+        case timedelta():
+            return f"make_dt_interval({value.days}, 0, 0, {value.seconds}.{value.microseconds:06d})"
+        case list() | tuple():
+            return _call("array", value)
+        case dict():
+            return _call("map", [item for pair in value.items() for item in pair])
+    node = getattr(getattr(value, "_jc", None), "node", None)  # of a column of a classic session
+    return None if node is None else str(node().sql())
+
+
+def _call(function: str, values: Sequence[object]) -> str | None:
+    """A call of a function with values as arguments; None where one has no expression."""
+    found = [_literal(value) for value in values]
+    known = [text for text in found if text is not None]
+    return f"{function}({', '.join(known)})" if len(known) == len(found) else None

@@ -198,7 +198,7 @@ def show_tables(session: Session, statement: ShowTables) -> Result:
             feature="SHOW TABLE EXTENDED",
         )
     shown = quoted_if_needed(database)
-    is_missing = database == DEFAULT_DATABASE and session.is_attached and not session.has_database(database)
+    is_missing = database == DEFAULT_DATABASE and not session.has_database(database)
     tables = [] if is_missing else session.catalog.list_tables(database)
     rows = [(shown, name, False) for name in matching(tables, statement.pattern)]
     return session.rows("namespace STRING NOT NULL, tableName STRING NOT NULL, isTemporary BOOLEAN NOT NULL", rows)
@@ -209,8 +209,7 @@ def show_databases(session: Session, statement: ShowDatabases) -> Result:
     of = statement.catalog
     if not session.is_current if of is None else of.lower() != session.catalog_name.lower():
         return Outcome.RUN_BY_SPARK
-    found = session.databases() if session.is_attached else session.catalog.list_databases()
-    names = matching(found, statement.pattern)
+    names = matching(session.databases(), statement.pattern)
     return session.rows("namespace STRING NOT NULL", [(quoted_if_needed(name),) for name in names])
 
 
@@ -236,37 +235,17 @@ def matching(names: Iterable[str], pattern: str | None) -> Iterator[str]:
 
 
 def use(session: Session, statement: Use) -> Result:
-    """Set the current database: of the warehouse when it has one of the name, else Spark's.
+    """Set the current database or catalog; as in Spark, a name of one part is a catalog if there is one.
 
-    The word `paimon` alone is the catalog with its database `default`; a database of that name is USE DATABASE paimon
-    or USE paimon.paimon. Raises DatabaseNotFoundError: neither the warehouse nor Spark has it.
+    Raises DatabaseNotFoundError: the catalog lacks the database.
     """
-    if session.used is not None:
-        return _use_beside(session, statement)
-    *qualifier, last = statement.name
-    if not qualifier and statement.kind is not UseKind.DATABASE and last.lower() == session.catalog_name.lower():
-        session.forget_database()
-        return None
-    if [part.lower() for part in qualifier] == [session.catalog_name.lower()]:
-        session.use(last)
-        return None
-    if not qualifier and statement.kind is not UseKind.CATALOG:
-        of_spark = session.spark.catalog
-        if session.has_database(last) or not (
-            of_spark.databaseExists(quoted(last)) or any(c.name == last for c in of_spark.listCatalogs())
-        ):
-            session.use(last)
-            return None
-    session.forget_database()
-    return Outcome.RUN_BY_SPARK
-
-
-def _use_beside(session: Session, statement: Use) -> Result:
-    """As `use`, of catalogs that Spark does not know: as Spark, a name of one part is a catalog if there is one."""
     first, *rest = statement.name
     is_catalog = rest or statement.kind is not UseKind.DATABASE
     if is_catalog and first.lower() == session.catalog_name.lower():
-        session.use(".".join(rest) or DEFAULT_DATABASE)
+        if session.is_of_catalog and not rest:
+            session.forget_database()
+        else:
+            session.use(".".join(rest) or DEFAULT_DATABASE)
         return None
     if is_catalog and any(first.lower() == o.catalog_name.lower() for o in session.others):
         return Outcome.RUN_BY_SPARK  # the other catalog takes it

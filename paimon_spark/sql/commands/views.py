@@ -20,7 +20,7 @@ from paimon_spark.sql.queries.parse import ParsedQuery, parse_query
 from paimon_spark.sql.queries.references import is_cte, references
 from paimon_spark.sql.queries.run import check_names, parse_query_of_view, run_query
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.statement import Name, Outcome, Result
+from paimon_spark.sql.statement import Outcome, Result
 from paimon_spark.sql.tokens import Edit, edited
 from paimon_spark.types import RowType, quoted, quoted_if_needed
 
@@ -35,7 +35,7 @@ def create_view(session: Session, statement: CreateView) -> Result:
         InvalidInputError: it is no query, or one that reads a temporary view or the view itself; or the list of columns
             does not fit it.
     """
-    name = _of_catalog(session, statement.name)
+    name = resolve_name(session, statement.name)
     if name is None:
         return _leave_to_spark(session, statement)
     name.refuse_suffix("a view")
@@ -67,7 +67,7 @@ def create_view(session: Session, statement: CreateView) -> Result:
 
 def drop_view(session: Session, statement: DropView) -> Result:
     """Drop a permanent view. Raises NotFoundError when it is missing, InvalidInputError for a table."""
-    name = _of_catalog(session, statement.name)
+    name = resolve_name(session, statement.name)
     if name is None or (len(statement.name) == 1 and session.has_view(statement.name[0])):
         return Outcome.RUN_BY_SPARK
     name.refuse_suffix("dropped as a view")
@@ -86,13 +86,6 @@ def show_views(session: Session, statement: ShowViews) -> Result:
     rows = [(shown, name, False) for name in matching(session.catalog.list_views(database), statement.pattern)]
     rows += [("", name, True) for name in matching(session.temporary_views(), statement.pattern)]
     return session.rows("namespace STRING NOT NULL, viewName STRING NOT NULL, isTemporary BOOLEAN NOT NULL", rows)
-
-
-def _of_catalog(session: Session, parts: Name) -> TableName | None:
-    """The permanent view of the catalog that a name means; None when it is Spark's."""
-    if len(parts) == 1 and not session.is_attached and session.used_database is None:
-        return None
-    return resolve_name(session, parts)
 
 
 def _leave_to_spark(session: Session, statement: CreateView) -> Result:

@@ -19,7 +19,7 @@ from paimon_spark.errors import PaimonError, SqlSyntaxError, TableNotFoundError,
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.spark.session import unwrapped
 from paimon_spark.sql.names import knows_catalog, unknown_catalog
-from paimon_spark.sql.tokens import abbreviated
+from paimon_spark.sql.tokens import Token, abbreviated
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
@@ -63,14 +63,14 @@ def helpful_error(session: Session, error: PySparkException, sql: str) -> Paimon
     unknown = unknown_catalog_error(session, error)
     if unknown is not None:
         return unknown
-    if session.is_attached and not session.is_current:
+    if not session.is_current:
         return unwrapped(error)  # the names are those of Spark's catalog
     if condition == _NO_TABLE:
-        return _unknown_table(session, parts_of((error.getMessageParameters() or {}).get("relationName", "")))
+        return unknown_table(session, parts_of((error.getMessageParameters() or {}).get("relationName", "")))
     if condition == "PARSE_SYNTAX_ERROR" and "'$'" in str(error):
         # A suffix after `$` is allowed for tables of the warehouse only.
         found = _SUFFIXED.search(sql)
-        return None if found is None else _unknown_table(session, [found[1], found[2]])
+        return None if found is None else unknown_table(session, [found[1], found[2]])
     return unwrapped(error)
 
 
@@ -165,24 +165,24 @@ def _is_logged(_: LogRecord) -> bool:
     return not _IS_QUIET.get()
 
 
-def _missing_condition(parsed: ParsedQuery) -> SqlSyntaxError | None:
+def missing_condition(sql: str, tokens: Sequence[Token]) -> SqlSyntaxError | None:
     """The error of a WHERE or HAVING without a condition, which Spark takes for an alias; None without one."""
-    for token, after in pairwise([*parsed.tokens, None]):
+    for token, after in pairwise([*tokens, None]):
         assert token is not None
         following = "" if after is None else after.keyword
         if token.keyword in ("WHERE", "HAVING") and (after is None or following in _AFTER_CONDITION):
             found, position = ("the end", token.end) if after is None else (repr(following), after.start)
             return SqlSyntaxError(
                 f"expected a condition after {token.keyword}, found {found} at position {position + 1} of: "
-                f"{abbreviated(parsed.sql)}",
-                sql=parsed.sql,
+                f"{abbreviated(sql)}",
+                sql=sql,
             )
     return None
 
 
 def syntax_error(session: Session, parsed: ParsedQuery) -> SqlSyntaxError | None:
     """The error of Spark's parser for a statement; None when it parses, or cannot be checked."""
-    missing = _missing_condition(parsed)
+    missing = missing_condition(parsed.sql, parsed.tokens)
     if missing is not None:
         return missing
     # Spark does not take `t$tags` without quotes, so its error would be about the $.
@@ -218,21 +218,22 @@ def _not_in_connect(parts: Sequence[str], sql: str) -> UnsupportedFeatureError:
     )
 
 
-def _unknown_table(session: Session, parts: Sequence[str]) -> TableNotFoundError | None:
+def unknown_table(session: Session, parts: Sequence[str]) -> TableNotFoundError | None:
+    """The error of a table that neither Spark nor the catalog has, with the nearest names."""
     if len(parts) not in (1, 2):
         return None
     warehouse, databases = session.catalog.warehouse, session.catalog.list_databases()
     database = parts[0] if len(parts) > 1 else session.database
     if database not in databases:
-        what = f"has no database {database!r}{did_you_mean(database, databases)}; its databases are "
-        what += ", ".join(databases[:20]) or "none"
+        what = f"warehouse {warehouse} has no database {database!r}{did_you_mean(database, databases)}; its databases "
+        what += f"are {', '.join(databases[:20]) or 'none'}"
     else:
         tables = session.catalog.list_tables(database)
-        what = f"has no table {parts[-1]!r} in database {database!r}{did_you_mean(parts[-1], tables)}; its tables are "
-        what += ", ".join(tables[:20]) or "none"
+        what = f"database {database!r} of warehouse {warehouse} has no table {parts[-1]!r}"
+        what += f"{did_you_mean(parts[-1], tables)}; its tables are {', '.join(tables[:20]) or 'none'}"
     hint = "" if len(parts) > 1 else "; write database.table, or set the database with USE"
     return TableNotFoundError(
-        f"there is no table or view {'.'.join(parts)}: Spark has none, and warehouse {warehouse} {what}{hint}. "
+        f"there is no table or view {'.'.join(parts)}: Spark has none, and {what}{hint}. "
         "Names of tables are case-sensitive",
         table=".".join(parts),
     )

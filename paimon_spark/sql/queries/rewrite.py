@@ -162,8 +162,6 @@ def with_scalars(session: Session, sql: str) -> str:
 
 def _session_of_function(sessions: Sequence[Session], catalog: str | None) -> Session | None:
     """The session of the catalog that has a function `[catalog.]sys.f`; None when it is Spark's."""
-    if not sessions[0].is_attached:
-        return sessions[0]
     if catalog is None:
         return sessions[0] if sessions[0].is_current else None
     return next((s for s in sessions if s.catalog_name.lower() == catalog.lower()), None)

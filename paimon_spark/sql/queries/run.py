@@ -21,7 +21,8 @@ from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.jobs.row_diff.comparison import RowComparison
 from paimon_spark.options.location import split_name
 from paimon_spark.spark.dataframe import dataframe
-from paimon_spark.spark.session import without_attached
+from paimon_spark.spark.session import is_classic, without_attached
+from paimon_spark.spark_port import planned_queries
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.functions import refuse_foreign
 from paimon_spark.sql.grammar.create import view_column
@@ -53,8 +54,8 @@ def run_query(session: Session, sql: str, job: str | None = None) -> DataFrame:
 
     Raises as `Catalog.sql`.
     """
-    if session.is_planned_by_spark:
-        return session.run(sql)
+    if is_classic(session.spark):
+        return planned_queries().query(session, sql) if session.is_of_catalog else session.run(sql)
     setting = with_quoted_setting(sql)
     if setting != sql:
         return session.run(setting)

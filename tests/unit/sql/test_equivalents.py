@@ -54,7 +54,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
 def _alone(catalog: Catalog, sql: str) -> None:
     """As `catalog.sql`."""
     spark: Any = NoSpark()
-    session = Session(catalog, spark, None, {**_CONF, "spark.paimon-spark.current-database": "db"})
+    session = Session(catalog, spark, None, _CONF, current=("paimon", "db"), is_of_catalog=True)
     if run_statement(session, parse(sql)) is Outcome.RUN_BY_SPARK:
         run_query(session, sql)
 

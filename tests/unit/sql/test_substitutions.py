@@ -19,7 +19,9 @@ USED = {"spark.paimon-spark.current-database": "it's"}
 def read(tmp_path: Path, sql: str, args: Any = None, conf: dict[str, str] | None = None) -> tuple[str, Any]:
     """The statement after substitution, and the parameters that are left."""
     evaluator: Any = SimpleNamespace(sql=lambda *_, **__: pytest.fail("Spark is not needed"))
-    session, text = substituted(Session(Catalog(str(tmp_path)), evaluator, args, conf or {}), sql)
+    current = ("paimon", (conf or {}).get("spark.paimon-spark.current-database", "default"))
+    session = Session(Catalog(str(tmp_path)), evaluator, args, conf or {}, current=current, is_of_catalog=True)
+    session, text = substituted(session, sql)
     return text, session.args
 
 
@@ -44,7 +46,7 @@ def read(tmp_path: Path, sql: str, args: Any = None, conf: dict[str, str] | None
             "SELECT a, IDENTIFIER('b') FROM IDENTIFIER('range')(2)",
             "SELECT a, IDENTIFIER('b') FROM IDENTIFIER('range')(2)",
         ),
-        ("SELECT current_database()", "SELECT current_database()"),
+        ("SELECT current_database()", "SELECT 'default' AS `current_schema()`"),
     ],
 )
 def test_what_stands_for_something_else_is_replaced(tmp_path: Path, sql: str, expected: str) -> None:
@@ -54,8 +56,8 @@ def test_what_stands_for_something_else_is_replaced(tmp_path: Path, sql: str, ex
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
-        ("SELECT current_database() FROM t", r"SELECT 'it\'s' AS `current_database()` FROM t"),
-        ("SELECT a, Current_Schema(), 1", r"SELECT a, 'it\'s' AS `current_schema()`, 1"),
+        ("SELECT current_database() FROM t", r"SELECT '`it\'s`' AS `current_schema()` FROM t"),
+        ("SELECT a, Current_Schema(), 1", r"SELECT a, '`it\'s`' AS `current_schema()`, 1"),
         ("SELECT current_catalog() AS c", "SELECT 'paimon' AS c"),
         ("SELECT f(1, current_catalog())", "SELECT f(1, 'paimon')"),
         ("SELECT a FROM t GROUP BY b, current_catalog()", "SELECT a FROM t GROUP BY b, 'paimon'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -58,8 +59,8 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
 
 
 def _session(catalog: Catalog, *views: str, args: Any = None, **conf: str) -> Session:
-    said = {"spark.sql.session.timeZone": "UTC", **conf}
-    return Session(catalog, NoSpark(*views), args, said, seen={})  # type: ignore[arg-type]
+    said = {"spark.sql.session.timeZone": "UTC", "spark.sql.catalog.ice": "org.Ice", **conf}
+    return Session(catalog, NoSpark(*views), args, said, is_of_catalog=True, seen={})  # type: ignore[arg-type]
 
 
 def _put(catalog: Catalog, sql: str, *views: str) -> str:
@@ -352,7 +353,7 @@ def statements(draw: st.DrawFn, depth: int = 2) -> str:
 
 @given(sql=statements() | st.text(alphabet="SELECT*FROMxyz.,()'\"`${}:?-|>/ \n", max_size=40))
 def test_a_statement_without_paimon_tables_reaches_spark_byte_for_byte(catalog: Catalog, sql: str) -> None:
-    session = _session(catalog)
+    session = replace(_session(catalog), current=("spark_catalog", "default"), is_of_catalog=False)
     try:
         run_query(session, sql)
     except SqlSyntaxError:
