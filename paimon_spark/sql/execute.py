@@ -5,7 +5,8 @@ With `register_functions` this module implements the port `SparkSql`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -160,8 +161,15 @@ def run_statement(session: Session, statement: Statement) -> DataFrame | Outcome
 
     Raises as `Catalog.sql`.
     """
-    try:
+    with reworded(session, statement):
         return _run_by_any(session, statement)
+
+
+@contextmanager
+def reworded(session: Session, statement: Statement) -> Iterator[None]:
+    """Raise errors about a statement in the words of SQL, with the name of an attached catalog."""
+    try:
+        yield
     except PaimonError as e:
         name = session.catalog_name if session.is_attached else None
         reword(e, is_call=isinstance(statement, Call), catalog_name=name)

@@ -33,6 +33,7 @@ from paimon_spark.sql.commands.expressions import partition_condition, with_defa
 from paimon_spark.sql.commands.target import (
     StaticPartition,
     Target,
+    affected_columns,
     affected_rows,
     constant_column,
     on_target,
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
 
 OVERWRITE_SETTING: Final = "spark.sql.sources.partitionOverwriteMode"
 _OF_SAVES: Final = ("overwriteschema", "replacewhere")
+COLUMNS: Final = affected_columns("inserted")
+"""Columns of the numbers of rows of an INSERT, as DDL."""
 ALL_ROWS: Final = "TRUE"
 """The condition of REPLACE WHERE for all rows."""
 

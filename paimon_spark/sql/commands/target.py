@@ -65,8 +65,12 @@ def on_target(command: Callable[[Target, Any], Result]) -> Callable[[Session, An
 
 def affected_rows(session: Session, affected: int | None, **more: int | None) -> DataFrame:
     """The numbers of rows that a statement changed, as Delta Lake returns them; null where one is unknown."""
-    counts = {"num_affected_rows": affected, **{f"num_{verb}_rows": number for verb, number in more.items()}}
-    return session.rows(", ".join(f"{name} BIGINT" for name in counts), [tuple(counts.values())])
+    return session.rows(affected_columns(*more), [(affected, *more.values())])
+
+
+def affected_columns(*verbs: str) -> str:
+    """The columns of the numbers of rows that a statement changed, as DDL: of all rows, and of those by each verb."""
+    return ", ".join(f"{name} BIGINT" for name in ("num_affected_rows", *(f"num_{verb}_rows" for verb in verbs)))
 
 
 @dataclass(frozen=True)
