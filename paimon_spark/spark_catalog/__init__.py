@@ -2,7 +2,7 @@
 
 Read: SQL or DataFrame → Spark's analyzer → CatalogProxy → TableProxy → ScanBuilderProxy (columns, conditions) →
 TableScanProxy → partitions for Spark's own readers, or for those of the data source (spark).
-Write: DataFrame → WriteBuilderProxy → Table.write. Statements that Spark does not plan → ParserProxy → a command → `sql`.
+Write: DataFrame → WriteBuilderProxy → Table.write. Statements that Spark does not plan → ParserProxy → command → `sql`.
 
 attach.py           attaches catalogs to sessions, and detaches them
 sessions.py         the sessions of an application, those that Spark makes too, and their catalogs
