@@ -40,7 +40,6 @@ from paimon_spark.sql.grammar import show as show_grammar
 from paimon_spark.sql.grammar import tags_and_branches as ref_grammar
 from paimon_spark.sql.grammar import write as write_grammar
 from paimon_spark.sql.grammar.clauses import DATABASE
-from paimon_spark.sql.grammar.create import CreateMode
 from paimon_spark.sql.grammar.immediate import ExecuteImmediate, read_execute_immediate
 from paimon_spark.sql.lineage_job import is_of_run
 from paimon_spark.sql.messages import reword
@@ -53,6 +52,7 @@ from paimon_spark.sql.queries.run import query_rows as rows_of_query
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.queries.run import view_rows as rows_of_view
 from paimon_spark.sql.recorded import builtin_functions, check_recorded
+from paimon_spark.sql.requests import CreateMode
 from paimon_spark.sql.session import CURRENT_DATABASE, SETTING, Session
 from paimon_spark.sql.statement import InvalidStatement, Outcome, Query, Result, Statement, UnsupportedStatement
 from paimon_spark.sql.substitutions import substituted

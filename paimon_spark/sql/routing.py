@@ -259,7 +259,7 @@ def _parsed_parts(script: str) -> Iterator[Statement]:
 
 def _is_of_other_format(statement: Statement) -> bool:
     """Whether USING names a format for a new table, which the catalog does not see: it may be Spark's default."""
-    provider = statement.provider if isinstance(statement, create_grammar.CreateTable) else None
+    provider = statement.request.provider if isinstance(statement, create_grammar.CreateTable) else None
     return provider is not None and provider.lower() not in PROVIDERS
 
 
