@@ -2,13 +2,14 @@
 
 Read: SQL or DataFrame → Spark's analyzer → CatalogProxy → TableProxy → ScanBuilderProxy (columns, conditions) →
 TableScanProxy → partitions for Spark's own readers, or for those of the data source (spark).
-Write: DataFrame → WriteBuilderProxy → Table.write. Statements that Spark does not plan → ParserProxy → `sql`.
+Write: DataFrame → WriteBuilderProxy → Table.write. Statements that Spark does not plan → ParserProxy → command → `sql`.
 
 attach.py           attaches catalogs to sessions, and detaches them
 sessions.py         the sessions of an application, those that Spark makes too, and their catalogs
 catalog.py          databases, tables and procedures by name
 definitions.py      CREATE and ALTER TABLE in Spark's objects → definitions and changes
-parser.py           Spark's parser, which runs statements that Spark does not plan
+parser.py           Spark's parser, which makes commands of statements that Spark does not plan
+commands.py         plans of such statements, which Spark executes
 parse_errors.py     errors of such statements → what a parser may raise
 procedures.py       CALL sys.…
 table_functions.py  paimon_incremental_query and its kin
@@ -29,7 +30,7 @@ dataframes.py       scans as DataFrames that Spark plans in the same way
 statements.py       queries of catalog.sql, which need no attached catalog
 cached_tables.py    cached rows of tables, which writes make Spark read again
 rules.py            rules of Spark's analyzer and optimizer
-results.py          rows of the driver as scans and plans
+results.py          rows of the driver as scans
 columns.py          columns as Spark's catalogs have them
 names.py            Spark's identifiers → names of tables
 connect/            sessions of Spark Connect, whose clients have no JVM

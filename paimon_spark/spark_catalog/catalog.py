@@ -42,8 +42,8 @@ from paimon_spark.sql.commands.alter_table import alter_table, new_name
 from paimon_spark.sql.commands.create import create_defined
 from paimon_spark.sql.functions import MAX_PT, check_scalar
 from paimon_spark.sql.grammar.alter_table import AlterTable
-from paimon_spark.sql.grammar.create import CreateMode
 from paimon_spark.sql.names import DEFAULT_DATABASE, TableName, check_database, refuse_metadata_table
+from paimon_spark.sql.requests import CreateMode
 from paimon_spark.sql.session import Session
 
 if TYPE_CHECKING:

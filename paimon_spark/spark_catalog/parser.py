@@ -1,8 +1,8 @@
 """The SQL parser of a session: Spark's own, but for statements that Spark lacks.
 
-Statements on tables of attached catalogs that Spark cannot parse or plan are run here when they are parsed, and their
-rows take the place of the statement. In all other text, only what Spark's grammar lacks is rewritten: `t$branch_b`
-without quotes, `t#savepoints`, and Flink's hint OPTIONS.
+Statements on tables of attached catalogs that Spark cannot parse or plan become commands, which run here when Spark
+executes them; those that only read run when they are parsed. In all other text, only what Spark's grammar lacks is
+rewritten: `t$branch_b` without quotes, `t#savepoints`, and Flink's hint OPTIONS.
 
 Source: Spark `catalyst/parser/ParserInterface.scala`.
 """
@@ -11,25 +11,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.sql import DataFrame
 
 from paimon_spark.errors import DatabaseNotFoundError, PaimonError, TableNotFoundError
+from paimon_spark.spark_catalog.commands import command_plan, command_result, script_plan
 from paimon_spark.spark_catalog.gateway import SQL, Gateway
 from paimon_spark.spark_catalog.parse_errors import parse_error
 from paimon_spark.spark_catalog.proxies import Proxy
-from paimon_spark.spark_catalog.results import command_result
 from paimon_spark.sql.functions import refuse_columns, refuse_foreign
 from paimon_spark.sql.queries.errors import without_log
 from paimon_spark.sql.routing import (
     computes_names,
     is_description_of_history,
+    is_script,
     may_lack_catalog,
     refuse_in_script,
     refuse_unknown_catalog,
+    route,
     routed,
     with_computed_names,
     with_spark_syntax,
@@ -95,7 +99,9 @@ class ParserProxy(Proxy, implements=(_PARSER + "ParserInterface",)):
 
     def _plan(self, sql: str, context: Any = None) -> Any:
         """The plan of a statement: of its rows, if it is one of ours that is routed or that Spark's parser lacks."""
-        found = self._run(self._with_values(sql, context)) if routed(sql) else None
+        if is_script(sql):
+            return self._script(sql, context)
+        found = self._routed(self._with_values(sql, context)) if routed(sql) else None
         if found is not None:
             return found
         try:
@@ -105,12 +111,28 @@ class ParserProxy(Proxy, implements=(_PARSER + "ParserInterface",)):
                 else:
                     plan = self.inner.parsePlanWithParameters(sql, context)
         except (Py4JJavaError, CapturedException) as e:
-            found = self._run(self._with_values(sql, context), is_unknown=True)
+            found = self._routed(self._with_values(sql, context), is_unknown=True)
             if found is None:
                 raise e from None
             return found
         self._check_catalogs(sql, plan)
         return plan
+
+    def _script(self, sql: str, context: Any) -> Any:
+        """The plan of a script: its statements that are run here are commands, as they are outside scripts."""
+        text = self._with_values(sql, context)
+        with without_log():  # an error is logged when the user gets it
+            plan = (
+                self.inner.parsePlan(text)
+                if text != sql or context is None
+                else self.inner.parsePlanWithParameters(sql, context)
+            )
+        self._check_catalogs(text, plan)
+        return script_plan(self.gateway, plan, self._of_script)
+
+    def _of_script(self, sql: str) -> Any:
+        """The command for a statement of a script; None for one that Spark runs."""
+        return self._routed(sql, is_in_script=True) if routed(sql) else None
 
     def _check_catalogs(self, sql: str, plan: Any) -> None:
         """Refuse a table of a catalog that is not there, of which Spark says that a name has too many parts."""
@@ -132,17 +154,44 @@ class ParserProxy(Proxy, implements=(_PARSER + "ParserInterface",)):
         except TableNotFoundError as e:
             raise parse_error(self.gateway, e) from None
 
-    def _run(self, sql: str, *, is_unknown: bool = False) -> Any:
-        """The plan with the rows of a statement that is run here; None for one that Spark runs."""
+    def _routed(self, sql: str, *, is_unknown: bool = False, is_in_script: bool = False) -> Any:
+        """The plan of a statement that is run here, when Spark executes it; None for one that Spark runs."""
         try:
-            frame = self._session.run(sql, is_unknown=is_unknown)
+            with without_log():
+                found = route(self._session.sessions(), sql, is_unknown=is_unknown, is_in_script=is_in_script)
+        except (TableNotFoundError, DatabaseNotFoundError) as e:
+            if not is_unknown and self._is_of_spark(sql):
+                return None  # Spark says that there is no such table
+            raise parse_error(self.gateway, e) from None
+        except (PaimonError, PySparkException) as e:
+            raise parse_error(self.gateway, e) from None
+        if found is None:
+            return None
+        if found.columns is None:
+            frame = self._run(sql, is_unknown=is_unknown)
+            return None if frame is None else command_result(self.gateway, frame)
+        rows = partial(self._executed, sql, is_unknown=is_unknown)
+        return command_plan(self.gateway, type(found.statement).__name__, found.columns, rows)
+
+    def _executed(self, sql: str, *, is_unknown: bool) -> DataFrame:
+        """The rows of a statement that Spark executes."""
+        frame = self._run(sql, is_unknown=is_unknown)
+        if frame is not None:
+            return frame
+        jsession = self._session.spark._jsparkSession
+        plan = self.inner.parsePlan(sql)
+        return DataFrame(self.gateway.static(SQL + "classic.Dataset", "ofRows")(jsession, plan), self._session.spark)
+
+    def _run(self, sql: str, *, is_unknown: bool) -> DataFrame | None:
+        """Run a statement here; None for one that Spark runs."""
+        try:
+            return self._session.run(sql, is_unknown=is_unknown)
         except (TableNotFoundError, DatabaseNotFoundError) as e:
             if not is_unknown and self._is_of_spark(sql) and not is_description_of_history(sql):
                 return None  # Spark says that there is no such table
             raise parse_error(self.gateway, e) from None
         except (PaimonError, PySparkException) as e:
             raise parse_error(self.gateway, e) from None
-        return None if frame is None else command_result(self.gateway, frame)
 
     def _is_of_spark(self, sql: str) -> bool:
         """Whether Spark can parse a statement."""

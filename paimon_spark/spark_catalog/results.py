@@ -1,4 +1,4 @@
-"""Rows that the driver has: counts from metadata, results of statements."""
+"""Rows that the driver has, such as counts from metadata."""
 
 from __future__ import annotations
 
@@ -18,17 +18,6 @@ def internal_rows(frame: DataFrame) -> Any:
     """The rows of a small local DataFrame as Spark's `InternalRow[]`, without a job."""
     plan: Any = frame._jdf.queryExecution().executedPlan()
     return plan.executeCollect()
-
-
-def command_result(gateway: Gateway, frame: DataFrame) -> Any:
-    """The plan of a statement that has run: its rows, which nothing computes again.
-
-    Source: Spark `catalyst/plans/logical/CommandResult.scala`; Spark Connect runs the text of anything else twice.
-    """
-    execution: Any = frame._jdf.queryExecution()
-    plan = execution.executedPlan()
-    rows = gateway.static("scala.collection.immutable.ArraySeq", "unsafeWrapArray")(plan.executeCollect())
-    return gateway.cls(SQL + "catalyst.plans.logical.CommandResult")(plan.output(), execution.logical(), plan, rows)
 
 
 class ScanProxy(Proxy, constants=("columnarSupportMode", "!reportDriverMetrics", "!supportedCustomMetrics")):

@@ -43,6 +43,7 @@ from paimon_spark.spark_catalog.predicates import conditions_of
 from paimon_spark.spark_catalog.proxies import Proxy
 from paimon_spark.spark_catalog.write_sources import lineage_options
 from paimon_spark.sql.commands.create import (
+    OF_FRAME,
     TableDefinition,
     create_defined,
     replace_defined,
@@ -50,10 +51,9 @@ from paimon_spark.sql.commands.create import (
     undone_without_rows,
 )
 from paimon_spark.sql.commands.insert import ALL_ROWS, insert_rows, overwrite_of_save, without_options_of_saves
-from paimon_spark.sql.grammar.create import CreateMode
-from paimon_spark.sql.grammar.write import Insert
 from paimon_spark.sql.lineage_job import with_lineage_job
 from paimon_spark.sql.names import TableName
+from paimon_spark.sql.requests import CreateMode, InsertRequest
 from paimon_spark.sql.session import Session, reads_of_run
 from paimon_spark.types import RowType, quoted
 
@@ -183,17 +183,15 @@ class WriteBuilderProxy(Proxy, implements=(_WRITE + "SupportsOverwriteV2", _WRIT
             options = {**options, OVERWRITE_MODE.key: PartitionOverwriteMode.DYNAMIC.value}
         # Option partitionOverwriteMode = dynamic asks for less to be replaced.
         is_of_options = is_dynamic or (self._replaced == ALL_ROWS and not OF_OVERWRITES.isdisjoint(options))
-        statement = Insert(
-            f"{'overwrite' if is_overwrite else 'append'} DataFrame",
-            (self._session.catalog_name, self._name.database, self._name.last_part),
-            "",
+        request = InsertRequest(
             is_overwrite,
             by_name=is_by_name,
             replace_where=None if is_of_options else self._replaced,
             options=options,
         )
         more = lineage_options(self.gateway, self._session, self._name, options, rows)
-        insert_rows(self._session, statement, rows, more)
+        parts = (self._session.catalog_name, self._name.database, self._name.last_part)
+        insert_rows(self._session, parts, request, rows, more)
 
     def _no_rule(self) -> UnsupportedFeatureError:
         return UnsupportedFeatureError(
@@ -407,15 +405,15 @@ class StagedTableProxy(Proxy, implements=(CATALOG + "StagedTable", CATALOG + "Su
     def _overwrite_with(self, rows: DataFrame, options: Mapping[str, str]) -> None:
         """Replace the rows of the table; with option `overwriteSchema` the table as well."""
         parts = (self._session.catalog_name, self._name.database, self._name.last_part)
-        statement = overwrite_of_save(self._session, parts, options, self._definition.partition)
-        if statement is None:
+        request = overwrite_of_save(self._session, parts, options, self._definition.partition)
+        if request is None:
             self._session.refuse_whole(self._name, "replaced")
             self._make_with(rows, without_options_of_saves(options))
             return
         self._is_done = True
         with our_errors():
-            more = lineage_options(self.gateway, self._session, self._name, statement.options, rows)
-            insert_rows(self._session, statement, rows, more)
+            more = lineage_options(self.gateway, self._session, self._name, request.options, rows)
+            insert_rows(self._session, parts, request, rows, more)
 
     def _make_with(self, rows: DataFrame, options: Mapping[str, str]) -> None:
         """Create or replace the table with rows; when they are certainly not committed, undo it."""
@@ -424,7 +422,7 @@ class StagedTableProxy(Proxy, implements=(CATALOG + "StagedTable", CATALOG + "Su
         self._definition = made._replace(primary_key=made.primary_key or before.primary_key)
         options = {k: v for k, v in options.items() if k not in properties}
         sources = lineage_options(self.gateway, self._session, self._name, options, rows)
-        session = with_lineage_job(self._session, self._name, "CREATE TABLE AS DataFrame", options=options)
+        session = with_lineage_job(self._session, self._name, OF_FRAME, options=options)
         options = {**_with_session(self._session, self._name, options), **sources, OPERATION.key: self._mode.operation}
         with reads_of_run(session), our_errors():
             if self._replaces:

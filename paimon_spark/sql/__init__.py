@@ -18,5 +18,6 @@ cursor.py         reads a statement token by token
 tokens.py         tokens with positions, brackets, splitting at `;`
 literals.py       literals → values
 statement.py      base class of statements
+requests.py       what statements and writes of DataFrames ask for, as plain values
 messages.py       messages in terms of SQL
 """

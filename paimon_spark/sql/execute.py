@@ -5,7 +5,8 @@ With `register_functions` this module implements the port `SparkSql`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -40,7 +41,6 @@ from paimon_spark.sql.grammar import show as show_grammar
 from paimon_spark.sql.grammar import tags_and_branches as ref_grammar
 from paimon_spark.sql.grammar import write as write_grammar
 from paimon_spark.sql.grammar.clauses import DATABASE
-from paimon_spark.sql.grammar.create import CreateMode
 from paimon_spark.sql.grammar.immediate import ExecuteImmediate, read_execute_immediate
 from paimon_spark.sql.lineage_job import is_of_run
 from paimon_spark.sql.messages import reword
@@ -53,6 +53,7 @@ from paimon_spark.sql.queries.run import query_rows as rows_of_query
 from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.queries.run import view_rows as rows_of_view
 from paimon_spark.sql.recorded import builtin_functions, check_recorded
+from paimon_spark.sql.requests import CreateMode
 from paimon_spark.sql.session import SETTING, Session
 from paimon_spark.sql.statement import InvalidStatement, Outcome, Query, Result, Statement, UnsupportedStatement
 from paimon_spark.sql.substitutions import substituted
@@ -167,8 +168,15 @@ def run_statement(session: Session, statement: Statement) -> DataFrame | Outcome
 
     Raises as `Catalog.sql`.
     """
-    try:
+    with reworded(session, statement):
         return _run_by_any(session, statement)
+
+
+@contextmanager
+def reworded(session: Session, statement: Statement) -> Iterator[None]:
+    """Raise errors about a statement in the words of SQL, with the name of an attached catalog."""
+    try:
+        yield
     except PaimonError as e:
         reword(e, is_call=isinstance(statement, Call), catalog_name=session.called)
         raise

@@ -5,7 +5,7 @@ Binding and running work without Spark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -22,7 +22,7 @@ from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.show import ShowProcedures
-from paimon_spark.sql.literals import evaluate
+from paimon_spark.sql.literals import NO_LITERAL, evaluate, parse_literal
 from paimon_spark.sql.names import CallContext, knows_catalog, unknown_catalog
 from paimon_spark.sql.statement import Outcome, Result, Statement
 
@@ -92,18 +92,41 @@ def run_call(session: Session, statement: Call) -> Result:
 
     ProcedureNotFoundError: it is one of Iceberg's, or of a catalog that is not there.
     """
-    if not is_of_catalog(session, statement):
-        if lacks_catalog(session, statement):
-            place = ".".join((*statement.place, statement.name))
-            raise ProcedureNotFoundError(unknown_catalog(session, (*statement.place, statement.name)), procedure=place)
+    if not is_of_catalog(session, statement) and not lacks_catalog(session, statement):
         return Outcome.RUN_BY_SPARK
-    _refuse_icebergs(statement)
-    find_procedure(statement.name)  # an unknown name is reported before the arguments are evaluated
+    _check(session, statement)
     values = evaluate(session, [*statement.positional, *(text for _, text in statement.named)])
-    count = len(statement.positional)
-    names = [name for name, _ in statement.named]
-    returned = call(session, statement.name, values[:count], list(zip(names, values[count:], strict=True)))
+    returned = call(session, statement.name, *_arguments(statement, values))
     return session.rows(returned.columns, returned.rows)
+
+
+def columns_of_call(session: Session, statement: Call) -> str:
+    """The columns of the rows of a call, as DDL, without running it or evaluating more than literals.
+
+    Expressions that only Spark evaluates count as values other than NULL and FALSE. Raises as `run_call` for what is
+    wrong with the literals.
+    """
+    _check(session, statement)
+    values = [parse_literal(text) for text in (*statement.positional, *(text for _, text in statement.named))]
+    forms, name = _forms(statement.name)
+    form, bound = _bind(name, forms, *_arguments(statement, values))
+    moments = [p.name for p in form.parameters if p.is_moment and bound[p.name] is not None]
+    return _columns(form, moments, is_planned=bool(bound.get("dry_run")) and form.describes_dry_run)
+
+
+def _check(session: Session, statement: Call) -> None:
+    """Refuse a procedure that does not exist, before the arguments are evaluated. Raises ProcedureNotFoundError."""
+    if lacks_catalog(session, statement):
+        place = (*statement.place, statement.name)
+        raise ProcedureNotFoundError(unknown_catalog(session, place), procedure=".".join(place))
+    _refuse_icebergs(statement)
+    find_procedure(statement.name)
+
+
+def _arguments(statement: Call, values: Sequence[object]) -> tuple[Sequence[object], Sequence[tuple[str, object]]]:
+    """The values of the arguments of a call: those without names, and the others with theirs."""
+    count = len(statement.positional)
+    return values[:count], list(zip((name for name, _ in statement.named), values[count:], strict=True))
 
 
 def show_procedures(session: Session, statement: ShowProcedures) -> Result:
@@ -214,9 +237,7 @@ def call(
         InvalidInputError: the arguments are wrong; the message has the signature.
         UnsupportedFeatureError: it cannot be done here; the message says what to do instead.
     """
-    forms, name = find_procedure(name), name.lower()
-    if forms[0].instead:
-        raise refusal(f"sys.{name}", forms[0].instead)
+    forms, name = _forms(name)
     form, values = _bind(name, forms, positional, list(named.items() if isinstance(named, Mapping) else named))
     request = _CallRequest(CallContext.of(where), values, f"sys.{name}")
     taken = {p.name: request.moment(p.name) for p in form.parameters if p.is_moment and request[p.name] is not None}
@@ -225,10 +246,22 @@ def call(
     result = form.run(request)
     rows = form.rows(request, result)
     planned = (_plan_text(form, request, result),) if request.dry_run and form.describes_dry_run else ()
-    columns = ", ".join(
-        [form.result, *(f"{moment} TIMESTAMP" for moment in taken), *("would_do STRING" for _ in planned)]
-    )
+    columns = _columns(form, taken, is_planned=bool(planned))
     return Returned(columns, tuple((*row, *moments, *planned) for row in rows))
+
+
+def _forms(name: str) -> tuple[tuple[Operation, ...], str]:
+    """The forms of a procedure that can be called, and its name in lower case. Raises as `call`."""
+    forms, name = find_procedure(name), name.lower()
+    if forms[0].instead:
+        raise refusal(f"sys.{name}", forms[0].instead)
+    return forms, name
+
+
+def _columns(form: Operation, moments: Iterable[str], *, is_planned: bool) -> str:
+    """The columns of a procedure's rows, as DDL: with moments as they were understood, and the plan of a dry run."""
+    planned = ["would_do STRING"] if is_planned else []
+    return ", ".join([form.result, *(f"{moment} TIMESTAMP" for moment in moments), *planned])
 
 
 def _plan_text(form: Operation, request: Request, result: object) -> str:
@@ -283,7 +316,7 @@ class _CallRequest(Request):
 def _bind(
     name: str, forms: Sequence[Operation], positional: Sequence[object], named: Sequence[tuple[str, object]]
 ) -> tuple[Operation, dict[str, Any]]:
-    """The form of the procedure that is called, and the values of its arguments.
+    """The form of the procedure that is called, and the values of its arguments; NO_LITERAL stands for any value.
 
     Raises InvalidInputError: an argument is unknown, given twice, missing or of another type.
     """
@@ -306,7 +339,7 @@ def _bind(
         given.append((parameter, value))
     values = form.for_paimon().defaults
     for p, value in given:
-        converted = None if value is None else _converted(p.type, value)
+        converted = value if value is None or value is NO_LITERAL else _converted(p.type, value)
         if value is not None and converted is None:
             raise wrong(f"takes {p.name} as {p.type.value}, found {value!r}")
         if converted is not None and (p.required or str(converted).strip()):  # a blank text is as good as none

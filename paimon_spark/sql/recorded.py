@@ -83,7 +83,7 @@ def check_recorded(session: Session, statement: Statement, table: str, functions
     name = resolve_table(session, statement.table)
     if name is None or name.as_named.suffix or f"{name.database}.{name.table}".lower() != table.lower():
         check.refuse(f"it writes {name or '.'.join(statement.table)}, not {table}")
-    if isinstance(statement, Insert) and any("branch" in key.lower() for key in statement.options):
+    if isinstance(statement, Insert) and any("branch" in key.lower() for key in statement.request.options):
         check.refuse("its options name a branch")
     for text in _parts(statement):
         check.text(session, text, 0)
@@ -95,7 +95,7 @@ def _parts(statement: Insert | Delete | Update | Merge) -> Iterator[str]:
     match statement:
         case Insert():
             yield statement.query
-            expressions = [*statement.partition.values(), statement.replace_where]
+            expressions = [*statement.request.partition.values(), statement.request.replace_where]
         case Delete():
             expressions = [statement.where]
         case Update():

@@ -1,22 +1,24 @@
 """Statements and syntax that Spark lacks for tables of attached catalogs.
 
-`spark.sql` in a session with attached catalogs hands these statements to `run_routed`; all others are Spark's.
+In a session with attached catalogs `spark.sql` parses these statements by `route`, and executes them by `run_routed`;
+all others are Spark's.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.errors import PySparkException
 
 from paimon_spark.errors import PaimonError, SqlSyntaxError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.predicate.ast import literal_text
 from paimon_spark.predicate.tokens import Token
+from paimon_spark.sql.commands import insert, row_level, tags_and_branches
 from paimon_spark.sql.commands.create import PROVIDERS
-from paimon_spark.sql.execute import parse, run_statement
+from paimon_spark.sql.execute import parse, reworded, run_statement
 from paimon_spark.sql.grammar import alter_table as alter_grammar
 from paimon_spark.sql.grammar import create as create_grammar
 from paimon_spark.sql.grammar import show as show_grammar
@@ -27,9 +29,10 @@ from paimon_spark.sql.names import (
     database_of_warehouse,
     knows_catalog,
     resolve_name,
+    resolve_table,
     unknown_catalog,
 )
-from paimon_spark.sql.procedures import Call, is_of_catalog, lacks_catalog
+from paimon_spark.sql.procedures import Call, columns_of_call, is_of_catalog, lacks_catalog
 from paimon_spark.sql.queries.clauses import option_clauses, version_clauses
 from paimon_spark.sql.queries.errors import without_log
 from paimon_spark.sql.queries.parse import find_query, table_queries
@@ -86,10 +89,56 @@ ROUTED: Final[tuple[type[Statement], ...]] = (
     show_grammar.ShowViews,
 )
 """Statements that Spark's parser or planner lacks, or that return numbers of rows, which Spark's do not."""
+_AT_ONCE: Final = (
+    InvalidStatement,
+    UnsupportedStatement,
+    ref_grammar.ShowRefs,
+    show_grammar.Describe,
+    show_grammar.DescribeDatabase,
+    show_grammar.DescribeHistory,
+    show_grammar.ShowCatalogs,
+    show_grammar.ShowColumns,
+    show_grammar.ShowCreateTable,
+    show_grammar.ShowCurrent,
+    show_grammar.ShowDatabases,
+    show_grammar.ShowPartitions,
+    show_grammar.ShowProcedures,
+    show_grammar.ShowProperties,
+    show_grammar.ShowTablePartition,
+    show_grammar.ShowTables,
+    show_grammar.ShowViews,
+)
+"""Statements that only read, or are refused."""
+_OF_TABLES: Final[tuple[type[TableStatement], ...]] = (
+    write_grammar.Insert,
+    write_grammar.Delete,
+    write_grammar.Update,
+    write_grammar.Merge,
+    write_grammar.Truncate,
+    alter_grammar.AddPartitions,
+    alter_grammar.DropPartitions,
+    show_grammar.Analyze,
+)
+"""Statements of Spark's grammar on a table that exists, which may be one of Spark's."""
+_COLUMNS: Final[Mapping[type[Statement], str]] = {
+    write_grammar.Insert: insert.COLUMNS,
+    write_grammar.Delete: row_level.DELETE_COLUMNS,
+    write_grammar.Update: row_level.UPDATE_COLUMNS,
+    write_grammar.Merge: row_level.MERGE_COLUMNS,
+    write_grammar.Truncate: row_level.DELETE_COLUMNS,
+    ref_grammar.PublishBranch: tags_and_branches.PUBLISHED,
+}
+"""Columns of the rows of statements, as DDL; other statements that change something return none."""
 
 
-_IN_SCRIPTS: Final = (write_grammar.Insert, Call)
-"""Routed statements that Spark itself can run too; INSERT then returns no numbers of rows."""
+_IN_SCRIPTS: Final = (
+    *_OF_TABLES,
+    Call,
+    create_grammar.CreateTableLike,
+    create_grammar.CreateView,
+    create_grammar.DropView,
+)
+"""Routed statements that scripts can hold: Spark's grammar has them, and their columns are known before they run."""
 
 
 def routed(sql: str) -> bool:
@@ -97,12 +146,55 @@ def routed(sql: str) -> bool:
     return _FIRST.match(sql) is not None
 
 
+class Routed(NamedTuple):
+    """A statement that is run here and not planned by Spark.
+
+    `columns`: those of its rows, as DDL, where Spark is to execute it; empty for none. None: it changes nothing, so it
+    can be run at once.
+    """
+
+    statement: Statement
+    columns: str | None
+
+
+def route(
+    sessions: Iterable[Session], sql: str, *, is_unknown: bool = False, is_in_script: bool = False
+) -> Routed | None:
+    """Find out whether a statement is run here, without running it; None where Spark is to run it.
+
+    Statements that `is_unknown` says Spark's parser has refused are run here whatever their class. The table of one
+    that `is_in_script` may be created by another statement of the script.
+
+    Raises:
+        TableNotFoundError, DatabaseNotFoundError: there is no such table, and Spark's parser knows the statement.
+        PaimonError: as `Catalog.sql`, for a call whose procedure or literals are wrong.
+    """
+    found = _find(list(sessions), sql, is_unknown=is_unknown)
+    if found is None:
+        return None
+    session, statement = found
+    if isinstance(statement, _AT_ONCE):
+        return None if is_in_script else Routed(statement, None)
+    with reworded(session, statement):
+        if isinstance(statement, Call):
+            return Routed(statement, columns_of_call(session, statement))
+        if isinstance(statement, _OF_TABLES) and not (is_unknown or is_in_script or _exists(session, statement)):
+            return None
+    return Routed(statement, _COLUMNS.get(type(statement), ""))
+
+
 def run_routed(sessions: Iterable[Session], sql: str, *, is_unknown: bool = False) -> DataFrame | None:
     """Run a statement on a table of one of the catalogs; None where Spark is to run it.
 
-    Statements that `is_unknown` says Spark's parser has refused are run whatever their class. Raises as `Catalog.sql`.
+    Arguments as of `route`. Raises as `Catalog.sql`.
     """
-    found = list(sessions)
+    found = _find(list(sessions), sql, is_unknown=is_unknown)
+    result = Outcome.RUN_BY_SPARK if found is None else run_statement(*found)
+    return None if isinstance(result, Outcome) else result
+
+
+def _find(found: Sequence[Session], sql: str, *, is_unknown: bool) -> tuple[Session, Statement] | None:
+    """A statement that is not Spark's, and the session of the first catalog that it is about."""
     try:
         statement = parse(substituted(found[0], sql)[1])
     except SqlSyntaxError:
@@ -114,8 +206,7 @@ def run_routed(sessions: Iterable[Session], sql: str, *, is_unknown: bool = Fals
         return None
     for session in found:
         if _is_of(session, statement, is_unknown=is_unknown):
-            result = run_statement(session, statement)
-            return None if result is Outcome.RUN_BY_SPARK else result
+            return session, statement
     for name in _foreign_names(statement):  # Spark would not name the table
         refuse_unknown_catalog(found, name)
     return None
@@ -136,12 +227,17 @@ def _foreign_names(statement: Statement) -> Sequence[Name]:
     return ()
 
 
+def is_script(sql: str) -> bool:
+    """Whether a text is a script, BEGIN … END."""
+    return _SCRIPT.match(sql) is not None
+
+
 def refuse_in_script(sessions: Callable[[], Sequence[Session]], sql: str) -> None:
-    """Refuse routed statements of a script, BEGIN … END, of which Spark runs each without its parser.
+    """Refuse statements of a script, BEGIN … END, that Spark's grammar lacks, or whose rows are known once they ran.
 
     Raises UnsupportedFeatureError.
     """
-    if not _SCRIPT.match(sql):
+    if not is_script(sql):
         return
     for statement in _parsed_parts(sql):
         is_refused = isinstance(statement, ROUTED) and not isinstance(statement, _IN_SCRIPTS)
@@ -149,7 +245,7 @@ def refuse_in_script(sessions: Callable[[], Sequence[Session]], sql: str) -> Non
             raise UnsupportedFeatureError(
                 "a script, BEGIN … END, cannot hold this statement on a Paimon table: "
                 f"{abbreviated(statement.sql)}; run it as a statement of its own. Scripts can hold queries, INSERT, "
-                "CREATE, DROP and CALL",
+                "UPDATE, DELETE, MERGE, CREATE, DROP and CALL",
                 feature="routed statements in a script",
             )
 
@@ -164,7 +260,7 @@ def _parsed_parts(script: str) -> Iterator[Statement]:
 
 def _is_of_other_format(statement: Statement) -> bool:
     """Whether USING names a format for a new table, which the catalog does not see: it may be Spark's default."""
-    provider = statement.provider if isinstance(statement, create_grammar.CreateTable) else None
+    provider = statement.request.provider if isinstance(statement, create_grammar.CreateTable) else None
     return provider is not None and provider.lower() not in PROVIDERS
 
 
@@ -190,6 +286,11 @@ def _is_of(session: Session, statement: Statement, *, is_unknown: bool) -> bool:
         case TableStatement():
             return _has(session, statement.table)
     return False
+
+
+def _exists(session: Session, statement: TableStatement) -> bool:
+    """Whether a table is of an attached catalog. Raises TableNotFoundError, DatabaseNotFoundError: there is none."""
+    return any(resolve_table(s, statement.table) is not None for s in session.each())
 
 
 def _has(session: Session, name: Name) -> bool:

@@ -19,11 +19,11 @@ from paimon_spark.errors import (
 from paimon_spark.spark.schema import row_type, spark_schema
 from paimon_spark.spark.session import without_attached
 from paimon_spark.spark_catalog.connect.attached import AttachedCatalogs, AttachedTable
-from paimon_spark.sql.commands.create import create_table
+from paimon_spark.sql.commands.create import create_empty
 from paimon_spark.sql.commands.show import matching
 from paimon_spark.sql.execute import execute_beside
-from paimon_spark.sql.grammar.create import CreateMode, CreateTable
 from paimon_spark.sql.names import DEFAULT_DATABASE, database_of_warehouse
+from paimon_spark.sql.requests import CreateMode, TableRequest
 from paimon_spark.sql.session import Session
 from paimon_spark.types import quoted
 
@@ -192,9 +192,7 @@ def create(
             feature="createTable without columns",
         )
     parts = (found.session.catalog_name, found.name.database, found.name.last_part)
-    statement = CreateTable(
-        "CREATE TABLE",
-        parts,
+    request = TableRequest(
         CreateMode.CREATE,
         row_type(schema),
         properties=options,
@@ -202,7 +200,7 @@ def create(
         location=path,
         provider=source,
     )
-    create_table(found.session, statement)
+    create_empty(found.session, parts, request)
     return api._sparkSession.table(".".join(map(quoted, parts)))  # type: ignore[no-any-return]
 
 

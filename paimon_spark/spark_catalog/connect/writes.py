@@ -1,6 +1,6 @@
 """Writes to attached catalogs: `writeTo`, `saveAsTable`, `insertInto`, `toTable`.
 
-Batch writes run as the statements that say the same: INSERT, and CREATE TABLE … AS SELECT.
+Batch writes make the same requests as the statements INSERT and CREATE TABLE … AS SELECT.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from paimon_spark.spark.source import PaimonPyDataSource
 from paimon_spark.spark_catalog.connect.attached import AttachedCatalogs, AttachedTable
 from paimon_spark.spark_catalog.connect.expressions import bucket, column_name, partition_condition
 from paimon_spark.sql.commands.create import (
+    OF_FRAME,
     PROVIDERS,
     check_location,
     create_defined,
-    create_table,
+    create_of_frame,
     resolve_new_table,
     table_definition,
 )
 from paimon_spark.sql.commands.insert import insert_rows, overwrite_of_save, without_options_of_saves
-from paimon_spark.sql.grammar.create import CreateMode, CreateTable
-from paimon_spark.sql.grammar.write import Insert
 from paimon_spark.sql.queries.errors import QueryError, in_one_line, without_log
+from paimon_spark.sql.requests import CreateMode, InsertRequest, TableRequest
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -233,9 +233,10 @@ def _save(found: AttachedTable, writer: Any) -> None:
     if chosen is CreateMode.CREATE_OR_REPLACE and exists:
         _check_provider(found, plan.source)
         with _errors("overwrite DataFrame"):
-            statement = overwrite_of_save(session, _parts(found.to_write()), given, plan.partitioning_cols)
-            if statement is not None:
-                insert_rows(session, statement, frame)
+            parts = _parts(found.to_write())
+            request = overwrite_of_save(session, parts, given, plan.partitioning_cols)
+            if request is not None:
+                insert_rows(session, parts, request, frame)
                 return
         given = without_options_of_saves(given)
     parsed = parse_batch_write_options(given, WriteMode.APPEND)
@@ -300,7 +301,7 @@ def _create_for_stream(
     assert name is not None
     frame = DataFrame(writer._write_stream._child, writer._session)
     properties = {k: v for k, v in given.items() if is_table_option(k)}
-    with _errors("CREATE TABLE AS DataFrame"):
+    with _errors(OF_FRAME):
         columns = row_type(frame.schema, all_nullable=True)
     create_defined(found.session, name, table_definition(columns, keys, properties, None), True)
 
@@ -315,17 +316,14 @@ def _insert(
     replace_where: str | None = None,
 ) -> None:
     found = found.to_write()
-    statement = Insert(
-        f"{mode} DataFrame",
-        _parts(found),
-        "",
+    request = InsertRequest(
         mode == WriteMode.OVERWRITE.value,
         by_name=by_name,
         replace_where=replace_where,
         options=options,
     )
-    with _errors(statement.sql):
-        insert_rows(found.session, statement, frame)
+    with _errors(request.of_frame):
+        insert_rows(found.session, _parts(found), request, frame)
 
 
 def _create(
@@ -338,17 +336,15 @@ def _create(
     write_options: Mapping[str, str],
     location: str | None = None,
 ) -> None:
-    statement = CreateTable(
-        "CREATE TABLE AS DataFrame",
-        _parts(found),
+    request = TableRequest(
         mode,
         partition=tuple(partition),
         properties=properties,
         location=location,
         provider=provider,
     )
-    with _errors(statement.sql):
-        create_table(found.session, statement, frame, write_options)
+    with _errors(OF_FRAME):
+        create_of_frame(found.session, _parts(found), request, frame, write_options)
 
 
 @contextmanager

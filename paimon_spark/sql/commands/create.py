@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from paimon_spark.catalogs.open import open_catalog
@@ -31,7 +32,6 @@ from paimon_spark.spark.session import without_attached
 from paimon_spark.sql.grammar.create import (
     AlterDatabase,
     CreateDatabase,
-    CreateMode,
     CreateTable,
     CreateTableLike,
     DropDatabase,
@@ -39,6 +39,7 @@ from paimon_spark.sql.grammar.create import (
 from paimon_spark.sql.lineage_job import names_no_table, with_lineage_job
 from paimon_spark.sql.names import DEFAULT_DATABASE, TableName, database_of_warehouse, resolve_name, resolve_source
 from paimon_spark.sql.queries.run import run_query
+from paimon_spark.sql.requests import CreateMode, TableRequest
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Name, Outcome, Result
 from paimon_spark.sql.tokens import tokenize
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from paimon_spark.api.table import Table
 
 PROVIDERS: Final = ("paimon", "paimon_py")
+OF_FRAME: Final = "CREATE TABLE AS DataFrame"
+"""Text in place of a statement where the rows of a table are those of a DataFrame."""
 _COMMENT: Final = "comment"
 _NOT_COPIED: Final = frozenset(
     (
@@ -107,44 +110,79 @@ def resolve_new_table(session: Session, parts: Name, provider: str | None) -> Ta
     return name
 
 
-def create_table(
-    session: Session,
-    statement: CreateTable,
-    frame: DataFrame | None = None,
-    write_options: Mapping[str, str] | None = None,
-) -> Result:
-    """Create or replace a table, with the rows of its query if it has one, or of a DataFrame."""
-    name = resolve_new_table(session, statement.table, statement.provider)
+def create_table(session: Session, statement: CreateTable) -> Result:
+    """Create or replace a table, with the rows of its query if it has one."""
+    name = resolve_new_table(session, statement.table, statement.request.provider)
     if name is None:
         return Outcome.RUN_BY_SPARK
-    exists = session.has_table(name.database, name.table)
-    if exists and statement.mode is CreateMode.IF_NOT_EXISTS:
-        return None
-    if not exists and statement.mode is CreateMode.REPLACE:
+    query = statement.query
+    source = None if query is None else _Source(statement.sql, query, partial(_rows_of_query, query))
+    _create(session, name, statement.request, source, {})
+    return None
+
+
+def create_of_frame(
+    session: Session, table: Name, request: TableRequest, frame: DataFrame, write_options: Mapping[str, str]
+) -> None:
+    """Create or replace a table of the catalog with the rows of a DataFrame. Raises as `create_table`."""
+    source = _Source(OF_FRAME, None, lambda _: frame)
+    _create(session, _new_name(session, table, request), request, source, write_options)
+
+
+def create_empty(session: Session, table: Name, request: TableRequest) -> None:
+    """Create or replace a table of the catalog without rows. Raises as `create_table`."""
+    _create(session, _new_name(session, table, request), request, None, {})
+
+
+def _new_name(session: Session, table: Name, request: TableRequest) -> TableName:
+    name = resolve_new_table(session, table, request.provider)
+    assert name is not None, "the table is the catalog's"
+    return name
+
+
+class _Source(NamedTuple):
+    """Rows of a new table: `sql` is the statement, or a text in place of one; `query` is None for a DataFrame."""
+
+    sql: str
+    query: str | None
+    rows: Callable[[Session], DataFrame]
+
+
+def _rows_of_query(query: str, session: Session) -> DataFrame:
+    return run_query(session, query, session.catalog.options.get(JOB.key))
+
+
+def _create(
+    session: Session,
+    name: TableName,
+    request: TableRequest,
+    source: _Source | None,
+    write_options: Mapping[str, str],
+) -> None:
+    mode, exists = request.mode, session.has_table(name.database, name.table)
+    if exists and mode is CreateMode.IF_NOT_EXISTS:
+        return
+    if not exists and mode is CreateMode.REPLACE:
         raise TableNotFoundError(
             f"REPLACE TABLE {name}: there is no such table; use CREATE OR REPLACE TABLE", table=str(name)
         )
-    check_location(session.catalog, name, statement.location)
-    rows = None
-    if statement.query is not None or frame is not None:
-        session = with_lineage_job(session, name, statement.sql)
-    if statement.query is not None:
-        rows = run_query(session, statement.query, session.catalog.options.get(JOB.key))
-    elif frame is not None:
-        rows = frame
+    check_location(session.catalog, name, request.location)
+    rows, query = None, None
+    if source is not None:
+        session = with_lineage_job(session, name, source.sql)
+        rows, query = source.rows(session), source.query
     # NOT NULL of a query's columns is ignored, as Spark does: later rows may be null.
-    columns = statement.columns if rows is None else row_type(rows.schema, all_nullable=True)
+    columns = request.columns if rows is None else row_type(rows.schema, all_nullable=True)
     assert columns is not None
-    definition = table_definition(columns, statement.partition, statement.properties, statement.comment)
-    options = {OPERATION.key: statement.mode.operation, **(write_options or {})}
-    if exists and statement.mode.replaces:
+    definition = table_definition(columns, request.partition, request.properties, request.comment)
+    options = {OPERATION.key: mode.operation, **write_options}
+    if exists and mode.replaces:
         session.refuse_whole(name, "replaced")
-        _replace(session, name, definition, rows, statement.query, options)
-        return None
-    table = create_defined(session, name, definition, statement.mode is CreateMode.IF_NOT_EXISTS)
+        _replace(session, name, definition, rows, query, options)
+        return
+    table = create_defined(session, name, definition, mode is CreateMode.IF_NOT_EXISTS)
     if rows is not None and table is not None:
-        _write(session, table, rows, statement.query, options, lambda: undo_creation(table.handle))
-    return None
+        _write(session, table, rows, query, options, lambda: undo_creation(table.handle))
 
 
 def create_table_like(session: Session, statement: CreateTableLike) -> Result:

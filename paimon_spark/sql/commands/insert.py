@@ -33,15 +33,17 @@ from paimon_spark.sql.commands.expressions import partition_condition, with_defa
 from paimon_spark.sql.commands.target import (
     StaticPartition,
     Target,
+    affected_columns,
     affected_rows,
     constant_column,
     on_target,
-    open_target,
+    open_to_insert,
     static_partition,
 )
 from paimon_spark.sql.grammar.write import Insert
 from paimon_spark.sql.lineage_job import names_no_table
 from paimon_spark.sql.names import name_of
+from paimon_spark.sql.requests import InsertRequest
 from paimon_spark.sql.session import reads_of_run
 from paimon_spark.types import quoted
 
@@ -51,10 +53,13 @@ if TYPE_CHECKING:
 
     from paimon_spark.jobs.write.commit import WriteResult
     from paimon_spark.sql.session import Session
+    from paimon_spark.sql.statement import Name
     from paimon_spark.types import DataField, DataType
 
 OVERWRITE_SETTING: Final = "spark.sql.sources.partitionOverwriteMode"
 _OF_SAVES: Final = ("overwriteschema", "replacewhere")
+COLUMNS: Final = affected_columns("inserted")
+"""Columns of the numbers of rows of an INSERT, as DDL."""
 ALL_ROWS: Final = "TRUE"
 """The condition of REPLACE WHERE for all rows."""
 
@@ -62,28 +67,33 @@ ALL_ROWS: Final = "TRUE"
 @on_target
 def insert(target: Target, statement: Insert) -> DataFrame:
     """Run an INSERT; the numbers of rows. Raises as `Table.write`; Spark's own errors for the query."""
-    insertion = _insertion(target, statement)
-    has_no_sources = target.job is not None and names_no_table(insertion.query)
+    insertion = _insertion(target, statement.request)
+    columns = insertion.columns
+    query = statement.query if columns is None else with_defaults(statement.query, columns)
+    has_no_sources = target.job is not None and names_no_table(query)
     more = {NO_SOURCES.key: "true"} if has_no_sources else {}
-    made = _write(insertion, statement, lambda: target.query(insertion.query), more)
-    is_known = statement.overwrites or made.deleted_rows is not None  # else rows of kind -D were written too
+    made = _write(insertion, lambda: target.query(query), more)
+    is_known = insertion.overwrites or made.deleted_rows is not None  # else rows of kind -D were written too
     return affected_rows(target.session, made.inserted_rows if is_known else None, inserted=made.inserted_rows)
 
 
 def insert_rows(
-    session: Session, statement: Insert, rows: DataFrame, lineage_options: Mapping[str, str] | None = None
+    session: Session,
+    table: Name,
+    request: InsertRequest,
+    rows: DataFrame,
+    lineage_options: Mapping[str, str] | None = None,
 ) -> None:
     """Write a DataFrame as an INSERT into a table of the catalog writes the rows of its query. Raises as `insert`."""
-    opened = open_target(session, statement)
-    assert opened is not None, "the table is the catalog's"
-    with reads_of_run(opened[0].session):
-        _write(_insertion(*opened), statement, lambda: rows, lineage_options or {})
+    target = open_to_insert(session, table, request)
+    with reads_of_run(target.session):
+        _write(_insertion(target, request), lambda: rows, lineage_options or {})
 
 
 def overwrite_of_save(
     session: Session, parts: tuple[str, ...], options: Mapping[str, str], partition: Sequence[str]
-) -> Insert | None:
-    """The INSERT OVERWRITE that `saveAsTable` in mode overwrite is for a table that exists, which keeps its definition.
+) -> InsertRequest | None:
+    """The overwrite that `saveAsTable` in mode overwrite is for a table that exists, which keeps its definition.
 
     Option `replaceWhere` names the rows to replace. None where option `overwriteSchema` is true: then the table is
     replaced with its definition, as by CREATE OR REPLACE TABLE.
@@ -119,7 +129,7 @@ def overwrite_of_save(
             table=str(name),
         )
     # Options of the write or the session, such as partitionOverwriteMode = dynamic, may ask for fewer rows than all.
-    return Insert("overwrite DataFrame", parts, "", True, by_name=True, replace_where=where, options=rest)
+    return InsertRequest(True, by_name=True, replace_where=where, options=rest)
 
 
 def without_options_of_saves(options: Mapping[str, str]) -> dict[str, str]:
@@ -134,10 +144,8 @@ def _is_true(text: str, option: str) -> bool:
         raise InvalidOptionError(f"option {option} = {text!r}: {e}", option=option) from e
 
 
-def _write(
-    insertion: _Insertion, statement: Insert, query: Callable[[], DataFrame], lineage_options: Mapping[str, str]
-) -> WriteResult:
-    mode: Literal["append", "overwrite"] = "overwrite" if statement.overwrites else "append"
+def _write(insertion: _Insertion, query: Callable[[], DataFrame], lineage_options: Mapping[str, str]) -> WriteResult:
+    mode: Literal["append", "overwrite"] = "overwrite" if insertion.overwrites else "append"
     with our_errors():
         rows = insertion.rows(query())
         return insertion.target.table.write(rows, mode=mode, **{**insertion.options, **lineage_options})
@@ -153,7 +161,7 @@ class _Insertion:
     """
 
     target: Target
-    query: str
+    overwrites: bool
     columns: Sequence[DataField] | None
     static: StaticPartition
     options: dict[str, str]
@@ -211,45 +219,44 @@ class _Insertion:
         return fitted(column, given.dataType, wanted, given.name, by_place=by_place).alias(given.name)
 
 
-def _insertion(target: Target, statement: Insert) -> _Insertion:
-    if statement.if_not_exists:
+def _insertion(target: Target, request: InsertRequest) -> _Insertion:
+    if request.if_not_exists:
         raise UnsupportedFeatureError(
             f"INSERT … IF NOT EXISTS is not supported for {target.table.handle.describe()}; check SHOW PARTITIONS "
             "first, or use INSERT INTO",
             feature="INSERT IF NOT EXISTS",
         )
-    static = static_partition(target, statement.partition)
-    columns = plain = _columns(target, statement, static)
-    at_end = _hive_columns(target, statement)
+    static = static_partition(target, request.partition)
+    columns = plain = _columns(target, request, static)
+    at_end = _hive_columns(target, request)
     if columns is not None and at_end:
         columns = [*(f for f in columns if f.name not in at_end), *(target.column(name) for name in at_end)]
-    query = statement.query if columns is None else with_defaults(statement.query, columns)
-    evolves = statement.evolves and statement.columns is None and not static.values
-    options = _options(target, statement, static)
-    return _Insertion(target, query, columns, static, options, evolves, plain if at_end else None)
+    evolves = request.evolves and request.columns is None and not static.values
+    options = _options(target, request, static)
+    return _Insertion(target, request.overwrites, columns, static, options, evolves, plain if at_end else None)
 
 
 def _named(names: Iterable[str]) -> list[str]:
     return [name.lower() for name in names]
 
 
-def _hive_columns(target: Target, statement: Insert) -> list[str]:
+def _hive_columns(target: Target, request: InsertRequest) -> list[str]:
     """The partition columns that PARTITION names without a value, where the query has them behind its other columns.
 
     Source: Java `paimon-spark` `PaimonAnalysis.hiveStyleDynamicPartitionOutput`.
     """
-    if statement.columns is not None or not HIVE_PARTITIONS.get(target.options):
+    if request.columns is not None or not HIVE_PARTITIONS.get(target.options):
         return []
-    wanted = _named(name for name, value in statement.partition.items() if value is None)
+    wanted = _named(name for name, value in request.partition.items() if value is None)
     return [key for key in target.partition_keys if key.lower() in wanted]
 
 
-def _columns(target: Target, statement: Insert, static: StaticPartition) -> Sequence[DataField] | None:
-    if statement.by_name:
+def _columns(target: Target, request: InsertRequest, static: StaticPartition) -> Sequence[DataField] | None:
+    if request.by_name:
         return None
-    if statement.columns is None:
+    if request.columns is None:
         return [f for f in target.columns if f.name not in static.values]
-    found = [target.column(name) for name in statement.columns]
+    found = [target.column(name) for name in request.columns]
     for i, field in enumerate(found):
         if field.name in static.values or field in found[:i]:
             raise InvalidInputError(
@@ -260,10 +267,10 @@ def _columns(target: Target, statement: Insert, static: StaticPartition) -> Sequ
     return found
 
 
-def _options(target: Target, statement: Insert, static: StaticPartition) -> dict[str, str]:
+def _options(target: Target, request: InsertRequest, static: StaticPartition) -> dict[str, str]:
     """Options of the write."""
-    options = {**target.options, **canonical_write(statement.options)}
-    if statement.evolves:
+    options = {**target.options, **canonical_write(request.options)}
+    if request.evolves:
         options[MERGE_SCHEMA.key] = "true"
     asked = overwrite_mode(options)
     if OVERWRITE_PARTITION.key in options:
@@ -274,10 +281,10 @@ def _options(target: Target, statement: Insert, static: StaticPartition) -> dict
         )
     options = {k: v for k, v in options.items() if k not in (OVERWRITE_MODE.key, DYNAMIC_OVERWRITE.key)}
     options.setdefault(TIME_ZONE.key, target.session.time_zone)
-    if not statement.overwrites:
+    if not request.overwrites:
         return options
-    if statement.replace_where is not None:
-        replaced = _replaced_partition(target, statement.replace_where)
+    if request.replace_where is not None:
+        replaced = _replaced_partition(target, request.replace_where)
         return {**options, OVERWRITE_PARTITION.key: replaced.option} if replaced.texts else options
     mode = asked or target.session.conf.get(OVERWRITE_SETTING, PartitionOverwriteMode.STATIC).lower()
     if mode == PartitionOverwriteMode.DYNAMIC and len(static.values) < len(target.partition_keys):

@@ -31,7 +31,7 @@ from paimon_spark.sql.commands.expressions import (
     replace_qualifier,
     values_by_column,
 )
-from paimon_spark.sql.commands.target import Target, affected_rows, on_target, static_partition
+from paimon_spark.sql.commands.target import Target, affected_columns, affected_rows, on_target, static_partition
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.write import Delete, Merge, Truncate, Update, WhenClause
 from paimon_spark.types import quoted
@@ -41,6 +41,12 @@ if TYPE_CHECKING:
 
     from paimon_spark.jobs.write.commit import WriteResult
 
+DELETE_COLUMNS: Final = affected_columns()
+"""Columns of the number of rows of a DELETE or TRUNCATE, as DDL."""
+UPDATE_COLUMNS: Final = affected_columns()
+"""Columns of the number of rows of an UPDATE, as DDL."""
+MERGE_COLUMNS: Final = affected_columns("updated", "deleted", "inserted")
+"""Columns of the numbers of rows of a MERGE, as DDL."""
 _NEW_VALUE: Final = "__paimon_new_"
 _UNNAMED_SOURCE: Final = "paimon_source"
 _RENAMED_TARGET: Final = "paimon_target"

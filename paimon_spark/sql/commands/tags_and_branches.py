@@ -29,6 +29,11 @@ from paimon_spark.types import quoted
 if TYPE_CHECKING:
     from paimon_spark.api.table import Table
 
+PUBLISHED: Final = (
+    "published_snapshot_id BIGINT, discarded_snapshots ARRAY<BIGINT>, backup_branch STRING, already_merged BOOLEAN"
+)
+"""The columns of PUBLISH BRANCH, as DDL."""
+
 
 def _on_opened_table(command: Callable[[Session, Table, Any], Result]) -> Callable[[Session, Any], Result]:
     """Decorate a command as `on_table`; it gets the table opened with the session's options."""
@@ -111,8 +116,7 @@ def publish_branch(session: Session, table: Table, statement: PublishBranch) -> 
     """
     done = (table.fast_forward if statement.takes_back else table.merge_branch)(statement.branch)
     row = (done.published_snapshot_id, list(done.discarded_snapshots), done.backup_branch, done.already_merged)
-    columns = "published_snapshot_id BIGINT, discarded_snapshots ARRAY<BIGINT>, backup_branch STRING"
-    return session.rows(f"{columns}, already_merged BOOLEAN", [row])
+    return session.rows(PUBLISHED, [row])
 
 
 def _chosen(version: int | str | None) -> dict[str, Any]:

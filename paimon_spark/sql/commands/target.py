@@ -29,8 +29,9 @@ from paimon_spark.sql.lineage_job import with_lineage_job
 from paimon_spark.sql.literals import evaluate
 from paimon_spark.sql.names import TableName, resolve_column, resolve_table
 from paimon_spark.sql.queries.run import run_query
+from paimon_spark.sql.requests import InsertRequest
 from paimon_spark.sql.session import Session, reads_of_run
-from paimon_spark.sql.statement import Outcome, Result, TableStatement
+from paimon_spark.sql.statement import Name, Outcome, Result, TableStatement
 from paimon_spark.text import sql_quoted
 from paimon_spark.types import DataField, RowType, TimestampType, in_any_case
 
@@ -65,8 +66,12 @@ def on_target(command: Callable[[Target, Any], Result]) -> Callable[[Session, An
 
 def affected_rows(session: Session, affected: int | None, **more: int | None) -> DataFrame:
     """The numbers of rows that a statement changed, as Delta Lake returns them; null where one is unknown."""
-    counts = {"num_affected_rows": affected, **{f"num_{verb}_rows": number for verb, number in more.items()}}
-    return session.rows(", ".join(f"{name} BIGINT" for name in counts), [tuple(counts.values())])
+    return session.rows(affected_columns(*more), [(affected, *more.values())])
+
+
+def affected_columns(*verbs: str) -> str:
+    """The columns of the numbers of rows that a statement changed, as DDL: of all rows, and of those by each verb."""
+    return ", ".join(f"{name} BIGINT" for name in ("num_affected_rows", *(f"num_{verb}_rows" for verb in verbs)))
 
 
 @dataclass(frozen=True)
@@ -150,6 +155,19 @@ def open_target(session: Session, statement: Written) -> tuple[Target, Written] 
     name = resolve_table(session, statement.table)
     if name is None:
         return None
+    options = statement.request.options if isinstance(statement, Insert) else {}
+    return _opened(session, name, options, given, sql), statement
+
+
+def open_to_insert(session: Session, parts: Name, request: InsertRequest) -> Target:
+    """The table of an attached catalog to which the rows of a DataFrame go. Raises as `open_target`."""
+    name = resolve_table(session, parts)
+    assert name is not None, "the table is the catalog's"
+    return _opened(session, name, request.options, request.of_frame, request.of_frame)
+
+
+def _opened(session: Session, name: TableName, options: Mapping[str, str], given: str, bound: str) -> Target:
+    """The table of this name with options of a write, by a statement as it was given, and with values of parameters."""
     if name.system is not None:
         raise InvalidInputError(
             f"{name} is a system table, which is read-only; name the table or branch", table=str(name)
@@ -157,11 +175,10 @@ def open_target(session: Session, statement: Written) -> tuple[Target, Written] 
     refuse_exact_case(session)
     name = session.to_write(name)
     table = session.table_to_change(name)
-    options = canonical_write(statement.options) if isinstance(statement, Insert) else {}
-    with_job = with_lineage_job(session, name, given, table.branch_name, options, bound=sql)
+    with_job = with_lineage_job(session, name, given, table.branch_name, canonical_write(options), bound=bound)
     if with_job is not session:
         table = with_job.table_to_change(name)
-    return Target(with_job, name, table), statement
+    return Target(with_job, name, table)
 
 
 @dataclass(frozen=True, slots=True)

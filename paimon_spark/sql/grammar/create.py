@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError, SqlSyntaxError
@@ -18,6 +17,7 @@ from paimon_spark.sql.grammar.clauses import (
     valid_or_invalid,
 )
 from paimon_spark.sql.grammar.foreign import refuse_clone
+from paimon_spark.sql.requests import CreateMode, TableRequest
 from paimon_spark.sql.statement import InvalidStatement, Name, Statement, TableStatement
 from paimon_spark.sql.tokens import abbreviated
 from paimon_spark.types import DataField, RowType
@@ -29,37 +29,12 @@ _TYPES: Final = (
 )  # fmt: skip
 
 
-class CreateMode(Enum):
-    """Action when the table exists."""
-
-    CREATE = "CREATE TABLE"
-    IF_NOT_EXISTS = "CREATE TABLE IF NOT EXISTS"
-    CREATE_OR_REPLACE = "CREATE OR REPLACE TABLE"
-    REPLACE = "REPLACE TABLE"
-
-    @property
-    def replaces(self) -> bool:
-        return self in (CreateMode.CREATE_OR_REPLACE, CreateMode.REPLACE)
-
-    @property
-    def operation(self) -> str:
-        """Operation recorded in the snapshot of the rows."""
-        made = CreateMode.CREATE if self is CreateMode.IF_NOT_EXISTS else self
-        return f"{made.value.replace(' ', '_')}_AS_SELECT"
-
-
 @dataclass(frozen=True, slots=True)
 class CreateTable(TableStatement):
-    """CREATE TABLE or REPLACE TABLE; without `columns` a query gives them."""
+    """CREATE TABLE or REPLACE TABLE, with the rows of a query if it has one."""
 
-    mode: CreateMode = CreateMode.CREATE
-    columns: RowType | None = None
-    partition: tuple[str, ...] = ()
-    properties: Mapping[str, str] = field(default_factory=dict)
-    comment: str | None = None
-    location: str | None = None
+    request: TableRequest
     query: str | None = None
-    provider: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +107,15 @@ def _table(cursor: Cursor, name: Name, mode: CreateMode) -> CreateTable:
         columns = [*(columns or ()), *clauses.partition_fields]
     if columns is None and "query" not in clauses.texts:
         cursor.fail("the columns of the table in brackets, or AS and a query")
-    return CreateTable(
-        cursor.sql,
-        name,
+    query = clauses.texts.pop("query", None)
+    request = TableRequest(
         mode,
         None if columns is None else _row_type(cursor, columns),
         (*clauses.partition, *(f.name for f in clauses.partition_fields)),
         clauses.properties,
         **clauses.texts,
     )
+    return CreateTable(cursor.sql, name, request, query)
 
 
 def _row_type(cursor: Cursor, fields: list[DataField]) -> RowType:

@@ -18,6 +18,7 @@ from paimon_spark.sql.grammar.clauses import (
     partition_expressions,
     write_options,
 )
+from paimon_spark.sql.requests import InsertRequest
 from paimon_spark.sql.statement import Name, Statement, TableStatement, UnsupportedStatement
 from paimon_spark.sql.tokens import matching_bracket, outside_brackets
 from paimon_spark.types import quoted_if_needed
@@ -25,21 +26,14 @@ from paimon_spark.types import quoted_if_needed
 
 @dataclass(frozen=True, slots=True)
 class Insert(TableStatement):
-    """INSERT; it overwrites also by REPLACE WHERE. The query includes WITH … written before INSERT.
+    """INSERT. The query includes WITH … written before INSERT.
 
-    `partition` has the text of the constant by column, None for a column without a value; `options` are those of
-    `WITH ('key' = 'value')` behind the name. It `evolves` the schema by WITH SCHEMA EVOLUTION.
+    Options of the request are those of `WITH ('key' = 'value')` behind the name; it evolves the schema by WITH SCHEMA
+    EVOLUTION, and overwrites also by REPLACE WHERE.
     """
 
     query: str
-    overwrites: bool = False
-    partition: Mapping[str, str | None] = field(default_factory=dict)
-    columns: tuple[str, ...] | None = None
-    by_name: bool = False
-    replace_where: str | None = None
-    if_not_exists: bool = False
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    evolves: bool = False
+    request: InsertRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +57,7 @@ class Update(TableStatement):
 
 @dataclass(frozen=True, slots=True)
 class Truncate(TableStatement):
-    """TRUNCATE TABLE. `partition` as in Insert."""
+    """TRUNCATE TABLE. `partition` as in InsertRequest."""
 
     partition: Mapping[str, str | None] = field(default_factory=dict)
 
@@ -118,10 +112,7 @@ def read_insert(cursor: Cursor, prefix: str = "") -> Statement | None:
         query = "SELECT * FROM " + query[first.start :]  # noqa: S608 - the user's own
     elif first.at("FROM") and _has_keyword(cursor, start, "INSERT"):
         return _several_inserts(cursor)
-    return Insert(
-        cursor.sql,
-        name,
-        f"{prefix} {query}" if prefix else query,
+    request = InsertRequest(
         overwrites=verb == "OVERWRITE" or where is not None,
         partition=partition,
         columns=columns,
@@ -131,6 +122,7 @@ def read_insert(cursor: Cursor, prefix: str = "") -> Statement | None:
         options=options,
         evolves=evolves,
     )
+    return Insert(cursor.sql, name, f"{prefix} {query}" if prefix else query, request)
 
 
 def _column_list(cursor: Cursor) -> tuple[str, ...] | None:

@@ -17,9 +17,10 @@ from pyspark.logger import PySparkLogger
 from paimon_spark.engine.tasks.split import METADATA_COLUMNS
 from paimon_spark.errors import PaimonError, SqlSyntaxError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.predicate.tokens import Token
 from paimon_spark.spark.session import unwrapped
 from paimon_spark.sql.names import knows_catalog, unknown_catalog
-from paimon_spark.sql.tokens import Token, abbreviated
+from paimon_spark.sql.tokens import abbreviated
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:

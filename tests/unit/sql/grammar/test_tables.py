@@ -35,13 +35,13 @@ from paimon_spark.sql.grammar.alter_table import (
 from paimon_spark.sql.grammar.create import (
     AlterDatabase,
     CreateDatabase,
-    CreateMode,
     CreateTable,
     CreateTableLike,
     CreateView,
     DropDatabase,
     DropView,
 )
+from paimon_spark.sql.requests import CreateMode
 from paimon_spark.sql.statement import InvalidStatement, Query
 from paimon_spark.types import BIGINT, INT, STRING
 
@@ -65,28 +65,28 @@ def test_a_table_with_every_clause_is_read() -> None:
     found = parse(sql)
     assert isinstance(found, CreateTable)
     assert found.table == ("paimon", "my db", "t")
-    assert found.mode is CreateMode.IF_NOT_EXISTS
-    assert found.columns == row_type(
+    assert found.request.mode is CreateMode.IF_NOT_EXISTS
+    assert found.request.columns == row_type(
         "id BIGINT NOT NULL COMMENT 'it''s the key', `odd, name` DECIMAL(10, 2) DEFAULT -1.5, "
         "s STRUCT<a: INT COMMENT 'x, y', b: ARRAY<MAP<STRING, INT>>>, after STRING DEFAULT 'FIRST', dt STRING"
     )
-    assert found.partition == ("dt",)
-    assert found.properties == {
+    assert found.request.partition == ("dt",)
+    assert found.request.properties == {
         "bucket": "2",
         "file.format": "orc",
         "primary-key": "id,dt",
         "a.b": "true",
         "n": "-1",
     }
-    assert (found.comment, found.location, found.provider) == ('all "of" it', "/w/t", "Paimon")
+    assert (found.request.comment, found.request.location, found.request.provider) == ('all "of" it', "/w/t", "Paimon")
     assert found.query is None
 
 
 def test_partition_columns_of_hive_stand_behind_the_others() -> None:
     found = parse("CREATE TABLE t (a INT) PARTITIONED BY (dt STRING COMMENT 'day', h INT)")
     assert isinstance(found, CreateTable)
-    assert found.columns == row_type("a INT, dt STRING COMMENT 'day', h INT")
-    assert found.partition == ("dt", "h")
+    assert found.request.columns == row_type("a INT, dt STRING COMMENT 'day', h INT")
+    assert found.request.partition == ("dt", "h")
 
 
 @pytest.mark.parametrize(
@@ -104,18 +104,18 @@ def test_partition_columns_of_hive_stand_behind_the_others() -> None:
 def test_the_query_of_a_table_is_cut_out(sql: str, query: str) -> None:
     found = parse(sql)
     assert isinstance(found, CreateTable)
-    assert (found.query, found.columns) == (query, None)
+    assert (found.query, found.request.columns) == (query, None)
 
 
 def test_words_of_queries_may_be_names_of_columns() -> None:
     found = parse("CREATE TABLE t (`from` INT, values STRING)")
     assert isinstance(found, CreateTable)
-    assert found.columns is not None
-    assert found.columns.names == ("from", "values")
+    assert found.request.columns is not None
+    assert found.request.columns.names == ("from", "values")
     found = parse("CREATE TABLE t (table STRING, first INT)")
     assert isinstance(found, CreateTable)
-    assert found.columns is not None
-    assert found.columns.names == ("table", "first")
+    assert found.request.columns is not None
+    assert found.request.columns.names == ("table", "first")
 
 
 def test_a_table_like_another_is_read() -> None:

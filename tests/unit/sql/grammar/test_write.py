@@ -21,6 +21,7 @@ from paimon_spark.sql.grammar.write import (
     Update,
     WhenClause,
 )
+from paimon_spark.sql.requests import InsertRequest
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Query, UnsupportedStatement
 from paimon_spark.types import INT, STRING, DataField
@@ -74,7 +75,8 @@ T = ("db", "t")
     ],
 )
 def test_an_insert_says_what_goes_where(words: str, expected: dict[str, Any]) -> None:
-    assert parse(words) == Insert(words, T, **expected)
+    query = expected.pop("query")
+    assert parse(words) == Insert(words, T, query, InsertRequest(**expected))
 
 
 @pytest.mark.parametrize(
