@@ -89,7 +89,7 @@ def test_modules_are_short_and_say_first_what_they_are_for() -> None:
     assert [name for name, line in lines.items() if not line.endswith(".") or len(line) >= 90] == []
 
 
-def tests_of(name: str) -> list[Path]:
+def named_tests(name: str) -> list[Path]:
     """The test modules that the docstring of a module names; a name without a folder is in that of the one before."""
     line = re.search(r"^Tests: (.+)", ast.get_docstring(trees()[name]) or "", re.MULTILINE)
     found: list[Path] = []
@@ -99,7 +99,7 @@ def tests_of(name: str) -> list[Path]:
 
 
 def test_modules_name_the_tests_that_cover_them() -> None:
-    named = {name: tests_of(name) for name in trees()}
+    named = {name: named_tests(name) for name in trees()}
     assert [str(path) for paths in named.values() for path in paths if not path.is_file()] == []
     rooms = ("paimon_spark.engine.commit.", "paimon_spark.versioning.", "paimon_spark.streaming.")
     assert [name for name, paths in named.items() if name.startswith(rooms) and not paths] == []
