@@ -20,7 +20,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.jobs.scan import Scan
+from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.spark.dataframe import dataframe
 from paimon_spark.spark.session import unwrapped
 from paimon_spark.spark_catalog.cached_tables import refresh_cached

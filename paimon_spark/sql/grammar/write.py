@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_spark.predicate.tokens import Token
-from paimon_spark.spark.merge import Verb, When
+from paimon_spark.spark.merge_clauses import Verb, When
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.clauses import (
     Assignment,
