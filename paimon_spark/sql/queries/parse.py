@@ -15,6 +15,7 @@ from typing import Final
 import sqlglot
 from sqlglot import exp
 
+from paimon_spark.predicate.tokens import Token
 from paimon_spark.sql.queries.clauses import (
     DollarName,
     OptionClause,
@@ -24,7 +25,7 @@ from paimon_spark.sql.queries.clauses import (
     version_clauses,
 )
 from paimon_spark.sql.queries.scopes import QueryScopes, Tree, lower_names
-from paimon_spark.sql.tokens import Token, depth_change, outside_brackets, tokenize
+from paimon_spark.sql.tokens import depth_change, outside_brackets, tokenize
 
 _DOLLAR: Final = "\u01c3"
 """Replaces `$` for sqlglot: a letter without case that names hardly contain."""

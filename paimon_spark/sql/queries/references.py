@@ -13,6 +13,7 @@ from typing import Final, NoReturn
 from sqlglot import exp
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.predicate.tokens import Token
 from paimon_spark.sql.functions import TABLE_FUNCTIONS, refuse_search
 from paimon_spark.sql.names import TableName, resolve_source
 from paimon_spark.sql.queries.clauses import OptionClause, VersionClause
@@ -20,7 +21,7 @@ from paimon_spark.sql.queries.errors import syntax_error
 from paimon_spark.sql.queries.parse import ParsedQuery, Use
 from paimon_spark.sql.queries.scopes import Tree, written
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.tokens import Token, abbreviated, matching_bracket
+from paimon_spark.sql.tokens import abbreviated, matching_bracket
 
 _SAMPLE: Final = "TABLESAMPLE"
 _BEFORE_NAME: Final = frozenset(("FROM", "JOIN", "TABLE", "USING", "INTO", ","))

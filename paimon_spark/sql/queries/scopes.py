@@ -131,8 +131,9 @@ class QueryScopes:
             case ScopeType.DERIVED_TABLE if isinstance(parent.parent, exp.From | exp.Join):
                 return any(map(parent.args.get, _CHANGES_ROWS)) or self.needs_all(parent, parent.alias)
             case ScopeType.CTE if isinstance(parent, exp.CTE) and not _renames(parent):
-                uses = [t for s in self._scopes.values() for t in s.tables if s.cte_sources.get(t.name) is scope]
-                return any(len(t.parts) == 1 and self.needs_all(t, t.alias_or_name) for t in uses)
+                tables = (t for tree in self._trees for t in tree.find_all(exp.Table))
+                uses = [t for t in tables if t.name == parent.alias and self.is_cte(t)]
+                return any(self.needs_all(t, t.alias_or_name) for t in uses)
         return True
 
     def foreign(self, node: Tree, visible: str) -> frozenset[int]:
