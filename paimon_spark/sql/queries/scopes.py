@@ -1,4 +1,4 @@
-"""Find the scopes of a query by sqlglot: the relations and common table expressions that each SELECT sees.
+"""Find the scopes of a query by sqlglot: what each SELECT sees.
 
 A column of a table is needed unless the scopes prove that a name in the query means something else. Where sqlglot finds
 no scope, or a `*` may reach the result, all columns are needed.
