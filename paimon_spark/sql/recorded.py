@@ -18,7 +18,8 @@ from paimon_spark.sql.functions import TABLE_FUNCTIONS
 from paimon_spark.sql.grammar.write import Delete, Insert, Merge, Update
 from paimon_spark.sql.names import resolve_table
 from paimon_spark.sql.queries.parse import ParsedQuery, parse_query
-from paimon_spark.sql.queries.references import Reference, is_cte, references
+from paimon_spark.sql.queries.references import Reference, references
+from paimon_spark.sql.queries.scopes import written
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Statement
 from paimon_spark.sql.tokens import abbreviated
@@ -131,7 +132,7 @@ class _Check:
         if depth > _DEEPEST:
             self.refuse("its views read each other")
         parsed = parse_query(text)
-        if parsed.trees is None or len(parsed.trees) != 1:
+        if parsed.trees is None or len(parsed.trees) != 1 or not parsed.scopes.is_complete:
             self.refuse("a part of it cannot be read")
         self._words(parsed)
         found = references(session.caching(), parsed)
@@ -177,11 +178,11 @@ class _Check:
             if not isinstance(tree, exp.Query | exp.Values):
                 self.refuse("a part of it is no query")
             for node in tree.find_all(exp.Table):
-                if not isinstance(node.this, exp.Identifier | exp.Dot) or is_cte(node):
+                if not isinstance(node.this, exp.Identifier | exp.Dot) or parsed.scopes.is_cte(node):
                     continue  # functions are checked by their names
                 identifiers = list(node.find_all(exp.Identifier))
                 if not any(i.meta.get("start") in starts for i in identifiers):
-                    self.refuse(f"it reads {node.name}, which is no table of an attached catalog")
+                    self.refuse(f"it reads {written(node.parts[-1])}, which is no table of an attached catalog")
 
 
 def _argument(tokens: Sequence[Token], bracket: Token) -> Token | None:

@@ -17,8 +17,9 @@ from paimon_spark.sql.grammar.create import CreateView, DropView
 from paimon_spark.sql.grammar.show import ShowViews
 from paimon_spark.sql.names import TableName, resolve_database, resolve_name
 from paimon_spark.sql.queries.parse import ParsedQuery, parse_query
-from paimon_spark.sql.queries.references import is_cte, references
+from paimon_spark.sql.queries.references import references
 from paimon_spark.sql.queries.run import check_names, parse_query_of_view, run_query
+from paimon_spark.sql.queries.scopes import written
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Outcome, Result
 from paimon_spark.sql.tokens import Edit, edited
@@ -147,5 +148,8 @@ def _refuse_cycle(session: Session, name: TableName, query: str) -> None:
 def _temporary_views(session: Session, parsed: ParsedQuery) -> Iterator[str]:
     for tree in parsed.trees or ():
         for node in tree.find_all(exp.Table):
-            if len(node.parts) == 1 and not is_cte(node) and session.has_view(node.name):
-                yield node.name
+            if not isinstance(node.this, exp.Identifier) or len(node.parts) > 1 or parsed.scopes.is_cte(node):
+                continue
+            name = written(node.this)
+            if session.has_view(name):
+                yield name

@@ -17,9 +17,9 @@ from sqlglot import exp
 from paimon_spark.errors import PaimonError
 from paimon_spark.predicate.ast import Predicate, conjunction
 from paimon_spark.predicate.parse import build_predicate
-from paimon_spark.sql.queries.columns import select_of
-from paimon_spark.sql.queries.parse import ParsedQuery, Tree
+from paimon_spark.sql.queries.parse import ParsedQuery
 from paimon_spark.sql.queries.references import Reference
+from paimon_spark.sql.queries.scopes import Tree
 from paimon_spark.types import INTEGER_NAMES, AtomicType, CharType, DataType, DecimalType, RowType
 
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)
@@ -38,17 +38,15 @@ def condition(
     parsed: ParsedQuery, reference: Reference, row_type: RowType, args: Mapping[str, Any] | Sequence[Any] | None
 ) -> Predicate | None:
     """A predicate that holds for every row that the query needs of a table; None when none is known."""
-    select = select_of(reference.node)
+    select = parsed.scopes.select_of(reference.node)
     if select is None or parsed.has_pipes or reference.sample is not None or reference.has_new_columns:
         return None
     if reference.function is not None or select.args.get("laterals"):
         return None
-    relations = _relations(select)
-    if relations is None or not any(node is reference.node for node, _ in relations):
+    relations = [(select.args["from_"].this, None), *((j.this, j) for j in select.args.get("joins") or ())]
+    if any(node.args.get("joins") or node.args.get("pivots") for node, _ in relations):
         return None
-    if any(node.args.get("pivots") for node, _ in relations):
-        return None
-    if [_name(parsed, node) for node, _ in relations].count(reference.visible.lower()) != 1:
+    if [id(node) for node, _ in relations if node.alias_or_name == reference.key] != [id(reference.node)]:
         return None
     if _is_filled_with_nulls(relations, reference.node):
         return None
@@ -58,24 +56,6 @@ def condition(
         return conjunction([build_predicate(tree, row_type) for tree in found])
     except (RecursionError, PaimonError):  # thousands of conditions in one another, or a value without meaning
         return None
-
-
-def _relations(select: Tree) -> list[tuple[Tree, Tree | None]] | None:
-    """The relations in the FROM of a SELECT, each with its join; None when joins are nested."""
-    from_ = select.args.get("from_") or select.args.get("from")
-    if from_ is None:
-        return None
-    joins = select.args.get("joins") or []
-    found = [(from_.this, None), *((j.this, j) for j in joins)]
-    if any(node.args.get("joins") for node, _ in found):
-        return None
-    return found
-
-
-def _name(parsed: ParsedQuery, node: Tree) -> str:
-    """The name that qualifies the columns of a relation, in lower case."""
-    name = node.alias or (parsed.name_at(node.this) if isinstance(node.this, exp.Identifier) else "")
-    return str(name).lower()
 
 
 def _is_filled_with_nulls(relations: Sequence[tuple[Tree, Tree | None]], node: Tree) -> bool:
@@ -133,7 +113,7 @@ class _ConditionReader:
     ) -> None:
         self.parsed = parsed
         self.is_alone = is_alone
-        self.visible = reference.visible.lower()
+        self.visible = reference.key
         self.args = args if isinstance(args, Mapping) else {}
         self.columns: dict[str, tuple[str, DataType] | None] = {}
         for field in row_type:
@@ -190,9 +170,9 @@ class _ConditionReader:
         if qualifier is None:
             if not self.is_alone:
                 return None, None  # another relation may have a column of the name
-        elif self.parsed.name_at(qualifier).lower() != self.visible:
+        elif qualifier.name != self.visible:
             return None, None
-        found = self.columns.get(self.parsed.name_at(node.this).lower())
+        found = self.columns.get(node.name)
         return (None, None) if found is None else (exp.column(exp.to_identifier(found[0], quoted=True)), found[1])
 
     def _value(self, node: Tree, dtype: DataType) -> Tree | None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 import sqlglot
 from sqlglot import exp
@@ -24,12 +24,13 @@ from paimon_spark.sql.queries.clauses import (
     option_clauses,
     version_clauses,
 )
+from paimon_spark.sql.queries.scopes import QueryScopes, Tree, lower_names
 from paimon_spark.sql.tokens import depth_change, outside_brackets, tokenize
 
-DOLLAR: Final = "\u01c3"
+_DOLLAR: Final = "\u01c3"
 """Replaces `$` for sqlglot: a letter without case that names hardly contain."""
 _PIPE: Final = "|>"
-_PIPED: Final = f"FROM {DOLLAR} "
+_PIPED: Final = f"FROM {_DOLLAR} "
 """Replaces the rows before a pipe."""
 _BEFORE_TABLE: Final = frozenset(("(", "AS", "ALL", "DISTINCT", "UNION", "EXCEPT", "INTERSECT", "MINUS"))
 _READING: Final = ("JOIN", "UNION", "EXCEPT", "INTERSECT", "MINUS", "FROM")
@@ -39,9 +40,6 @@ _WHOLE: Final = ("DELETE", "UPDATE", "MERGE", "SET", "DECLARE")
 """Statements of Spark with queries in their expressions."""
 
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
-
-Tree = Any
-"""A node of sqlglot."""
 
 
 class Use(Enum):
@@ -70,7 +68,8 @@ class ParsedQuery:
         options: option clauses after names.
         dollars: parts of names with unquoted `$`.
         tables: positions of `TABLE` that means `SELECT * FROM`.
-        trees: of the query; None when sqlglot cannot parse it.
+        trees: of the query, with names in lower case; None when sqlglot cannot parse it.
+        scopes: of the trees.
     """
 
     sql: str
@@ -82,15 +81,11 @@ class ParsedQuery:
     dollars: tuple[DollarName, ...]
     tables: tuple[int, ...] = ()
     trees: tuple[Tree, ...] | None = None
+    scopes: QueryScopes = field(default_factory=QueryScopes, repr=False)
 
     @property
     def has_pipes(self) -> bool:
         return any(t.keyword == _PIPE for t in self.tokens)
-
-    def name_at(self, identifier: exp.Identifier) -> str:
-        """The text of an identifier in the statement."""
-        found = identifier.name
-        return found.replace(DOLLAR, "$") if DOLLAR in found and "start" in identifier.meta else found
 
 
 _READS: Final = (exp.Query, exp.Values)
@@ -118,7 +113,8 @@ def parse_query(sql: str) -> ParsedQuery:
     if use is Use.OTHER:
         return found
     found = replace(found, tables=table_queries(tokens, body))
-    return replace(found, trees=_trees(found))
+    trees = _trees(found)
+    return replace(found, trees=trees, scopes=QueryScopes(trees or ()))
 
 
 def table_queries(tokens: Sequence[Token], body: int) -> tuple[int, ...]:
@@ -155,7 +151,7 @@ def _text_for_sqlglot(query: ParsedQuery) -> str:
     for dollar in query.dollars:
         for i in range(dollar.start, dollar.end):
             if out[i] == "$":
-                out[i] = DOLLAR
+                out[i] = _DOLLAR
     for start in query.tables:
         out[start : start + len("TABLE")] = "FROM "
     return "".join(out)
@@ -171,6 +167,7 @@ def _trees(query: ParsedQuery) -> tuple[Tree, ...] | None:
             return None
         if len(found) != 1 or found[0] is None or any(True for _ in found[0].find_all(exp.Command)):
             return None
+        lower_names(found[0], _DOLLAR)
         out.append(found[0])
     return tuple(out)
 

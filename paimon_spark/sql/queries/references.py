@@ -7,8 +7,8 @@ names are Spark's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from dataclasses import dataclass, field, replace
+from typing import Final, NoReturn
 
 from sqlglot import exp
 
@@ -18,7 +18,8 @@ from paimon_spark.sql.functions import TABLE_FUNCTIONS, refuse_search
 from paimon_spark.sql.names import TableName, resolve_source
 from paimon_spark.sql.queries.clauses import OptionClause, VersionClause
 from paimon_spark.sql.queries.errors import syntax_error
-from paimon_spark.sql.queries.parse import ParsedQuery, Tree, Use
+from paimon_spark.sql.queries.parse import ParsedQuery, Use
+from paimon_spark.sql.queries.scopes import Tree, written
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.tokens import abbreviated, matching_bracket
 
@@ -60,14 +61,23 @@ class Reference:
     @property
     def alias(self) -> str:
         """The alias; empty without."""
-        return str(self.node.alias)
+        alias = self.node.args.get("alias")
+        return "" if alias is None or alias.this is None else written(alias.this)
 
     @property
     def visible(self) -> str:
         """The qualifier of its columns."""
-        if self.alias or self.function is not None:
-            return self.alias or str(self.function)
-        return self.name.as_named.last_part
+        return self.alias or self.function or self.name.as_named.last_part
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether the name of the table qualifies its columns."""
+        return not self.alias and self.function is None
+
+    @property
+    def key(self) -> str:
+        """The qualifier of its columns in lower case, as scopes have names."""
+        return self.visible.lower()
 
     @property
     def has_new_columns(self) -> bool:
@@ -85,17 +95,15 @@ def references(session: Session, parsed: ParsedQuery) -> tuple[Reference, ...]:
     """
     _refuse_functions(parsed)
     sessions = _caching(session)
-    if parsed.trees is None:
-        _refuse_tables(sessions, parsed)
-        return ()
     found: dict[int, Reference] = {}
-    for tree in parsed.trees:
+    for tree in parsed.trees or ():
         for node in tree.find_all(exp.Table):
             reference = _reference(sessions, parsed, node)
-            if reference is not None and reference.start not in found:
-                found[reference.start] = reference
-    _check_all_found(sessions, parsed, found)
-    return tuple(found[start] for start in sorted(found))
+            if reference is not None:
+                found.setdefault(reference.start, reference)
+    out = tuple(found[start] for start in sorted(found))
+    _refuse_missed(sessions, parsed, out)
+    return out
 
 
 def _caching(session: Session) -> tuple[Session, ...]:
@@ -116,10 +124,8 @@ def _reference(sessions: Sequence[Session], parsed: ParsedQuery, node: Tree) -> 
     if not isinstance(node.this, exp.Identifier | exp.Dot):  # a Dot is a name of more than three parts
         return _function(sessions[0], parsed, node)
     identifiers = [part for part in node.parts if isinstance(part, exp.Identifier)]
-    parts = [parsed.name_at(i) for i in identifiers]
-    if len(parts) != len(node.parts) or is_cte(node) or parts == ["$"]:
-        return None
-    if parsed.has_pipes and len(parts) == 1 and parts[0].lower() in _all_ctes(parsed):
+    parts = [written(i) for i in identifiers]
+    if len(parts) != len(node.parts) or parts == ["$"] or parsed.scopes.is_cte(node):
         return None
     resolved = _resolved(sessions, parts)
     if resolved is None:
@@ -135,7 +141,7 @@ def _reference(sessions: Sequence[Session], parsed: ParsedQuery, node: Tree) -> 
     if any("start" not in i.meta for i in identifiers):
         refuse_table(parsed, name, "the position of its name is unknown")
     start, end = identifiers[0].meta["start"], identifiers[-1].meta["end"] + 1
-    return _placed(parsed, session, name, node, start, end, None)
+    return _with_clauses(parsed, Reference(session, name, node, start, end))
 
 
 def _function(session: Session, parsed: ParsedQuery, node: Tree) -> Reference | None:
@@ -144,64 +150,31 @@ def _function(session: Session, parsed: ParsedQuery, node: Tree) -> Reference | 
     if called not in TABLE_FUNCTIONS:
         return None
     start = node.this.meta["start"]
-    at = next(i for i, w in enumerate(parsed.tokens) if w.start == start)
-    end = matching_bracket(parsed.tokens, at + 1)
+    end = matching_bracket(parsed.tokens, _index(parsed.tokens, start) + 1)
     assert end is not None, "sqlglot read the call"
-    return _placed(parsed, session, TableName("", called), node, start, parsed.tokens[end].end, called)
+    found = Reference(session, TableName("", called), node, start, parsed.tokens[end].end, function=called)
+    return _with_clauses(parsed, found)
 
 
-def _placed(
-    parsed: ParsedQuery, session: Session, name: TableName, node: Tree, start: int, end: int, function: str | None
-) -> Reference:
-    version: VersionClause | None = None
-    given: OptionClause | None = None
-    at = end
-    for _ in range(2):  # a version and options, in any order
-        if version is None:
-            version = next((v for v in parsed.versions if _follows(parsed, at, v.start)), None)
-            at = at if version is None else max(at, version.end)
-        if given is None:
-            given = next((o for o in parsed.options if _follows(parsed, at, o.start)), None)
-            at = at if given is None else max(at, given.end)
-    return Reference(session, name, node, start, end, version, given, _sample(parsed.tokens, at), function)
-
-
-def _follows(parsed: ParsedQuery, end: int, start: int) -> bool:
-    """Whether nothing but blanks and comments is between two places."""
-    return start >= end and not any(end <= w.start < start for w in parsed.tokens)
-
-
-def _sample(tokens: Sequence[Token], end: int) -> tuple[int, int] | None:
-    """The position of the TABLESAMPLE that comes next."""
-    at = next((i for i, w in enumerate(tokens) if w.start >= end), len(tokens))
-    if at >= len(tokens) or tokens[at].keyword != _SAMPLE:
-        return None
-    last = matching_bracket(tokens, at + 1)
-    if last is not None and last + 1 < len(tokens) and tokens[last + 1].keyword == "REPEATABLE":
+def _with_clauses(parsed: ParsedQuery, reference: Reference) -> Reference:
+    """The reference with the version, options and sample that follow it, a version and options in any order."""
+    versions = {clause.start: clause for clause in parsed.versions}
+    options = {clause.start: clause for clause in parsed.options}
+    tokens = (*parsed.tokens, Token("", len(parsed.sql), len(parsed.sql)))
+    for _ in range(2):
+        start = tokens[_index(parsed.tokens, reference.cut_end)].start
+        version = reference.version or versions.get(start)
+        reference = replace(reference, version=version, options=reference.options or options.get(start))
+    at = _index(parsed.tokens, reference.cut_end)
+    last = matching_bracket(tokens, at + 1) if tokens[at].keyword == _SAMPLE else None
+    if last is not None and tokens[last + 1].keyword == "REPEATABLE":
         last = matching_bracket(tokens, last + 2)
-    return None if last is None else (tokens[at].start, tokens[last].end)
+    return reference if last is None else replace(reference, sample=(tokens[at].start, tokens[last].end))
 
 
-def is_cte(node: Tree) -> bool:
-    """Whether a name of one part is that of a common table expression around it."""
-    if len(node.parts) != 1:
-        return False
-    name, around = node.name.lower(), list(ancestors(node))
-    for outer in around:
-        with_ = outer.args.get("with_") or outer.args.get("with")
-        for cte in () if with_ is None else with_.expressions:
-            if any(a is cte for a in around):
-                if with_.args.get("recursive") and cte.alias.lower() == name:
-                    return True
-                break  # a later one is not visible in an earlier one
-            if cte.alias.lower() == name:
-                return True
-    return False
-
-
-def _all_ctes(parsed: ParsedQuery) -> set[str]:
-    """Names of common table expressions, which parts between pipes may use."""
-    return {cte.alias.lower() for tree in parsed.trees or () for cte in tree.find_all(exp.CTE)}
+def _index(tokens: Sequence[Token], position: int) -> int:
+    """The index of the first token at or after a position."""
+    return next((i for i, token in enumerate(tokens) if token.start >= position), len(tokens))
 
 
 def _is_written(node: Tree) -> bool:
@@ -230,10 +203,20 @@ def _refuse_functions(parsed: ParsedQuery) -> None:
             refuse_search(word.text)
 
 
-def _refuse_tables(sessions: Sequence[Session], parsed: ParsedQuery) -> None:
-    """Refuse tables of the catalog in a statement that cannot be parsed."""
-    for _, name in _names(sessions, parsed, ()):
-        error = syntax_error(sessions[0], parsed)
+def _refuse_missed(sessions: Sequence[Session], parsed: ParsedQuery, found: Sequence[Reference]) -> None:
+    """Refuse tables of the catalog, by tokens, that sqlglot did not find or whose statement it cannot parse."""
+    known = _positions_of_tables(parsed)
+    for i, parts in _dotted(parsed.tokens):
+        start = parsed.tokens[i].start
+        if start in known or any(r.start <= start < r.cut_end for r in found):
+            continue
+        is_place = len(parts) > 1 or (i and parsed.tokens[i - 1].keyword in _BEFORE_NAME)
+        if not is_place or (parsed.trees is not None and not _is_of_a_from(parsed.tokens, i)):
+            continue
+        name = _existing(sessions, parts)
+        if name is None:
+            continue
+        error = None if parsed.trees is not None else syntax_error(sessions[0], parsed)
         if error is not None:
             raise error
         if parsed.use is Use.OTHER:
@@ -241,13 +224,10 @@ def _refuse_tables(sessions: Sequence[Session], parsed: ParsedQuery) -> None:
         refuse_table(parsed, name, "its syntax is not supported")
 
 
-def _check_all_found(sessions: Sequence[Session], parsed: ParsedQuery, found: dict[int, Reference]) -> None:
-    """Check that no table was missed by sqlglot."""
-    taken = [(r.start, r.cut_end) for r in found.values()]
-    for word, name in _names(sessions, parsed, taken):
-        is_unknown = parsed.tokens[word].start not in found and not _is_known(parsed, word)
-        if is_unknown and _is_of_a_from(parsed.tokens, word):
-            refuse_table(parsed, name, "its syntax is not supported")
+def _positions_of_tables(parsed: ParsedQuery) -> set[int]:
+    """Positions of names that sqlglot parsed as those of tables."""
+    tables = (table for tree in parsed.trees or () for table in tree.find_all(exp.Table))
+    return {part.meta["start"] for table in tables for part in table.parts if "start" in part.meta}
 
 
 def _is_of_a_from(tokens: Sequence[Token], word: int) -> bool:
@@ -258,32 +238,6 @@ def _is_of_a_from(tokens: Sequence[Token], word: int) -> bool:
     if before[-1:] == ["FROM"]:
         return before[0] != "DISTINCT" and word + 1 < len(tokens) and tokens[word + 1].keyword == "."
     return before[-1:] in (["JOIN"], ["TABLE"])
-
-
-def _is_known(parsed: ParsedQuery, word: int) -> bool:
-    """Whether sqlglot parsed this token as the name of a table, which is then Spark's."""
-    place = parsed.tokens[word].start
-    return any(
-        any(part.meta.get("start") == place for part in node.parts if isinstance(part, exp.Identifier))
-        for tree in parsed.trees or ()
-        for node in tree.find_all(exp.Table)
-    )
-
-
-def _names(
-    sessions: Sequence[Session], parsed: ParsedQuery, taken: Sequence[tuple[int, int]]
-) -> Iterator[tuple[int, TableName]]:
-    """Names of tables of the catalog where a table may be read, by tokens only."""
-    for i, parts in _dotted(parsed.tokens):
-        word = parsed.tokens[i]
-        if any(start <= word.start < end for start, end in taken):
-            continue
-        before = parsed.tokens[i - 1].keyword if i else ""
-        if len(parts) == 1 and before not in _BEFORE_NAME:
-            continue
-        name = _existing(sessions, parts)
-        if name is not None:
-            yield i, name
 
 
 def _dotted(tokens: Sequence[Token]) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -315,10 +269,3 @@ def _existing(sessions: Sequence[Session], parts: Sequence[str]) -> TableName | 
         return None
     session, name = found
     return name if session.has_table(name.database, name.table) else None
-
-
-def ancestors(node: Any) -> Iterator[Any]:
-    """The nodes around a node, from the inside out."""
-    while node.parent is not None:
-        node = node.parent
-        yield node

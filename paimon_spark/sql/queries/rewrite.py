@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from paimon_spark.predicate.ast import literal_text
 from paimon_spark.sql.functions import scalar_of_call
-from paimon_spark.sql.queries.columns import select_of, stars
-from paimon_spark.sql.queries.parse import ParsedQuery, Tree
-from paimon_spark.sql.queries.references import Reference, ancestors
+from paimon_spark.sql.queries.parse import ParsedQuery
+from paimon_spark.sql.queries.references import Reference
+from paimon_spark.sql.queries.scopes import Tree
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.tokens import Edit, edited, matching_bracket, tokenize
 from paimon_spark.types import quoted
@@ -29,10 +29,11 @@ def replaced(
 
     `metadata` has, by reference, the columns that a `*` must not include.
     """
-    aliases = _aliases(references)
+    selects = {r: parsed.scopes.select_of(r.node) for r in references}
+    aliases = {r: _alias(r, selects) for r in references}
     edits = [e for n, r in enumerate(references) for e in _places(parsed, r, n, aliases[r])]
-    edits += _columns(parsed, references, aliases)
-    edits += _hidden(references, aliases, metadata)
+    edits += _columns(parsed, selects, aliases)
+    edits += _hidden(parsed, aliases, metadata)
     taken = [(e.start, e.end) for e in edits if e.end > e.start]
     edits += [Edit(d.start, d.end, quoted(d.text)) for d in parsed.dollars if not _is_in(d.start, taken)]
     sql = parsed.sql
@@ -41,22 +42,18 @@ def replaced(
     return edited(sql[begin:], whole)
 
 
-def _aliases(references: Sequence[Reference]) -> dict[Reference, str]:
-    """The alias of each reference: its name, with the database when two in one FROM have the same name."""
-    out: dict[Reference, str] = {}
-    for reference in references:
-        name, select = reference.visible, select_of(reference.node)
-        others = [
-            r for r in references
-            if r is not reference and not r.alias and r.function is None and select is not None
-            and select_of(r.node) is select and r.visible == name and r.full_name != reference.full_name
-        ]  # fmt: skip
-        if others and not reference.alias and reference.function is None:
-            name = f"{reference.name.database}.{name}"
-            if any(r.name == reference.name for r in others):
-                name = f"{reference.session.catalog_name}.{name}"
-        out[reference] = name
-    return out
+def _alias(reference: Reference, selects: Mapping[Reference, Tree]) -> str:
+    """The alias of a reference: its name, with the database when two in one FROM have the same name."""
+    name, select = reference.visible, selects[reference]
+    others = [
+        r for r, around in selects.items()
+        if r.is_bare and around is not None and around is select and r.visible == name
+        and r.full_name != reference.full_name
+    ]  # fmt: skip
+    if not others or not reference.is_bare:
+        return name
+    is_of_two = any(r.name == reference.name for r in others)
+    return ".".join(reference.full_name[0 if is_of_two else 1 :])
 
 
 def _places(parsed: ParsedQuery, reference: Reference, number: int, alias: str) -> list[Edit]:
@@ -73,61 +70,48 @@ def _places(parsed: ParsedQuery, reference: Reference, number: int, alias: str) 
     return [Edit(reference.start, reference.cut_end, frame), Edit(reference.sample[1], reference.sample[1], called)]
 
 
-def _columns(parsed: ParsedQuery, references: Sequence[Reference], aliases: Mapping[Reference, str]) -> list[Edit]:
+def _columns(parsed: ParsedQuery, selects: Mapping[Reference, Tree], aliases: Mapping[Reference, str]) -> list[Edit]:
     """Columns qualified with the database: `db.t.a` becomes `t.a`."""
     found: dict[int, Edit] = {}
-    bare = [r for r in references if not r.alias and r.function is None]
-    if not bare:
-        return []
-    for tree in parsed.trees or ():
-        for column in tree.find_all(exp.Column):
-            parts = [p for p in column.parts if isinstance(p, exp.Identifier)]
-            named = [parsed.name_at(p).lower() for p in parts]
-            if len(parts) < 2 or any("start" not in p.meta for p in parts):
-                continue
-            length, owner = _owner(column, named, bare)
-            if owner is not None:
-                start, end = parts[0].meta["start"], parts[length - 1].meta["end"] + 1
+    for column, scope in parsed.scopes.columns:
+        names = [part.name for part in column.parts]
+        if len(names) < 2 or any("start" not in p.meta for p in column.parts if isinstance(p, exp.Identifier)):
+            continue
+        for select in parsed.scopes.selects(scope):
+            owners = {r: length for r in aliases if selects[r] is select and (length := _prefix(r, names))}
+            if len({r.session.catalog_name for r in owners}) == 1:
+                owner, length = next(iter(owners.items()))
+                start, end = column.parts[0].meta["start"], column.parts[length - 1].meta["end"] + 1
                 found[start] = Edit(start, end, quoted(aliases[owner]))
+            if owners:
+                break  # the innermost; of tables of several catalogs Spark reports the column
     return list(found.values())
 
 
-def _owner(column: Tree, named: Sequence[str], bare: Sequence[Reference]) -> tuple[int, Reference | None]:
-    """The innermost table whose qualified name is the prefix of a column, and the length of that prefix."""
-    around = [a for a in ancestors(column) if isinstance(a, exp.Select)]
-    for select in (*around, None):
-        found: list[tuple[int, Reference]] = []
-        for reference in bare:
-            if select_of(reference.node) is not select:
-                continue
-            catalog, *name = (part.lower() for part in reference.full_name)
-            for prefix in ([catalog, *name], name):
-                rest = len(named) > len(prefix) or isinstance(column.this, exp.Star)
-                if list(named[: len(prefix)]) == prefix and rest:
-                    found.append((len(prefix), reference))
-                    break
-        if found:
-            is_ambiguous = len({r.session.catalog_name for _, r in found}) > 1  # Spark reports the column
-            return (0, None) if is_ambiguous else found[0]
-    return 0, None
+def _prefix(reference: Reference, names: Sequence[str]) -> int:
+    """The number of parts before a column that are the qualified name of a table; 0 for another one."""
+    full = [part.lower() for part in reference.full_name]
+    matching = (part for part in (full, full[1:]) if names[: len(part)] == part and len(names) > len(part))
+    return len(next(matching, ())) if reference.is_bare else 0
 
 
 def _hidden(
-    references: Sequence[Reference], aliases: Mapping[Reference, str], metadata: Mapping[Reference, Collection[str]]
+    parsed: ParsedQuery, aliases: Mapping[Reference, str], metadata: Mapping[Reference, Collection[str]]
 ) -> list[Edit]:
     """EXCEPT behind a `*` for columns that it must not include."""
     hidden: dict[int, list[str]] = {}
     for reference, columns in metadata.items():
-        for star in stars_without_list(reference) if columns else ():
+        for star in stars_without_list(parsed, reference) if columns else ():
             place = star.meta["end"] + 1
             prefix = "" if isinstance(star.parent, exp.Column) else quoted(aliases[reference]) + "."
             hidden.setdefault(place, []).extend(prefix + quoted(c) for c in columns)
     return [Edit(place, place, f" EXCEPT ({', '.join(names)})") for place, names in hidden.items()]
 
 
-def stars_without_list(reference: Reference) -> tuple[Tree, ...]:
+def stars_without_list(parsed: ParsedQuery, reference: Reference) -> list[Tree]:
     """The `*` that include columns of a reference and have no EXCEPT of their own."""
-    return tuple(s for s in stars(reference) if not s.args.get("except_") and "end" in s.meta)
+    stars = parsed.scopes.stars(reference.node, reference.key)
+    return [s for s in stars if not s.args.get("except_") and "end" in s.meta]
 
 
 def _is_in(place: int, taken: Sequence[tuple[int, int]]) -> bool:

@@ -26,7 +26,6 @@ from paimon_spark.spark_port import planned_queries
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.functions import refuse_foreign
 from paimon_spark.sql.grammar.create import view_column
-from paimon_spark.sql.queries.columns import stars
 from paimon_spark.sql.queries.errors import helpful_error, in_one_line, is_one_of, lacks_a_column
 from paimon_spark.sql.queries.parse import ParsedQuery, Use, only_reads, parse_query
 from paimon_spark.sql.queries.references import Reference, references
@@ -174,7 +173,7 @@ def _with_scans(
         for r, s in zip(found, reads, strict=True)
     }
     for reference, columns in hidden.items():
-        _check_hidden(reference, columns)
+        _check_hidden(parsed, reference, columns)
     frames = {
         f"p{n}": (reference.name.as_named.text, _frame(session, read))
         for n, (reference, read) in enumerate(zip(found, reads, strict=True))
@@ -227,8 +226,9 @@ def _frame(session: Session, read: _Read) -> DataFrame:
     return read
 
 
-def _check_hidden(reference: Reference, columns: Sequence[str]) -> None:
-    if columns and len(stars(reference)) != len(stars_without_list(reference)):
+def _check_hidden(parsed: ParsedQuery, reference: Reference, columns: Sequence[str]) -> None:
+    stars = parsed.scopes.stars(reference.node, reference.key)
+    if columns and len(stars) != len(stars_without_list(parsed, reference)):
         raise UnsupportedFeatureError(
             f"* EXCEPT beside the metadata column {columns[0]} of {reference.name} is not available; name the columns",
             feature="* EXCEPT with metadata columns",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import date, datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.engine.tasks.split import BUCKET, METADATA_COLUMNS
@@ -16,7 +17,6 @@ from paimon_spark.options.scan import START_KEYS, TIME_ZONE, VERSION_AS_OF
 from paimon_spark.predicate.ast import Predicate
 from paimon_spark.sql.functions import read_of_call
 from paimon_spark.sql.queries.clauses import VersionClause
-from paimon_spark.sql.queries.columns import metadata_named, names, needs_all
 from paimon_spark.sql.queries.filters import condition
 from paimon_spark.sql.queries.parse import ParsedQuery
 from paimon_spark.sql.queries.references import Reference, refuse_table
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _TIMESTAMP: Final = "timestampAsOf"
 _MILLIS: Final = "scan.timestamp-millis"
 _NAMES_IN_QUOTES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
+_NAMES_BY_PATTERN: Final = "spark.sql.parser.quotedRegexColumnNames"
+_ALL_WORDS: Final = frozenset(("NATURAL", "PIVOT", "UNPIVOT", "IDENTIFIER", "|>"))
+"""Keywords of what uses columns without naming them."""
 _TRACKING: Final = (ROW_ID, SEQUENCE_NUMBER)
 
 
@@ -74,21 +77,41 @@ def metadata_columns(parsed: ParsedQuery, reference: Reference, scan: Scan) -> t
 def _columns(
     session: Session, parsed: ParsedQuery, reference: Reference, table: Table, own: tuple[str, ...], *, has_all: bool
 ) -> tuple[str, ...] | None:
-    """The columns to read of a table, whose columns are `own`; None for all."""
-    metadata = () if table.is_system else _metadata(parsed, reference, table, own)
-    if has_all or needs_all(parsed, reference) or not _has_default_semantics(session, parsed):
+    """The columns to read of a table, whose columns are `own`; None for all.
+
+    Every name in the query counts unless it certainly means something else.
+    """
+    node, name = reference.node, reference.key
+    foreign = parsed.scopes.foreign(node, name)
+    metadata = () if table.is_system else _metadata(parsed, reference, table, own, foreign)
+    if has_all or not _has_default_semantics(session, parsed) or _needs_all(parsed, reference):
         return (*own, *metadata) if metadata else None
-    named = names(parsed)
-    found = (*(c for c in own if c.lower() in named), *metadata)
+    if parsed.scopes.stars(node, name):
+        foreign = frozenset()
+    names = {w.text.lower() for w in parsed.tokens if not w.is_text and w.start not in foreign}
+    found = (*(c for c in own if c.lower() in names), *metadata)
     if found:
         return found
     # Only the number of rows counts: the bucket is known without reading the files.
     return own[:1] if table.is_system else (BUCKET,)
 
 
-def _metadata(parsed: ParsedQuery, reference: Reference, table: Table, own: tuple[str, ...]) -> tuple[str, ...]:
+def _needs_all(parsed: ParsedQuery, reference: Reference) -> bool:
+    """Whether the query may use columns without naming them."""
+    keys = [w.keyword for w in parsed.tokens]
+    if _ALL_WORDS.intersection(keys) or ("BY", "ALL") in pairwise(keys) or reference.function is not None:
+        return True
+    return parsed.scopes.needs_all(reference.node, reference.key)
+
+
+def _metadata(
+    parsed: ParsedQuery, reference: Reference, table: Table, own: tuple[str, ...], foreign: Collection[int]
+) -> tuple[str, ...]:
+    """The metadata columns that the query names."""
+    columns = [c for c, _ in parsed.scopes.columns if c.table in ("", reference.key)]
+    named = {c.name for c in columns if c.this.meta.get("start") not in foreign}
     candidates = (*METADATA_COLUMNS, *(_TRACKING if table.options.row_tracking else ()))
-    return metadata_named(parsed, reference, [c for c in candidates if c not in own])
+    return tuple(c for c in candidates if c not in own and c.lower() in named)
 
 
 def _where(session: Session, parsed: ParsedQuery, reference: Reference, table: Table, scan: Scan) -> Predicate | None:
@@ -100,6 +123,8 @@ def _where(session: Session, parsed: ParsedQuery, reference: Reference, table: T
 def _has_default_semantics(session: Session, parsed: ParsedQuery) -> bool:
     """Whether no setting changes the meaning of quotes and comparisons of text."""
     if session.conf.get(_NAMES_IN_QUOTES, "false").lower() == "true" and '"' in parsed.sql:
+        return False
+    if session.conf.get(_NAMES_BY_PATTERN, "false").lower() == "true":
         return False
     return not any("collation" in key and "default" in key for key in session.conf)
 

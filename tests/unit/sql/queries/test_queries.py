@@ -164,6 +164,62 @@ def test_only_the_columns_that_a_query_needs_are_read(
 
 
 @pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT t.a AS n, u.y AS b FROM db.t JOIN db.u ON t.a = u.a WHERE u.y = 'k'",
+         [("db.t", ("a",), None), ("db.u", ("a", "y"), "`y` = 'k'")]),
+        ("SELECT x.b FROM db.t x JOIN db.t VERSION AS OF v1 y ON x.a = y.n AND y.c IS NULL WHERE Y.n = 3",
+         [("db.t", ("a", "b"), None), ("db.t", ("c", "n"), "(`n` = 3) AND (`c` IS NULL)")]),
+        ("WITH u AS (SELECT a, y FROM db.u) SELECT T.b FROM db.t AS T JOIN u ON T.a = u.a",
+         [("db.u", ("a", "y"), None), ("db.t", ("a", "b"), None)]),
+        ("WITH q AS (SELECT a FROM db.t WHERE c IS NULL) SELECT count(y) FROM db.u WHERE y IN ('b') AND n = 1",
+         [("db.t", ("a", "c"), "`c` IS NULL"), ("db.u", ("y",), "`y` IN ('b')")]),
+        ("SELECT a FROM db.u UNION ALL SELECT n FROM db.t ORDER BY a",
+         [("db.u", ("a",), None), ("db.t", ("a", "n"), None)]),
+        ("(SELECT a FROM db.t) ORDER BY b", [("db.t", ("a", "b"), None)]),
+        ("SELECT q.n FROM (SELECT * FROM db.t) q, db.u WHERE u.a = q.c",
+         [("db.t", ("a", "c", "n"), None), ("db.u", ("a",), None)]),
+        ("SELECT (SELECT max(t.n) FROM db.t WHERE t.a = u.a AND t.b = u.y) FROM db.u",
+         [("db.t", ("a", "b", "n"), None), ("db.u", ("a", "y"), None)]),
+        ("SELECT (SELECT max(x.c) FROM (SELECT c FROM db.t WHERE n = u.a) x) FROM db.u",
+         [("db.t", ("c", "n"), None), ("db.u", ("a",), None)]),
+        ("SELECT date_trunc(b, h) FROM db.t", [("db.t", ("b", "h"), None)]),  # sqlglot takes b for a unit
+        ("SELECT v.e FROM db.t, LATERAL (SELECT t.n AS e) v", [("db.t", ("n",), None)]),
+        ("SELECT e FROM db.t LATERAL VIEW explode(array(n)) v AS e", [("db.t", ("e", "n"), None)]),
+        ("SELECT s.a FROM db.t", [("db.t", ("a",), None)]),
+        ("SELECT x FROM explode((SELECT collect_list(struct(*)) FROM db.t)) AS q(x)", [("db.t", None, None)]),
+        ("SELECT x FROM explode((WITH one AS (SELECT array(1)) SELECT * FROM one)) AS q(x), one",
+         [("default.one", ("__paimon_bucket",), None)]),
+        ("SELECT a FROM db.t GROUP BY ALL", [("db.t", None, None)]),
+        ("SELECT a, n + 1 AS b FROM db.t ORDER BY ALL", [("db.t", None, None)]),
+        ("SELECT b FROM (SELECT * FROM db.t GROUP BY 1, 2)", [("db.t", None, None)]),
+        ("SELECT b FROM (SELECT b, c FROM db.t ORDER BY 1)", [("db.t", ("b", "c"), None)]),
+        ("SELECT * FROM db.t PIVOT (max(a) FOR b IN ('x'))", [("db.t", None, None)]),
+        ("SELECT b FROM (db.t) AS q", [("db.t", None, None)]),
+        ("SELECT b FROM (SELECT * FROM db.t) AS q(a, b, c, d, e, f, g, h, n)", [("db.t", None, None)]),
+        ("SELECT b AS a, a + 1 AS c FROM db.t", [("db.t", ("a", "b"), None)]),
+        ("SELECT u.*, b FROM db.t JOIN db.u USING (a)", [("db.t", ("a", "b"), None), ("db.u", None, None)]),
+        ("MERGE INTO ice.k USING db.t ON k.a = t.a WHEN MATCHED THEN UPDATE SET b = (SELECT max(y) FROM db.u)",
+         [("db.t", None, None), ("db.u", ("y",), None)]),
+        ("WITH RECURSIVE q AS (SELECT a FROM db.u UNION ALL SELECT q.a FROM q JOIN db.t ON t.n = q.a) SELECT * FROM q",
+         [("db.u", ("a",), None), ("db.t", ("a", "n"), None)]),
+        ("SELECT t.__paimon_bucket AS a, u.a AS b FROM db.t, db.u",
+         [("db.t", ("__paimon_bucket",), None), ("db.u", ("a",), None)]),
+    ],
+)  # fmt: skip
+def test_a_query_reads_columns_of_the_tables_that_its_scopes_name(
+    catalog: Catalog, sql: str, expected: list[tuple[str, tuple[str, ...] | None, str | None]]
+) -> None:
+    parsed, session = parse_query(sql), _session(catalog)
+    found = references(session, parsed)
+    assert [str(r.name) for r in found] == [table for table, _, _ in expected]
+    for reference, (_, columns, where) in zip(found, expected, strict=True):
+        scan = read_of(parsed, replace(reference, version=None), None)
+        assert isinstance(scan, Scan)
+        assert (scan.options.columns, scan.filters) == (columns, _parsed(scan, where)), reference
+
+
+@pytest.mark.parametrize(
     ("where", "expected"),
     [
         ("a = 1", "(`a` = 1)"),
