@@ -150,10 +150,10 @@ record-seconds: setup  ## measure how long tests take, by which they are divided
 
 bench: setup  ## measure (slow; needs a quiet machine)
 	@found=0; \
-	$(PYTHON_IN) -m tests.bench.run --runs $(or $(RUNS),5) --scale $(or $(SCALE),1) $(CASES) || found=1; \
-	test -n "$(CASES)" || $(PYTHON_IN) -m tests.bench.attached --runs $(or $(RUNS),5) --scale $(or $(SCALE),1) || found=1; \
-	test -n "$(CASES)" || $(PYTHON_IN) -m tests.bench.growth --runs $(or $(RUNS),5) || found=1; \
-	test -n "$(CASES)" || $(PYTHON_IN) -m tests.bench.figures || found=1; \
+	$(PYTHON_IN) -m tools.bench.run --runs $(or $(RUNS),5) --scale $(or $(SCALE),1) $(CASES) || found=1; \
+	test -n "$(CASES)" || $(PYTHON_IN) -m tools.bench.attached --runs $(or $(RUNS),5) --scale $(or $(SCALE),1) || found=1; \
+	test -n "$(CASES)" || $(PYTHON_IN) -m tools.bench.growth --runs $(or $(RUNS),5) || found=1; \
+	test -n "$(CASES)" || $(PYTHON_IN) -m tools.bench.figures || found=1; \
 	exit $$found
 
 examples: setup  ## run every example, but for that of dbt, which needs it installed
