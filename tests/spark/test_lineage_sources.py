@@ -1,4 +1,4 @@
-"""What Spark reads of Paimon tables is recorded where they are, whatever the rows are written to."""
+"""Reads of Paimon tables by Spark are recorded at the tables, whatever the rows are written to."""
 
 from __future__ import annotations
 

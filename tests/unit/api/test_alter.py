@@ -1,3 +1,5 @@
+"""Tables change their columns, options and comments in one new schema, or not at all."""
+
 from __future__ import annotations
 
 from pathlib import Path

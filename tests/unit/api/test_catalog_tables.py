@@ -1,3 +1,5 @@
+"""Databases and tables are created, renamed and dropped by a catalog."""
+
 from __future__ import annotations
 
 import pickle

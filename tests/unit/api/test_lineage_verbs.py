@@ -1,3 +1,5 @@
+"""`catalog.lineage`: enabling, disabling, synchronizing and querying lineage from Python."""
+
 from __future__ import annotations
 
 import logging

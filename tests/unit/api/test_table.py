@@ -1,3 +1,5 @@
+"""`Table` and `Scan`: versions, branches, columns, conditions, statistics and error messages."""
+
 from __future__ import annotations
 
 import inspect

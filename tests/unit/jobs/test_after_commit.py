@@ -1,4 +1,4 @@
-"""What a table does for itself after a job: in Java's order, seldom asked for, and never at the job's cost."""
+"""Maintenance after a job: in Java's order, seldom, and never at the job's cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What streams read from where they begin: a state if any, then the changes of every snapshot after it, once."""
+"""Rows that streams read from each start: a state if any, then the changes of every snapshot after it, once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What snapshots tell of tables that lineage is asked about: few looks at a store where most have expired."""
+"""Snapshots of tables that lineage is asked about: few looks at a store where most have expired."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Splits packed into Spark tasks, and large Parquet files divided among several."""
+
 from __future__ import annotations
 
 from dataclasses import replace

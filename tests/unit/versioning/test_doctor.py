@@ -1,4 +1,4 @@
-"""What the doctor finds in tables that other engines, crashes and hands have been at, and what it mends."""
+"""Faults that the doctor finds and mends in tables after other engines, crashes and manual changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What main loses and gains by a publication, in snapshots and rows, by partition."""
+"""Snapshots and rows that main loses and gains by a publication, by partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user is told who asks for something that cannot be: of the verbs of spec 6 and 7, by the methods of Table.
+"""Messages of refused operations on versions, by the methods of `Table`.
 
 Each case says what was asked, on which table and branch, and what to do; and no file changes by it.
 """

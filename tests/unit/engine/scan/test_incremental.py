@@ -1,3 +1,5 @@
+"""Incremental reads between two versions: by delta, changelog or difference."""
+
 from __future__ import annotations
 
 from pathlib import Path

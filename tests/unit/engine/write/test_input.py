@@ -1,3 +1,5 @@
+"""Input of writes: columns by name, defaults, nulls, conversions and refusals."""
+
 from __future__ import annotations
 
 import math

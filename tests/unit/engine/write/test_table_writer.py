@@ -1,3 +1,5 @@
+"""`TableWriter`: buckets, file sizes, sequence numbers, abort and errors."""
+
 from __future__ import annotations
 
 import subprocess
