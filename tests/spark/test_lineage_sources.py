@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +22,7 @@ from paimon_spark.lineage.table_index import TableIndex, open_index
 from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, Definition, enable, forget_settings
 from paimon_spark.lineage.warehouse import find_warehouse_table
 from paimon_spark.metadata.retry import now_ms
+from tests.harness.real_tables import put
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.streaming]
 
@@ -38,10 +38,6 @@ def make(home: Path, name: str = "db.t", *, on: bool = True) -> Table:
         enable(index_of(table))
         forget_settings(index_of(table).warehouse)
     return table
-
-
-def put(table: Table, *keys: int) -> None:
-    table.write(pa.table({"k": pa.array(keys, pa.int64())}))
 
 
 def index_of(table: Table) -> TableIndex:
