@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from paimon_spark.jobs.commit import WriteResult
     from paimon_spark.jobs.row_diff import RowDiff
     from paimon_spark.jobs.scan import Scan
-    from paimon_spark.lineage.picture import Picture
+    from paimon_spark.lineage.asking.picture import Picture
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.metadata.branches import Branch
     from paimon_spark.metadata.tags import Savepoint, TagInfo
@@ -196,7 +196,7 @@ def _planned_reads() -> spark_port.PlannedReads:
 
 
 def _lineage() -> lineage_port.LineageListener:
-    from paimon_spark.lineage import listener
+    from paimon_spark.lineage.recording import listener
 
     return listener
 
@@ -232,7 +232,7 @@ def __getattr__(name: str) -> Any:
         case "Scan":
             from paimon_spark.jobs import scan as module
         case "Picture":
-            from paimon_spark.lineage import picture as module
+            from paimon_spark.lineage.asking import picture as module
         case "Removed":
             from paimon_spark.maintenance import removal as module
         case "Branch":

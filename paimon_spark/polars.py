@@ -18,7 +18,7 @@ from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.jobs.table_scan import scan_of
 from paimon_spark.predicate.ast import Predicate, conjunction
-from paimon_spark.predicate.comparisons import TURNED, comparison
+from paimon_spark.predicate.other_engines import TURNED, comparison
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import RowType, quoted
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from paimon_spark.jobs.row_diff import RowComparison
     from paimon_spark.jobs.row_level import MergeClauses
     from paimon_spark.jobs.scan import Scan
-    from paimon_spark.lineage.statements import Statement
+    from paimon_spark.lineage.index.statements import Statement
     from paimon_spark.metadata.handle import TableHandle
     from paimon_spark.options.write_request import WriteMode
     from paimon_spark.types import DataField, RowType

@@ -19,16 +19,16 @@ from paimon_spark.errors import (
     VersionNotFoundError,
 )
 from paimon_spark.jobs.branch_access import refuse_version
-from paimon_spark.lineage.alignment import History
-from paimon_spark.lineage.graph import NOWHERE, Direction, Graph, Node, load
-from paimon_spark.lineage.job_registry import Registration, registrations
-from paimon_spark.lineage.maintenance import sync
-from paimon_spark.lineage.provenance import TableRef
-from paimon_spark.lineage.table_history import TableHistory, open_branch
-from paimon_spark.lineage.table_index import TableIndex, open_index
-from paimon_spark.lineage.tables import JOB_STARTUP, column_equals, table_is
-from paimon_spark.lineage.unrecorded_writes import Unrecorded, find_unrecorded
-from paimon_spark.lineage.warehouse import DATABASE, Warehouse, find_warehouse_table, is_lineage_table
+from paimon_spark.lineage.asking.graph import NOWHERE, Direction, Graph, Node, load
+from paimon_spark.lineage.asking.snapshot_facts import SnapshotFacts
+from paimon_spark.lineage.asking.table_history import TableHistory, open_branch
+from paimon_spark.lineage.asking.unrecorded_writes import Unrecorded, find_unrecorded
+from paimon_spark.lineage.index.job_registry import Registration, registrations
+from paimon_spark.lineage.index.provenance import TableRef
+from paimon_spark.lineage.index.table_index import TableIndex, open_index
+from paimon_spark.lineage.index.tables import JOB_STARTUP, column_equals, table_is
+from paimon_spark.lineage.index.warehouse import DATABASE, Warehouse, find_warehouse_table, is_lineage_table
+from paimon_spark.lineage.recording.maintenance import sync
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.resolve import resolve
@@ -176,13 +176,13 @@ class Question:
         return find_unrecorded(self.places.indexes, here)
 
     @property
-    def callbacks(self) -> History:
+    def callbacks(self) -> SnapshotFacts:
         """Callbacks into the history of tables."""
         queries = self.queries()
         streams = {job: known.ended_ms is not None for job, (_, known) in queries.items()}
         replays = {job: known.replays for job, (_, known) in queries.items() if known.replays is not None}
         known = self.history
-        return History(known.is_compaction, known.newest_between, known.provenance, streams, replays)
+        return SnapshotFacts(known.is_compaction, known.newest_between, known.provenance, streams, replays)
 
     def queries(self) -> dict[str, tuple[str, Registration]]:
         """Job → the id of the streaming query that is recorded as it, and its registration. Raises StorageError."""

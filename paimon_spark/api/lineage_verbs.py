@@ -25,18 +25,18 @@ from paimon_spark.api.lineage_question import (
 )
 from paimon_spark.catalogs.open import open_catalog
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, StorageError
-from paimon_spark.lineage.graph import Direction, Node, load
-from paimon_spark.lineage.job_registry import find_owner, note_query
-from paimon_spark.lineage.maintenance import Rebuilt, Synced, forget_job, nothing_to_rebuild, rebuild, sync
-from paimon_spark.lineage.open_lineage import changes, check_installed, forget_gone, send
-from paimon_spark.lineage.picture import Picture, picture_of
-from paimon_spark.lineage.reach import downstream, impact, upstream
-from paimon_spark.lineage.recorded_jobs import Jobs
-from paimon_spark.lineage.results import ImpactOfSnapshot, LineageStatus, Relations, UnifiedVersion
-from paimon_spark.lineage.table_index import TableIndex, open_index
-from paimon_spark.lineage.tables import declare_source, enable, read_settings, retract_source, write_settings
-from paimon_spark.lineage.unified_version import start_snapshots, unified_version
-from paimon_spark.lineage.warehouse import DATABASE
+from paimon_spark.lineage.asking.graph import Direction, Node, load
+from paimon_spark.lineage.asking.open_lineage import changes, check_installed, forget_gone, send
+from paimon_spark.lineage.asking.picture import Picture, picture_of
+from paimon_spark.lineage.asking.reach import downstream, impact, upstream
+from paimon_spark.lineage.asking.recorded_jobs import Jobs
+from paimon_spark.lineage.asking.results import ImpactOfSnapshot, LineageStatus, Relations, UnifiedVersion
+from paimon_spark.lineage.asking.unified_version import start_snapshots, unified_version
+from paimon_spark.lineage.index.job_registry import find_owner, note_query
+from paimon_spark.lineage.index.table_index import TableIndex, open_index
+from paimon_spark.lineage.index.tables import declare_source, enable, read_settings, retract_source, write_settings
+from paimon_spark.lineage.index.warehouse import DATABASE
+from paimon_spark.lineage.recording.maintenance import Rebuilt, Synced, forget_job, nothing_to_rebuild, rebuild, sync
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.lineage import DATA_LINEAGE, JOB, TABLE_LINEAGE
@@ -64,7 +64,8 @@ class Lineage:
     answers from the rows that exist, with a warning. After lineage is switched off, the recorded rows still answer.
 
     Tables are named `db.t` or `db.t$branch_fix`, or are opened tables, of other warehouses too. `others` are catalogs
-    of more warehouses to include; a table name that several have means the table of this catalog.
+    of more warehouses to include; a table name that several have means the table of this catalog. Questions raise
+    LineageError where lineage was never switched on, and StorageError when a store fails.
     """
 
     catalog: Catalog
@@ -175,10 +176,6 @@ class Lineage:
         Args:
             others: catalogs of other warehouses.
             include_internal: list deleted branches too, and jobs that wrote only these.
-
-        Raises:
-            LineageError: lineage was never switched on.
-            StorageError: a store failed.
         """
         question = Question.of(self.catalog, others)
         graph = question.load(startup=True)
@@ -203,11 +200,10 @@ class Lineage:
             others: catalogs of other warehouses.
 
         Raises:
-            LineageError: lineage was never switched on, or no job reads or writes the table.
+            LineageError: no job reads or writes the table.
             JobNotFoundError: there is no such job.
             TableNotFoundError, VersionNotFoundError, NotFoundError: there is no such table or version.
             InvalidInputError: not one of `table` and `job`, or a snapshot of a job.
-            StorageError: a store failed.
         """
         return self._relations(Direction.UP, table, snapshot, job, others)
 
@@ -342,7 +338,6 @@ class Lineage:
         Raises:
             InvalidInputError: not the name of a job.
             JobNotFoundError: there is no such job.
-            LineageError: lineage was never switched on.
             StorageError, CommitError: something could not be written; call again.
         """
         check_job_name(job)
@@ -374,7 +369,6 @@ class Lineage:
         """Write the rows that are missing, as every question does first.
 
         Raises:
-            LineageError: lineage was never switched on.
             StorageError, CommitError: the lineage tables cannot be read or written.
         """
         check_ever_enabled(self._index)
@@ -422,7 +416,6 @@ class Lineage:
 
         Raises:
             InvalidInputError: the package openlineage-python is not installed.
-            LineageError: lineage was never switched on.
             StorageError: what was sent cannot be written down. Whatever the client raises; call again then.
         """
         check_installed()

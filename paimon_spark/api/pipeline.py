@@ -13,13 +13,14 @@ from paimon_spark.api.lineage_question import Question, TableLike, Version, chec
 from paimon_spark.api.pipeline_branch import PipelineBranch, question_of
 from paimon_spark.display import ShownAsText, grid, paragraph, section
 from paimon_spark.errors import InvalidInputError, SnapshotExpiredError, SnapshotNotFoundError
-from paimon_spark.lineage.graph import Direction, Graph, Node
-from paimon_spark.lineage.picture import Picture, picture_of
-from paimon_spark.lineage.reach import impact
-from paimon_spark.lineage.table_index import open_index
-from paimon_spark.lineage.unrecorded_writes import NOTHING, Unrecorded
+from paimon_spark.lineage.asking.graph import Direction, Graph, Node
+from paimon_spark.lineage.asking.picture import Picture, picture_of
+from paimon_spark.lineage.asking.reach import impact
+from paimon_spark.lineage.asking.unrecorded_writes import NOTHING, Unrecorded
+from paimon_spark.lineage.index.table_index import open_index
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.retry import retry
 from paimon_spark.metadata.version import Moment, moment_ms
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.pipelines.branching import create_pipeline_branch
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
 
 
-_TRIES = 5
+_ATTEMPTS = 5
 """Times that a branch from the heads is tried, which commits of others may take away meanwhile."""
 
 
@@ -107,14 +108,12 @@ class Pipeline(ShownAsText):
             OperationInProgressError: another process is changing tags or branches of a table.
         """
         from_heads = before is None and tag is None and timestamp is None
-        for tries_left in reversed(range(_TRIES if from_heads else 1)):
-            try:
-                return self._branch(name, before, tag, timestamp, dry_run=dry_run)
-            except (SnapshotNotFoundError, SnapshotExpiredError):
-                # The head that was found belonged to a commit that another publication refused, or expired.
-                if not tries_left:
-                    raise
-        raise AssertionError("the last attempt returns or raises")
+        # The head that was found may belong to a commit that another publication refuses, or expire.
+        return retry(
+            lambda: self._branch(name, before, tag, timestamp, dry_run=dry_run),
+            _ATTEMPTS if from_heads else 1,
+            on=(SnapshotNotFoundError, SnapshotExpiredError),
+        )
 
     def _branch(
         self,

@@ -17,11 +17,11 @@ from paimon_spark.api.release import Release
 from paimon_spark.display import ShownAsText, grid, paragraph, section
 from paimon_spark.errors import CorruptFileError, InvalidInputError, NotFoundError
 from paimon_spark.jobs.rebase_limits import rebase_limits
-from paimon_spark.lineage.graph import Direction, Node
-from paimon_spark.lineage.job_registry import find_owner
-from paimon_spark.lineage.provenance import TableRef
-from paimon_spark.lineage.table_history import TableHistory
-from paimon_spark.lineage.table_index import open_index
+from paimon_spark.lineage.asking.graph import Direction, Node
+from paimon_spark.lineage.asking.table_history import TableHistory
+from paimon_spark.lineage.index.job_registry import find_owner
+from paimon_spark.lineage.index.provenance import TableRef
+from paimon_spark.lineage.index.table_index import open_index
 from paimon_spark.metadata.handle import TableHandle, open_branch
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.snapshots import latest_snapshot_id
@@ -51,6 +51,10 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, repr=False)
 class PipelineBranch(ShownAsText):
     """A branch of the same name on each table of a pipeline. Picklable; every call sees the present state.
+
+    Methods raise NotFoundError when the pipeline branch, a table or its branch is gone. Those that ask lineage raise
+    LineageError where it was never switched on; those that publish or delete raise OperationInProgressError while
+    another process is changing tags or branches of a table.
 
     Attributes:
         record: as it is kept in the warehouse.
@@ -87,8 +91,6 @@ class PipelineBranch(ShownAsText):
         start options, of their step.
 
         Raises:
-            LineageError: lineage was never switched on.
-            NotFoundError: the pipeline branch is gone.
             StorageError: a store failed.
         """
         record, scope, steps = self._planned()
@@ -160,10 +162,6 @@ class PipelineBranch(ShownAsText):
         Of each table that jobs of the pipeline write, also statements that read nothing else, such as an UPDATE; not of
         the tables where the pipeline begins. The snapshots that they wrote keep them: those whose snapshots have
         expired, or that are longer than 16,384 characters, are missing.
-
-        Raises:
-            LineageError: lineage was never switched on.
-            NotFoundError: the pipeline branch, or the branch of a table, is gone.
         """
         record = self._record
         mains = self._derived(self._scope(question_of(self.catalog), record))
@@ -243,7 +241,6 @@ class PipelineBranch(ShownAsText):
             rows: compare rows; False compares files, by metadata alone.
 
         Raises:
-            NotFoundError: a table or its branch is gone.
             Others as `Table.diff`.
         """
         tables = {table: self.catalog.table(table) for table in self.record.tables}
@@ -262,7 +259,6 @@ class PipelineBranch(ShownAsText):
 
         Raises:
             InvalidInputError: a check is not a query or a function, or names another table; nothing was run.
-            NotFoundError: a table or its branch is gone.
         """
         return checked_versions(checks, self._at({t: (self.name, self._head(t)) for t in self.record.tables}), session)
 
@@ -311,10 +307,8 @@ class PipelineBranch(ShownAsText):
                 `only_if_main_is` says; or a rebase found conflicts; nothing was changed.
             UnsupportedFeatureError: a table cannot be rebased; nothing was changed.
             CheckFailedError: a check found rows; nothing was changed.
-            NotFoundError: the pipeline branch, or the branch of a table, is gone.
             InvalidInputError: a branch has no snapshot, or `replace` or `only_if_main_is` has a table that the pipeline
                 branch lacks.
-            OperationInProgressError: another process is changing tags or branches of a table.
         """
         check_ways(if_main_moved, on_conflict)
         warehouse = warehouse_of(self.catalog)
@@ -362,9 +356,7 @@ class PipelineBranch(ShownAsText):
         """Delete the branch of each table, and the files that only they need: all of them, or none.
 
         Raises:
-            NotFoundError: the pipeline branch is gone.
             InvalidInputError: a branch is main, or is read beside another one.
-            OperationInProgressError: another process is changing tags or branches of a table.
         """
         handles = {table: handle for table in self.record.tables if (handle := self._main(table)) is not None}
         return delete_pipeline_branch(warehouse_of(self.catalog), self.record, handles, dry_run=dry_run)

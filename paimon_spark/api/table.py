@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from paimon_spark.jobs.commit import WriteResult
     from paimon_spark.jobs.scan import Scan
     from paimon_spark.versioning.checks import CheckResult, Checks
-    from paimon_spark.versioning.sizes import RefSize
+    from paimon_spark.versioning.status import RefSize
 
 _SNAPSHOT_COLUMNS = (
     "id", "commit_kind", "time_ms", "schema_id", "total_record_count", "delta_record_count", "commit_user", "operation",
@@ -42,6 +42,9 @@ _TAG_COLUMNS = ("name", "snapshot", "create_time", "time_retained_s", "is_savepo
 @named_after
 class Table(TableTags, TableRefs, TableMaintenance):
     """A branch of a table, at its head or at a version. Picklable; every call sees the newest commits.
+
+    Methods that change tags or branches raise OperationInProgressError while another process keeps changing them. Those
+    that delete files raise UnsafeDeletionError, and change nothing, when it is not certain which are still needed.
 
     Attributes:
         handle: the opened branch.
@@ -334,7 +337,7 @@ class Table(TableTags, TableRefs, TableMaintenance):
         Args:
             kinds: only of these: `branch`, `tag`, `savepoint`.
         """
-        from paimon_spark.versioning.sizes import ref_sizes
+        from paimon_spark.versioning.status import ref_sizes
 
         return ShownList(ref_sizes(current(self.handle), kinds), f"Sizes of the branches and tags of {self.name}")
 

@@ -151,12 +151,10 @@ class TableMaintenance(OpenedTable):
 
         Raises:
             InvalidInputError: the arguments contradict each other, or the table was opened at a version.
-            UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
-            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.jobs.maintain import limits_of
         from paimon_spark.maintenance.expiry import expire_snapshots
-        from paimon_spark.versioning.backups import both, expire_backups
+        from paimon_spark.versioning.undo import both, expire_backups
 
         limits = limits_of(self, retain_max, retain_min, older_than, max_deletes)
         handle = reopen_at_head(self)
@@ -303,7 +301,6 @@ class TableMaintenance(OpenedTable):
         Raises:
             InvalidInputError: the moment is not in the past.
             UnsafeDeletionError, CorruptFileError: what is still needed cannot be determined; nothing was deleted.
-            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.maintenance.orphan_files import remove_orphan_files
 
@@ -321,8 +318,6 @@ class TableMaintenance(OpenedTable):
 
         Raises:
             InvalidInputError: this is a branch, or main falls back on a branch.
-            UnsafeDeletionError: what there is cannot be determined; nothing was deleted.
-            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.maintenance.purge import purge
 
@@ -408,7 +403,7 @@ class TableMaintenance(OpenedTable):
             BranchNotFoundError: there is no such branch.
             CorruptFileError: a snapshot or tag cannot be decoded.
         """
-        from paimon_spark.lineage.provenance import JOB
+        from paimon_spark.lineage.index.provenance import JOB
         from paimon_spark.versioning.log import read_log
 
         if branch is not None:

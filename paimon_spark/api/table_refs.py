@@ -37,7 +37,6 @@ class TableRefs(OpenedTable):
             SnapshotNotFoundError: the branch has no snapshot yet.
             UnsupportedFeatureError: the table cannot be compacted.
             CommitError: other commits won every attempt.
-            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.jobs.compaction import compact_fully
         from paimon_spark.versioning.savepoints import create_savepoint
@@ -53,8 +52,6 @@ class TableRefs(OpenedTable):
 
         Raises:
             SavepointNotFoundError: there is no savepoint of this id.
-            UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
-            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.savepoints import delete_savepoint
 
@@ -76,8 +73,6 @@ class TableRefs(OpenedTable):
             NotFoundError: there is no such version.
             InvalidInputError: it is on another branch, or not in the history of this one; or `backup` on a branch
                 that is not main.
-            UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
-            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.rollback import rollback_to
 
@@ -98,8 +93,6 @@ class TableRefs(OpenedTable):
             BranchDivergedError: main has moved, and `if_main_moved` is `refuse`; nothing was changed.
             InvalidInputError: there is nothing to undo, the backup was written to, or the table was
                 opened on a branch or at a version.
-            UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
-            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.undo import undo
 
@@ -115,7 +108,6 @@ class TableRefs(OpenedTable):
             NotFoundError: there is no such version.
             InvalidInputError: it is on another branch.
             CommitError: other commits won every attempt, or it is unknown whether the commit succeeded.
-            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.rollback import rollback_to_as_latest
 
@@ -150,7 +142,6 @@ class TableRefs(OpenedTable):
             BranchAlreadyExistsError: there is such a branch, or what another engine left of one.
             TagNotFoundError, SnapshotNotFoundError, SnapshotExpiredError: there is no such tag or snapshot.
             VersionNotFoundError: there is no such version.
-            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.branches import create_branch
 
@@ -172,7 +163,6 @@ class TableRefs(OpenedTable):
             BranchNotFoundError: there is no branch `old`.
             BranchAlreadyExistsError: there is a branch `new`.
             InvalidInputError: a name is refused, `old` is main, or an option of another branch names it.
-            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.branches import rename_branch
 
@@ -188,8 +178,6 @@ class TableRefs(OpenedTable):
         Raises:
             BranchNotFoundError: there is no such branch.
             InvalidInputError: it is main, or an option of another branch names it.
-            UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
-            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.branches import delete_branch
 

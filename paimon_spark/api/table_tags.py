@@ -48,7 +48,6 @@ class TableTags(OpenedTable):
             InvalidInputError: the name or the time is refused, or the table was opened at a version.
             TagAlreadyExistsError: there is such a tag.
             SnapshotNotFoundError, SnapshotExpiredError, VersionNotFoundError: there is no such snapshot or version.
-            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.tags import create_tag
 
@@ -105,7 +104,6 @@ class TableTags(OpenedTable):
         Raises:
             TagNotFoundError: there is no such tag.
             InvalidInputError: it is a savepoint or a guard tag.
-            UnsafeDeletionError: what else needs the old files cannot be determined; nothing was changed.
             Others as `create_tag`.
         """
         from paimon_spark.versioning.tags import replace_tag
@@ -122,7 +120,6 @@ class TableTags(OpenedTable):
             TagNotFoundError: there is no tag `old`.
             TagAlreadyExistsError: there is a tag `new`.
             InvalidInputError: `new` is refused, or `old` is a savepoint or a guard tag.
-            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.tags import rename_tag
 
@@ -140,8 +137,6 @@ class TableTags(OpenedTable):
         Raises:
             TagNotFoundError: there is no such tag; none was deleted.
             InvalidInputError: it is a guard tag.
-            UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
-            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.tags import delete_tags
 
@@ -157,8 +152,6 @@ class TableTags(OpenedTable):
 
         Raises:
             InvalidInputError: `older_than` is not a moment.
-            UnsafeDeletionError: what is still needed cannot be determined; nothing was deleted.
-            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.tags import expire_tags
 
@@ -191,7 +184,6 @@ class TableTags(OpenedTable):
         Raises:
             InvalidOptionError: an option of automatic tags has a bad value.
             UnsafeDeletionError: a tag beyond `tag.num-retained-max` cannot be deleted; nothing was changed.
-            OperationInProgressError: another process keeps changing tags or branches.
         """
         from paimon_spark.versioning.auto_tags import create_automatic_tags
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from paimon_spark.advice import REPLACE_VIEW
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import AlreadyExistsError, CatalogError, FormatError, InvalidInputError, NotFoundError
 from paimon_spark.jobs.alter import SchemaLike, columns_of
@@ -185,9 +186,7 @@ class CatalogViews:
             **({} if comment is None else {"comment": comment}),
         }
         if not self._tables.add_view(database, view, raw, replace=replace):
-            raise AlreadyExistsError(
-                f"there is a view {name}; replace it with replace=True, or choose another name", view=name
-            )
+            raise AlreadyExistsError(f"there is a view {name}; {REPLACE_VIEW}, or choose another name", view=name)
         return self.view(name)
 
     def drop_view(self, name: str, *, ignore_if_not_exists: bool = False) -> None:

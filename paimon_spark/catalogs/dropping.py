@@ -1,15 +1,25 @@
-"""Deletion of the files of tables and of the folders of databases; files of others stay."""
+"""Deletion of the files of tables and of the folders of databases; files of others stay.
+
+External files of a dropped table are deleted one by one.
+
+Source: Java `catalog/FileSystemCatalog.dropTableImpl`, which deletes whole external paths; here only the files go that
+the table's manifests name, as other tables may have files beside them.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from paimon_spark.errors import PaimonError
+from paimon_spark.metadata.external_files import OPTIONS, left_outside, open_for_deletion
+from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.layout import LATEST, SNAPSHOT_PREFIX, Layout
-from paimon_spark.metadata.own_files import FoundFiles, OwnFiles
+from paimon_spark.metadata.own_files import FoundFiles, OwnFiles, named_outside
 from paimon_spark.redaction import get_logger
-from paimon_spark.storage.links import is_link
+from paimon_spark.storage.local import is_link
 from paimon_spark.storage.store import Store
 from paimon_spark.text import safe
 
@@ -118,3 +128,47 @@ def shown_paths(paths: Iterable[str]) -> str:
     found = [safe(path) for path in paths]
     more = f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
     return ", ".join(found[:_SHOWN]) + more
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideFiles:
+    """External paths that the manifests of a table name, by whether they may be deleted.
+
+    Attributes:
+        handle: the table; None when it has no external paths.
+        deletable: URLs of files to delete with the table.
+        left: URLs of files that stay.
+    """
+
+    handle: TableHandle | None = None
+    deletable: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+    def delete(self) -> None:
+        """Delete the files after the table itself, and log those that stay. Raises StorageError."""
+        if self.handle is None:
+            return
+        for url in self.deletable:
+            store, path = open_for_deletion(self.handle, url)
+            store.delete(path)
+        if self.left:
+            _LOG.warning("dropped table %s: %s", self.handle.name, left_outside(self.left))
+
+
+def outside_files(store: Store, root: str, name: str) -> OutsideFiles:
+    """The files outside the directory of a table whose options list external paths. Reads all its manifests.
+
+    Files that unreadable metadata names stay; that is logged.
+    """
+    try:
+        handle = open_table(store, root, name=name)
+    except PaimonError as e:
+        _LOG.warning("files of table %s outside its directory stay, if there are any: %s", name, e)
+        return OutsideFiles()
+    if not any(handle.options.raw.get(key, "").strip() for key in OPTIONS):
+        return OutsideFiles()
+    deletable: dict[str, None] = {}
+    left: dict[str, None] = {}
+    for url, may in named_outside(handle, delete=True):
+        (deletable if may else left)[url] = None
+    return OutsideFiles(handle, tuple(deletable), tuple(left))

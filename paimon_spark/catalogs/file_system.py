@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from paimon_spark.advice import CASCADE, CREATE_A_DATABASE, CREATE_DATABASE, CREATE_MISSING_DATABASE
 from paimon_spark.catalogs.dropping import (
     MARKER,
     drop_table_files,
     left_in_database,
+    outside_files,
     remove_empty_database,
     shown_paths,
 )
-from paimon_spark.catalogs.outside import outside_files
 from paimon_spark.errors import (
     DatabaseAlreadyExistsError,
     DatabaseNotFoundError,
@@ -44,7 +45,7 @@ from paimon_spark.options.location import (
     table_url,
 )
 from paimon_spark.redaction import get_logger
-from paimon_spark.storage.links import is_link, within
+from paimon_spark.storage.local import is_link, within
 from paimon_spark.storage.store import FileInfo, Store
 from paimon_spark.storage.urls import has_directories, open_store
 from paimon_spark.types import RowType
@@ -96,7 +97,7 @@ class FileSystemCatalog:
         remedy = f"did you mean {' or '.join(urls)}? Correct the path" if urls else "check the path"
         raise WarehouseNotFoundError(
             f"there is no warehouse at {self.warehouse}: {store.url(root)} does not exist; {remedy}, or create the "
-            "warehouse with its first database: catalog.create_database(name)",
+            f"warehouse with its first database: {CREATE_DATABASE}",
             warehouse=self.warehouse,
         )
 
@@ -181,7 +182,7 @@ class FileSystemCatalog:
 
     def _database_exists(self, name: str) -> DatabaseAlreadyExistsError:
         return DatabaseAlreadyExistsError(
-            f"warehouse {self.warehouse} has a database {name!r} already; create it with ignore_if_exists=True, "
+            f"warehouse {self.warehouse} has a database {name!r} already; {CREATE_MISSING_DATABASE}, "
             "or choose another name",
             database=name,
         )
@@ -216,7 +217,7 @@ class FileSystemCatalog:
         if tables:
             raise InvalidInputError(
                 f"database {name!r} of warehouse {self.warehouse} is not empty: it holds {', '.join(tables[:10])}; "
-                "drop them first, or give cascade=True",
+                f"drop them first, {CASCADE}",
                 database=name,
             )
         if left:
@@ -349,8 +350,7 @@ class FileSystemCatalog:
         names = self.list_databases()
         return DatabaseNotFoundError(
             f"warehouse {self.warehouse} has no database {name!r}{did_you_mean(name, names)}; its databases are "
-            f"{', '.join(names) or 'none'}; create one with catalog.create_database(name) or CREATE DATABASE "
-            "in catalog.sql",
+            f"{', '.join(names) or 'none'}; {CREATE_A_DATABASE}",
             database=name,
         )
 

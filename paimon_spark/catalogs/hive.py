@@ -19,7 +19,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from xml.etree import ElementTree as ET
 
-from paimon_spark.catalogs.registry import wait_for_lock
+from paimon_spark.catalogs.registered import wait_for_lock
 from paimon_spark.errors import CatalogError, InvalidOptionError, PaimonError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.options.catalog import CatalogOptions

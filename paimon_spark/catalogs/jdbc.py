@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-from paimon_spark.catalogs.registry import wait_for_lock
+from paimon_spark.catalogs.registered import wait_for_lock
 from paimon_spark.errors import CatalogError, InvalidOptionError, PaimonError
 from paimon_spark.format.json_files import decode_object
 from paimon_spark.format.metadata_files.table_schema import TableSchema

@@ -13,8 +13,7 @@ from typing import Any, cast
 
 from paimon_spark.catalogs.file_system import TablePlace, check_new_name
 from paimon_spark.catalogs.registered import RegisteredCatalog
-from paimon_spark.catalogs.rest_answer import Answer
-from paimon_spark.catalogs.rest_client import RestClient, served_options
+from paimon_spark.catalogs.rest_client import Answer, RestClient, served_options
 from paimon_spark.catalogs.rest_store import ServedStore, TableServer
 from paimon_spark.errors import CatalogError, TableAlreadyExistsError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.table_schema import TableSchema, encode

@@ -16,7 +16,7 @@ from paimon_spark.cli.session import interruptible, spark_session
 from paimon_spark.errors import WarehouseNotFoundError
 from paimon_spark.operations import OPERATIONS
 from paimon_spark.operations.answer import Answer, facts, lines
-from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Scope, UsageError, positional
+from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Subject, UsageError, positional
 from paimon_spark.operations.tables import first_rows, limit_of
 from paimon_spark.spark_port import check_installed
 from paimon_spark.text import safe
@@ -160,7 +160,7 @@ PROGRAM: Final = (
             ),
         ),
         Effect.WRITE,
-        Scope.WAREHOUSE,
+        Subject.WAREHOUSE,
         details="The rows of the last statement are printed. Without a statement, statements are read from stdin; on a "
         "terminal they are typed, and each is run when it ends with ;.",
         command="sql",
@@ -180,16 +180,18 @@ PROGRAM: Final = (
             ),
         ),
         Effect.WRITE,
-        Scope.WAREHOUSE,
+        Subject.WAREHOUSE,
         command="call",
         show=lambda a, answer: answer,
     ),
-    Operation("print versions", _versions, scope=Scope.NOTHING, command="version", show=lambda a, found: facts(found)),
+    Operation(
+        "print versions", _versions, subject=Subject.NOTHING, command="version", show=lambda a, found: facts(found)
+    ),
     Operation(
         "print a script that completes commands in a shell",
         lambda a: completion(a["shell"], commands()),
         (positional("shell", "the shell", choices=SHELLS),),
-        scope=Scope.NOTHING,
+        subject=Subject.NOTHING,
         details='For bash: eval "$(paimon-spark completion bash)". For fish: paimon-spark completion fish | source.',
         command="completion",
         show=lambda a, script: lines(script.splitlines(), {"shell": a["shell"], "script": script}),
@@ -197,7 +199,7 @@ PROGRAM: Final = (
     Operation(
         "print the path of the script that runs any command as a Spark job",
         lambda a: str(Path(__file__).resolve().parent / "job.py"),
-        scope=Scope.NOTHING,
+        subject=Subject.NOTHING,
         details='spark-submit "$(paimon-spark job-script)" compact db.t --warehouse s3://lake/wh',
         command="job-script",
         show=lambda a, path: lines(path, {"path": path}),

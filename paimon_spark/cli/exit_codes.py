@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import traceback
 from enum import IntEnum
 
+from paimon_spark.advice import Entrance, reworded
 from paimon_spark.errors import (
     AlreadyExistsError,
     BranchDivergedError,
@@ -112,39 +112,12 @@ def _kind(error: BaseException) -> str:
             return "spark-error" if _is_of_spark(error) else "internal-error"
 
 
-_IN_A_SHELL = (
-    ("ignore_if_exists=True", "--if-not-exists"),
-    ("cascade=True", "--cascade"),
-    ("if_main_moved='replace'", "--if-main-moved replace"),
-    ("if_main_moved='rebase'", "--if-main-moved rebase"),
-    ("on_conflict=", "--on-conflict "),
-    ("only_if_main_is=", "--only-if-main-is "),
-    ("as only_if_main_is demands", "as --only-if-main-is demands"),
-    ("or leave only_if_main_is out", "or leave --only-if-main-is out"),
-    ("if_main_moved=", "--if-main-moved "),
-    ("append_branch", "`paimon-spark branch append`"),
-    ("catalog.create_database(name)", "`paimon-spark database create NAME`"),
-    ("doctor(repair=True)", "`doctor --repair`"),
-    ("rollback_to goes back", "`snapshot rollback` goes back"),
-    ("replace_tag moves it, delete_tag deletes it", "`tag replace` moves it, `tag delete` deletes it"),
-)
-"""Advice of the library for Python, and the same for a shell."""
-
-
-_ARGUMENTS_IN_A_SHELL = (
-    (re.compile(r"replace=\['([^']+)'\]"), r"--replace \1"),
-    (re.compile(r"Table\.diff\('([^']+)', '([^']+)', rows=True\)"), r"`paimon-spark diff {table} \1 \2 --rows`"),
-)
-
-
 def _message(error: BaseException) -> str:
     text = str(error).strip()
     if isinstance(error, PaimonError):
-        for found, of_shell in _ARGUMENTS_IN_A_SHELL:
-            text = found.sub(of_shell.replace("{table}", str(error.context.get("table", "TABLE"))), text)
-    for of_python, of_shell in _IN_A_SHELL if isinstance(error, PaimonError | KeyboardInterrupt) else ():
-        text = text.replace(of_python, of_shell)
+        text = reworded(text, Entrance.COMMAND, str(error.context.get("table", "TABLE")))
     if isinstance(error, KeyboardInterrupt):
+        text = reworded(text, Entrance.COMMAND)
         return f"interrupted: {text}" if text else "interrupted"
     if _is_of_spark(error):
         return _first_line(text)

@@ -17,7 +17,7 @@ import sys
 from typing import Any, TextIO, cast
 
 
-class JavaErrors(io.TextIOBase):
+class _JavaErrors(io.TextIOBase):
     """The stderr of the JVM that started this process."""
 
     def __init__(self, stream: Any) -> None:
@@ -53,7 +53,7 @@ def _java_errors() -> TextIO | None:
     gateway = getattr(SparkContext, "_gateway", None)
     if gateway is None or "PYSPARK_GATEWAY_PORT" not in os.environ:
         return None
-    return cast("TextIO", JavaErrors(gateway.jvm.java.lang.System.err))
+    return cast("TextIO", _JavaErrors(gateway.jvm.java.lang.System.err))
 
 
 if __name__ == "__main__":

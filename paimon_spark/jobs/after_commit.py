@@ -150,7 +150,7 @@ class _Maintenance:
     def expire_backups(self) -> None:
         if self.handle.options.expiry.backup_time_retained_ms is None:
             return
-        from paimon_spark.versioning.backups import expire_backups, may_expire_backups
+        from paimon_spark.versioning.undo import expire_backups, may_expire_backups
 
         if may_expire_backups(self.handle, self._clock.clock_ms):
             expire_backups(self.handle, wait_ms=0, clock_ms=self._clock.clock_ms)

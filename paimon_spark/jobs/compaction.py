@@ -15,7 +15,6 @@ from paimon_spark.display import amount
 from paimon_spark.engine.commit.committer import new_commit_user
 from paimon_spark.engine.commit.entries import Touched, adds, column, numbers, where
 from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
-from paimon_spark.engine.compaction.clustering import cluster_tasks, clustering_order
 from paimon_spark.engine.compaction.keyed import hides_level0
 from paimon_spark.engine.compaction.plan import (
     BucketIds,
@@ -27,7 +26,14 @@ from paimon_spark.engine.compaction.plan import (
 )
 from paimon_spark.engine.compaction.rescale import RescaleTask, run_rescale_task
 from paimon_spark.engine.compaction.run import Planner, Runner, compact_branch, compact_planned, run_here, run_task
-from paimon_spark.engine.compaction.sorting import SortOrder, check_order, sort_here, sort_tasks
+from paimon_spark.engine.compaction.sorting import (
+    SortOrder,
+    check_order,
+    cluster_tasks,
+    clustering_order,
+    sort_here,
+    sort_tasks,
+)
 from paimon_spark.engine.compaction.task import BucketTask, CompactResult
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.request import new_job, remove_job_files

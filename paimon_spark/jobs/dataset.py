@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.predicate.arrow_expression import names_of, pushed_down
+from paimon_spark.predicate.other_engines import names_of, pushed_down
 
 if TYPE_CHECKING:
     from paimon_spark.jobs.scan import Scan

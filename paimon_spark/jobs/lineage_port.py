@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.commit.listeners import CommitListener
     from paimon_spark.engine.scan.plan import Plan
     from paimon_spark.format.metadata_files.snapshot import Snapshot
-    from paimon_spark.lineage.read_notes import NoteTicket
+    from paimon_spark.lineage.recording.read_notes import NoteTicket
     from paimon_spark.metadata.handle import TableHandle
 
 

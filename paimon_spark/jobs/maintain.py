@@ -11,9 +11,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.display import ShownAsFacts
-from paimon_spark.engine.commit.changes import data_changes
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
-from paimon_spark.engine.commit.entries import column
+from paimon_spark.engine.commit.entries import column, data_changes
 from paimon_spark.engine.commit.overwrite import NamedPartitions, check_nothing_appears, partitions_named
 from paimon_spark.engine.compaction.rescale import rescale_branch
 from paimon_spark.engine.compaction.sorting import SortOrder
@@ -32,7 +31,6 @@ from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.version import Cutoff
-from paimon_spark.options.commit import WRITE_ONLY
 from paimon_spark.options.compaction import SortStrategy
 from paimon_spark.options.descriptor import names
 from paimon_spark.options.retention import (
@@ -42,6 +40,7 @@ from paimon_spark.options.retention import (
     PARTITION_TIMESTAMP_FORMATTER,
     PARTITION_TIMESTAMP_PATTERN,
 )
+from paimon_spark.options.write import WRITE_ONLY
 from paimon_spark.text import named
 
 if TYPE_CHECKING:

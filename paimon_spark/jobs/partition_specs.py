@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from paimon_spark.advice import ALL_PARTITIONS
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, PaimonError, PredicateSyntaxError
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.descriptor import did_you_mean
@@ -50,7 +51,7 @@ def chosen_partitions(
         )
     if not handle.schema.partition_keys:
         raise InvalidInputError(
-            f"{handle.describe()} has no partitions to choose from; leave partitions and where out", table=handle.name
+            f"{handle.describe()} has no partitions to choose from{ALL_PARTITIONS}", table=handle.name
         )
     if partitions is not None:
         return Chosen(_specs(handle, partitions), None)

@@ -53,9 +53,9 @@ from paimon_spark.versioning.names import is_rebase_name, rebase_name
 from paimon_spark.versioning.publish import head_to_publish, read_publication
 
 _LOG = get_logger(__name__)
-_TRIES: Final = 10
-_CHECKED_TRIES: Final = 5
-"""Tries in which others commit to main while the rows are checked."""
+_ATTEMPTS: Final = 10
+_CHECKED_ATTEMPTS: Final = 5
+"""Attempts in which others commit to main while the rows are checked."""
 _LEFT_BEHIND_MS: Final = 24 * 60 * 60 * 1000
 """Age from which on the branch of a rebase is taken for that of a dead process."""
 
@@ -101,7 +101,7 @@ def rebase(
     `target`: the branch that gets them.
     """
     table = table if target == MAIN else on_branch(table, target)
-    for attempt in range(1, _TRIES + 1):
+    for attempt in range(1, _ATTEMPTS + 1):
         sides = _find_sides(table, name, snapshot, on_conflict, onto_main=target == MAIN)
         try:
             if sides is None:
@@ -111,14 +111,14 @@ def rebase(
                 return _make(table, sides, on_conflict, dry_run=dry_run)
             return _make_checked(table, sides, on_conflict, check, dry_run=dry_run)
         except _MainMovedError as e:
-            if attempt >= _CHECKED_TRIES:
+            if attempt >= _CHECKED_ATTEMPTS:
                 raise e.error from None
         except CommitConflictError as e:  # others changed main, or this branch was rebased, meanwhile
             if sides is None:
                 raise
-            if attempt == _TRIES:
+            if attempt == _ATTEMPTS:
                 raise CommitConflictError(
-                    f"{sides.what} was not rebased: other commits to {sides.onto} came first in each of {_TRIES} "
+                    f"{sides.what} was not rebased: other commits to {sides.onto} came first in each of {_ATTEMPTS} "
                     f"attempts; stop its writers for a moment. The last time: {e.message}",
                     table=table.name,
                     branch=name,

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from paimon_spark.engine.commit.changes import remove_files
 from paimon_spark.engine.commit.committer import Committer
+from paimon_spark.engine.commit.entries import remove_files
 from paimon_spark.engine.compaction.keyed import keyed_tasks
 from paimon_spark.engine.compaction.plan import buckets_of, entries_of
 from paimon_spark.engine.compaction.task import Bucket

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.advice import REPLACE_MAIN
 from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.commit.entries import live_at
@@ -158,7 +159,7 @@ def _lost_files(sides: Sides, count: int) -> BranchDivergedError:
 
 def _repeats(sides: Sides, given: int, repeated: int) -> BranchDivergedError:
     """The error of a branch that adds rows that main got, too."""
-    replace_it = "if_main_moved='replace', so that main becomes the branch, " if sides.target == MAIN else ""
+    replace_it = f"{REPLACE_MAIN}, so that main becomes the branch, " if sides.target == MAIN else ""
     return BranchDivergedError(
         f"{sides.what} was not rebased: {sides.onto} has got {repeated:,} of the {counted(given, 'row')} that the "
         "branch added since they parted, as when the branch began before them and they were written again; it would "

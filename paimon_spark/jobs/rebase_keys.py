@@ -11,12 +11,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.advice import DIFF_ROWS
 from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.commit.entries import live_at, numbers
 from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.row_diff.three_way import ThreeWay
+from paimon_spark.engine.row_diff.compare import ThreeWay
 from paimon_spark.engine.row_diff.versions import Version, split_identity
 from paimon_spark.engine.row_level.replacement import Replacement
 from paimon_spark.engine.scan.incremental import plan_changes
@@ -320,7 +321,7 @@ def _conflict(sides: Sides, found: Outcome) -> BranchDivergedError:
     return BranchDivergedError(
         f"{sides.what} was not rebased: {sides.onto} changed {counted(found.conflicts, 'key')} "
         f"that the branch changed to other rows ({shown}{more}); choose on_conflict='ours', 'theirs' or 'newest', or "
-        f"correct them on the branch: Table.diff({sides.target!r}, {sides.branch!r}, rows=True) shows them",
+        f"correct them on the branch: {DIFF_ROWS.of(old=sides.target, new=sides.branch)} shows them",
         table=sides.main.name,
         branch=sides.branch,
         conflicts=found.conflicts,

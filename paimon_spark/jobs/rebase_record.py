@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from paimon_spark.advice import REPLACE_MAIN
 from paimon_spark.errors import (
     BranchDivergedError,
     CommitConflictError,
@@ -75,7 +76,7 @@ def check_not_forgotten(
     if head + 1 >= min(snapshots) and not any(i > head for i in rebases):  # all later ones are there, and none is one
         return
     onto = logical_name(target)
-    replace_it = ", or pass if_main_moved='replace', so that main becomes the branch" if onto == MAIN else ""
+    replace_it = f", or pass {REPLACE_MAIN}, so that main becomes the branch" if onto == MAIN else ""
     raise InvalidInputError(
         f"{on_branch.describe()} was rebased before, and the snapshots that tell what {onto} got then "
         "have expired: rows that were deleted or changed there since could come back. Create a branch from "

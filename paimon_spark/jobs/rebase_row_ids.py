@@ -18,11 +18,10 @@ import pyarrow.compute as pc
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.merge.changelog import equal_values
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.row_diff.compare import ADDED, AFTER, CHANGE, Differences, compare
-from paimon_spark.engine.row_diff.three_way import MergedRows, ThreeWay
+from paimon_spark.engine.row_diff.compare import ADDED, AFTER, CHANGE, Differences, MergedRows, ThreeWay, compare
 from paimon_spark.engine.row_level import job as row_level
 from paimon_spark.engine.row_level.changed_rows import ChangedRows
-from paimon_spark.engine.row_level.files import split_by_file
+from paimon_spark.engine.row_level.deletion import split_by_file
 from paimon_spark.engine.row_level.job import RowLevelJob, SplitOutcome
 from paimon_spark.engine.row_level.strategy import check_deletes
 from paimon_spark.engine.tasks.commit_message import CommitMessage

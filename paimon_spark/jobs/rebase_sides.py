@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from paimon_spark.engine.row_diff.three_way import Wins
+from paimon_spark.advice import REPLACE_MAIN
+from paimon_spark.engine.row_diff.compare import Wins
 from paimon_spark.engine.row_diff.versions import UNIT_SPLITS, type_with_ids_of
 from paimon_spark.errors import (
     BranchDivergedError,
@@ -47,7 +48,7 @@ from paimon_spark.types import DataField, RowType
 from paimon_spark.versioning.branches import check_branch_exists
 from paimon_spark.versioning.compare import shared_schema
 from paimon_spark.versioning.merge import NEWEST, REBASE_PROPERTY, THEIRS, MergeResult
-from paimon_spark.versioning.rebase_guards import keep_rebase
+from paimon_spark.versioning.tag_steps import keep_rebase
 
 PATIENCE_S: Final = 60.0
 """How long commits to main that change nothing of a rebase may come first."""
@@ -242,7 +243,7 @@ def _base(main: TableHandle, on_branch: TableHandle, fork: Snapshot) -> Resolved
         for tag in list_tags(handle):
             if same_snapshot(tag.snapshot, fork):
                 return resolve(handle, VersionSpec(VersionKind.TAG, tag.name))
-    replace_it = "pass if_main_moved='replace', so that main becomes the branch, or " if main.branch == MAIN else ""
+    replace_it = f"pass {REPLACE_MAIN}, so that main becomes the branch, or " if main.branch == MAIN else ""
     raise InvalidInputError(
         f"snapshot {fork.id}, where branch {on_branch.branch!r} left main of table {main.name}, has expired, so it is "
         f"unknown what the branch changed; {replace_it}insert its rows into {main.branch}",
@@ -326,9 +327,7 @@ def check_alike(sides: Sides) -> None:
     found = sides.merged.contradictions
     if found:
         replace_it = (
-            "or pass if_main_moved='replace', so that main becomes the branch"
-            if sides.target == MAIN
-            else "and rebase again"
+            f"or pass {REPLACE_MAIN}, so that main becomes the branch" if sides.target == MAIN else "and rebase again"
         )
         raise BranchDivergedError(
             f"{sides.what} cannot be rebased: {sides.onto} and the branch changed {'; '.join(found)} in different "
@@ -418,7 +417,7 @@ def instead(sides: Sides) -> str:
     by_hand = f"make the same change on {sides.onto}"
     if sides.target != MAIN:  # only main becomes a branch
         return by_hand
-    return f"pass if_main_moved='replace', so that main becomes the branch, or {by_hand}"
+    return f"pass {REPLACE_MAIN}, so that main becomes the branch, or {by_hand}"
 
 
 def unsupported(sides: Sides, why: str) -> UnsupportedFeatureError:

@@ -28,14 +28,14 @@ from paimon_spark.maintenance.change import reopened
 from paimon_spark.metadata.definition.create import FieldIds, check_new, new_schema
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.retry import now_ms, retry
 from paimon_spark.metadata.schemas import create_schema, latest_schema
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.commit import MANIFEST_FORMAT
+from paimon_spark.options.write import MANIFEST_FORMAT
 from paimon_spark.types import DataField, RowType
 from paimon_spark.versioning.rollback import rollback_to_as_latest
 
-_TRIES = 20
+_ATTEMPTS = 20
 T = TypeVar("T", bound=OpenedTable)
 
 
@@ -135,18 +135,20 @@ def _truncated(handle: TableHandle) -> Snapshot | None:
 
 
 def _commit_schema(handle: TableHandle, following: Callable[[TableSchema], TableSchema]) -> None:
-    for _ in range(_TRIES):
+
+    def create() -> None:
         newest = latest_schema(handle.store, handle.layout) or handle.schema
-        try:
-            create_schema(handle.store, handle.layout, following(newest))
-        except FileAlreadyThereError:
-            continue
-        return
-    raise CommitRetriesExhaustedError(
-        f"the schema of {handle.describe()} could not be replaced: others changed it first, {_TRIES} times; try again",
-        table=handle.name,
-        branch=handle.branch,
-    )
+        create_schema(handle.store, handle.layout, following(newest))
+
+    def exhausted(_: Exception) -> CommitRetriesExhaustedError:
+        return CommitRetriesExhaustedError(
+            f"the schema of {handle.describe()} could not be replaced: others changed it first, {_ATTEMPTS} times; try "
+            "again",
+            table=handle.name,
+            branch=handle.branch,
+        )
+
+    retry(create, _ATTEMPTS, on=FileAlreadyThereError, exhausted=exhausted)
 
 
 def _continued(newest: TableSchema, wanted: TableSchema) -> TableSchema:

@@ -33,7 +33,7 @@ from paimon_spark.engine.row_diff.versions import (
     with_ids_of,
 )
 from paimon_spark.engine.scan.fallback import other_branch
-from paimon_spark.engine.scan.postponed import merges_postponed
+from paimon_spark.engine.scan.one_branch import merges_postponed
 from paimon_spark.engine.scan.prune import lowest_level
 from paimon_spark.engine.scan.query import OnlyFiles
 from paimon_spark.engine.tasks.split import DataSplit

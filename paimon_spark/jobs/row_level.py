@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from paimon_spark.engine.commit.attempts import CommitResult
-from paimon_spark.engine.commit.changes import data_changes
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
-from paimon_spark.engine.commit.entries import adds, column, where
+from paimon_spark.engine.commit.entries import adds, column, data_changes, where
 from paimon_spark.engine.commit.overwrite import ChosenPartitions, Overwritten, check_nothing_appears
 from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.row_level.changed_rows import ChangedRows
-from paimon_spark.engine.row_level.files import count_rows
+from paimon_spark.engine.row_level.deletion import count_rows
 from paimon_spark.engine.row_level.job import (
     RowLevelJob,
     SplitOutcome,

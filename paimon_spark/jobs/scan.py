@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark import progress
 from paimon_spark.display import facts, html_or_error, section
-from paimon_spark.engine.tasks.output import output_type
+from paimon_spark.engine.tasks.split import output_type
 from paimon_spark.errors import FileMissingError, InvalidInputError, PaimonError, SnapshotExpiredError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from paimon_spark.engine.scan.query import OnlyFiles, ScanQuery
     from paimon_spark.engine.tasks.split import DataSplit
     from paimon_spark.jobs.dataset import ScanDataset
-    from paimon_spark.lineage.read_notes import NoteTicket
+    from paimon_spark.lineage.recording.read_notes import NoteTicket
 
-_TRIES: Final = 5
+_ATTEMPTS: Final = 5
 """Attempts to plan a head; each may expire meanwhile."""
 _PICKLED: Final = ("handle", "options", "option_text", "filters", "enough_rows", "max_rows", "only", "_travelled")
 
@@ -386,12 +386,12 @@ class Scan:
 
     def _plan_head(self) -> Plan:
         """The plan of the newest snapshot; of the next one when it expires meanwhile."""
-        for tries_left in reversed(range(_TRIES)):
+        for left in reversed(range(_ATTEMPTS)):
             snapshot = self._head()
             try:
                 return self._plan_on(snapshot)
             except PaimonError as e:
-                if not tries_left or snapshot is None or not _has_expired(self.handle, snapshot, e):
+                if not left or snapshot is None or not _has_expired(self.handle, snapshot, e):
                     self._refuse_expired(snapshot, e)
                     raise
         raise AssertionError

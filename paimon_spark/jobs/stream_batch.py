@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.engine.commit.attempts import CommitResult
-from paimon_spark.engine.commit.changes import remove_files
 from paimon_spark.engine.commit.committer import Committer
+from paimon_spark.engine.commit.entries import remove_files
 from paimon_spark.engine.commit.index_files import head_index
 from paimon_spark.engine.commit.requests import PlannedOn
 from paimon_spark.engine.tasks.commit_message import CommitMessage

@@ -80,7 +80,7 @@ def _sql_of(where: object, scan: Scan) -> str:
         raise InvalidInputError(
             f"where={where!r}: expected a condition as SQL text, or an expression of pyarrow.compute", argument="where"
         )
-    from paimon_spark.predicate.arrow_expression import sql_of
+    from paimon_spark.predicate.other_engines import sql_of
 
     return sql_of(where, scan.schema.row_type)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.engine.tasks.commit_message import CommitMessage
-from paimon_spark.engine.write.char_keys import padded_keys
+from paimon_spark.engine.write.input import padded_keys
 from paimon_spark.engine.write.request import WriteRequest, job_of
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import UnsupportedFeatureError

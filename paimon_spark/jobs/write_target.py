@@ -35,7 +35,7 @@ from paimon_spark.jobs.task_write import with_columns
 from paimon_spark.maintenance.change import reopened
 from paimon_spark.metadata.definition.alter import alter_table, apply
 from paimon_spark.metadata.definition.create import create_table, new_schema
-from paimon_spark.metadata.definition.merge_schema import merged_schema
+from paimon_spark.metadata.definition.from_arrow import merged_schema
 from paimon_spark.metadata.definition.schema_changes import SchemaChange
 from paimon_spark.metadata.definition.validate import validate
 from paimon_spark.metadata.features import check_writable
@@ -51,7 +51,7 @@ from paimon_spark.options.table import parse_table_options
 from paimon_spark.options.write import MERGE_SCHEMA
 from paimon_spark.options.write_request import BatchWriteOptions, refuse_unknown, restore_case
 from paimon_spark.redaction import get_logger
-from paimon_spark.storage.links import is_link
+from paimon_spark.storage.local import is_link
 from paimon_spark.storage.store import Store
 from paimon_spark.types import VALUE_KIND, RowType
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from paimon_spark import progress
+from paimon_spark.advice import REPAIR
 from paimon_spark.engine.commit.publish import check_store
 from paimon_spark.engine.commit.verify import REPLACING
 from paimon_spark.errors import (
@@ -26,7 +27,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.maintenance.removal import Removal, Removed, delete, find_removal
 from paimon_spark.maintenance.roots import all_roots, without
-from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.handle import TableHandle, open_table, refuse_on_server
 from paimon_spark.metadata.journal.change import Root, TableChange, encode, find_change, is_to_run, roots_put
 from paimon_spark.metadata.journal.decision import Decision, decide, decision_path, split_root
 from paimon_spark.metadata.journal.execution import run_step
@@ -44,7 +45,6 @@ from paimon_spark.metadata.journal.lock import (
     lock_timeout,
     running,
 )
-from paimon_spark.metadata.served import refuse_on_server
 from paimon_spark.redaction import get_logger
 
 _LOG = get_logger(__name__)
@@ -226,7 +226,7 @@ def _interrupted(held: HeldLock, change: TableChange) -> KeyboardInterrupt:
             held.abandon()
             return KeyboardInterrupt(f"{what} was not begun")
     return KeyboardInterrupt(
-        f"{what} is not finished; the next write, change of tags or branches, or doctor(repair=True) finishes it"
+        f"{what} is not finished; the next write, change of tags or branches, or {REPAIR} finishes it"
     )
 
 

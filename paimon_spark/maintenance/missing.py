@@ -19,14 +19,13 @@ from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.data_files.registry import PREFIX as COMPACTED_CHANGELOG
 from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.maintenance.listing import FILES, DirectoryTree, list_files, listed, own_tree
-from paimon_spark.maintenance.outside import followed
-from paimon_spark.maintenance.reachable import entry_paths
+from paimon_spark.maintenance.reachable import entry_paths, followed
 from paimon_spark.maintenance.roots import branch_directories, changelog_lists, grouped, state_lists, still_there
 from paimon_spark.metadata.external_files import data_files_of, index_files_of, index_refusal
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.manifests import find_index_manifests, find_manifest_lists, read_manifests
-from paimon_spark.metadata.named_outside import named_outside
+from paimon_spark.metadata.own_files import named_outside
 from paimon_spark.spark_port import spread
 from paimon_spark.storage.store import FileInfo
 

@@ -27,8 +27,7 @@ from paimon_spark.metadata.external_files import open_for_deletion
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.lock import LOCK_DIRECTORY, LOCK_FILE
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
-from paimon_spark.metadata.named_outside import named_outside
-from paimon_spark.metadata.own_files import ref_directories
+from paimon_spark.metadata.own_files import named_outside, ref_directories
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import list_schema_ids
 from paimon_spark.redaction import get_logger
@@ -190,6 +189,7 @@ def _check_branches(handle: TableHandle) -> None:
         if not branch.branch.startswith(".") and not list_schema_ids(branch.store, branch.layout)
         if any(branch.store.list(directory) for directory in (branch.layout.snapshot_dir, branch.layout.tag_dir))
     ]
+    # What such a directory needs cannot be told from it, so its files would pass for orphans.
     if incomplete:
         raise UnsafeDeletionError(
             f"no orphan file of table {handle.name} was deleted: {', '.join(map(repr, incomplete))} below "

@@ -59,6 +59,7 @@ def _check(handle: TableHandle) -> None:
 
 
 def _plan(handle: TableHandle) -> TableChange:
+    # Orphan files stay, as they may be those of running writes; Paimon's purge deletes them.
     roots = all_roots(handle)
     main = handle.layout.directory_branch
     head = latest_snapshot(handle)

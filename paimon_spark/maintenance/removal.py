@@ -27,8 +27,7 @@ from paimon_spark.format.arrays.arrow_numpy import Bool, array_of
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
 from paimon_spark.maintenance.liveness import Counts, changed_manifests
-from paimon_spark.maintenance.outside import deletable, deletable_indexes
-from paimon_spark.maintenance.reachable import PATHS, entry_paths, index_paths
+from paimon_spark.maintenance.reachable import PATHS, deletable, deletable_indexes, entry_paths, index_paths
 from paimon_spark.maintenance.roots import (
     Ids,
     RootLists,
@@ -344,6 +343,8 @@ def _find_manifests(
     """Find data files, changelog files, manifests and lists of roots that have a list for themselves."""
     lists = RootLists(handle)
     lists.read(going, changelogs=True, kept=False)
+    # Changelog manifests are never merged: roots that share no list share no changelog file, so those of kept roots
+    # stay unread.
     lists.read(kept, changelogs=False, kept=True)
     kept = [root for root in kept if _is_whole(handle, lists, root)]
     own = {name for root in going for name in changelog_lists(root) if name not in needed}
@@ -413,6 +414,7 @@ def _released_files(
     staying = _distinct([lists.state(r).manifests for r in kept if r.kind is not RootKind.CHANGELOG])
     going = _distinct([s.manifests for s in states if s.complete])
     first = _nearest(going, staying)
+    # Counted relative to one kept state, so manifests that both have are never read.
     going = [s for s in reversed(going) if _may_bring(lists, first, s)]
     while True:
         counts.load(changed_manifests(first, going).tolist())

@@ -1,7 +1,8 @@
 """ExternalFiles: which files outside its directory a table may name, and where they are.
 
 Whoever may write a table chooses its options and the paths in its manifests. A path is followed only below a root that
-the table lists and the user's catalog allows. Everything that opens or deletes such a file asks here.
+the table lists and the user's catalog allows. Everything that opens or deletes such a file asks here. Places are parsed
+strictly and compared by path segments, as the text may be hostile: what cannot be compared for certain is no place.
 
 Source of the paths: Java `io/DataFileMeta.externalPath`, `index/IndexFileMeta.externalPath`,
 `fs/ExternalPathProvider`; the rules are this package's.
@@ -9,17 +10,19 @@ Source of the paths: Java `io/DataFileMeta.externalPath`, `index/IndexFileMeta.e
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, HASH, IndexManifestEntry
 from paimon_spark.options.catalog import ALLOWED_EXTERNAL_PATHS
 from paimon_spark.options.data_files import EXTERNAL_PATHS
 from paimon_spark.options.descriptor import Option, names
-from paimon_spark.storage.place import Place, find_place
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import external_path, open_store
 from paimon_spark.text import counted, safe
@@ -27,6 +30,7 @@ from paimon_spark.text import counted, safe
 if TYPE_CHECKING:
     from paimon_spark.metadata.handle import TableHandle
     from paimon_spark.options.table import TableOptions
+
 
 _INDEX_PATH: Final[Option[tuple[str, ...]]] = Option("global-index.external-path", names, (), "")
 OPTIONS: Final = (EXTERNAL_PATHS.key, _INDEX_PATH.key)
@@ -188,3 +192,93 @@ def _places(roots: tuple[str, ...]) -> tuple[Place, ...]:
 
 def _short(url: str) -> str:
     return safe(url if len(url) <= _SHOWN else f"{url[:_SHOWN]}…")
+
+
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)?", re.DOTALL)
+_SAME: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "local": "file"}
+"""Schemes that are other names of one."""
+_DECODINGS: Final = 4
+"""Times that `%XX` is decoded, as layers of a store may decode it again."""
+
+
+class Place(NamedTuple):
+    """A path in a store.
+
+    Attributes:
+        scheme: in lower case, `s3` for `s3a`.
+        authority: bucket or host; empty on this machine and in memory.
+        path: from `/` on, without doubled and trailing slashes; empty for the whole store.
+    """
+
+    scheme: str
+    authority: str
+    path: str
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.authority}{self.path}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a path of this machine."""
+        return self.scheme == "file"
+
+    def shares_store(self, other: Place) -> bool:
+        """Whether both are in one bucket, on one host or on this machine."""
+        return self[:2] == other[:2]
+
+    def is_below(self, root: Place) -> bool:
+        """Whether the place is inside a directory; on this machine also where links are followed."""
+        if not self.shares_store(root) or not _is_below(self.path, root.path):
+            return False
+        return not self.is_local or _is_below(_real(self.path), _real(root.path))
+
+    def may_be_in(self, root: Place) -> bool:
+        """Whether the place may be a directory or inside it, with links followed or not."""
+        if not self.shares_store(root):
+            return False
+        inside = self.path == root.path or _is_below(self.path, root.path)
+        if inside or not self.is_local:
+            return inside
+        path, directory = _real(self.path), _real(root.path)
+        return path == directory or _is_below(path, directory)
+
+
+def find_place(url: str) -> Place | None:
+    """The place that an absolute path or URL names; None where it has `..` or another form.
+
+    Segments `.` and `..` are looked for in decoded text too, as some stores decode `%XX`.
+    """
+    text = url.strip()
+    found = _URL.fullmatch(text if not text.startswith("/") else f"file:{text}")
+    if found is None or any(ord(c) < 32 or ord(c) == 127 or 0xD800 <= ord(c) < 0xE000 for c in text):
+        return None
+    scheme, authority, path = found[1].lower(), found[2] or "", found[3] or ""
+    scheme = _SAME.get(scheme, scheme)
+    if not _is_plain(f"{authority}/{path}"):
+        return None
+    if scheme == "memory":
+        authority, path = "", f"/{authority}/{path}"
+    if scheme == "file" and authority:
+        return None
+    return Place(scheme, authority, "".join(f"/{part}" for part in path.split("/") if part))
+
+
+def _is_plain(path: str) -> bool:
+    """Whether no segment leads upwards, however often the path is decoded."""
+    for _ in range(_DECODINGS):
+        if any(part in (".", "..") for part in re.split(r"[/\\]", path)):
+            return False
+        decoded = unquote(path)
+        if decoded == path:
+            return True
+        path = decoded
+    return False
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path.startswith(f"{root.rstrip('/')}/")
+
+
+def _real(path: str) -> str:
+    return os.path.realpath(path or "/")

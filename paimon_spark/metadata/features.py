@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.options.commit import MANIFEST_FORMAT, SEQUENCE_INIT, SNAPSHOT_ORDERING, SequenceInit
 from paimon_spark.options.core import (
     BUCKET,
     BUCKET_FUNCTION,
@@ -29,6 +28,7 @@ from paimon_spark.options.core import (
 from paimon_spark.options.descriptor import Option, boolean
 from paimon_spark.options.lineage import check_job_options
 from paimon_spark.options.table import TableOptions
+from paimon_spark.options.write import MANIFEST_FORMAT, SEQUENCE_INIT, SNAPSHOT_ORDERING, SequenceInit
 from paimon_spark.redaction import get_logger
 from paimon_spark.types import (
     DataType,

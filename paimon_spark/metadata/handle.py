@@ -1,30 +1,39 @@
-"""TableHandle: an opened branch of a table; what every lower layer receives."""
+"""TableHandle: an opened branch of a table; CatalogServer: a server that has the table.
+
+Every lower layer receives a handle. A server makes the snapshots, schemas and branches of its tables: another writer of
+such a file would leave the server with an older state, and the server would refuse all later commits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Protocol
 
 from paimon_spark.errors import (
     BranchNotFoundError,
     CorruptFileError,
     FileMissingError,
     TableNotFoundError,
+    UnsupportedFeatureError,
 )
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.format.metadata_files.table_schema import decode as decode_schema
 from paimon_spark.metadata.features import check_definition, check_overrides, check_readable, check_writable
 from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_file_name
+from paimon_spark.metadata.retry import RACES
 from paimon_spark.metadata.schemas import BranchLook, is_visible, latest_schema, list_schema_ids, look_at_branch
 from paimon_spark.metadata.small_files import find_bytes
 from paimon_spark.options.descriptor import did_you_mean, nearest
 from paimon_spark.options.location import CatalogName
 from paimon_spark.options.table import TableOptions, parse_table_options
-from paimon_spark.storage.links import is_link, within
+from paimon_spark.storage.local import is_link, within
 from paimon_spark.storage.store import Store
 
-_RACES: Final = 5
+if TYPE_CHECKING:
+    from paimon_spark.metadata.definition.schema_changes import SchemaChange
+
+
 """Times that what main means is looked up again when it changes meanwhile."""
 
 
@@ -122,7 +131,7 @@ def open_table(
     shown = name or table_name(store, root)
     store = within(store, root)
     main_branch = read_main_branch(store, root)
-    for _ in range(_RACES):
+    for _ in range(RACES):
         layout = Layout(root, MAIN, main_branch).with_branch(branch)
         failure: CorruptFileError | None = None
         try:
@@ -218,7 +227,7 @@ def visible_branch_names(store: Store, layout: Layout) -> list[str]:
     branch, all are looked at again until two looks agree.
     """
     before: list[str] | None = None
-    for _ in range(_RACES):
+    for _ in range(RACES):
         names = [name for name in branch_names(store, layout) if not name.startswith(".")]
         looks = {name: look_at_branch(store, layout.with_branch(name)) for name in names}
         seen = [name for name, look in looks.items() if is_visible(name, look, _of_other(look, looks))]
@@ -284,3 +293,39 @@ def _what_is_there(store: Store, root: str) -> str:
 
 def _some(names: list[str], count: int = 10) -> str:
     return ", ".join(names[:count]) + (", …" if len(names) > count else "")
+
+
+class CatalogServer(Protocol):
+    """Operations of a server for one of its tables. All raise CatalogError."""
+
+    @property
+    def address(self) -> str:
+        """Its address, for messages."""
+        ...
+
+    def change_schema(self, branch: str, changes: Sequence[SchemaChange]) -> None:
+        """Make the next schema of a branch. Raises UnsupportedFeatureError: servers know no such change."""
+        ...
+
+    def create_branch(self, branch: str, tag: str | None) -> None:
+        """Create a branch of main from one of its tags, an empty one without; done before, nothing."""
+        ...
+
+
+def server_of(store: Store) -> CatalogServer | None:
+    """The server that a store of a table asks; None where files are all there is."""
+    server: CatalogServer | None = getattr(store, "server", None)
+    return server
+
+
+def refuse_on_server(handle: TableHandle, what: str, remedy: str) -> None:
+    """Raise UnsupportedFeatureError when a server has the table, as its API has no call for `what`."""
+    server = server_of(handle.store)
+    if server is not None:
+        raise UnsupportedFeatureError(
+            f"{what} of {handle.describe()} is not supported: the table is in the REST catalog {server.address}, whose "
+            f"API has no such call; {remedy}",
+            feature=what,
+            table=handle.name,
+            branch=handle.branch,
+        )

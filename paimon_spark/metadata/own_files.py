@@ -1,6 +1,7 @@
-"""Files of a table's folder that writers of Paimon make, by directory and name.
+"""Files of a table: those of its folder that writers of Paimon make, and external ones.
 
-Other files in the folder belong to somebody else: dropping a table leaves them.
+Other files in the folder belong to somebody else: dropping a table leaves them. External files are those that manifests
+name, also manifests of expired snapshots.
 
 Source: Paimon spec, chapter File Layout; Java `utils/FileStorePathFactory`, `io/DataFilePathFactory`,
 `iceberg/IcebergPathFactory`, `service/ServiceManager`; Java Flink `partition/actions/SuccessFileMarkDoneAction`,
@@ -11,22 +12,32 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Final, NamedTuple
+from functools import cached_property, partial
+from typing import Final, NamedTuple, TypeVar
 
-from paimon_spark.errors import PaimonError
+import pyarrow.compute as pc
+
+from paimon_spark.errors import FileMissingError, FormatError, PaimonError
+from paimon_spark.format.metadata_files.manifest import ManifestFileMeta
 from paimon_spark.metadata.branches import UNDO_FILE
+from paimon_spark.metadata.external_files import OPTIONS, data_files_of, index_refusal
 from paimon_spark.metadata.handle import TableHandle, branch_names, open_table, read_main_branch
 from paimon_spark.metadata.journal.lock import LOCK_DIRECTORY
-from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout
-from paimon_spark.metadata.manifests import changelog_manifests, data_manifests, read_manifests
+from paimon_spark.metadata.layout import BRANCH_PREFIX, MAIN, Layout, is_file_name
+from paimon_spark.metadata.manifests import (
+    changelog_manifests,
+    data_manifests,
+    find_index_manifests,
+    find_manifest_lists,
+    read_manifests,
+)
 from paimon_spark.metadata.schemas import HANDOVER, latest_schema
 from paimon_spark.metadata.snapshots import list_snapshots
 from paimon_spark.metadata.tags import list_tags
 from paimon_spark.redaction import get_logger
-from paimon_spark.storage.links import is_link
+from paimon_spark.storage.local import is_link
 from paimon_spark.storage.store import Store, concurrently
 
 _LOG = get_logger(__name__)
@@ -195,3 +206,62 @@ def _named_in(handle: TableHandle) -> Iterator[str]:
     yield from entries.column("file_name").to_pylist()
     for names in entries.column("extra_files").to_pylist():
         yield from names or ()
+
+
+T = TypeVar("T")
+
+
+def named_outside(handle: TableHandle, *, delete: bool) -> Iterator[tuple[str, bool]]:
+    """Yield external paths, some more than once, and whether these files may be read, or with `delete` be deleted.
+
+    Nothing is read of a table whose options list no external paths, else all its manifests.
+
+    Manifests that are damaged or gone are left out; damaged ones are logged.
+    """
+    if not any(handle.options.raw.get(key, "").strip() for key in OPTIONS):
+        return
+    directory = handle.layout.shared_dirs[0]
+    names = [info.name for info in handle.store.list(directory) if not info.is_directory]
+    yield from _data_files(handle, names, delete)
+    yield from _index_files(handle, names, delete)
+
+
+def _data_files(handle: TableHandle, names: list[str], delete: bool) -> Iterator[tuple[str, bool]]:
+    """Yield external data files with the files beside them."""
+    allowed = data_files_of(handle)
+    metas: dict[str, ManifestFileMeta] = {}
+    for name in names:
+        if "manifest-list-" in name:
+            found = _readable(name, partial(find_manifest_lists, handle, [name])) or {}
+            metas.update((meta.file_name, meta) for rows in found.values() for meta in rows or ())
+    for name, meta in metas.items():
+        entries = _readable(name, partial(read_manifests, handle, [meta], statistics=False))
+        if entries is None:
+            continue
+        some = entries.select(["file_name", "extra_files", "external_path"])
+        for row in some.filter(pc.is_valid(some.column("external_path"))).to_pylist():
+            directory = row["external_path"].rpartition("/")[0]
+            for file in (row["file_name"], *row["extra_files"]):
+                url = f"{directory}/{file}"
+                yield url, is_file_name(file) and allowed.refusal(url, delete=delete) is None
+
+
+def _index_files(handle: TableHandle, names: list[str], delete: bool) -> Iterator[tuple[str, bool]]:
+    """Yield external index files."""
+    for name in names:
+        if "index-manifest-" in name:
+            found = _readable(name, partial(find_index_manifests, handle, [name])) or {}
+            for entry in (entry for entries in found.values() for entry in entries or ()):
+                if entry.external_path is not None:
+                    yield entry.external_path, index_refusal(handle, entry, delete=delete) is None
+
+
+def _readable(name: str, read: Callable[[], T]) -> T | None:
+    """Contents of a metadata file; None if it is missing or damaged."""
+    try:
+        return read()
+    except FileMissingError:  # of a snapshot that expired in part
+        return None
+    except FormatError as e:
+        _LOG.warning("external files that %s names stay: %s", name, e)
+        return None

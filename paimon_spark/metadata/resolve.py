@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
 
 from paimon_spark.errors import (
     CorruptFileError,
@@ -26,6 +25,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.metadata.branches import branch_exists, list_branch_names
 from paimon_spark.metadata.handle import TableHandle, current, open_branch, read_main_branch
 from paimon_spark.metadata.layout import MAIN
+from paimon_spark.metadata.retry import RACES
 from paimon_spark.metadata.schemas import read_schema
 from paimon_spark.metadata.snapshots import (
     alive_range,
@@ -61,7 +61,6 @@ from paimon_spark.metadata.version import (
 from paimon_spark.options.scan import INCREMENTAL_KEYS, SCAN_MODE
 from paimon_spark.text import id_of, integer_of
 
-_RACES: Final = 5
 """Times a version is looked for again when main changes its directory meanwhile."""
 
 
@@ -94,7 +93,7 @@ def resolve(handle: TableHandle, version: VersionSpec | None) -> Resolved:
         SnapshotExpiredError: the snapshot, or everything at or before the time, has expired.
         CorruptFileError: a file on the way cannot be decoded.
     """
-    for _ in range(_RACES):
+    for _ in range(RACES):
         try:
             found = _resolve(handle, version)
         except (NotFoundError, CorruptFileError):

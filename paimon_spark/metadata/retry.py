@@ -1,4 +1,4 @@
-"""Clock, and growing waits between attempts.
+"""Clock; calls that are tried again after some errors, at once or after growing waits.
 
 Source: Java `utils/RetryWaiter`.
 """
@@ -10,8 +10,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final, TypeVar
 
-from paimon_spark.options.commit import CommitOptions
+from paimon_spark.options.write import CommitOptions
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Exception)
+
+RACES: Final = 5
+"""Looks at files that others change meanwhile, before what the last one found is taken."""
 
 
 def now_ms() -> int:
@@ -22,6 +29,34 @@ def now_ms() -> int:
 def local_now() -> datetime:
     """The local wall clock of this machine, in which times of tags are stored."""
     return datetime.fromtimestamp(now_ms() / 1000)  # noqa: DTZ006 - tags store it without a zone
+
+
+def retry(
+    act: Callable[[], T],
+    attempts: int,
+    on: type[E] | tuple[type[E], ...],
+    *,
+    again: Callable[[E], bool] = lambda _: True,
+    exhausted: Callable[[E], Exception] | None = None,
+) -> T:
+    """Result of `act`, which is called again at once when it raises one of the errors `on`, `attempts` times in all.
+
+    Args:
+        act: has no effects when it raises one of these errors, or effects that it may have twice.
+        attempts: at least one.
+        on: other errors are raised as they are.
+        again: whether the call may have another result next time, as something changed meanwhile.
+        exhausted: the error that is raised after the last attempt; None: that of `act`.
+    """
+    for left in reversed(range(attempts)):
+        try:
+            return act()
+        except on as e:
+            if not again(e) or not (left or exhausted):
+                raise
+            if not left and exhausted is not None:
+                raise exhausted(e) from e
+    raise AssertionError("the last attempt returns or raises")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.json_files import decode_object
 from paimon_spark.format.metadata_files.table_schema import TableSchema, decode, encode
 from paimon_spark.metadata.layout import MAIN, SCHEMA_PREFIX, Layout
+from paimon_spark.metadata.retry import RACES
 from paimon_spark.metadata.small_files import find_bytes, find_decoded, numbered, numbers
 from paimon_spark.options.core import ALLOW_UNSAFE_CREATE
 from paimon_spark.storage.store import AtomicCreate, Store
@@ -138,7 +139,6 @@ def _missing(store: Store, layout: Layout, schema_id: int) -> CorruptFileError:
 
 HANDOVER: Final = "HANDOVER"
 """Name of the file, beside a branch's schemas."""
-_RACES: Final = 5
 """Times that a directory is listed again when the file went after it was listed."""
 
 
@@ -193,7 +193,7 @@ def decode_handover(data: bytes, path: str) -> Handover:
 def look_at_branch(store: Store, layout: Layout) -> BranchLook:
     """One listing of the branch's schemas, and a small read where a handover lies beside them."""
     ids: list[int] = []
-    for _ in range(_RACES):
+    for _ in range(RACES):
         names = [info.name for info in store.list(layout.schema_dir)]
         ids = numbers(names, SCHEMA_PREFIX)
         if not ids or HANDOVER not in names:

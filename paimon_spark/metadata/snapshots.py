@@ -17,12 +17,12 @@ from paimon_spark.format.metadata_files.statistics import Statistics
 from paimon_spark.format.metadata_files.statistics import decode as decode_statistics
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import CHANGELOG_PREFIX, EARLIEST, LATEST, SNAPSHOT_PREFIX
+from paimon_spark.metadata.retry import RACES
 from paimon_spark.metadata.small_files import find_bytes, find_decoded, find_many, numbered, read_decoded
 from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.storage.store import Store
 from paimon_spark.text import id_of
 
-_RACES: Final = 5
 """Times the ends are looked for again when expiry removes what was just found."""
 
 
@@ -74,6 +74,7 @@ def latest_snapshot(handle: TableHandle) -> Snapshot | None:
     """The head of the branch; None when nothing was ever committed. Three small reads if the hint is good."""
     hint = read_hint(handle.store, f"{handle.layout.snapshot_dir}/{LATEST}")
     # Reading is the cheaper probe: an object store asks twice whether a path exists, as a file and as a directory.
+    # The hint may be old, or name a snapshot that an interrupted rollback deleted: then the directory is listed.
     if hint is not None and hint > 0 and find_snapshot(handle, hint + 1) is None:
         snapshot = find_snapshot(handle, hint)
         if snapshot is not None:
@@ -89,7 +90,7 @@ def earliest_snapshot(handle: TableHandle) -> Snapshot | None:
 
 
 def _end_by_listing(handle: TableHandle, end: int) -> Snapshot | None:
-    for _ in range(_RACES):
+    for _ in range(RACES):
         ids = list_snapshot_ids(handle)
         if not ids:
             return None

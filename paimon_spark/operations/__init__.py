@@ -22,11 +22,10 @@ from paimon_spark.operations import (
     snapshots,
     tables,
     tags,
-    undo,
 )
 from paimon_spark.operations.operation import Operation
 
-_MODULES: Final = (history, tables, branches, tags, snapshots, undo, cleanup, compaction, lineage, pipelines, refused)
+_MODULES: Final = (history, tables, branches, tags, snapshots, cleanup, compaction, lineage, pipelines, refused)
 OPERATIONS: Final[tuple[Operation, ...]] = tuple(o for module in _MODULES for o in module.OPERATIONS)
 """In the order in which help lists them."""
 

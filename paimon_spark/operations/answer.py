@@ -84,6 +84,22 @@ def removal(request: Request, text: str, removed: Removed) -> Answer:
     return change(request, [f"{text}: {removed.summary}", *removed.remarks], removed)
 
 
+def expired(request: Request, removed: Removed) -> Answer:
+    """An answer of what an expiry removed."""
+    return removal(request, request.did("expired", "expire"), removed)
+
+
+def result(request: Request, done: Any) -> Answer:
+    """An answer of a result of the API that has text lines, and of the plain values that it has for JSON."""
+    return change(request, list(done.text_lines()), done.to_dict() if hasattr(done, "to_dict") else done)
+
+
+def results(found: Sequence[Any], empty: str, data: Any = None) -> Answer:
+    """An answer of several results that have text lines; `empty` is printed without any."""
+    out = [line for each in found for line in each.text_lines()]
+    return lines(out or [empty], found if data is None else data)
+
+
 def plain(value: Any) -> Any:
     """Convert a value to JSON: dataclasses become objects, times ISO text, bytes base64."""
     match value:

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.operations.answer import Answer, change, lines, removal, rows
-from paimon_spark.operations.checks import CHECK, ON_CONFLICT, checks_of
+from paimon_spark.operations.answer import Answer, change, lines, removal, result, rows
+from paimon_spark.operations.checks import CHECK, IF_MAIN_MOVED, ON_CONFLICT, checks_of
 from paimon_spark.operations.operation import (
+    DRY_RUN,
     Argument,
     Effect,
     Operation,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from paimon_spark.metadata.branches import Branch
     from paimon_spark.versioning.append_branch import Appended
     from paimon_spark.versioning.merge import MergeResult
-    from paimon_spark.versioning.replace_main import ReplaceResult
 
 _LOG: Final = get_logger(__name__)
 
@@ -119,10 +119,6 @@ def _merge(a: Request) -> MergeResult | Appended:
     return _append(a)
 
 
-def _show_done(a: Request, done: MergeResult | ReplaceResult) -> Answer:
-    return change(a, done.text_lines(), done)
-
-
 def _forwarded_rows(a: Request, done: MergeResult) -> Rows:
     """Rows of Paimon's procedure, which has no columns for main's losses."""
     if done.backup_branch is not None:
@@ -141,7 +137,7 @@ def _merged_rows(a: Request, done: MergeResult) -> Rows:
 
 def _show_forwarded(a: Request, done: MergeResult) -> Answer:
     if not done.already_merged:
-        return _show_done(a, done)
+        return result(a, done)
     return change(a, f"main is branch {safe(done.branch)} at snapshot {done.published_snapshot_id} already", done)
 
 
@@ -162,17 +158,7 @@ _BACKUP = (
     ),
     command_flag("no_backup", "do not keep what main loses as a backup branch; its files are deleted at once"),
 )
-_CALL_DRY_RUN = Argument(
-    "dry_run", "only return what would be done", Type.BOOLEAN, default=False, style=Style.CALL, is_own=True
-)
-_IF_MAIN_MOVED = Argument(
-    "if_main_moved",
-    "when main has commits, schemas or tags of its own: refuse, replace them by the branch, or rebase: put the "
-    "branch's changes on top of them",
-    default="refuse",
-    is_own=True,
-    metavar="refuse|replace|rebase",
-)
+_CALL_DRY_RUN = replace(DRY_RUN, help="only return what would be done")
 _ONLY_IF_MAIN_IS = Argument(
     "only_if_main_is",
     "publish only while main's head is this snapshot, which also a compaction moves",
@@ -265,7 +251,7 @@ OPERATIONS = (
             Argument("branch", "name of the branch", required=True, style=Style.CALL),
             replace(_BRANCH, required=False, style=Style.COMMAND),
             _VERSION,
-            _IF_MAIN_MOVED,
+            IF_MAIN_MOVED,
             _ONLY_IF_MAIN_IS,
             ON_CONFLICT,
             *_BACKUP,
@@ -283,7 +269,7 @@ OPERATIONS = (
         "already_merged BOOLEAN, rows_lost BIGINT, rows_gained BIGINT, rows_by_partition STRING",
         rows=_merged_rows,
         command="branch merge",
-        show=lambda a, done: lines(str(done), done) if _is_append(a) else _show_done(a, done),
+        show=lambda a, done: lines(str(done), done) if _is_append(a) else result(a, done),
         question=lambda a: None if _is_append(a) else f"merge branch {a['branch']} into main of {a.table().name}",
     ),
     Operation(
@@ -308,7 +294,7 @@ OPERATIONS = (
         is_own=True,
         command="branch replace-main",
         actions=("replace-main-branch",),
-        show=_show_done,
+        show=result,
         question=lambda a: f"point main of {a.table().name} to branch {a['branch']}",
     ),
 )

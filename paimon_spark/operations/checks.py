@@ -1,21 +1,25 @@
-"""Options of commands that publish: `--check`, which `check` has too, and `--on-conflict`."""
+"""Arguments of operations that publish or check: moves of main, conflicts, checks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.operations.answer import Answer, lines
-from paimon_spark.operations.operation import Argument, Request, Style, UsageError
+from paimon_spark.operations.operation import Argument, Request, Style, UsageError, repeated
 
 if TYPE_CHECKING:
     from paimon_spark.versioning.checks import CheckResult
 
-CHECK: Final = Argument(
-    "check",
-    "SQL that must return no row, with {table} for the rows, as NAME=SQL; may be repeated",
-    repeated=True,
-    style=Style.COMMAND,
-    metavar="NAME=SQL",
+CHECK: Final = repeated(
+    "check", "SQL that must return no row, with {table} for the rows, as NAME=SQL", "NAME=SQL", style=Style.COMMAND
+)
+IF_MAIN_MOVED: Final = Argument(
+    "if_main_moved",
+    "when main has commits, schemas or tags of its own: refuse, replace them by the branch, or rebase: put the "
+    "branch's changes on top of them",
+    default="refuse",
+    is_own=True,
+    metavar="refuse|replace|rebase",
 )
 ON_CONFLICT: Final = Argument(
     "on_conflict",
@@ -53,6 +57,5 @@ def required_checks(a: Request) -> dict[str, str]:
 
 def show_checks(a: Request, found: list[CheckResult]) -> Answer:
     """How each check ended; exit code 1 when any failed."""
-    return lines(
-        [line for result in found for line in result.text_lines()], found, 0 if all(r.passed for r in found) else 1
-    )
+    out = [line for result in found for line in result.text_lines()]
+    return lines(out, found, 0 if all(r.passed for r in found) else 1)

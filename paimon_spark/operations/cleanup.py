@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from paimon_spark.display import amount
 from paimon_spark.errors import InvalidInputError, NotFoundError
-from paimon_spark.operations.answer import Answer, change, lines, plain, removal, rows
+from paimon_spark.operations.answer import Answer, change, lines, plain, removal, result, rows
 from paimon_spark.operations.operation import (
     OPTIONS,
     Argument,
@@ -18,11 +18,11 @@ from paimon_spark.operations.operation import (
     Type,
     UsageError,
     positional,
+    repeated,
 )
 from paimon_spark.text import counted, named, safe
 
 if TYPE_CHECKING:
-    from paimon_spark.jobs.maintain import DroppedPartitions
     from paimon_spark.maintenance.consumers import Consumer
     from paimon_spark.maintenance.orphan_files import RemovedOrphans
     from paimon_spark.maintenance.partitions import ExpiredPartitions
@@ -41,26 +41,17 @@ def _list_partitions(a: Request) -> list[dict[str, Any]]:
 
 
 def _show_partitions(a: Request, found: list[dict[str, Any]]) -> Answer:
-    shown = [
-        (
-            row["partition"] or "(all)",
-            row["record_count"],
-            row["file_count"],
-            amount(row["file_size_in_bytes"]),
-            str(row["last_update_time"] or "-").partition(".")[0],
-        )
-        for row in found
-    ]
-    return rows(("partition", "rows", "files", "size", "updated"), shown, data=found, empty="no partitions")
+    def shown(row: dict[str, Any]) -> tuple[Any, ...]:
+        size, updated = amount(row["file_size_in_bytes"]), str(row["last_update_time"] or "-").partition(".")[0]
+        return row["partition"] or "(all)", row["record_count"], row["file_count"], size, updated
+
+    columns = ("partition", "rows", "files", "size", "updated")
+    return rows(columns, [shown(row) for row in found], data=found, empty="no partitions")
 
 
 def _expire_partitions(a: Request) -> ExpiredPartitions:
     given = ("expiration_time", "timestamp_formatter", "timestamp_pattern", "expire_strategy", "max_expires")
     return a.table().expire_partitions(**{name: a[name] for name in given}, dry_run=a.dry_run)
-
-
-def _show_done(a: Request, done: ExpiredPartitions | DroppedPartitions) -> Answer:
-    return change(a, done.text_lines(), done)
 
 
 def _mark_done(a: Request) -> None:
@@ -159,14 +150,21 @@ def _show_cleared(a: Request, found: tuple[str, ...]) -> Answer:
     return lines(out, {"dry_run": a.dry_run, "removed": found})
 
 
+_VALUES = "COLUMN=VALUE,…"
 _PARTITIONS = Argument(
     "partitions",
     "partitions, as in `dt=2024-01-01;dt=2024-01-02`; --partition may be repeated",
     required=True,
     repeated=True,
     spellings=("--partition",),
-    metavar="COLUMN=VALUE,…",
+    metavar=_VALUES,
 )
+
+
+def _pattern(option: str, help: str, otherwise: str) -> Argument:
+    spelling = f"--{option}-consumers"
+    return Argument(f"{option}Consumers", help, otherwise=otherwise, option=option, spellings=(spelling,))
+
 
 OPERATIONS = (
     Operation("list the partitions of a branch", _list_partitions, command="partition list", show=_show_partitions),
@@ -198,25 +196,21 @@ OPERATIONS = (
         ),
         command="partition expire",
         searches=True,
-        show=_show_done,
+        show=result,
         question=lambda a: f"expire partitions of {a.table().name}",
     ),
     Operation(
         "delete the rows of partitions; earlier snapshots, tags and branches still have them",
         lambda a: a.table().drop_partitions(a["partition"], dry_run=a.dry_run),
         (
-            Argument(
-                "partition",
-                "values of all or some partition columns: dt=2024-01-01,hour=5; may be repeated",
-                required=True,
-                repeated=True,
-                metavar="COLUMN=VALUE,…",
+            repeated(
+                "partition", "values of all or some partition columns: dt=2024-01-01,hour=5", _VALUES, required=True
             ),
         ),
         Effect.DELETE,
         command="partition drop",
         actions=("drop-partition", "drop-partitions"),
-        show=_show_done,
+        show=result,
         question=lambda a: f"drop partitions of {a.table().name}",
     ),
     Operation(
@@ -296,20 +290,8 @@ OPERATIONS = (
         "remove consumers by their names",
         _clear_consumers,
         (
-            Argument(
-                "includingConsumers",
-                "regular expression of names to remove",
-                otherwise="all",
-                option="including",
-                spellings=("--including-consumers",),
-            ),
-            Argument(
-                "excludingConsumers",
-                "regular expression of names to keep",
-                otherwise="none",
-                option="excluding",
-                spellings=("--excluding-consumers",),
-            ),
+            _pattern("including", "regular expression of names to remove", "all"),
+            _pattern("excluding", "regular expression of names to keep", "none"),
         ),
         Effect.DELETE,
         procedure="clear_consumers",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import InvalidInputError, PaimonError, UnsupportedFeatureError
@@ -16,8 +17,8 @@ from paimon_spark.operations.operation import (
     Operation,
     Request,
     Rows,
-    Scope,
     Style,
+    Subject,
     Type,
     UsageError,
     command_flag,
@@ -258,18 +259,12 @@ OPERATIONS = (
             Argument("excluding_tables", "regular expression of db.t to leave out", otherwise="none"),
             OPTIONS,
             _FULL,
-            Argument(
-                "compact_strategy",
-                _STRATEGY.help,
-                otherwise=_STRATEGY.otherwise,
-                choices=_STRATEGIES,
-                style=Style.COMMAND,
-            ),
+            replace(_STRATEGY, style=Style.COMMAND),
             Argument("mode", "accepted and ignored", choices=("divided", "combined"), style=Style.COMMAND),
             Argument("partition_idle_time", "refused", style=Style.COMMAND),
         ),
         Effect.WRITE,
-        Scope.WAREHOUSE,
+        Subject.WAREHOUSE,
         details=f"{_STRATEGIES_TEXT} A table that fails is logged, and the others are compacted.",
         procedure="compact_database",
         result="result STRING",

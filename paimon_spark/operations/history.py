@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from paimon_spark.advice import REPAIR
 from paimon_spark.display import amount
 from paimon_spark.operations.answer import Answer, lines, plain, rows
 from paimon_spark.operations.checks import CHECK, required_checks, show_checks
-from paimon_spark.operations.operation import Argument, Operation, Request, Type, UsageError, command_flag, positional
+from paimon_spark.operations.operation import (
+    Argument,
+    Operation,
+    Request,
+    Type,
+    UsageError,
+    command_flag,
+    flag,
+    positional,
+)
 from paimon_spark.operations.snapshots import check_limit
 from paimon_spark.text import counted, grid, moment, safe
 
@@ -145,7 +155,7 @@ def _bar(added: int, removed: int, most: int) -> str:
 def _show_doctor(a: Request, found: list[Finding]) -> Answer:
     from paimon_spark.versioning.doctor import finding_lines
 
-    out = [line.replace("doctor(repair=True)", "this command") for line in finding_lines(found)] or [
+    out = [line.replace(REPAIR.python, "this command") for line in finding_lines(found)] or [
         f"nothing is wrong with {safe(a.table().name)}" + ("; data files were not looked at" if a["quick"] else "")
     ]
     return lines(out, found, 1 if any(not f.repaired for f in found) else 0)
@@ -216,14 +226,8 @@ OPERATIONS = (
         "find what is wrong with the tags, branches and history of a table; exit code 1 when anything is",
         lambda a: a.table().doctor(repair=a["repair"], quick=a["quick"]),
         (
-            Argument("repair", "repair what can be repaired", Type.BOOLEAN, default=False, is_flag=True),
-            Argument(
-                "quick",
-                "do not look at data, changelog and index files, nor at the manifests of old snapshots",
-                Type.BOOLEAN,
-                default=False,
-                is_flag=True,
-            ),
+            flag("repair", "repair what can be repaired"),
+            flag("quick", "do not look at data, changelog and index files, nor at the manifests of old snapshots"),
         ),
         procedure="doctor",
         result="kind STRING, severity STRING, branch STRING, message STRING, remedy STRING, repaired BOOLEAN",

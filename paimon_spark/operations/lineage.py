@@ -11,19 +11,21 @@ from paimon_spark.operations.operation import (
     Operation,
     Request,
     Rows,
-    Scope,
     Style,
+    Subject,
     Type,
     UsageError,
     command_flag,
     key_value,
     positional,
+    repeated,
+    table_names,
 )
 from paimon_spark.redaction import get_logger
 from paimon_spark.text import counted, safe, shown
 
 if TYPE_CHECKING:
-    from paimon_spark.lineage.results import LineageStatus
+    from paimon_spark.lineage.asking.results import LineageStatus
 
 _LOG = get_logger(__name__)
 
@@ -55,11 +57,6 @@ def _start(a: Request) -> dict[str, Any]:
     return {"table": a["table"], "snapshot": a["snapshot"], "job": a["job"]}
 
 
-def _tables(a: Request) -> list[str]:
-    given = a["tables"]
-    return [a.table_name(t) for t in (given if isinstance(given, list) else given.split(","))]
-
-
 def _show_unified(a: Request, found: Any) -> Answer:
     note = "\n".join(map(safe, found.unrecorded.lines()))
     return rows(("table", "snapshot"), list(found.items()), data=dict(found), note=note)
@@ -70,10 +67,6 @@ def _show_graph(a: Request, picture: Any) -> Answer:
         path = str(picture.save(a["output"]))
         return lines(f"saved {safe(path)}", {"path": path})
     return lines(picture.text_lines(), picture)
-
-
-def _show_counts(a: Request, done: Any) -> Answer:
-    return lines(done.text_lines(), done)
 
 
 def _forget(a: Request) -> int | None:
@@ -110,12 +103,12 @@ _DECLARED_ROWS: dict[str, Any] = {
     "is_own": True,
     "show": _show_sources,
 }
-_IGNORING = Argument("ignoring", "job to ignore; may be repeated", repeated=True, metavar="JOB", style=Style.COMMAND)
+_IGNORING = repeated("ignoring", "job to ignore", "JOB", style=Style.COMMAND)
 _RECORD = "record which {} each job of the warehouse reads and writes"
 
 
 def _lineage(help: str, run: Any, *arguments: Argument, verb: str, **more: Any) -> Operation:
-    return Operation(help, run, arguments, scope=Scope.WAREHOUSE, command=f"lineage {verb}", **more)
+    return Operation(help, run, arguments, subject=Subject.WAREHOUSE, command=f"lineage {verb}", **more)
 
 
 OPERATIONS = (
@@ -203,7 +196,7 @@ OPERATIONS = (
     ),
     _lineage(
         "list the newest snapshots of tables that come from the same snapshots of their common sources",
-        lambda a: a.catalog().lineage.unified_version(_tables(a), ignoring=a["ignoring"]),
+        lambda a: a.catalog().lineage.unified_version(table_names(a), ignoring=a["ignoring"]),
         _IGNORING,
         _TABLES,
         verb="unified",
@@ -241,24 +234,17 @@ OPERATIONS = (
         lambda a: a.catalog().lineage.sync(),
         verb="sync",
         effect=Effect.WRITE,
-        show=_show_counts,
+        show=lambda a, done: lines(done.text_lines(), done),
     ),
     _lineage(
         "rebuild the lineage tables from all existing snapshots, tags and checkpoints",
         lambda a: a.catalog().lineage.rebuild(dict(a["checkpoint"])),
-        Argument(
-            "checkpoint",
-            "checkpoint of a job's query; may be repeated",
-            repeated=True,
-            parse=key_value,
-            metavar="JOB=URL",
-            style=Style.COMMAND,
-        ),
+        repeated("checkpoint", "checkpoint of a job's query", "JOB=URL", parse=key_value, style=Style.COMMAND),
         verb="rebuild",
         effect=Effect.WRITE,
         procedure="rebuild_lineage",
         is_own=True,
-        show=_show_counts,
+        show=lambda a, done: lines(done.text_lines(), done),
     ),
     _lineage(
         "remove the rows of a finished job, and free its name",

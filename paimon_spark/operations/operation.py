@@ -46,8 +46,8 @@ class Effect(StrEnum):
     DELETE = "delete"
 
 
-class Scope(StrEnum):
-    """Scope of an operation: a TABLE (its first argument), the WAREHOUSE, or NOTHING that is stored."""
+class Subject(StrEnum):
+    """Subject of an operation: a TABLE (its first argument), the WAREHOUSE, or NOTHING that is stored."""
 
     TABLE = "table"
     WAREHOUSE = "warehouse"
@@ -127,6 +127,16 @@ def command_flag(name: str, help: str, *spellings: str) -> Argument:
     return Argument(name, help, is_flag=True, default=False, spellings=spellings, style=Style.COMMAND)
 
 
+def flag(name: str, help: str, **more: Any) -> Argument:
+    """An option without a value, which is a BOOLEAN of a CALL."""
+    return Argument(name, help, Type.BOOLEAN, is_flag=True, default=False, **more)
+
+
+def repeated(name: str, help: str, metavar: str, **more: Any) -> Argument:
+    """An option that may be given several times."""
+    return Argument(name, f"{help}; may be repeated", repeated=True, metavar=metavar, **more)
+
+
 def positional(
     name: str,
     help: str,
@@ -154,6 +164,12 @@ def names_of(text: str) -> tuple[str, ...]:
     if not found:
         raise ValueError("expected names separated by commas")
     return found
+
+
+def table_names(request: Request) -> list[str]:
+    """The names in argument `tables`, which the command line takes one by one, and a CALL with commas between."""
+    given = request["tables"]
+    return [request.table_name(text) for text in (given if isinstance(given, list) else given.split(","))]
 
 
 class Request(ABC):
@@ -264,7 +280,7 @@ class Operation:
     run: Callable[[Request], Any]
     arguments: tuple[Argument, ...] = ()
     effect: Effect = Effect.READ
-    scope: Scope = Scope.TABLE
+    subject: Subject = Subject.TABLE
     details: str = ""
     procedure: str = ""
     result: str = DONE
@@ -321,7 +337,7 @@ class Operation:
     @property
     def parameters(self) -> tuple[Argument, ...]:
         """Arguments of the procedure, in order; every one that deletes has a dry run."""
-        table = (TABLE,) if self.scope is Scope.TABLE else ()
+        table = (TABLE,) if self.subject is Subject.TABLE else ()
         own = tuple(a for a in self.arguments if a.style is not Style.COMMAND)
         lacks_dry_run = self.effect is Effect.DELETE and DRY_RUN.name not in (a.name for a in own)
         return (*table, *own, *((DRY_RUN,) if lacks_dry_run else ()))
@@ -334,7 +350,7 @@ class Operation:
     @property
     def positionals(self) -> tuple[Argument, ...]:
         """Arguments that the command takes by position, in order."""
-        table = (TABLE,) if self.scope is Scope.TABLE else ()
+        table = (TABLE,) if self.subject is Subject.TABLE else ()
         return (*table, *(a for a in self.arguments if a.positional and a.style is not Style.CALL))
 
     @property
@@ -345,9 +361,9 @@ class Operation:
 
     @property
     def shared_options(self) -> tuple[Argument, ...]:
-        """Options that commands of this scope share."""
-        of_table = TABLE_OPTIONS if self.scope is Scope.TABLE else ()
-        of_store = STORE_OPTIONS if self.scope is not Scope.NOTHING else ()
+        """Options that commands of this subject share."""
+        of_table = TABLE_OPTIONS if self.subject is Subject.TABLE else ()
+        of_store = STORE_OPTIONS if self.subject is not Subject.NOTHING else ()
         taken = {a.flag for a in self.arguments if a.style is not Style.CALL}
         return tuple(a for a in (*of_table, *of_store, *OUTPUT_OPTIONS) if a.flag not in taken)
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.operations.answer import Answer, change, lines, removal, rows
-from paimon_spark.operations.checks import CHECK, ON_CONFLICT, checks_of, required_checks, show_checks
+from paimon_spark.operations.answer import Answer, lines, removal, result, results, rows
+from paimon_spark.operations.checks import CHECK, IF_MAIN_MOVED, ON_CONFLICT, checks_of, required_checks, show_checks
 from paimon_spark.operations.operation import (
     Argument,
     Effect,
     Operation,
     Request,
-    Scope,
     Style,
+    Subject,
     Type,
     UsageError,
     command_flag,
+    flag,
     positional,
+    repeated,
+    table_names,
 )
 from paimon_spark.text import id_of, moment, safe
 
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
     from paimon_spark.api.release import Release
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.pipelines.preparation import Preparation
-    from paimon_spark.pipelines.replay import ReplayStep
     from paimon_spark.pipelines.statements import RecordedStatement
 
 
@@ -38,10 +40,8 @@ def _pipeline(a: Request) -> Pipeline:
 
 
 def _prepare(a: Request) -> Preparation:
-    given = a["tables"]
-    tables = [a.table_name(t) for t in (given if isinstance(given, list) else given.split(","))]
     return a.catalog().prepare(
-        *tables,
+        *table_names(a),
         keep=None if a["keep"] in (None, "none") else a["keep"],
         tags=a["tags"],
         savepoint_days=a["savepoint_days"],
@@ -53,10 +53,6 @@ def _prepare(a: Request) -> Preparation:
 def _prepare_question(a: Request) -> str | None:
     found = _prepare(a.planned())
     return "set these options" if found.enables_lineage or found.settings() else None
-
-
-def _show_prepared(a: Request, done: Preparation) -> Answer:
-    return change(a, list(done.text_lines()), done.to_dict())
 
 
 def _show_pipeline(a: Request, found: Pipeline) -> Answer:
@@ -92,11 +88,6 @@ def _show_branches(a: Request, found: list[PipelineBranch]) -> Answer:
     )
 
 
-def _show_replay(a: Request, steps: list[ReplayStep]) -> Answer:
-    out = [line for step in steps for line in step.text_lines()]
-    return lines(out or ["no job of the pipeline is recorded"], steps)
-
-
 def _rerun(a: Request) -> list[RecordedStatement]:
     branch = _of_name(a)
     if not a.dry_run:
@@ -104,14 +95,8 @@ def _rerun(a: Request) -> list[RecordedStatement]:
     return branch.run_statements(*(a["job"] or ()), dry_run=a.dry_run)
 
 
-def _show_statements(a: Request, found: list[RecordedStatement]) -> Answer:
-    out = [line for statement in found for line in statement.text_lines()]
-    return lines(out or ["no statement is recorded"], found)
-
-
 def _show_rerun(a: Request, done: list[RecordedStatement]) -> Answer:
-    out = [line for statement in done for line in statement.text_lines()]
-    return change(a, out or ["no statement is left to run"], {"statements": done})
+    return results(done, "no statement is left to run", {"dry_run": a.dry_run, "statements": done})
 
 
 def _show_diff(a: Request, found: dict[str, Any]) -> Answer:
@@ -147,24 +132,14 @@ def _heads_of(a: Request) -> dict[str, int] | None:
     return given or None
 
 
-def _show_release(a: Request, done: Release) -> Answer:
-    return change(a, list(done.text_lines()), done.to_dict())
-
-
 def _show_releases(a: Request, found: list[Release]) -> Answer:
-    shown = [
-        (
-            r.id,
-            f"undo of {r.record.undoes}" if r.record.undoes else r.record.branch,
-            moment(r.time_ms),
-            len(r.tables),
-            "" if r.record.undone_by is None else f"by {r.record.undone_by}",
-        )
-        for r in found
-    ]
-    return rows(
-        ("id", "branch", "published", "tables", "undone"), shown, data=[r.to_dict() for r in found], empty="no releases"
-    )
+    def shown(r: Release) -> tuple[Any, ...]:
+        what = f"undo of {r.record.undoes}" if r.record.undoes else r.record.branch
+        undone = "" if r.record.undone_by is None else f"by {r.record.undone_by}"
+        return r.id, what, moment(r.time_ms), len(r.tables), undone
+
+    columns = ("id", "branch", "published", "tables", "undone")
+    return rows(columns, [shown(r) for r in found], data=[r.to_dict() for r in found], empty="no releases")
 
 
 def _undo(a: Request) -> Release:
@@ -188,18 +163,17 @@ _TABLES = positional("tables", "table where the pipeline begins", repeated=True,
 _SCOPE = (
     command_flag("upstream", "follow jobs from what they write to what they read, too"),
     command_flag("only", "only the tables that are given, without those downstream"),
-    Argument("stop_at", "table beyond which the pipeline does not go; may be repeated", repeated=True, metavar="TABLE"),
+    repeated("stop_at", "table beyond which the pipeline does not go", "TABLE"),
 )
 _CHECK = replace(
     CHECK, help="SQL that must return no row, with {db.table} for the branch of a table, as NAME=SQL; may be repeated"
 )
 _NAME = positional("branch", "name of the pipeline branch", "name")
-_IF_MAIN_MOVED = Argument(
-    "if_main_moved",
-    "when main of a table has commits, schemas or tags of its own: refuse, replace them, or rebase: put the "
+_IF_MAIN_MOVED = replace(
+    IF_MAIN_MOVED,
+    help="when main of a table has commits, schemas or tags of its own: refuse, replace them, or rebase: put the "
     "branch's changes on top of them",
-    default="refuse",
-    metavar="refuse|replace|rebase",
+    is_own=False,
 )
 _IF_MOVED_SINCE = replace(
     _IF_MAIN_MOVED,
@@ -213,7 +187,7 @@ def _of_pipeline(help: str, run: Any, *arguments: Argument, command: str, **more
         help,
         run,
         tuple(replace(argument, style=Style.COMMAND) for argument in arguments),
-        scope=Scope.WAREHOUSE,
+        subject=Subject.WAREHOUSE,
         command=command,
         **more,
     )
@@ -224,15 +198,13 @@ OPERATIONS = (
         "keep snapshots of the tables of a pipeline long enough for corrections, and switch lineage on",
         _prepare,
         (
-            positional(
-                "tables", "table of the pipeline; those downstream are prepared, too", repeated=True, metavar="TABLE"
-            ),
+            replace(_TABLES, help="table of the pipeline; those downstream are prepared, too"),
             Argument("keep", "how long snapshots are kept, or none to leave that as it is", default="7 d"),
             Argument("tags", "period of automatic tags, kept for 30 days", choices=("daily", "two-hours", "hourly")),
             Argument("savepoint_days", "days between automatic savepoints", Type.INT),
-            Argument("only", "only the tables that are given", Type.BOOLEAN, default=False, is_flag=True),
+            flag("only", "only the tables that are given"),
         ),
-        scope=Scope.WAREHOUSE,
+        subject=Subject.WAREHOUSE,
         command="prepare",
         effect=Effect.DELETE,
         procedure="prepare",
@@ -241,7 +213,7 @@ OPERATIONS = (
         is_own=True,
         details="What a table keeps already, or longer, stays. Files that compactions replaced are kept as long, which "
         "takes space. A call separates the tables with commas.",
-        show=_show_prepared,
+        show=result,
         question=_prepare_question,
     ),
     _of_pipeline(
@@ -271,7 +243,7 @@ OPERATIONS = (
         effect=Effect.WRITE,
         details="Without --before, --tag and --timestamp the branches start from the heads. --dry-run shows from which "
         "snapshot each table would start, and why.",
-        show=lambda a, made: change(a, list(made.text_lines()), made.to_dict()),
+        show=result,
     ),
     _of_pipeline(
         "list the pipeline branches",
@@ -284,20 +256,20 @@ OPERATIONS = (
         lambda a: _of_name(a).replay_plan(),
         _NAME,
         command="pipeline replay",
-        show=_show_replay,
+        show=lambda a, steps: results(steps, "no job of the pipeline is recorded"),
     ),
     _of_pipeline(
         "list the SQL statements of the jobs since the branches start",
         lambda a: _of_name(a).statements(),
         _NAME,
         command="pipeline statements",
-        show=_show_statements,
+        show=lambda a, found: results(found, "no statement is recorded"),
     ),
     _of_pipeline(
         "run the SQL statements of the jobs again on the branches, oldest first",
         _rerun,
         _NAME,
-        Argument("job", "run only the statements of this job; may be repeated", repeated=True),
+        repeated("job", "run only the statements of this job", ""),
         command="pipeline rerun",
         effect=Effect.DELETE,
         details="Statements that were run again before are skipped. `pipeline statements` lists them all. Whoever may "
@@ -327,23 +299,16 @@ OPERATIONS = (
         _publish,
         _NAME,
         _IF_MAIN_MOVED,
-        Argument(
-            "only_if_main_is",
-            "publish only while main's head of the table is this snapshot; may be repeated",
-            repeated=True,
-            metavar="TABLE=SNAPSHOT",
-        ),
+        repeated("only_if_main_is", "publish only while main's head of the table is this snapshot", "TABLE=SNAPSHOT"),
         ON_CONFLICT,
-        Argument(
-            "replace", "table whose main is replaced in any case; may be repeated", repeated=True, metavar="TABLE"
-        ),
+        repeated("replace", "table whose main is replaced in any case", "TABLE"),
         _CHECK,
         command="pipeline publish",
         effect=Effect.DELETE,
         details="Main of each table is kept as a backup branch; `release undo` goes back to it. --dry-run prints what "
         "main of each table would lose and gain. Where main has every commit of the branches already, no release is "
         "made.",
-        show=_show_release,
+        show=result,
         question=lambda a: f"publish pipeline branch {a['branch']} as main",
     ),
     _of_pipeline(
@@ -368,7 +333,7 @@ OPERATIONS = (
         _IF_MOVED_SINCE,
         command="release undo",
         effect=Effect.DELETE,
-        show=_show_release,
+        show=result,
         question=lambda a: f"undo release {a['release'] or '(the newest)'}",
     ),
 )

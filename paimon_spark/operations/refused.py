@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from paimon_spark.errors import UnsupportedFeatureError
-from paimon_spark.operations.operation import DONE, Argument, Operation, Request, Scope, Style, Type
+from paimon_spark.operations.operation import DONE, Argument, Operation, Request, Style, Subject, Type
 
 
 def refusal(name: str, instead: str) -> UnsupportedFeatureError:
@@ -25,7 +25,7 @@ def _refused(help: str, instead: str, procedure: str, parameters: str, result: s
         for name, _, kind in found
     )
     return Operation(
-        help, run, tuple(arguments), scope=Scope.NOTHING, procedure=procedure, result=result, instead=instead
+        help, run, tuple(arguments), subject=Subject.NOTHING, procedure=procedure, result=result, instead=instead
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paimon_spark.operations.operation import Argument, Request, command_flag
 
 if TYPE_CHECKING:
-    from paimon_spark.versioning.sizes import RefSize
+    from paimon_spark.versioning.status import RefSize
 
 SIZE: Final[Argument] = command_flag("size", "show what deleting each would free")
 

@@ -1,19 +1,12 @@
-"""Operations on snapshots and changelogs of a branch: list, show, expire, roll back."""
+"""Operations on snapshots and changelogs of a branch: list, show, expire, roll back, undo."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.operations.answer import (
-    Answer,
-    change,
-    facts,
-    lines,
-    plain,
-    removal,
-    rows,
-)
+from paimon_spark.operations.answer import Answer, expired, facts, lines, plain, result, rows
 from paimon_spark.operations.operation import (
     OPTIONS,
     Argument,
@@ -25,6 +18,7 @@ from paimon_spark.operations.operation import (
     Type,
     UsageError,
     command_flag,
+    flag,
     positional,
 )
 from paimon_spark.text import id_of, moment, safe
@@ -33,6 +27,7 @@ if TYPE_CHECKING:
     from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.versioning.rollback import Restored, RolledBack
+    from paimon_spark.versioning.undo import Undone
 
 
 def check_limit(a: Request) -> int | None:
@@ -55,23 +50,16 @@ def _list(a: Request) -> tuple[list[Snapshot], int]:
     return [s for s in (find_snapshot(handle, i) for i in wanted) if s is not None], len(ids) - len(wanted)
 
 
-def _show_list(a: Request, result: tuple[list[Snapshot], int]) -> Answer:
-    found, older = result
-    shown = [
-        (
-            s.id,
-            s.commit_kind.value,
-            moment(s.time_ms),
-            s.total_record_count,
-            s.rows_changed,
-            s.schema_id,
-            s.commit_user,
-        )
-        for s in found
-    ]
+def _row(s: Snapshot) -> tuple[Any, ...]:
+    kind, rows = s.commit_kind.value, s.total_record_count
+    return s.id, kind, moment(s.time_ms), rows, s.rows_changed, s.schema_id, s.commit_user
+
+
+def _show_list(a: Request, listed: tuple[list[Snapshot], int]) -> Answer:
+    found, older = listed
     columns = ("id", "kind", "committed", "rows", "added", "schema", "user")
     note = f"and {older:,} older; use --limit N" if older else ""
-    return rows(columns, shown, data=found, empty="no snapshots", note=note)
+    return rows(columns, [_row(s) for s in found], data=found, empty="no snapshots", note=note)
 
 
 def _get(a: Request) -> Snapshot:
@@ -118,10 +106,6 @@ def _retention(a: Request) -> dict[str, Any]:
     return {**chosen, "older_than": a.moment("older_than"), "dry_run": a.dry_run}
 
 
-def _show_expired(a: Request, removed: Removed) -> Answer:
-    return removal(a, a.did("expired", "expire"), removed)
-
-
 def _rollback(a: Request) -> Any:
     given = [n for n in ("version", "snapshot", "tag") if a[n] is not None]
     if len(given) != 1:
@@ -152,12 +136,11 @@ def _heads(a: Request, done: tuple[int | None, RolledBack]) -> Rows:
     return [(rolled.snapshot.id if before is None else before, rolled.snapshot.id)]
 
 
-def _show_rolled_back(a: Request, result: Any) -> Answer:
+def _show_rolled_back(a: Request, done: Any) -> Answer:
     if a["as_latest"]:
         table = safe(a.table().name)
-        return lines(f"snapshot {result.snapshot.id} of {table} has the state of snapshot {result.target.id}", result)
-    done: RolledBack = result[1]
-    return change(a, done.text_lines(), done)
+        return lines(f"snapshot {done.snapshot.id} of {table} has the state of snapshot {done.target.id}", done)
+    return result(a, done[1])
 
 
 def _as_latest(a: Request) -> Restored:
@@ -188,17 +171,18 @@ def _show_planned_only(a: Request, done: Any) -> Answer | None:
     return _show_rolled_back(a, done) if a.dry_run else None
 
 
+def _undo(a: Request) -> Undone:
+    return a.table().undo(if_main_moved=a["if_main_moved"], dry_run=a.dry_run)
+
+
+def _undo_question(a: Request) -> str:
+    return f"undo the {safe(_undo(a.planned()).operation)} of {safe(a.table().name)}"
+
+
 _HEADS: Final = "previous_snapshot_id BIGINT NOT NULL, current_snapshot_id BIGINT NOT NULL"
 _ANY_VERSION = "snapshot id, tag, or any version: snapshot.5, v1, savepoint.3"
 _SPELLINGS = ("--snapshot", "--snapshot-id", "--tag")
-_BACKUP: Final = Argument(
-    "backup",
-    "keep main's later snapshots and tags as a branch, which undo restores",
-    Type.BOOLEAN,
-    default=False,
-    is_flag=True,
-    is_own=True,
-)
+_BACKUP: Final = flag("backup", "keep main's later snapshots and tags as a branch, which undo restores", is_own=True)
 _AS_OPTIONS = "from the table options"
 _RETAINED: Final = (
     Argument("retain_max", "how many to keep at most, however young", Type.INT, otherwise=_AS_OPTIONS),
@@ -211,6 +195,23 @@ _RETAINED: Final = (
     ),
     Argument("max_deletes", "how many to expire at most", Type.INT),
 )
+
+
+def _rollback_action(point: str, help: str, run: Callable[[Request], Any]) -> Operation:
+    return Operation(
+        help,
+        run,
+        (Argument(point, "epoch milliseconds", Type.BIGINT, required=True), _BACKUP),
+        Effect.DELETE,
+        procedure=f"rollback_to_{point}",
+        result=_HEADS,
+        rows=_heads,
+        command=f"rollback-to-{point}",
+        is_action=True,
+        show=_show_planned_only,
+        question=lambda a: f"roll {a.table_text} back to {point} {a[point]}",
+    )
+
 
 OPERATIONS = (
     Operation(
@@ -238,7 +239,7 @@ OPERATIONS = (
         rows=lambda a, removed: [(len(removed.snapshots),)],
         command="snapshot expire",
         searches=True,
-        show=_show_expired,
+        show=expired,
         question=lambda a: f"expire snapshots of {a.table().name}",
     ),
     Operation(
@@ -261,31 +262,11 @@ OPERATIONS = (
         show=_show_rolled_back,
         question=lambda a: None if a["as_latest"] else f"roll {a.table().name} back to {a['version']}",
     ),
-    Operation(
-        "make the newest snapshot committed at or before a time the head again",
-        _to_timestamp,
-        (Argument("timestamp", "epoch milliseconds", Type.BIGINT, required=True), _BACKUP),
-        Effect.DELETE,
-        procedure="rollback_to_timestamp",
-        result=_HEADS,
-        rows=_heads,
-        command="rollback-to-timestamp",
-        is_action=True,
-        show=_show_planned_only,
-        question=lambda a: f"roll {a.table_text} back to timestamp {a['timestamp']}",
+    _rollback_action(
+        "timestamp", "make the newest snapshot committed at or before a time the head again", _to_timestamp
     ),
-    Operation(
-        "make the newest snapshot with a watermark at or before a time the head again",
-        _to_watermark,
-        (Argument("watermark", "epoch milliseconds", Type.BIGINT, required=True), _BACKUP),
-        Effect.DELETE,
-        procedure="rollback_to_watermark",
-        result=_HEADS,
-        rows=_heads,
-        command="rollback-to-watermark",
-        is_action=True,
-        show=_show_planned_only,
-        question=lambda a: f"roll {a.table_text} back to watermark {a['watermark']}",
+    _rollback_action(
+        "watermark", "make the newest snapshot with a watermark at or before a time the head again", _to_watermark
     ),
     Operation(
         "add a new snapshot with the state of an earlier version; nothing is deleted",
@@ -300,7 +281,7 @@ OPERATIONS = (
     Operation(
         "expire old changelogs of expired snapshots",
         lambda a: a.table().expire_changelogs(**_retention(a), delete_all=a["delete_all"]),
-        (*_RETAINED, Argument("delete_all", "expire all of them", Type.BOOLEAN, default=False, is_flag=True)),
+        (*_RETAINED, flag("delete_all", "expire all of them")),
         Effect.DELETE,
         details="The procedure is one of Paimon's Flink connector.",
         procedure="expire_changelogs",
@@ -309,7 +290,29 @@ OPERATIONS = (
         is_own=True,
         command="changelog expire",
         searches=True,
-        show=_show_expired,
+        show=expired,
         question=lambda a: f"expire changelogs of {a.table().name}",
+    ),
+    Operation(
+        "undo the newest merge, fast-forward, replacement or rollback of main that kept a backup",
+        _undo,
+        (
+            Argument(
+                "if_main_moved",
+                "what to do when main has commits since: refuse, or replace, which keeps them in a new backup branch",
+                default="refuse",
+                choices=("refuse", "replace"),
+                is_own=True,
+            ),
+        ),
+        Effect.DELETE,
+        details="What the operation brought is kept as a new backup branch, so that an undo can be undone.",
+        procedure="undo",
+        result="operation STRING, snapshot_id BIGINT, backup_branch STRING",
+        rows=lambda a, done: [(done.operation, done.snapshot_id, done.backup_branch)],
+        is_own=True,
+        command="undo",
+        show=result,
+        question=_undo_question,
     ),
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.operations.answer import Answer, lines, removal, rows
+from paimon_spark.operations.answer import Answer, expired, lines, removal, rows
 from paimon_spark.operations.operation import Argument, Effect, Operation, Request, Rows, Type, command_flag, positional
 from paimon_spark.operations.sizes import SIZE, sizes_of, with_sizes
 from paimon_spark.redaction import get_logger
@@ -178,7 +179,7 @@ OPERATIONS = (
         (
             _TAG,
             _SNAPSHOT,
-            Argument("time_retained", "how long the tag lives, such as `7 d`", otherwise="no limit"),
+            replace(_RETAINED, otherwise="no limit"),
             _VERSION,
         ),
         Effect.DELETE,
@@ -223,7 +224,7 @@ OPERATIONS = (
         rows=lambda a, removed: [(name,) for name in removed.tags] or [("No expired tags.",)],
         command="tag expire",
         searches=True,
-        show=lambda a, removed: removal(a, a.did("expired", "expire"), removed),
+        show=expired,
         question=lambda a: f"expire tags of {a.table().name}",
     ),
     Operation(

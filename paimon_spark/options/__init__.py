@@ -6,9 +6,8 @@ known.py          names and types of all table options, unknown keys
 Of a table, stored or given for one use:
 table.py          TableOptions: all groups, each parsed at most once; says how to add an option
 core.py           layout, reading and merging
-data_files.py     how new data files look
-write.py          writers: memory, row kinds, buckets
-commit.py         commits and manifests
+data_files.py     how new data files look, and their indexes
+write.py          writers and commits: memory, row kinds, buckets, retries, manifests
 compaction.py     compaction
 retention.py      retention of snapshots, changelogs, consumers, partitions, tags; automatic tags
 

@@ -15,7 +15,7 @@ from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
-from paimon_spark.foreign_options import instead_of_option
+from paimon_spark.foreign.options import instead_of_option
 from paimon_spark.redaction import shown_option
 
 if TYPE_CHECKING:
@@ -270,8 +270,9 @@ def unknown_option(key: str, known: Iterable[str], what: str) -> InvalidOptionEr
     """The error for an unknown option, with its equivalent if it is foreign, else with the nearest known names."""
     foreign = instead_of_option(key)
     if foreign is not None:
-        name, instead = foreign
-        return InvalidOptionError(f"unknown {what} option {name!r}, of Iceberg or Delta Lake: {instead}", option=name)
+        return InvalidOptionError(
+            f"unknown {what} option {foreign.name!r}, of Iceberg or Delta Lake: {foreign.text}", option=foreign.name
+        )
     return InvalidOptionError(f"unknown {what} option {key!r}{did_you_mean(key, known)}", option=key)
 
 

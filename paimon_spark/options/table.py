@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from typing import Any, TypeVar
 
-from paimon_spark.options.commit import ManifestOptions, parse_commit_options
 from paimon_spark.options.compaction import (
     parse_append_compaction_options,
     parse_compaction_options,
@@ -43,7 +42,12 @@ from paimon_spark.options.core import (
     SortOrder,
     parse_merge_options,
 )
-from paimon_spark.options.data_files import EXTERNAL_PATHS, parse_data_file_options
+from paimon_spark.options.data_files import (
+    EXTERNAL_PATHS,
+    READ_ENABLED,
+    parse_data_file_options,
+    parse_file_index_options,
+)
 from paimon_spark.options.descriptor import (
     boolean,
     field_of,
@@ -54,7 +58,6 @@ from paimon_spark.options.descriptor import (
     string,
     texts_by_column,
 )
-from paimon_spark.options.file_index import READ_ENABLED, parse_file_index_options
 from paimon_spark.options.retention import (
     parse_expiry_options,
     parse_partition_expiry,
@@ -62,8 +65,10 @@ from paimon_spark.options.retention import (
     parse_tag_options,
 )
 from paimon_spark.options.write import (
+    ManifestOptions,
     PostponedBucketOptions,
     SchemaMergeOptions,
+    parse_commit_options,
     parse_dynamic_bucket_options,
     parse_write_options,
 )

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from paimon_spark.errors import InvalidInputError, InvalidOptionError
-from paimon_spark.foreign_options import instead_of_option
+from paimon_spark.foreign.options import instead_of_option
 from paimon_spark.options.descriptor import Option, boolean, enum_of, integer, nearest, spelt, string, unknown_option
 from paimon_spark.options.known import TABLE_OPTION_PREFIXES, TABLE_OPTIONS, is_storage_option, is_table_option
 from paimon_spark.options.scan import (

@@ -8,7 +8,7 @@ from functools import partial, reduce
 from typing import Final
 
 from paimon_spark.errors import BranchAlreadyExistsError, SnapshotExpiredError
-from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.lineage.index.warehouse import Warehouse
 from paimon_spark.maintenance.change import PlannedTable, change_tables, reopened
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import branch_exists
@@ -27,8 +27,8 @@ from paimon_spark.pipelines.records import (
     list_branch_records,
     to_complete,
 )
-from paimon_spark.versioning.backups import both
 from paimon_spark.versioning.branches import plan_create, plan_delete
+from paimon_spark.versioning.undo import both
 
 CREATE: Final = "create-pipeline-branch"
 DELETE: Final = "delete-pipeline-branch"

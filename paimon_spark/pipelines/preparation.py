@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from paimon_spark.display import ShownAsText
 from paimon_spark.errors import InvalidInputError
-from paimon_spark.lineage.table_index import open_index
-from paimon_spark.lineage.tables import read_settings
-from paimon_spark.lineage.warehouse import find_warehouse_table, is_lineage_table
+from paimon_spark.lineage.index.table_index import open_index
+from paimon_spark.lineage.index.tables import read_settings
+from paimon_spark.lineage.index.warehouse import find_warehouse_table, is_lineage_table
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.descriptor import check_choice, duration_ms
 from paimon_spark.options.retention import (

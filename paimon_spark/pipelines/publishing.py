@@ -12,12 +12,14 @@ of other engines after the decision go to the backup.
 from __future__ import annotations
 
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Final
 
+from paimon_spark.advice import REPLACE_MAIN
 from paimon_spark.errors import (
     BranchDivergedError,
     InvalidInputError,
@@ -25,13 +27,13 @@ from paimon_spark.errors import (
     TagAlreadyExistsError,
 )
 from paimon_spark.format.metadata_files.snapshot import Snapshot, encode_tag
-from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.lineage.index.warehouse import Warehouse
 from paimon_spark.maintenance.change import PlannedTable, change_tables, preview, reopened
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import UndoNote, read_undo_note, snapshot_identity
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import Delete, Put, TableChange
-from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.retry import now_ms, retry
 from paimon_spark.metadata.snapshots import latest_snapshot_id
 from paimon_spark.metadata.tags import find_tag, is_release_tag, release_tag
 from paimon_spark.pipelines.records import (
@@ -42,7 +44,6 @@ from paimon_spark.pipelines.records import (
     reserve_release,
     to_complete,
 )
-from paimon_spark.versioning.backups import Backup, both
 from paimon_spark.versioning.branch_state import Ref, tag_path, undo_path
 from paimon_spark.versioning.checks import CheckResult, passed_property
 from paimon_spark.versioning.main_change import MainChange, main_change
@@ -62,45 +63,216 @@ from paimon_spark.versioning.publish import (
     with_sink_logs,
 )
 from paimon_spark.versioning.tag_steps import local_time, new_tag
-from paimon_spark.versioning.undo import check_not_moved_since, drop_backup, find_backup
+from paimon_spark.versioning.undo import Backup, both, check_not_moved_since, drop_backup, find_backup
 
 PUBLISH: Final = "publish-pipeline"
 UNDO: Final = "undo-release"
 _ATTEMPTS: Final = 5
 
 
-@dataclass(slots=True)
-class _Planned:
-    """Findings of a change's plans, by table.
+@dataclass(frozen=True, slots=True)
+class _Effect:
+    """Effect of a release on one table.
 
     Attributes:
-        heads: main's head after the change.
-        before: main, and its head when the change was planned; of tables whose main gets another history.
-        backups: names of the backup branches.
-        lost: what main loses, as text; of tables that lose something.
-        changes: what main loses and gains, with the heads of both sides that it was computed for.
+        head: main's head after the release.
+        before: main, and its head when this was planned; None where main keeps its history.
+        change: what main loses and gains; None where main keeps its history.
+        backup: name of the backup branch; None without one.
+        lost: what main loses, as text; empty when it loses nothing.
     """
 
-    heads: dict[str, int] = field(default_factory=dict)
-    before: dict[str, tuple[TableHandle, int | None]] = field(default_factory=dict)
-    backups: dict[str, str] = field(default_factory=dict)
-    lost: dict[str, str] = field(default_factory=dict)
-    changes: dict[str, tuple[tuple[object, ...], MainChange]] = field(default_factory=dict)
+    head: int
+    before: tuple[TableHandle, int | None] | None = None
+    change: MainChange | None = None
+    backup: str | None = None
+    lost: str = ""
 
-    def change_of(self, table: str, publication: Publication) -> None:
-        """Compute what main of a table loses and gains, unless that is known from an attempt before."""
+
+@dataclass(slots=True, kw_only=True)
+class _PlannedRelease(ABC):
+    """A release while it is planned: each plan of a table replaces the effect that the one before had found.
+
+    Attributes:
+        handles: main of each table.
+        may_move: tables to whose main others may commit meanwhile; the backup gets these commits.
+        number: of the release; 0 until one is reserved, for the plans that show whether it is refused.
+        effects: of the tables planned so far.
+        counted: table → the heads of both sides, and what main loses and gains between them.
+    """
+
+    handles: Mapping[str, TableHandle]
+    may_move: AbstractSet[str]
+    clock_ms: Callable[[], int]
+    number: int = 0
+    effects: dict[str, _Effect] = field(default_factory=dict)
+    counted: dict[str, tuple[tuple[object, ...], MainChange]] = field(default_factory=dict)
+
+    @abstractmethod
+    def plan(self, table: str) -> TableChange | None:
+        """Plan one table, and keep the effect. Called under its lock, and once before without it."""
+
+    @abstractmethod
+    def record(self) -> ReleaseRecord:
+        """The record of the release, from the effects."""
+
+    def plan_all(self) -> dict[str, TableChange | None]:
+        """Plan every table without its lock. Raises every refusal that does not depend on others."""
+        return {table: self.plan(table) for table in self.handles}
+
+    @property
+    def heads(self) -> dict[str, int]:
+        return {table: effect.head for table, effect in self.effects.items()}
+
+    @property
+    def mains(self) -> dict[str, tuple[TableHandle, int | None]]:
+        """Main and its head before, of the tables whose main gets another history."""
+        return {table: effect.before for table, effect in self.effects.items() if effect.before is not None}
+
+    @property
+    def backups(self) -> dict[str, str]:
+        return {table: effect.backup for table, effect in self.effects.items() if effect.backup is not None}
+
+    @property
+    def lost(self) -> dict[str, str]:
+        return {table: effect.lost for table, effect in self.effects.items() if effect.lost}
+
+    @property
+    def main_changes(self) -> dict[str, MainChange]:
+        return {table: effect.change for table, effect in self.effects.items() if effect.change is not None}
+
+    def switch(self, table: str, publication: Publication, label: str) -> TableChange:
+        """The change that makes a publication main, with the tag of the release."""
+        new_main = publication.new_main
+        backup = publication.backup
+        tags = [name for name in new_main.discarded_tags if not is_release_tag(name)]
+        self.effects[table] = _Effect(
+            publication.source.head,
+            (publication.handle, publication.main.head or None),
+            self._change_of(table, publication),
+            backup.directory if backup is not None and backup.snapshots else None,
+            lost_text(new_main.discarded_snapshots, tags, new_main.discarded_schemas),
+        )
+        tag = _tag(publication, self.number, publication.head.snapshot, self.clock_ms())
+        state = replace(new_main.state, tags={**new_main.state.tags, release_tag(self.number): tag})
+        published = replace(publication, new_main=replace(new_main, state=state))
+        return merge_change(with_sink_logs(published), uuid.uuid4().hex[:12], label)
+
+    def _change_of(self, table: str, publication: Publication) -> MainChange:
+        """What main loses and gains; counted again only where a side has another head than in the plan before."""
         before = publication.main.snapshots.get(publication.main.head)
         heads = (
             None if before is None else snapshot_identity(before.snapshot),
             snapshot_identity(publication.head.snapshot),
             publication.new_main.fork_id,
         )
-        if table not in self.changes or self.changes[table][0] != heads:
-            self.changes[table] = heads, main_change(publication)
+        if table not in self.counted or self.counted[table][0] != heads:
+            self.counted[table] = heads, main_change(publication)
+        return self.counted[table][1]
 
-    def found_changes(self) -> dict[str, MainChange]:
-        """Losses and gains of main, for each table that gets another history."""
-        return {table: self.changes[table][1] for table in self.before if table in self.changes}
+
+@dataclass(slots=True, kw_only=True)
+class _PlannedPublication(_PlannedRelease):
+    """A publication, with arguments of `publish`; `replacing`: tables whose main may have moved since the branch."""
+
+    branches: Mapping[str, str]
+    snapshots: Mapping[str, int]
+    name: str
+    replacing: AbstractSet[str]
+    checks: Sequence[CheckResult]
+    only_on: Mapping[str, int]
+    only_if_main_is: Mapping[str, int]
+
+    def plan(self, table: str) -> TableChange:
+        publication = read_publication(
+            self.handles[table],
+            self.branches[table],
+            "the publication",
+            snapshot=self.snapshots[table],
+            backup=True,
+            now_ms=self.clock_ms(),
+            always_keep=True,
+        )
+        if table in self.only_if_main_is:
+            check_is_head(publication.handle, self.name, publication.main.head, self.only_if_main_is[table])
+        if table in self.only_on:
+            check_head(publication, self.only_on[table])
+        if publication.changes_nothing:
+            return self._tagged(table, publication)
+        if table not in self.replacing:
+            check_not_moved(publication, in_pipeline=True)
+        passed = passed_property([result for result in self.checks if table in result.tables])
+        publication = with_head_properties(publication, passed)
+        change = self.switch(table, publication, f"release {self.number} of branch {self.name!r}")
+        return replace(change, ended_by_commits=table not in self.may_move)
+
+    def _tagged(self, table: str, publication: Publication) -> TableChange:
+        """The change of a table whose main has every commit already: only the tag of the release."""
+        main = publication.main
+        self.effects[table] = _Effect(main.head)
+        tag = _tag(publication, self.number, main.snapshots[main.head].snapshot, self.clock_ms())
+        path = tag_path(main.directory, release_tag(self.number))
+        return TableChange(PUBLISH, f"release {self.number}", (Put(path, tag.text),))
+
+    def record(self) -> ReleaseRecord:
+        return ReleaseRecord(
+            self.number,
+            self.heads,
+            self.backups,
+            self.name,
+            self.clock_ms(),
+            tuple(result.name for result in self.checks),
+            self.lost,
+            changes=self.main_changes,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class _PlannedUndo(_PlannedRelease):
+    """An undo of a release.
+
+    Attributes:
+        undone: the release.
+        used: the backups that become main.
+    """
+
+    undone: ReleaseRecord
+    used: dict[str, tuple[Backup, UndoNote]] = field(default_factory=dict)
+
+    def plan(self, table: str) -> TableChange | None:
+        main = reopened(self.handles[table])
+        if table not in self.undone.backups:
+            self.effects[table] = _Effect(self.undone.tables[table])
+            return _moved_tag(main, self.undone, self.number)
+        backup = find_backup(main, self.undone.backups[table])
+        note = read_undo_note(main, backup.name)
+        if note is None:
+            raise InvalidInputError(
+                f"release {self.undone.id} cannot be undone: branch {backup.name!r} of {table} no longer says what it "
+                "is a backup of, as it was undone by itself",
+                table=table,
+            )
+        publication = read_publication(
+            main, backup.name, "the undo", snapshot=None, backup=True, now_ms=self.clock_ms(), takes_back=True
+        )
+        if table not in self.may_move:
+            check_not_moved_since(publication.main, backup, note, table)
+        self.used[table] = backup, note
+        change = self.switch(table, publication, f"undo of release {self.undone.id}")
+        steps = (*change.steps, Delete(undo_path(backup.name)))
+        return replace(change, steps=steps, ended_by_commits=table not in self.may_move)
+
+    def record(self) -> ReleaseRecord:
+        return ReleaseRecord(
+            self.number,
+            self.heads,
+            self.backups,
+            self.undone.branch,
+            self.clock_ms(),
+            lost=self.lost,
+            undoes=self.undone.id,
+            changes=self.main_changes,
+        )
 
 
 def publish(
@@ -147,64 +319,30 @@ def publish(
         UnsafeDeletionError: what is still needed cannot be determined; nothing was changed.
     """
     check_if_main_moved(if_main_moved)
-    number = 0
-    planned = _Planned()
     replacing = frozenset(replaced if if_main_moved == REFUSE else handles)
     demanded = only_if_main_is or {}
-    may_move = replacing - demanded.keys()
-
-    def plan(table: str) -> TableChange:
-        publication = read_publication(
-            handles[table],
-            branches[table],
-            "the publication",
-            snapshot=snapshots[table],
-            backup=True,
-            now_ms=clock_ms(),
-            always_keep=True,
-        )
-        if table in demanded:
-            check_is_head(publication.handle, name, publication.main.head, demanded[table])
-        if only_on and table in only_on:
-            check_head(publication, only_on[table])
-        if publication.changes_nothing:
-            planned.heads[table] = publication.main.head
-            planned.before.pop(table, None)
-            head = publication.main.snapshots[publication.main.head].snapshot
-            tag = _tag(publication, number, head, clock_ms())
-            path = tag_path(publication.main.directory, release_tag(number))
-            return TableChange(PUBLISH, f"release {number}", (Put(path, tag.text),))
-        if table not in replacing:
-            check_not_moved(publication, in_pipeline=True)
-        passed = passed_property([result for result in checks if table in result.tables])
-        publication = with_head_properties(publication, passed)
-        label = f"release {number} of branch {name!r}"
-        change = _switch(publication, number, planned, table, label, clock_ms())
-        return replace(change, ended_by_commits=table not in may_move)
-
-    def record() -> ReleaseRecord:
-        passed = tuple(result.name for result in checks)
-        lost = dict(planned.lost)
-        return ReleaseRecord(
-            number,
-            dict(planned.heads),
-            dict(planned.backups),
-            name,
-            clock_ms(),
-            passed,
-            lost,
-            changes=planned.found_changes(),
-        )
-
-    changes = {table: plan(table) for table in handles}  # refusals come before a number is taken
-    if not planned.before and not dry_run:
-        return record(), Removed()
+    release = _PlannedPublication(
+        handles=handles,
+        may_move=replacing - demanded.keys(),
+        clock_ms=clock_ms,
+        branches=branches,
+        snapshots=snapshots,
+        name=name,
+        replacing=replacing,
+        checks=checks,
+        only_on=only_on or {},
+        only_if_main_is=demanded,
+    )
+    changes = release.plan_all()
     if dry_run:
-        return record(), _previewed(handles, changes)
-    number = reserve_release(warehouse)
-    files = {release_path(warehouse, number): record}
-    removed = _change(warehouse, PUBLISH, handles, plan, planned, files, may_move=may_move, wait_ms=wait_ms)
-    return record(), removed
+        return release.record(), _previewed(handles, changes)
+    if not release.mains:
+        return release.record(), Removed()
+    # Taken last, as numbers are never given back: what is refused takes none.
+    release.number = reserve_release(warehouse)
+    files = {release_path(warehouse, release.number): release.record}
+    removed = _change(warehouse, PUBLISH, release, files, wait_ms)
+    return release.record(), removed
 
 
 def undo_release(
@@ -227,59 +365,20 @@ def undo_release(
         Others as `publish`.
     """
     check_if_main_moved(if_main_moved)
-    number = 0
-    planned = _Planned()
-    used: dict[str, tuple[Backup, UndoNote]] = {}
-
-    def plan(table: str) -> TableChange | None:
-        main = reopened(handles[table])
-        if table not in undone.backups:
-            planned.heads[table] = undone.tables[table]
-            return _moved_tag(main, undone, number)
-        backup = find_backup(main, undone.backups[table])
-        note = read_undo_note(main, backup.name)
-        if note is None:
-            raise InvalidInputError(
-                f"release {undone.id} cannot be undone: branch {backup.name!r} of {table} no longer says what it is a "
-                "backup of, as it was undone by itself",
-                table=table,
-            )
-        publication = read_publication(
-            main, backup.name, "the undo", snapshot=None, backup=True, now_ms=clock_ms(), takes_back=True
-        )
-        if if_main_moved == REFUSE:
-            check_not_moved_since(publication.main, backup, note, table)
-        used[table] = backup, note
-        label = f"undo of release {undone.id}"
-        change = _switch(publication, number, planned, table, label, clock_ms())
-        steps = (*change.steps, Delete(undo_path(backup.name)))
-        return replace(change, steps=steps, ended_by_commits=if_main_moved == REFUSE)
-
-    def record() -> ReleaseRecord:
-        return ReleaseRecord(
-            number,
-            dict(planned.heads),
-            dict(planned.backups),
-            undone.branch,
-            clock_ms(),
-            lost=dict(planned.lost),
-            undoes=undone.id,
-            changes=planned.found_changes(),
-        )
-
-    changes = {table: plan(table) for table in handles}  # refusals come before a number is taken
+    may_move = frozenset(() if if_main_moved == REFUSE else handles)
+    release = _PlannedUndo(handles=handles, clock_ms=clock_ms, undone=undone, may_move=may_move)
+    changes = release.plan_all()
     if dry_run:
-        return record(), _previewed(handles, changes)
-    number = reserve_release(warehouse)
+        return release.record(), _previewed(handles, changes)
+    release.number = number = reserve_release(warehouse)  # as in `publish`
     files = {
-        release_path(warehouse, number): record,
+        release_path(warehouse, number): release.record,
         release_path(warehouse, undone.id): lambda: replace(undone, undone_by=number),
     }
-    may_move = frozenset(() if if_main_moved == REFUSE else handles)
-    removed = _change(warehouse, UNDO, handles, plan, planned, files, may_move=may_move, wait_ms=wait_ms)
-    for table, (backup, note) in used.items():
+    removed = _change(warehouse, UNDO, release, files, wait_ms)
+    for table, (backup, note) in release.used.items():
         drop_backup(handles[table], backup, note, wait_ms)
-    return record(), removed
+    return release.record(), removed
 
 
 def _previewed(handles: Mapping[str, TableHandle], changes: Mapping[str, TableChange | None]) -> Removed:
@@ -291,46 +390,46 @@ def _previewed(handles: Mapping[str, TableHandle], changes: Mapping[str, TableCh
 def _change(
     warehouse: Warehouse,
     kind: str,
-    handles: Mapping[str, TableHandle],
-    plan: Callable[[str], TableChange | None],
-    planned: _Planned,
+    release: _PlannedRelease,
     files: Mapping[str, Callable[[], ReleaseRecord]],
-    *,
-    may_move: AbstractSet[str],
     wait_ms: int,
 ) -> Removed:
-    """Run a change of all tables, and complete it.
+    """Run a release in all tables, and complete it: write `files`, records by their paths.
 
-    `may_move`: tables whose backup gets the commits that others make to main meanwhile; after those to other tables
-    everything is planned again.
+    After a commit to main of a table that may not move, everything is planned again.
     """
-    parts = [PlannedTable(handle, partial(plan, table)) for table, handle in handles.items()]
+    parts = [PlannedTable(handle, partial(release.plan, table)) for table, handle in release.handles.items()]
 
-    def decided() -> dict[str, object]:
-        for table, (main, head) in planned.before.items():
-            if table not in may_move and latest_snapshot_id(main) != head:
+    def checked_record() -> dict[str, object]:
+        # All journals are written by now. A commit before them shows in the head here; a later one finds the journal
+        # and ends the release. So no commit can come between and be lost.
+        for table, (main, head) in release.mains.items():
+            if table not in release.may_move and latest_snapshot_id(main) != head:
                 raise _MainMovedError(table)
         return to_complete({path: release_json(record()) for path, record in files.items()}, warehouse)
 
-    table: str | None = None
-    for _ in range(_ATTEMPTS):
+    def change() -> tuple[str, Sequence[Removed]]:
         change_id = uuid.uuid4().hex
-        try:
-            removed = change_tables(kind, parts, change_id, decided, wait_ms=wait_ms)
-        except OperationInProgressError as e:
-            if may_move >= handles.keys() or not e.context.get("ended"):
-                raise
-            table = None
-        except _MainMovedError as e:
-            table = e.table
-        else:
-            complete(warehouse, change_id)
-            return reduce(both, removed, Removed())
-    raise BranchDivergedError(
-        f"nothing was published: main of {table or 'a table'} got new commits in each of {_ATTEMPTS} attempts; stop "
-        "its writers for a moment, or pass if_main_moved='replace'",
-        table=table,
-    )
+        return change_id, change_tables(kind, parts, change_id, checked_record, wait_ms=wait_ms)
+
+    def main_moved(e: Exception) -> bool:
+        if isinstance(e, OperationInProgressError):
+            # With `ended`, a writer ended this release by its commit. Where any commit may come, it was no commit.
+            return not release.may_move >= release.handles.keys() and bool(e.context.get("ended"))
+        return True
+
+    def exhausted(e: Exception) -> BranchDivergedError:
+        table = e.table if isinstance(e, _MainMovedError) else None
+        return BranchDivergedError(
+            f"nothing was published: main of {table or 'a table'} got new commits in each of {_ATTEMPTS} attempts; "
+            f"stop its writers for a moment, or pass {REPLACE_MAIN}",
+            table=table,
+        )
+
+    failures = (OperationInProgressError, _MainMovedError)
+    change_id, removed = retry(change, _ATTEMPTS, on=failures, again=main_moved, exhausted=exhausted)
+    complete(warehouse, change_id)
+    return reduce(both, removed, Removed())
 
 
 class _MainMovedError(Exception):
@@ -339,28 +438,6 @@ class _MainMovedError(Exception):
     def __init__(self, table: str) -> None:
         super().__init__(table)
         self.table = table
-
-
-def _switch(
-    publication: Publication, number: int, planned: _Planned, table: str, label: str, time_ms: int
-) -> TableChange:
-    """The change that makes the publication main, with the tag of the release."""
-    planned.heads[table] = publication.source.head
-    planned.before[table] = publication.handle, publication.main.head or None
-    planned.change_of(table, publication)
-    if publication.backup is not None and publication.backup.snapshots:
-        planned.backups[table] = publication.backup.directory
-    done = publication.new_main
-    tags = [name for name in done.discarded_tags if not is_release_tag(name)]
-    lost = lost_text(done.discarded_snapshots, tags, done.discarded_schemas)
-    planned.lost.pop(table, None)
-    if lost:
-        planned.lost[table] = lost
-    tagged = _tag(publication, number, publication.head.snapshot, time_ms)
-    state = publication.new_main.state
-    state = replace(state, tags={**state.tags, release_tag(number): tagged})
-    published = replace(publication, new_main=replace(done, state=state))
-    return merge_change(with_sink_logs(published), uuid.uuid4().hex[:12], label)
 
 
 def _moved_tag(main: TableHandle, undone: ReleaseRecord, number: int) -> TableChange | None:

@@ -11,10 +11,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
+from paimon_spark.advice import REPLACE_MAIN, REPLACE_TABLE
 from paimon_spark.errors import BranchDivergedError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.rebase import StagedRebase, no_checked_dry_run, rebase, staged_rebase
-from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.lineage.index.warehouse import Warehouse
 from paimon_spark.maintenance.change import reopened
 from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.snapshots import latest_snapshot_id
@@ -26,9 +27,8 @@ from paimon_spark.versioning.merge import REPLACE, check_is_head
 
 Check: TypeAlias = Callable[[Mapping[str, tuple[str, int]]], list[CheckResult]]
 """Checks tables at a branch and snapshot each. Raises CheckFailedError."""
-_REPLACE_IT: Final = "if_main_moved='replace'"
 """What a rebase of one table is advised instead; of several it would replace main of all."""
-_TRIES: Final = 20
+_ATTEMPTS: Final = 20
 """How often commits to main may come first."""
 
 
@@ -70,7 +70,7 @@ def publish_rebased(
     checked: tuple[Mapping[str, tuple[str, int]], list[CheckResult]] | None = None
     with ExitStack() as stack:
         staged: dict[str, _Staged] = {}
-        for tries_left in reversed(range(_TRIES)):
+        for left in reversed(range(_ATTEMPTS)):
             _check_heads(tables, name, demanded)
             for table, main in tables.items():
                 if table in staged and staged[table].is_on_head_of(main):
@@ -112,7 +112,7 @@ def publish_rebased(
                         found.keep()
                 return released
             except BranchDivergedError:
-                if not tries_left:
+                if not left:
                     raise
     raise AssertionError("the last attempt returns or raises")
 
@@ -130,9 +130,9 @@ def _refusing(table: str) -> Iterator[None]:
     try:
         yield
     except (BranchDivergedError, InvalidInputError, UnsupportedFeatureError) as e:
-        here = f"replace=[{table!r}]"
-        message = e.message.replace(f"{_REPLACE_IT}, so that main", f"{here}, so that main of this table alone")
-        message = message.replace(_REPLACE_IT, here)
+        here = REPLACE_TABLE.of(name=table)
+        message = e.message.replace(f"{REPLACE_MAIN}, so that main", f"{here}, so that main of this table alone")
+        message = message.replace(REPLACE_MAIN.python, here)
         if here not in message:
             message = f"{message}; or pass {here}, so that main of this table alone becomes the branch"
         raise type(e)(message, **e.context) from None

@@ -29,7 +29,7 @@ from paimon_spark.errors import (
     OperationInProgressError,
 )
 from paimon_spark.format.json_files import decode_object
-from paimon_spark.lineage.warehouse import Warehouse, quote_name
+from paimon_spark.lineage.index.warehouse import Warehouse, quote_name
 from paimon_spark.maintenance.change import check_there, recover
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.metadata.journal.decision import (

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from paimon_spark.display import ShownAsFacts
-from paimon_spark.lineage.graph import NOWHERE, Graph, Node
-from paimon_spark.lineage.job_registry import Registration
-from paimon_spark.lineage.reach import read_by_job
-from paimon_spark.lineage.results import Met, ProvenanceOf
+from paimon_spark.lineage.asking.graph import NOWHERE, Graph, Node
+from paimon_spark.lineage.asking.reach import read_by_job
+from paimon_spark.lineage.asking.results import Met, ProvenanceOf
+from paimon_spark.lineage.index.job_registry import Registration
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.pipelines.scope import Scope
 from paimon_spark.text import counted, safe
@@ -101,7 +101,7 @@ def replay_plan(
         branch: name of the pipeline branch.
         starts: tables that have the branch → the snapshot of main that it starts from.
         queries: streaming jobs → query id and registration.
-        provenance_of: as of `lineage.reach.upstream`.
+        provenance_of: as of `lineage.asking.reach.upstream`.
     """
     steps = []
     for job, same in _by_job(scope.jobs, queries).items():

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from paimon_spark.lineage.graph import Direction, Graph, Node
-from paimon_spark.lineage.results import NextTables
+from paimon_spark.lineage.asking.graph import Direction, Graph, Node
+from paimon_spark.lineage.asking.results import NextTables
 from paimon_spark.metadata.layout import MAIN
 
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 
 from paimon_spark.errors import InvalidInputError, LineageError, NotFoundError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
-from paimon_spark.lineage.alignment import History
-from paimon_spark.lineage.graph import Graph, Node
-from paimon_spark.lineage.results import ImpactOfSnapshot
-from paimon_spark.lineage.shared_snapshots import SharedSnapshots
-from paimon_spark.lineage.table_history import TableHistory
-from paimon_spark.lineage.unified_version import unified_version
+from paimon_spark.lineage.asking.graph import Graph, Node
+from paimon_spark.lineage.asking.results import ImpactOfSnapshot
+from paimon_spark.lineage.asking.shared_snapshots import SharedSnapshots
+from paimon_spark.lineage.asking.snapshot_facts import SnapshotFacts
+from paimon_spark.lineage.asking.table_history import TableHistory
+from paimon_spark.lineage.asking.unified_version import unified_version
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot_id
@@ -158,7 +158,7 @@ def _refuse_compaction(handles: Mapping[Node, TableHandle], found: ImpactOfSnaps
 
 
 def narrowed(
-    scope: Scope, starts: Mapping[Node, Start], load: Callable[[Iterable[Node]], Graph], history: History
+    scope: Scope, starts: Mapping[Node, Start], load: Callable[[Iterable[Node]], Graph], history: SnapshotFacts
 ) -> tuple[dict[Node, Start], str]:
     """Starts, with those of derived tables narrowed to a unified version; and the reason where that fails.
 
@@ -192,7 +192,9 @@ def narrowed(
     return out, ""
 
 
-def _is_written_again(scope: Scope, shared: SharedSnapshots, history: History, node: Node, snapshot_id: int) -> bool:
+def _is_written_again(
+    scope: Scope, shared: SharedSnapshots, history: SnapshotFacts, node: Node, snapshot_id: int
+) -> bool:
     """Whether a job of the pipeline made a snapshot, and not a rebase or a user's own correction."""
     if history.is_compaction is not None and history.is_compaction(node, snapshot_id):
         return True

@@ -18,7 +18,7 @@ from paimon_spark.engine.row_diff.compare import Differences
 from paimon_spark.engine.row_diff.versions import Comparison
 from paimon_spark.engine.tasks.split import DataSplit
 from paimon_spark.format.arrays.arrow_numpy import array_of
-from paimon_spark.format.arrays.exchange import divided, from_bytes, to_bytes
+from paimon_spark.format.arrays.pieces import divided, from_bytes, to_bytes
 from paimon_spark.jobs.row_diff import RowComparison, Samples
 from paimon_spark.spark.schema import arrow_schema, spark_schema
 from paimon_spark.spark.session import our_errors, session_or_new

@@ -46,7 +46,7 @@ from paimon_spark.jobs.opened_table import OpenedTable
 from paimon_spark.jobs.row_level import KEEPS, OLD_ROW_ID, is_cut_by_spark
 from paimon_spark.jobs.table_scan import scan_of
 from paimon_spark.metadata.definition.alter import apply
-from paimon_spark.metadata.definition.merge_schema import merged_columns
+from paimon_spark.metadata.definition.from_arrow import merged_columns
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
 from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, MergeEngine

@@ -152,7 +152,7 @@ class RowLevelWriter(DataSourceArrowWriter):
 
 def row_level_writer(work: RowLevelWrite) -> RowLevelWriter:
     """The writer of `work`, with one file in each split, as rows come by file."""
-    from paimon_spark.engine.row_level.files import split_by_file
+    from paimon_spark.engine.row_level.deletion import split_by_file
 
     splits = tuple(part for split in work.deletes.splits for part in split_by_file(work.handle.store, split))
     return RowLevelWriter(replace(work, deletes=replace(work.deletes, splits=splits)))

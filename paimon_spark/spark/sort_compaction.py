@@ -28,7 +28,7 @@ from paimon_spark.engine.compaction.task import BucketTask
 from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.engine.write.request import new_job, remove_job_files
 from paimon_spark.format.arrays.arrow_numpy import array_of
-from paimon_spark.format.arrays.exchange import from_bytes, to_bytes
+from paimon_spark.format.arrays.pieces import from_bytes, to_bytes
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle

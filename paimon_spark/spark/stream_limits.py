@@ -26,7 +26,7 @@ from paimon_spark.spark.worker_errors import errors_in_one_line
 from paimon_spark.streaming.offset import StreamOffset, decode, encode
 
 if TYPE_CHECKING:
-    from paimon_spark.lineage.following import Follower
+    from paimon_spark.lineage.asking.following import Follower
 
 
 @errors_in_one_line
@@ -75,7 +75,7 @@ class LimitedStreamReader(PaimonStreamReader, SupportsTriggerAvailableNow):
         """The job that the stream keeps in step with; None where it goes alone."""
         job = self.stream.options.follow
         if self._follower is None and job is not None:
-            from paimon_spark.lineage.following import follower  # most streams go alone
+            from paimon_spark.lineage.asking.following import follower  # most streams go alone
 
             self._follower = follower(self.stream.handle, job, self._made_ns)
         return self._follower

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.scan.plan import Plan
     from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
     from paimon_spark.jobs.stream_read import OpenStream
-    from paimon_spark.lineage.read_recording import SourceRecording
+    from paimon_spark.lineage.recording.read_recording import SourceRecording
 
 _FIRST: Final = "first"
 """In the dictionary of an offset: whether a query begins there."""
@@ -77,7 +77,7 @@ class PaimonStreamReader(DataSourceStreamReader):
                     raise
                 raise _unknown_column(e) from e
             self._check(opened)
-            from paimon_spark.lineage.read_recording import source_recording
+            from paimon_spark.lineage.recording.read_recording import source_recording
 
             self._opened, self._recording = opened, source_recording(opened.handle)
         return self._opened

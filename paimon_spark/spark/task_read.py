@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.engine.tasks.split import DataSplit, ReadRequest
     from paimon_spark.jobs.lineage_port import TaskIdentity
-    from paimon_spark.lineage.read_notes import NoteTicket
+    from paimon_spark.lineage.recording.read_notes import NoteTicket
     from paimon_spark.system_tables.registry import ListingReading
     from paimon_spark.system_tables.views import ViewReading
 
@@ -171,7 +171,7 @@ def lineage_note(tickets: Sequence[NoteTicket]) -> bytes | None:
 
 def write_lineage_note(carried: bytes) -> None:
     """Record for lineage what this task is about to read. Never raises. Executor."""
-    from paimon_spark.lineage.read_notes import write_note
+    from paimon_spark.lineage.recording.read_notes import write_note
 
     who = task_identity()
     if who is not None:

@@ -39,7 +39,7 @@ from paimon_spark.spark_catalog.hadoop import hadoop_conf, hadoop_url
 from paimon_spark.spark_catalog.predicates import Conditions
 from paimon_spark.spark_catalog.readable_files import ORC, PARQUET, ReadableFiles
 from paimon_spark.spark_catalog.results import internal_rows
-from paimon_spark.storage.links import check_path
+from paimon_spark.storage.local import check_path
 from paimon_spark.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType
 
 if TYPE_CHECKING:

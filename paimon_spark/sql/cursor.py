@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
 from paimon_spark.errors import SqlSyntaxError
-from paimon_spark.sql.tokens import Nesting, Token, abbreviated, tokenize
+from paimon_spark.predicate.tokens import Token
+from paimon_spark.sql.tokens import Nesting, abbreviated, tokenize
 
 T = TypeVar("T")
 

@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
 from paimon_spark.engine.scan.splits import totals_of
-from paimon_spark.equivalents import instead
 from paimon_spark.errors import InvalidInputError, SqlSyntaxError, UnsupportedFeatureError
+from paimon_spark.foreign.statements import instead_of_statement
 from paimon_spark.format import binary_row
 from paimon_spark.jobs.row_diff import plan_row_diff
 from paimon_spark.metadata.layout import MAIN
@@ -163,9 +163,11 @@ def _changes_instead(table: str, ends: Sequence[str]) -> str:
     """The equivalent of `table_changes`, whose ends are versions or, as text, times."""
     start, *after = ends or ["…"]
     if any(isinstance(value := parse_literal(end), str) and not value.strip().isdigit() for end in ends):
-        return instead(f"{_CHANGES} TIMESTAMPS", table=table, before=start, end=(after or ["'2099-12-31'"])[0])
+        return instead_of_statement(
+            f"{_CHANGES} TIMESTAMPS", table=table, before=start, end=(after or ["'2099-12-31'"])[0]
+        )
     before = str(int(start) - 1) if start.isdigit() else start
-    return instead(_CHANGES, table=table, before=before, end=(after or [f"'{MAIN}'"])[0])
+    return instead_of_statement(_CHANGES, table=table, before=before, end=(after or [f"'{MAIN}'"])[0])
 
 
 def _parts(text: str) -> tuple[str, ...]:

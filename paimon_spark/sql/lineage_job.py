@@ -13,15 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from paimon_spark.lineage.provenance import TableRef
-from paimon_spark.lineage.statements import Statement, encode_statement
-from paimon_spark.lineage.warehouse import short_digest
+from paimon_spark.lineage.index.provenance import TableRef
+from paimon_spark.lineage.index.statements import Statement, encode_statement
+from paimon_spark.lineage.index.warehouse import short_digest
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.options.known import is_storage_option
 from paimon_spark.options.lineage import BARRIER, JOB, STATEMENT, STATEMENT_VALUES, UNKNOWN_SOURCES
+from paimon_spark.predicate.tokens import Token
 from paimon_spark.redaction import is_secret, without_passwords
 from paimon_spark.sql.session import SETTING, Session
-from paimon_spark.sql.tokens import Token, outside_brackets, tokenize
+from paimon_spark.sql.tokens import outside_brackets, tokenize
 
 if TYPE_CHECKING:
     from paimon_spark.sql.names import TableName
@@ -76,7 +77,7 @@ def with_lineage_job(
     statement kept that has a secret: an option that opens a store, or the password of a URL.
     """
     from paimon_spark.api.lineage_question import warehouse_of
-    from paimon_spark.lineage.batch_recording import next_barrier
+    from paimon_spark.lineage.recording.batch_recording import next_barrier
 
     if not session.catalog.lineage.is_enabled:
         return session

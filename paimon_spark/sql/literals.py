@@ -12,8 +12,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from paimon_spark.errors import SqlSyntaxError
+from paimon_spark.predicate.tokens import Token
 from paimon_spark.sql.cursor import Cursor
-from paimon_spark.sql.tokens import Token, abbreviated, tokenize
+from paimon_spark.sql.tokens import abbreviated, tokenize
 
 if TYPE_CHECKING:
     from paimon_spark.sql.session import Session

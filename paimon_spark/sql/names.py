@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.api.catalog import Catalog
-from paimon_spark.equivalents import METADATA_TABLES, metadata_tables, version_clause
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, InvalidOptionError, TableNotFoundError
+from paimon_spark.foreign.tables import instead_of_table
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.options.location import BRANCH_PREFIX, CATALOG, split_suffix
 from paimon_spark.options.scan import INCREMENTAL_KEYS, TIME_ZONE, VERSION_KEYS, chooses_state
@@ -156,24 +156,17 @@ def unknown_catalog(session: Session, parts: Sequence[str]) -> str:
 def is_system_table(name: str) -> bool:
     """Whether a part of a name is that of a branch, system table or version, here or in Iceberg."""
     lower = name.lower()
-    is_listed = lower in (*SYSTEM_TABLES, *METADATA_TABLES)
-    return is_listed or lower.startswith(BRANCH_PREFIX) or version_clause(name) is not None
+    return lower in SYSTEM_TABLES or lower.startswith(BRANCH_PREFIX) or instead_of_table(name, "") is not None
 
 
 def refuse_metadata_table(session: Session, parts: Sequence[str]) -> None:
     """Refuse `t.snapshots`, as Iceberg names a table of the current database. Raises TableNotFoundError."""
     if len(parts) != 2 or not is_system_table(parts[1]) or not session.is_current:
         return
-    table, system = parts[0], parts[1].lower()
+    table, system = parts
     if not session.has_database(table) and session.has_table(session.database, table):
         in_database = f"{session.database}.{table}"
-        version = version_clause(parts[1])
-        if version is not None:
-            here, there = f"{table} {version}", f"{in_database} {version}"
-        elif system in METADATA_TABLES:
-            here, there = metadata_tables(system, table), metadata_tables(system, in_database)
-        else:
-            here, there = f"{table}${parts[1]}", f"{in_database}${parts[1]}"
+        here, there = (instead_of_table(system, t) or f"{t}${system}" for t in (table, in_database))
         raise TableNotFoundError(
             f"there is no database {table!r} for {'.'.join(parts)}; write {here}, or the database before it: {there}",
             table=".".join(parts),

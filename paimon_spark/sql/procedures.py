@@ -11,9 +11,10 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from paimon_spark.advice import Entrance, reworded
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, ProcedureNotFoundError, SqlSyntaxError
-from paimon_spark.foreign_procedures import PROCEDURES as ICEBERG
-from paimon_spark.foreign_procedures import arguments_by_name, instead_of_call, unknown_arguments
+from paimon_spark.foreign.procedures import PROCEDURES as ICEBERG
+from paimon_spark.foreign.procedures import arguments_by_name, instead_of_call, unknown_arguments
 from paimon_spark.operations import PROCEDURES
 from paimon_spark.operations.operation import Argument, Operation, Request, Type
 from paimon_spark.operations.refused import refusal
@@ -22,7 +23,6 @@ from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.show import ShowProcedures
 from paimon_spark.sql.literals import evaluate
-from paimon_spark.sql.messages import in_sql
 from paimon_spark.sql.names import CallContext, knows_catalog, unknown_catalog
 from paimon_spark.sql.statement import Outcome, Result, Statement
 
@@ -264,7 +264,7 @@ class _CallRequest(Request):
         return self._options().get(TIME_ZONE.key) or self.place.time_zone
 
     def reworded(self, message: str) -> str:
-        return in_sql(message, is_call=True)
+        return reworded(message, Entrance.CALL)
 
     def _options(self) -> dict[str, str]:
         """Argument `options`, which is written `key=value,key=value`."""

@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 from sqlglot import exp
 
 from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.predicate.tokens import Token
 from paimon_spark.sql.functions import TABLE_FUNCTIONS
 from paimon_spark.sql.grammar.write import Delete, Insert, Merge, Update
 from paimon_spark.sql.names import resolve_table
@@ -20,7 +21,7 @@ from paimon_spark.sql.queries.parse import ParsedQuery, parse_query
 from paimon_spark.sql.queries.references import Reference, is_cte, references
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Statement
-from paimon_spark.sql.tokens import Token, abbreviated
+from paimon_spark.sql.tokens import abbreviated
 from paimon_spark.text import safe
 
 _NAMES_OF_FUNCTIONS: Final = "SHOW SYSTEM FUNCTIONS"

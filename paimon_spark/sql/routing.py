@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 
 from paimon_spark.errors import PaimonError, SqlSyntaxError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.predicate.ast import literal_text
+from paimon_spark.predicate.tokens import Token
 from paimon_spark.sql.commands.create import PROVIDERS
 from paimon_spark.sql.execute import parse, run_statement
 from paimon_spark.sql.grammar import alter_table as alter_grammar
@@ -35,7 +36,7 @@ from paimon_spark.sql.queries.parse import find_query, table_queries
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import InvalidStatement, Name, Outcome, Statement, TableStatement, UnsupportedStatement
 from paimon_spark.sql.substitutions import flink_hints, savepoint_names, substituted, with_quoted_setting
-from paimon_spark.sql.tokens import Edit, Token, abbreviated, edited, statements_of_block, tokenize
+from paimon_spark.sql.tokens import Edit, abbreviated, edited, statements_of_block, tokenize
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:

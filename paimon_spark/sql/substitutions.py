@@ -16,10 +16,11 @@ from typing import Final
 
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.predicate.ast import literal_text
+from paimon_spark.predicate.tokens import Token
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.literals import NO_LITERAL, evaluate, parse_literal
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.tokens import Edit, Token, depth_change, edited, matching_bracket, tokenize
+from paimon_spark.sql.tokens import Edit, depth_change, edited, matching_bracket, tokenize
 from paimon_spark.types import quoted, quoted_if_needed
 
 _MARKS: Final = ("/*+", "#", "identifier", "current_")

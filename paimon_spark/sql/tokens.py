@@ -1,24 +1,20 @@
 """SQL text as tokens with positions: brackets, edits of the text, splitting at `;`.
 
-sqlglot tokenizes. Its trees have no positions for most nodes and do not know all of Spark's grammar, so statements are
-read token by token (`cursor.py`), and what Spark is to run keeps its text: parts are cut out or replaced by position.
+Statements are read token by token (`cursor.py`), and what Spark is to run keeps its text: parts are cut out or replaced
+by position.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType  # type: ignore[attr-defined, unused-ignore]
 
 from paimon_spark.errors import SqlSyntaxError
+from paimon_spark.predicate.tokens import Token, tokens_of
 from paimon_spark.types import quoted as quoted
 
-_TEXTS: Final = (TokenType.STRING, TokenType.RAW_STRING)
 _ABBREVIATED: Final = 60
 """Characters of a statement that messages show."""
 _OPENING: Final = frozenset("([{")
@@ -28,37 +24,6 @@ _BEFORE_STATEMENT: Final = frozenset((";", ":", "THEN", "ELSE", "DO", "LOOP", "R
 """What precedes a statement inside a block. After these BEGIN opens a block; elsewhere it is a name."""
 _AFTER_END: Final = frozenset(("IF", "WHILE", "REPEAT", "LOOP", "FOR"))
 """END with one of these behind it closes a construct that is not counted, as it opened without BEGIN or CASE."""
-
-
-class _Tokenizer(Spark.Tokenizer):
-    COMMANDS: ClassVar[set[TokenType]] = set()  # else all that follows CALL or SHOW is one token
-    KEYWORDS: ClassVar[dict[str, TokenType]] = {k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if " " not in k}
-    """Without keywords of several words, such as PARTITIONED BY, so that each word is a token."""
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A token of the text, from position `start` to before `end`.
-
-    `text` of quoted names and text literals is their content, with escapes resolved; names in backquotes are quoted.
-    """
-
-    text: str
-    start: int
-    end: int
-    is_quoted: bool = False
-    is_text: bool = False
-    is_number: bool = False
-
-    @property
-    def keyword(self) -> str:
-        """The token in upper case when it may be a keyword or a sign, else empty."""
-        return "" if self.is_quoted or self.is_text else self.text.upper()
-
-    @property
-    def is_name(self) -> bool:
-        """Whether it can be a part of a name: quoted, or of letters, digits and _."""
-        return self.is_quoted or (not self.is_text and self.text.replace("_", "a").isalnum())
 
 
 class Edit(NamedTuple):
@@ -75,31 +40,11 @@ def tokenize(sql: str) -> tuple[Token, ...]:
     Raises SqlSyntaxError: a quote or a comment does not end.
     """
     try:
-        found = _Tokenizer(dialect=Spark()).tokenize(sql)
+        return tokens_of(sql)
     except SqlglotError as e:
         raise SqlSyntaxError(
             f"the statement cannot be read; a quote or a comment may lack its end: {abbreviated(sql)}", sql=sql
         ) from e
-    out: list[Token] = []
-    for before, t in pairwise([None, *found]):
-        if t is None or (before is not None and before.start == t.start):
-            continue  # the letters of a number's type come as a token of their own, at the same position
-        kind = t.token_type
-        token = Token(
-            t.text, t.start, t.end + 1, kind is TokenType.IDENTIFIER, kind in _TEXTS, kind is TokenType.NUMBER
-        )
-        if out and _continues(sql, out[-1], token):
-            first = out.pop()
-            token = replace(first, text=first.text + sql[token.start] + token.text, end=token.end)
-        out.append(token)
-    return tuple(out)
-
-
-def _continues(sql: str, before: Token, token: Token) -> bool:
-    """Whether two texts are one with a doubled quote inside, as in `'it''s'`; raw texts have no such quotes."""
-    if not (before.is_text and token.is_text and before.end == token.start):
-        return False
-    return sql[before.start] == sql[token.start] and sql[token.start] in "'\""
 
 
 def edited(sql: str, edits: Iterable[Edit]) -> str:

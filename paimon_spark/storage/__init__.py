@@ -1,8 +1,7 @@
 """Stores: files by path, over local disk, HDFS and fsspec. Knows nothing of Paimon.
 
 store.py         Store: the interface; files as Arrow reads and writes them; what stores share
-local.py         LocalStore: the file system of this machine
-links.py         symbolic links of local disks, which are not followed inside a location
+local.py         LocalStore: the file system of this machine; its symbolic links, which are not followed
 hdfs.py          HdfsStore: HDFS, through hdfs-native
 fsspec_store.py  FsspecStore: any fsspec file system
 fsspec_write.py  creating, moving and deleting files there

@@ -15,6 +15,8 @@ the branch, and by a merge to main unless main's log is of a later batch; a new 
 history always outweighs it.
 
 Source: own; Java `FileStoreCommitImpl.filterCommitted` knows the newest snapshot of a user only.
+
+Tests: tests/unit/streaming/test_batches.py, test_sink_log.py.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ two commits share. When it has expired, the next snapshot must exist and continu
 Errors say from where the stream can be read again, and which branch keeps the former history.
 
 Source: own; Java `utils/NextSnapshotFetcher` compares ids only.
+
+Tests: tests/unit/streaming/test_history.py.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Checkpoints belong to users: every release reads what earlier ones wrote (`_VERS
 id and its delta manifest list, whose name no two commits share, so that another history is noticed.
 
 Source: own.
+
+Tests: tests/unit/streaming/test_offset.py.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ by field id. Dropped columns and changed types end the query, as in Java.
 
 Source: Java `StreamHelper.getBatch`, `PaimonReadLimits`, `table/source/DataTableStreamScan.nextPlan`,
 `DeltaFollowUpScanner`, `ChangelogFollowUpScanner`; schema changes: own.
+
+Tests: tests/unit/streaming/test_limits.py, test_contents.py, test_columns.py.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from paimon_spark.engine.scan.changes import Content
+from paimon_spark.engine.scan.incremental import Content
 from paimon_spark.engine.scan.one_branch import BranchPlan, read_request
 from paimon_spark.engine.scan.plan import Plan
 from paimon_spark.engine.scan.query import PlanReport, ScanQuery

@@ -5,6 +5,8 @@ over snapshots without anything to read, so that they do not stay where snapshot
 checked before every offset and every plan (`history`).
 
 Source: Java `DataTableStreamScan`, `PaimonMicroBatchStream`, `StreamHelper`, `schema/SchemaValidation`.
+
+Tests: tests/unit/streaming/test_source.py, test_source_model.py, test_refusals.py.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from paimon_spark.engine.scan.changes import Content
+from paimon_spark.engine.scan.incremental import Content
+from paimon_spark.engine.scan.one_branch import merges_postponed, unmerged
 from paimon_spark.engine.scan.plan import Plan
-from paimon_spark.engine.scan.postponed import merges_postponed, unmerged
 from paimon_spark.engine.scan.query import ScanQuery
-from paimon_spark.engine.tasks.output import output_type
+from paimon_spark.engine.tasks.split import output_type
 from paimon_spark.errors import (
     ColumnNotFoundError,
     CorruptFileError,
@@ -32,17 +34,16 @@ from paimon_spark.errors import (
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.consumers import consumer_path
 from paimon_spark.metadata.handle import TableHandle, current
-from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.retry import now_ms, retry
 from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.scan import ScanOptions
 from paimon_spark.options.stream_read import READ_APPEND_OVERWRITE, READ_OVERWRITE, ReadLimits, StreamReadOptions
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.streaming import history
-from paimon_spark.streaming.consumer import ConsumerProgress
 from paimon_spark.streaming.history import ChangingHistoryError, OffsetPosition, expired
 from paimon_spark.streaming.offset import Phase, StreamOffset
 from paimon_spark.streaming.reader import Admission, BatchPlanner, QueryColumns, is_in, is_in_state
-from paimon_spark.streaming.start import first_offset
+from paimon_spark.streaming.start import ConsumerProgress, first_offset
 from paimon_spark.types import RowType
 
 T = TypeVar("T")
@@ -50,7 +51,7 @@ T = TypeVar("T")
 _WAITS_S: Final = (0.05, 0.2, 1.0, 3.0)
 """Waits before a branch that another operation is changing is read again."""
 _NO_LIMITS: Final = ReadLimits()
-_TRIES: Final = 5
+_ATTEMPTS: Final = 5
 """Starts that may expire before their consumer is written."""
 
 
@@ -196,19 +197,15 @@ class StreamSource:
         self._planner.move(found)
 
     def _first(self) -> StreamOffset:
-        for tries_left in reversed(range(_TRIES)):
+
+        def started() -> StreamOffset:
             offset = self._first_offset()
-            if self._progress is None:
-                return offset
-            self._progress.begin(self.handle, offset)
-            try:
+            if self._progress is not None:
+                self._progress.begin(self.handle, offset)
                 history.check(self.handle, offset)
-            except SnapshotExpiredError:
-                if not tries_left:
-                    raise
-            else:
-                return offset
-        raise AssertionError
+            return offset
+
+        return retry(started, _ATTEMPTS, on=SnapshotExpiredError)
 
     def _first_offset(self) -> StreamOffset:
         if self.options.follow is None:

@@ -5,9 +5,8 @@ Columns, types and order are those of Paimon 2.0, followed by the columns of the
 registry.py    system tables by name
 listing.py     Listing: a system table that is made from metadata
 history.py     $snapshots $schemas $options $aggregation_fields $tags $branches $savepoints $consumers
-files.py       $files $file_key_ranges
-totals.py      $partitions $buckets
-manifests.py   $manifests $table_indexes $statistics
+               $manifests $table_indexes $statistics
+files.py       $files $file_key_ranges $partitions $buckets
 views.py       $audit_log $binlog $ro $row_tracking: the table's rows, planned and read as any read
 java_text.py   values as the text that Java makes of them
 """

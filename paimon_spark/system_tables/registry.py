@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from paimon_spark.equivalents import METADATA_TABLES, metadata_tables, version_clause
 from paimon_spark.errors import InvalidOptionError
+from paimon_spark.foreign.tables import METADATA_TABLES, instead_of_table
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import Predicate
-from paimon_spark.system_tables import files, history, manifests, totals
+from paimon_spark.system_tables import files, history
 from paimon_spark.system_tables.listing import Asked, Listing
 from paimon_spark.system_tables.views import View
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LISTINGS: Final[dict[str, Listing]] = {
-    listing.name: listing for module in (history, files, totals, manifests) for listing in module.LISTINGS
+    listing.name: listing for module in (history, files) for listing in module.LISTINGS
 }
 """System tables that are made from metadata."""
 
@@ -32,26 +32,18 @@ def find(name: str, table: str) -> Listing | View:
     """The system table called `name`, in any case; `table` is for messages. Raises InvalidOptionError."""
     lower = name.lower()
     found: Listing | View | None = LISTINGS.get(lower) or VIEWS.get(lower)
-    if found is None and lower in METADATA_TABLES:
-        raise InvalidOptionError(
-            f"{table}${name}: there is no system table {name!r}; in place of Iceberg's {lower}, read "
-            f"{metadata_tables(lower, table)}",
-            path=table,
-        )
-    version = version_clause(name)
-    if found is None and version is not None:
-        raise InvalidOptionError(
-            f"{table}${name}: there is no system table {name!r}; a query reads that version by {table} {version}",
-            path=table,
-        )
-    if found is None:
+    if found is not None:
+        return found
+    foreign = instead_of_table(name, table)
+    if foreign is None:
         near = did_you_mean(lower, NAMES)
         others = " A" if near else "; there are snapshots, tags, branches, files, partitions and others, and a"
-        raise InvalidOptionError(
-            f"{table}${name}: there is no system table {name!r}{near}{others} branch is written $branch_<name>",
-            path=table,
-        )
-    return found
+        advice = f"{near}{others} branch is written $branch_<name>"
+    elif lower in METADATA_TABLES:
+        advice = f"; in place of Iceberg's {lower}, read {foreign}"
+    else:
+        advice = f"; a query reads that version by {foreign}"
+    raise InvalidOptionError(f"{table}${name}: there is no system table {name!r}{advice}", path=table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ would come back, and one that the source rewrote would add its rows twice. Paimo
 it does not know where branches parted; here it is required from the newest shared snapshot on.
 
 Source: Java `utils/FileSystemBranchManager.mergeBranch`, `utils/BranchMergeHandler`.
+
+Tests: tests/unit/versioning/test_append_branch.py.
 """
 
 from __future__ import annotations
@@ -16,9 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.display import ShownAsFacts
-from paimon_spark.engine.commit.changes import Changes
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
-from paimon_spark.engine.commit.entries import I64, live_at, no_entries, numbers, together, where, with_numbers
+from paimon_spark.engine.commit.entries import I64, Changes, live_at, no_entries, numbers, together, where, with_numbers
 from paimon_spark.engine.commit.requests import AppendBranch
 from paimon_spark.errors import InvalidInputError, PaimonError, SnapshotExpiredError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot

@@ -4,6 +4,8 @@ Snapshots and names are the same as those of Paimon's writers: a period's tag is
 first snapshot whose time reaches the end of the period, plus the delay.
 
 Source: Java `tag/TagAutoCreation`, `tag/TagTimeExtractor`, `tag/TagBatchCreation`.
+
+Tests: tests/unit/versioning/test_auto_tags.py, test_tag_expiry.py.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ Whoever reads while `replace_state` runs finds the old head or the new one after
 found; other files may be of either.
 
 Source of the readers' rule: Java `utils/HintFileUtils`, `schema/SchemaManager`.
+
+Tests: tests/unit/versioning/test_merge_steps.py, test_every_moment.py.
 """
 
 from __future__ import annotations
@@ -104,6 +106,8 @@ def read_branch_state(handle: TableHandle) -> BranchState:
 
 def snapshot_of_tag(snapshot: Snapshot) -> Ref:
     """The snapshot file of an expired snapshot, from a tag of it: without its changelog, which has expired."""
+    # A tag keeps the state only. Paimon copies the name of the changelog too; a snapshot that names a missing one would
+    # make every later deletion of files unsafe.
     without_changelog = replace(
         snapshot, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None
     )
@@ -265,6 +269,8 @@ def publish_schemas(branch: str, schema_dir: str, schemas: Mapping[int, str]) ->
     puts = [Put(f"{schema_dir}/{SCHEMA_PREFIX}{i}", text) for i, text in sorted(schemas.items())]
     if len(puts) < 2:
         return tuple(puts)
+    # Between the first schema and the last, a reader would look for older schemas on main, which may have others. The
+    # handover names all schemas that the branch needs, so the last of them shows the whole branch.
     path = f"{schema_dir}/{HANDOVER}"
     return (Put(path, encode_handover(Handover(branch, frozenset(schemas))).decode()), *puts, Delete(path))
 
@@ -295,6 +301,8 @@ def replace_state(old: BranchState, new: BranchState, late: str | None = None) -
 
 def delete_snapshot(state: BranchState, snapshot_id: int) -> Delete:
     """Delete a snapshot of the state, but no other snapshot that was given its id since."""
+    # By its bytes, not only by its name: after a rollback ids are given again, and an interrupted deletion runs again
+    # later.
     return Delete(snapshot_path(state.directory, snapshot_id), state.snapshots[snapshot_id].sha256)
 
 

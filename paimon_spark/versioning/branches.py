@@ -4,6 +4,8 @@ A branch is visible while it has its schemas (`metadata/schemas.py`), so these a
 reader finds the whole branch or none, and a renamed branch under exactly one of its names.
 
 Source: PIP-14; Java `utils/FileSystemBranchManager`.
+
+Tests: tests/unit/versioning/test_branches.py, test_branch_crashes.py, test_guards.py, test_foreign_branches.py.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from paimon_spark.advice import CREATE_MISSING_BRANCH
 from paimon_spark.errors import (
     BranchAlreadyExistsError,
     BranchNotFoundError,
@@ -369,7 +372,7 @@ def _check_free(handle: TableHandle, name: str) -> None:
     on_branch = handle.on_branch_directory(name)
     if list_schema_ids(handle.store, on_branch.layout):
         raise BranchAlreadyExistsError(
-            f"table {handle.name} already has a branch {name!r}; use another name, or ignore_if_exists=True",
+            f"table {handle.name} already has a branch {name!r}; use another name, {CREATE_MISSING_BRANCH}",
             table=handle.name,
             branch=name,
         )

@@ -1,4 +1,7 @@
-"""Results of checks of rows before they are published, as values and as a property."""
+"""Results of checks of rows before they are published, as values and as a property.
+
+Tests: tests/unit/pipelines/test_preparation.py, test_second_correction.py.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
-"""Compute a Diff of two versions from metadata: files, deletion vectors, columns, options.
+"""Compute a Diff of two versions from metadata; relate the histories of two versions.
 
-Manifests that both snapshots list are not read. Files are the same when partition, bucket, name and path are equal; a
-file that compaction only moved to another level is the same file. Columns are matched by field id.
+A Diff has files, deletion vectors, columns and options. Manifests that both snapshots list are not read. Files are the
+same when partition, bucket, name and path are equal; a file that compaction only moved to another level is the same
+file. Columns are matched by field id.
+
+Tests: tests/unit/versioning/test_diff.py, test_other_history.py.
 """
 
 from __future__ import annotations
@@ -22,36 +25,37 @@ from paimon_spark.format.metadata_files.index_manifest import DeletionVectorRang
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA, FileKind, ManifestFileMeta
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.format.metadata_files.table_schema import TableSchema
-from paimon_spark.metadata.branches import same_snapshot
+from paimon_spark.metadata.branches import ancestry, is_main, newest_shared, read_fork, same_snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.layout import MAIN
 from paimon_spark.metadata.live_files import file_ids, live_entries
 from paimon_spark.metadata.manifests import data_manifests, find_manifest_lists, read_manifests
 from paimon_spark.metadata.partition_path import partition_texts
 from paimon_spark.metadata.resolve import Resolved, resolve
+from paimon_spark.metadata.retry import retry
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema
+from paimon_spark.metadata.snapshots import find_snapshot
 from paimon_spark.metadata.vector_files import read_vectors, vector_files
 from paimon_spark.metadata.version import text_version
+from paimon_spark.redaction import shown_option
 from paimon_spark.types import DataField, RowType
 from paimon_spark.versioning.diff import ColumnChange, Diff, PartitionDiff, Side
-from paimon_spark.versioning.relation import relation
 
-_TRIES: Final = 5
-"""Times versions are looked up again when their files vanish meanwhile."""
+_ATTEMPTS: Final = 6
+"""Times that versions are looked up whose files vanish meanwhile."""
 
 
 def compare(handle: TableHandle, old: str, new: str | None) -> Diff:
     """The differences between two versions. Reads metadata only."""
     sides = _resolved(handle, old, new)
-    for tries_left in reversed(range(_TRIES + 1)):
-        try:
-            files = changed_files(*sides)
-        except FileMissingError:
-            before, sides = sides, _resolved(handle, old, new)
-            if not tries_left or all(same_snapshot(a.snapshot, b.snapshot) for a, b in zip(before, sides, strict=True)):
-                raise
-        else:
-            return _diff(handle, (old, new), sides, files)
-    raise AssertionError
+
+    def have_moved(_: FileMissingError) -> bool:
+        nonlocal sides
+        before, sides = sides, _resolved(handle, old, new)
+        return not all(same_snapshot(a.snapshot, b.snapshot) for a, b in zip(before, sides, strict=True))
+
+    files = retry(lambda: changed_files(*sides), _ATTEMPTS, on=FileMissingError, again=have_moved)
+    return _diff(handle, (old, new), sides, files)
 
 
 def _resolved(handle: TableHandle, old: str, new: str | None) -> tuple[Resolved, Resolved]:
@@ -152,6 +156,26 @@ def changed_columns(old: TableSchema, new: TableSchema, shared_field_id: int | N
     the same id and name are the same. None when one schema evolved from the other.
     """
     return tuple(_changes(old.row_type, new.row_type, shared_field_id, ""))
+
+
+def lost_definition(old: TableSchema, new: TableSchema, base: TableSchema | None) -> tuple[str, ...]:
+    """Options, columns and types, as text, that `old` has got since `base`, which both come from, and `new` lacks."""
+    before: Mapping[str, str] = {} if base is None else base.options
+    out = [
+        f"option {key} = {shown_option(key, old.options[key])}" if key in old.options else f"option {key}, unset"
+        for key in sorted({*old.options, *before})
+        if old.options.get(key) not in (before.get(key), new.options.get(key))
+        or (key in before and key not in old.options and key in new.options)
+    ]
+    columns, kept = ({f.name: f.type for f in schema.fields} for schema in (old, new))
+    had = {} if base is None else {f.name: f.type for f in base.fields}
+    out += [f"column {name}" for name in columns if name not in had and name not in kept]
+    out += [
+        f"type {t} of column {name}"
+        for name, t in columns.items()
+        if name in had and name in kept and t not in (had[name], kept[name])
+    ]
+    return tuple(out)
 
 
 def _changes(old: RowType, new: RowType, shared: int | None, prefix: str) -> Iterator[ColumnChange]:
@@ -365,3 +389,53 @@ def _with_changed_vectors(new: Resolved, vectors: Mapping[tuple[bytes, int, str]
     pairs = [(i, n) for i, n in pairs if entries.column("file_name")[i].as_py() not in added]
     picked, deleted = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
     return _rows(entries, picked, CHANGED, deleted)
+
+
+class Relation(NamedTuple):
+    """How a new version is related to an old one.
+
+    Attributes:
+        common: id of the newest snapshot that both histories share; None when they share none, or none is known.
+        ahead, behind: commits that only the new, and only the old version has; None when unknown.
+    """
+
+    common: int | None
+    ahead: int | None
+    behind: int | None
+
+
+def relation(
+    old: TableHandle, old_snapshot: Snapshot | None, new: TableHandle, new_snapshot: Snapshot | None
+) -> Relation:
+    """The relation of two snapshots, each on its branch; None is a branch without any."""
+    if old_snapshot is None or new_snapshot is None:
+        return Relation(None, new_snapshot.id if new_snapshot else 0, old_snapshot.id if old_snapshot else 0)
+    if same_snapshot(old_snapshot, new_snapshot):
+        return Relation(new_snapshot.id, 0, 0)
+    trails = [dict(ancestry(h, s.id)) for h, s in ((old, old_snapshot), (new, new_snapshot))]
+    common = max((min(newest, trails[1][name]) for name, newest in trails[0].items() if name in trails[1]), default=0)
+    if common and not _holds(common, old, old_snapshot, new, new_snapshot):
+        shared = newest_shared(old, new)
+        common = 0 if shared is None else min(shared.id, old_snapshot.id, new_snapshot.id)
+    if common:
+        return Relation(common, new_snapshot.id - common, old_snapshot.id - common)
+    if any(_began_empty(handle) for handle in (old, new)):
+        return Relation(None, new_snapshot.id, old_snapshot.id)
+    return Relation(None, None, None)
+
+
+def _holds(common: int, old: TableHandle, old_snapshot: Snapshot, new: TableHandle, new_snapshot: Snapshot) -> bool:
+    """Whether both histories may share the snapshot, as far as it exists: histories may have been replaced."""
+    found = [
+        snapshot if snapshot.id == common else find_snapshot(handle, common)
+        for handle, snapshot in ((old, old_snapshot), (new, new_snapshot))
+    ]
+    return None in found or same_snapshot(*found)
+
+
+def _began_empty(handle: TableHandle) -> bool:
+    """Whether the branch was created without a snapshot, by its `FORK` file."""
+    if is_main(handle) or handle.branch == MAIN:
+        return False
+    fork = read_fork(handle)
+    return fork is not None and fork.snapshot_id is None

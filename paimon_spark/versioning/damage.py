@@ -2,6 +2,8 @@
 
 Unprotected bases and stale guards; missing files; ambiguous names; spliced histories, stale hints and tags of another
 history; missing schemas, and schemas that differ between branches.
+
+Tests: tests/unit/versioning/test_doctor.py, test_foreign_branches.py.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Final
 
+from paimon_spark.advice import REPAIR, REPLACE_MAIN
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import CorruptFileError, FileMissingError, InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot
@@ -173,7 +176,7 @@ def unprotected_bases(table: Inspected, branch: TableHandle) -> Iterator[Case]:
     guards = plan_guards(parent, branch.branch, base)
     record = Fork(logical_name(parent), base.id, fork.tag, base.time_ms, fork.created_ms, guards.names)
     steps = (*guards.steps, guard_put(branch, branch.branch, base), put_fork(branch, record))
-    remedy = "doctor(repair=True) creates the tag"
+    remedy = f"{REPAIR} creates the tag"
     yield Case.of("unprotected-base", Severity.WARNING, branch.branch, message, remedy, steps, guards.released)
 
 
@@ -189,7 +192,7 @@ def stale_guards(table: Inspected, branch: TableHandle) -> Iterator[Case]:
             Severity.NOTE,
             branch.branch,
             f"tag {root.name!r} guards the base of branch {guarded!r}, which is gone",
-            "doctor(repair=True) removes it, with the files that nothing else needs",
+            f"{REPAIR} removes it, with the files that nothing else needs",
             [Delete(relative_path(branch, branch.layout.tag_path(root.name)))],
             [root],
         )
@@ -339,7 +342,7 @@ def stale_hints(table: Inspected, branch: TableHandle) -> Iterator[Case]:
             branch.branch,
             f"{branch.store.url(f'{directory}/{LATEST}')} says {hint}, but the newest {kind.value} is {max(ids)}; Java "
             "Paimon trusts it",
-            "doctor(repair=True) corrects it",
+            f"{REPAIR} corrects it",
             [Put(relative_path(branch, f"{directory}/{LATEST}"), str(max(ids)))],
         )
 
@@ -424,7 +427,7 @@ def missing_schemas(table: Inspected, branch: TableHandle) -> Iterator[Case]:
             branch.branch,
             f"schema {schema_id} is missing"
             + (", which snapshots or tags name" if schema_id in named else ", which data files may be written with"),
-            "doctor(repair=True) copies it from where the branch shares its history"
+            f"{REPAIR} copies it from where the branch shares its history"
             if text is not None
             else f"restore {store.url(layout.schema_path(schema_id))}",
             [] if text is None else [Put(relative_path(branch, layout.schema_path(schema_id)), text)],
@@ -455,7 +458,7 @@ def other_schemas(table: Inspected, branch: TableHandle) -> Iterator[Case]:
         f"columns of schema {numbers} differ: one of them misreads it; another engine gave main the branch's snapshots "
         "without its schemas, or this branch keeps a former main",
         f"check which of them shows the right rows: if the branch, merge_branch({name!r}, "
-        "if_main_moved='replace') gives main its schemas, and "
+        f"{REPLACE_MAIN}) gives main its schemas, and "
         f"keeps main's in a backup branch; if main, delete_branch({name!r}) when its schemas are no longer needed",
     )
 

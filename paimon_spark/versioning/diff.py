@@ -1,6 +1,8 @@
 """Diff: the differences between two versions of a table, on any branches, as values.
 
 Files are compared, not rows, so compaction shows as files added and removed.
+
+Tests: tests/unit/versioning/test_diff.py.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ table, found again under its lock.
 
 Source: the dangers of PIP-14 and Paimon's branches: Java `utils/FileSystemBranchManager`, pypaimon
 `branch/filesystem_branch_manager.py`, Java `table/ExpireSnapshotsImpl`, which looks at tags of main only.
+
+Tests: tests/unit/versioning/test_doctor.py.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from paimon_spark import progress
+from paimon_spark.advice import REPAIR
 from paimon_spark.display import ShownList, grid, section
 from paimon_spark.errors import CorruptFileError, StorageError
 from paimon_spark.maintenance.change import change_table, check_there, recover, unfinished
@@ -167,7 +170,7 @@ def _unfinished(handle: TableHandle) -> Iterator[Case]:
             Severity.WARNING,
             MAIN,
             f"an operation on tags or branches is running, or was left unfinished: {what}",
-            "if its process is gone, the next operation finishes it, and so does doctor(repair=True)",
+            f"if its process is gone, the next operation finishes it, and so does {REPAIR}",
         )
 
 
@@ -233,7 +236,7 @@ def _staging(branch: TableHandle) -> Case:
         Severity.NOTE,
         MAIN,
         f"{branch.store.url(branch.layout.branch_root)} is left of a merge, and nothing reads it",
-        "doctor(repair=True) removes it",
+        f"{REPAIR} removes it",
         [DeleteTree(relative_path(branch, branch.layout.branch_root))],
         [root for root in all_roots(branch) if root.branch_directory == branch.branch],
     )

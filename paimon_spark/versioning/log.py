@@ -2,6 +2,8 @@
 
 A snapshot that several branches share is in the graph once: snapshots of two branches are one commit when their
 manifest lists have the same names. A branch's history before it was created is that of its parent.
+
+Tests: tests/unit/versioning/test_history.py.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from paimon_spark.advice import NO_LIMIT
 from paimon_spark.display import MOST_ROWS, ShownAsText, grid, moment, section
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
@@ -284,7 +287,7 @@ def read_log(
     snapshot that names the lineage job.
     """
     if limit is not None and not (type(limit) is int and limit > 0):
-        raise InvalidInputError(f"limit = {limit!r}: give 1 or more, or None for all", argument="limit")
+        raise InvalidInputError(f"limit = {limit!r}: {NO_LIMIT}", argument="limit")
     logs = _branch_logs(handle, None if limit is None else limit + 1)  # one more tells whether there are more
     _inherit(logs)
     commits = _newest_first(_commits(logs, job_property))

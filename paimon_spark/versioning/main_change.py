@@ -3,11 +3,13 @@
 Only metadata is read. Rows are counted as they are stored, in the files that commits of main and of the branch since
 the fork added and removed. Compactions, which change no row, are left out. Where commits have expired, or are many, the
 files of both heads are compared instead, and what only one side compacted counts as lost and gained.
+
+Tests: tests/unit/versioning/test_main_change.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,9 +26,9 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.partition_path import partition_texts
 from paimon_spark.metadata.resolve import Resolved
 from paimon_spark.metadata.small_files import checked_number, checked_text
-from paimon_spark.redaction import get_logger, shown_option
+from paimon_spark.redaction import get_logger
 from paimon_spark.text import counted, safe
-from paimon_spark.versioning.compare import change_masks, changed_files
+from paimon_spark.versioning.compare import change_masks, changed_files, lost_definition
 from paimon_spark.versioning.diff import PartitionDiff
 from paimon_spark.versioning.publish import Publication
 
@@ -141,22 +143,7 @@ def _lost_definition(plan: Publication) -> tuple[str, ...]:
     except PaimonError as e:
         _LOG.info("options that main of table %s loses by a publication are unknown: %s", plan.handle.name, e)
         return ()
-    before: Mapping[str, str] = {} if base is None else base.options
-    out = [
-        f"option {key} = {shown_option(key, old.options[key])}" if key in old.options else f"option {key}, unset"
-        for key in sorted({*old.options, *before})
-        if old.options.get(key) not in (before.get(key), new.options.get(key))
-        or (key in before and key not in old.options and key in new.options)
-    ]
-    columns, kept = ({f.name: f.type for f in schema.fields} for schema in (old, new))
-    had = {} if base is None else {f.name: f.type for f in base.fields}
-    out += [f"column {name}" for name in columns if name not in had and name not in kept]
-    out += [
-        f"type {t} of column {name}"
-        for name, t in columns.items()
-        if name in had and name in kept and t not in (had[name], kept[name])
-    ]
-    return tuple(out)
+    return lost_definition(old, new, base)
 
 
 def _commits(plan: Publication) -> tuple[Sequence[Snapshot], Sequence[Snapshot]] | None:

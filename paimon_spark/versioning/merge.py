@@ -11,6 +11,8 @@ and the directory is deleted. Our own commits to main after the plan fail (`engi
 for those before it. Commits of other engines to the replaced history are moved to the backup branch.
 
 Source: PIP-14, Merge Branch To Main; Java `utils/FileSystemBranchManager.fastForward`.
+
+Tests: tests/unit/versioning/test_merge.py, test_fast_forward.py, test_merge_crashes.py, test_diverged.py.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from paimon_spark.advice import REBASE_BRANCH, REPLACE_BY_BRANCH, REPLACE_TABLE
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import BranchDivergedError, InvalidInputError
 from paimon_spark.maintenance.change import change_table
@@ -232,6 +235,8 @@ def check_not_moved(plan: Publication, *, in_pipeline: bool = False) -> None:
 
     `in_pipeline`: the branch is published with those of other tables, so that the error says what fits that.
     """
+    # Compactions change no rows and do not count; commits that have expired do. It is checked under the lock, so that a
+    # branch never replaces work that nobody looked at.
     if not plan.main_has_moved:
         return
     found = plan.commits_of_main
@@ -244,12 +249,11 @@ def check_not_moved(plan: Publication, *, in_pipeline: bool = False) -> None:
     what = "commits" if found else "tags or schema changes"
     since = f", after snapshot {plan.new_main.fork_id}" if plan.new_main.fork_id else ""
     kept = "deletes them" if plan.late is None else "keeps them as a backup branch"
-    on_top = "if_main_moved='rebase' to put the branch's changes on top of them"
-    advice = f"Pass if_main_moved='replace' to replace them by the branch, which {kept}; or {on_top}"
+    advice = f"{REPLACE_BY_BRANCH}, which {kept}; or {REBASE_BRANCH}"
     if in_pipeline:
         advice = (
-            f"Pass {on_top}; or replace=[{plan.handle.name!r}] to replace them by the branch, which {kept}, in this "
-            "table alone"
+            f"Pass {REBASE_BRANCH}; or {REPLACE_TABLE.of(name=plan.handle.name)} to replace them by the branch, which "
+            f"{kept}, in this table alone"
         )
     raise BranchDivergedError(
         f"branch {plan.source.name!r} of table {plan.handle.name} was not merged: main has {what} that it does not "

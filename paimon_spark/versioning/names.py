@@ -4,6 +4,8 @@ The rules keep every version text unambiguous: what `metadata.resolve` would rea
 name. Names given by other engines are not checked.
 
 Source: PIP-4, PIP-14; Java `utils/BranchManager.validateBranch`, `utils/TagManager`.
+
+Tests: tests/unit/versioning/test_names.py.
 """
 
 from __future__ import annotations

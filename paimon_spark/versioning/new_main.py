@@ -5,6 +5,8 @@ there. Later snapshots, tags, changelogs and schemas of main become the backup b
 move to where those branches leave the new main.
 
 Source: PIP-14, Merge Branch To Main; Java `FileSystemBranchManager.fastForward`.
+
+Tests: tests/unit/versioning/test_merge_steps.py, test_merge.py, test_model.py.
 """
 
 from __future__ import annotations
@@ -119,6 +121,8 @@ def plan_new_main(
     new_tags = sorted(moved_tags.keys() - kept_tags.keys())
     own_tags = {n for n in main.tags if guarded_branch(n) is None}
     leaves = {other.name: leaves_at(other, source, fork_id) for other in others}
+    # Long-lived changelogs after the fork tell of commits that main gives up; they go to the backup, and the branch's
+    # come.
     changelogs = {i: ref for i, ref in main.changelogs.items() if i <= fork_id}
     changelogs |= {i: ref for i, ref in source.state.changelogs.items() if fork_id < i <= source.head}
     schemas = _schemas(main, source, snapshots[source.head].snapshot, fork)
@@ -153,6 +157,7 @@ def backup_state(name: str, main: BranchState, done: NewMain, children: Iterable
     `children`: branches that left main after that snapshot; their guards are put here.
     """
     snapshots = {i: main.snapshots[i] for i in done.discarded_snapshots}
+    # With the fork snapshot before its first one the backup shares a snapshot with main; elsewhere a gap would follow.
     if done.fork is not None and (not snapshots or done.fork_id + 1 in snapshots):
         alive = main.snapshots.get(done.fork_id)
         snapshots.setdefault(done.fork_id, alive or snapshot_of_tag(done.fork.snapshot))
@@ -196,6 +201,7 @@ def _fork(main: BranchState, source: Source) -> tuple[int, bool]:
     shared = [i for i in both if same_snapshot(ours[i].snapshot, theirs[i].snapshot)]
     fork_id = min(max([recorded or 0, *shared]), source.head)
     contradicting = [i for i in both if i not in shared and i <= fork_id]
+    # One id with other contents: the histories parted before it, whatever was recorded.
     if contradicting:
         fork_id = max((i for i in shared if i < contradicting[0]), default=0)
     # A branch with snapshot 1 was created empty; otherwise it has a base that is no longer known.
@@ -206,6 +212,7 @@ def _fork(main: BranchState, source: Source) -> tuple[int, bool]:
 def _history(main: BranchState, source: Source, fork_id: int) -> dict[int, Ref]:
     """The snapshots of the source's history, from all branches that have them."""
     found = _up_to(main.snapshots, fork_id)
+    # A branch of a branch brings the snapshots of the parents between it and main, else main would begin with a gap.
     trail = [(name, newest) for name, newest in source.trail if name in source.between]
     below = source.state
     for name, newest in trail:
@@ -243,6 +250,7 @@ def _guards(
         branch = guarded_branch(name)
         if branch is None or branch == source.name:
             continue
+        # It serves the next rebase only while main still has the commit of the last one.
         if guards_rebase(name):
             if ref.id in known and same_snapshot(known[ref.id].snapshot, ref.snapshot):
                 found[name] = ref

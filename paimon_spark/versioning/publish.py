@@ -2,6 +2,8 @@
 
 Sink logs of streaming queries are copied too. A query trusts its log only as far as the history confirms it: an extra
 log does no harm, while a missing one makes batches without rows look lost.
+
+Tests: tests/unit/versioning/test_merge.py, test_only_if_main_is.py, test_diverged.py.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ sink logs. Later opens of main find the branch; readers that opened main before 
 then find no schema and open it again.
 
 Source: PIP-14, Replace Main With Branch; Paimon between 2024-05-28 and 2024-06-27 (`FileSystemBranchManager`).
+
+Tests: tests/unit/versioning/test_replace_main.py, test_commits_meanwhile.py.
 """
 
 from __future__ import annotations
@@ -204,6 +206,8 @@ def _delete_main(main: BranchState, late: str | None) -> tuple[Step, ...]:
         else [layout.branch_root]
     )
     return (
+        # Readers who opened main before find its rows as long as the head is there, then no schema, and open main
+        # again.
         *(
             [DeleteTree(relative(layout.schema_dir))]
             if main.directory == MAIN

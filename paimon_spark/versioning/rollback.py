@@ -2,6 +2,8 @@
 
 Source: Java `table/RollbackHelper`, `table/AbstractFileStoreTable.rollbackTo`, `RollbackToAsLatestProcedure`,
 `operation/FileStoreCommitImpl.rollbackToAsLatest`.
+
+Tests: tests/unit/versioning/test_rollback.py, test_restoring.py, test_every_moment.py.
 """
 
 from __future__ import annotations
@@ -454,6 +456,8 @@ def _tag_target(handle: TableHandle, version: str | int) -> Restored | tuple[Tag
         if given is not None:
             found.append((given, False))
             return None
+        # Paimon's expiry takes a file that was deleted once for gone. Without a tag before the new snapshot it would
+        # delete what the new snapshot brings back.
         tag = Tag(f"{AS_LATEST}{target.id}-{uuid.uuid4()}", target)
         found.append((tag, True))
         label = f"tagging of snapshot {target.id} on branch {branch.branch!r}"

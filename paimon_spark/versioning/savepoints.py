@@ -3,6 +3,8 @@
 A savepoint stays until it is deleted, whatever option `tag.default-time-retained` says.
 
 Source: PIP-4.
+
+Tests: tests/unit/versioning/test_savepoints.py.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from paimon_spark.maintenance.removal import Removed
 from paimon_spark.metadata.branches import same_snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.journal.change import TableChange
+from paimon_spark.metadata.retry import retry
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot
 from paimon_spark.metadata.tags import (
     Savepoint,
@@ -57,22 +60,29 @@ def create_savepoint(handle: TableHandle, *, compact: Compact = compact_here, wa
     When nothing was written since the last savepoint, that one is returned. A branch that is already compact gets no
     new snapshot. Rows of concurrent commits may or may not be in the savepoint.
     """
-    for attempt in range(1, _ATTEMPTS + 1):
-        handle = reopened(handle)
-        head = latest_snapshot(handle)
+
+    def saved() -> Savepoint:
+        branch = reopened(handle)
+        head = latest_snapshot(branch)
         if head is None:
             raise SnapshotNotFoundError(
-                f"{handle.describe()} has no snapshot yet, so there is nothing to save; write rows first",
-                **handle.context,
+                f"{branch.describe()} has no snapshot yet, so there is nothing to save; write rows first",
+                **branch.context,
             )
-        last = _last(handle)
-        if last is not None and _holds_all(handle, last.snapshot, head):
+        last = _last(branch)
+        if last is not None and _holds_all(branch, last.snapshot, head):
             return last
-        compacted = compact(handle).snapshot or head
-        saved = _save(handle, compacted, wait_ms, is_last_attempt=attempt == _ATTEMPTS)
-        if saved is not None:
-            return saved
-    raise AssertionError("the last attempt returns or raises")
+        return _save(branch, compact(branch).snapshot or head, wait_ms)
+
+    def exhausted(gone: _SnapshotGoneError) -> SnapshotNotFoundError:
+        return SnapshotNotFoundError(
+            f"the compacted snapshot {gone.snapshot_id} of {handle.describe()} was deleted before it could be saved, "
+            f"in {_ATTEMPTS} attempts; check whether another process rolls the table back or keeps too few snapshots",
+            **handle.context,
+            snapshot_id=gone.snapshot_id,
+        )
+
+    return retry(saved, _ATTEMPTS, on=_SnapshotGoneError, exhausted=exhausted)
 
 
 def delete_savepoint(handle: TableHandle, savepoint_id: int, *, dry_run: bool = False) -> Removed:
@@ -150,26 +160,24 @@ def _holds_all(handle: TableHandle, saved: Snapshot, head: Snapshot) -> bool:
     return at is not None
 
 
-def _save(handle: TableHandle, snapshot: Snapshot, wait_ms: int, *, is_last_attempt: bool) -> Savepoint | None:
-    """Tag a snapshot as savepoint. When the snapshot is gone, None, or an error at the last attempt."""
+class _SnapshotGoneError(Exception):
+    """The snapshot to save was deleted, after it was made and before it was tagged."""
+
+    def __init__(self, snapshot_id: int) -> None:
+        super().__init__(snapshot_id)
+        self.snapshot_id = snapshot_id
+
+
+def _save(handle: TableHandle, snapshot: Snapshot, wait_ms: int) -> Savepoint:
+    """Tag a snapshot as savepoint. Raises _SnapshotGoneError."""
     tag = Tag(savepoint_tag(snapshot.id), snapshot)
-    gone = False
 
     def plan(branch: TableHandle) -> TableChange | None:
-        nonlocal gone
         old = find_tag(branch, tag.name)
         if old is not None and same_snapshot(old.snapshot, snapshot):
             return None
-        gone = not same_snapshot(find_snapshot(branch, snapshot.id), snapshot)
-        if gone and not is_last_attempt:
-            return None
-        if gone:
-            raise SnapshotNotFoundError(
-                f"the compacted snapshot {snapshot.id} of {branch.describe()} was deleted before it could be saved, in "
-                f"{_ATTEMPTS} attempts; check whether another process rolls the table back or keeps too few snapshots",
-                **branch.context,
-                snapshot_id=snapshot.id,
-            )
+        if not same_snapshot(find_snapshot(branch, snapshot.id), snapshot):
+            raise _SnapshotGoneError(snapshot.id)
         if old is not None:
             raise TagAlreadyExistsError(
                 f"the savepoint of snapshot {snapshot.id} of {branch.describe()} would be tag {tag.name!r}, but "
@@ -181,7 +189,5 @@ def _save(handle: TableHandle, snapshot: Snapshot, wait_ms: int, *, is_last_atte
         return TableChange("create-savepoint", label, create_steps(branch, branch.options.tags, tag))
 
     change_branch(handle, "create-savepoint", plan, wait_ms=wait_ms)
-    if gone:
-        return None
     check_not_expired(handle, tag)
     return Savepoint(snapshot.id, snapshot)

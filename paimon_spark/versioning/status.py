@@ -1,37 +1,45 @@
-"""TableStatus: head, sizes, branches, consumers and due maintenance of a table."""
+"""TableStatus: head, branches, consumers and due maintenance of a table; sizes of all refs.
+
+The size of a branch, tag or savepoint is what it alone keeps, so what deleting it would free.
+
+Tests: tests/unit/versioning/test_status.py, test_sizes.py.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.display import ShownAsText, amount, facts, grid, moment, section
-from paimon_spark.errors import CorruptFileError, FileMissingError
+from paimon_spark.display import ShownAsFacts, ShownAsText, amount, facts, grid, moment, section
+from paimon_spark.errors import CorruptFileError, FileMissingError, FormatError, UnsafeDeletionError
 from paimon_spark.format.arrays.arrow_numpy import values
 from paimon_spark.format.metadata_files.manifest import ENTRY_SCHEMA
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.maintenance.change import check_there, unfinished
 from paimon_spark.maintenance.consumers import list_consumers
 from paimon_spark.maintenance.expiry import may_expire_snapshots
-from paimon_spark.metadata.branches import is_internal_branch, list_branches
+from paimon_spark.maintenance.removal import Removed, plan_removal
+from paimon_spark.maintenance.roots import all_roots, without
+from paimon_spark.metadata.branches import is_internal_branch, list_branch_names, list_branches
 from paimon_spark.metadata.features import crosses_partitions
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.journal.change import Root, RootKind
 from paimon_spark.metadata.layout import MAIN, POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import column_values, data_manifests
-from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.retry import now_ms, retry
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshot_ids
 from paimon_spark.metadata.tags import guarded_branch, savepoint_id_of, tag_names
 from paimon_spark.text import counted, safe
 from paimon_spark.text import moment as utc_moment
+from paimon_spark.versioning.branches import roots_of_branch
+from paimon_spark.versioning.compare import relation
 from paimon_spark.versioning.damage import Finding
 from paimon_spark.versioning.doctor import message_of, of_one_kind, run_doctor
-from paimon_spark.versioning.relation import relation
-from paimon_spark.versioning.sizes import BRANCH, SAVEPOINT, TAG, RefSize, ref_sizes
 from paimon_spark.versioning.tags import expired_tags
 
 
@@ -254,7 +262,7 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, tuple) else getattr(value, "value", value)
 
 
-_TRIES = 5
+_ATTEMPTS: Final = 6
 
 
 def read_status(
@@ -309,16 +317,19 @@ def _sizes(handle: TableHandle) -> list[RefSize]:
 def _head(handle: TableHandle) -> tuple[Snapshot | None, pa.Table]:
     """The head and its live files; when it expires meanwhile, of the next head."""
     head = latest_snapshot(handle)
-    for tries_left in reversed(range(_TRIES + 1)):
+
+    def entries() -> pa.Table:
         if head is None:
-            return None, pa.Table.from_batches([], ENTRY_SCHEMA)
-        try:
-            return head, live_entries(handle, data_manifests(handle, head))
-        except FileMissingError:
-            before, head = head, latest_snapshot(handle)
-            if head == before or not tries_left:
-                raise
-    raise AssertionError
+            return pa.Table.from_batches([], ENTRY_SCHEMA)
+        return live_entries(handle, data_manifests(handle, head))
+
+    def has_moved(_: FileMissingError) -> bool:
+        nonlocal head
+        before, head = head, latest_snapshot(handle)
+        return head != before
+
+    found = retry(entries, _ATTEMPTS, on=FileMissingError, again=has_moved)
+    return head, found
 
 
 def _head_status(head: Snapshot | None) -> HeadStatus | None:
@@ -408,3 +419,79 @@ def _places(entries: pa.Table) -> tuple[np.ndarray, int]:
     codes = values(partitions.indices).astype(np.int64)
     found, places = np.unique(np.stack([codes, column_values(entries, "bucket")]), axis=1, return_inverse=True)
     return places.reshape(-1), found.shape[1]
+
+
+BRANCH: Final = "branch"
+TAG: Final = "tag"
+SAVEPOINT: Final = "savepoint"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RefSize(ShownAsFacts):
+    """Bytes that a branch, tag or savepoint alone keeps.
+
+    Attributes:
+        kind: `branch`, `tag` or `savepoint`.
+        name: of it; the id of a savepoint.
+        branch: the branch that the tag or savepoint is on; of a branch its own name.
+        bytes: of the files that nothing else needs, whose size the metadata states; None where that cannot be told.
+        files: number of these files, metadata included; None as `bytes`.
+        unknown: why it cannot be told.
+    """
+
+    kind: str
+    name: str
+    branch: str
+    bytes: int | None
+    files: int | None
+    unknown: str | None = None
+
+    @property
+    def size_text(self) -> str:
+        """Size with a unit; `unknown` where it cannot be found."""
+        return "unknown" if self.bytes is None else amount(self.bytes)
+
+    def text_lines(self) -> list[str]:
+        on = "" if self.kind == BRANCH else f" on branch {safe(self.branch)}"
+        if self.files is None:
+            return [f"{self.kind} {safe(self.name)}{on}: unknown, {safe(self.unknown or '')}"]
+        return [f"{self.kind} {safe(self.name)}{on}: alone keeps {counted(self.files, 'file')}, {self.size_text}"]
+
+
+def ref_sizes(main: TableHandle, kinds: Collection[str]) -> list[RefSize]:
+    """The sizes of all branches but main, tags and savepoints, in this order. Reads metadata only.
+
+    Args:
+        main: any branch of the table; those of all branches are listed.
+        kinds: `BRANCH`, `TAG`, `SAVEPOINT`: only of these.
+    """
+    roots = all_roots(main)
+    branches = list_branch_names(main) if BRANCH in kinds else []
+    names = [name for name in branches if name != main.layout.main_branch]
+    out = [_size(main, BRANCH, name, name, roots_of_branch(roots, name), roots) for name in names]
+    tagged = [(*_kind_and_name(root), root) for root in roots if root.kind is RootKind.TAG]
+    for wanted in (TAG, SAVEPOINT):
+        out += [
+            _size(main, kind, name, root.branch_directory, (root,), roots)
+            for kind, name, root in tagged
+            if kind == wanted and kind in kinds
+        ]
+    return out
+
+
+def _kind_and_name(tag: Root) -> tuple[str, str]:
+    """The kind of a tag, and its name or the savepoint's id; the guard tag of a branch belongs to the branch."""
+    savepoint = savepoint_id_of(tag.name)
+    if savepoint is not None:
+        return SAVEPOINT, str(savepoint)
+    return (TAG if guarded_branch(tag.name) is None else BRANCH), tag.name
+
+
+def _size(
+    main: TableHandle, kind: str, name: str, branch: str, released: tuple[Root, ...], roots: list[Root]
+) -> RefSize:
+    try:
+        found: Removed = plan_removal(main, released, without(roots, released))
+    except (UnsafeDeletionError, FormatError) as e:
+        return RefSize(kind, name, branch, None, None, e.message)
+    return RefSize(kind, name, branch, found.bytes, len(found.paths))

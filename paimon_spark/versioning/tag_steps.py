@@ -6,10 +6,16 @@ all tags of a branch are of its own history: so the guard on a parent is the par
 it, not the newer one at which the branch starts. When Paimon expires a branch it also uses main's tags, which are of
 another history: no guard helps there.
 
+Two guards keep the last rebase of a branch, so that the next can begin there: one is on the branch that got the
+changes, at the commit of the rebase; the other on the branch itself, at the snapshot that the commit holds. The next
+rebase moves both; they are deleted with the branch.
+
 Expiry of other engines takes no lock, so a new tag's snapshot may have expired.
 
 Source: Java `utils/TagManager`, `tag/SuccessFileTagCallback`, `AbstractFileStore.newTagManager`,
 `operation/FileDeletionBase.createDataFileSkipperForTags`.
+
+Tests: tests/unit/versioning/test_tags.py, test_guards.py, test_tags_of_versions.py.
 """
 
 from __future__ import annotations
@@ -21,13 +27,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-from paimon_spark.errors import InvalidInputError, SnapshotExpiredError, SnapshotNotFoundError
+from paimon_spark.errors import InvalidInputError, PaimonError, SnapshotExpiredError, SnapshotNotFoundError
 from paimon_spark.format.json_files import find_object
 from paimon_spark.format.metadata_files import snapshot as snapshot_file
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag, encode_tag
 from paimon_spark.maintenance.change import change_branch, reopened
 from paimon_spark.metadata.branches import Fork, ancestry, branch_exists, encode_fork, fork_path, same_snapshot
-from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.handle import TableHandle, refuse_on_server, server_of
 from paimon_spark.metadata.journal.change import (
     CreateOnServer,
     Delete,
@@ -39,11 +45,18 @@ from paimon_spark.metadata.journal.change import (
     relative_path,
 )
 from paimon_spark.metadata.layout import MAIN
-from paimon_spark.metadata.served import refuse_on_server, server_of
 from paimon_spark.metadata.small_files import find_bytes
 from paimon_spark.metadata.snapshots import find_snapshot, latest_snapshot, snapshot_missing
-from paimon_spark.metadata.tags import find_tag, guard_name, guarded_branch, list_tags, tag_of_snapshot
+from paimon_spark.metadata.tags import (
+    find_tag,
+    guard_name,
+    guarded_branch,
+    list_tags,
+    rebase_guard_name,
+    tag_of_snapshot,
+)
 from paimon_spark.options.retention import TagOptions
+from paimon_spark.redaction import get_logger
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -243,3 +256,37 @@ def check_not_expired(handle: TableHandle, tag: Tag) -> None:
         snapshot_id=snapshot.id,
         tag=tag.name,
     )
+
+
+_LOG = get_logger(__name__)
+
+
+def keep_rebase(target: TableHandle, made: int, on_branch: TableHandle, held: Snapshot) -> None:
+    """Keep the commit `made` of a rebase, and the snapshot `held` of the branch that it holds.
+
+    Raises no error of this package: the rebase is done, and the branch records that it was begun.
+    """
+    name = rebase_guard_name(on_branch.branch)
+
+    def plan(now: TableHandle) -> TableChange | None:
+        commit = find_snapshot(now, made)
+        own = find_snapshot(on_branch, held.id)
+        if commit is None or not same_snapshot(own, held) or not branch_exists(now, on_branch.branch):
+            return None
+        steps: list[Step] = []
+        released: list[Root] = []
+        for place, snapshot in ((now, commit), (reopened(on_branch), held)):
+            old = find_tag(place, name)
+            if old is not None and same_snapshot(old.snapshot, snapshot):
+                continue
+            steps.append(put_tag(place, Tag(name, snapshot)))
+            if old is not None:
+                released.append(Root(RootKind.TAG, place.layout.directory_branch, name, old.snapshot))
+        return TableChange(
+            "keep-rebase", f"guards of the rebase of branch {on_branch.branch!r}", tuple(steps), tuple(released)
+        )
+
+    try:
+        change_branch(target, "keep-rebase", plan)
+    except PaimonError as e:
+        _LOG.warning("the snapshots of the rebase of %s are not kept: %s", on_branch.describe(), e)

@@ -4,6 +4,8 @@ A new tag is a copy of a snapshot file: no data and no manifest is read. Afterwa
 other engines may have expired it meanwhile.
 
 Source: Java `utils/TagManager`, `tag/TagTimeExpire`; PIP-4.
+
+Tests: tests/unit/versioning/test_tags.py, test_tag_expiry.py.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from paimon_spark.advice import GIVE_RETENTION, MOVE_TAG
 from paimon_spark.errors import InvalidInputError, TagAlreadyExistsError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, Tag
 from paimon_spark.maintenance.change import change_branch, preview
@@ -312,8 +315,7 @@ def _retained_s(handle: TableHandle, given: str | timedelta | None) -> float | N
             raise ValueError("it is too long for other engines; leave it out to keep the tag forever")
     except ValueError as e:
         raise InvalidInputError(
-            f"time_retained = {_shown_retention(given)} for a tag of {handle.describe()}: {e}; give text such as '7 d' "
-            "or a timedelta",
+            f"time_retained = {_shown_retention(given)} for a tag of {handle.describe()}: {e}{GIVE_RETENTION}",
             **handle.context,
             argument="time_retained",
         ) from e
@@ -342,7 +344,7 @@ def _mention_callbacks(handle: TableHandle) -> None:
 
 def _exists(handle: TableHandle, name: str) -> TagAlreadyExistsError:
     return TagAlreadyExistsError(
-        f"{handle.describe()} already has a tag {name!r}; replace_tag moves it, delete_tag deletes it",
+        f"{handle.describe()} already has a tag {name!r}; {MOVE_TAG}",
         **handle.context,
         tag=name,
     )

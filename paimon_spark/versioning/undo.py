@@ -1,23 +1,38 @@
-"""Undo the newest merge, fast-forward, replacement or rollback of main that kept a backup.
+"""Backup branches, which keep what main lost; undo the newest change that made one.
 
-Main gets the history of the backup branch, as by a fast-forward: what main has beyond it is kept as a new backup, so
-an undo can be undone. The change also ends the note that the backup can be undone; after it, the backup is deleted if
-nothing needs it. A process that is killed between the two leaves a branch without the note.
+A merge, fast-forward, replacement or rollback of main keeps a backup. On undo, main gets the history of the backup
+branch, as by a fast-forward: what main has beyond it is kept as a new backup, so an undo can be undone. The change also
+ends the note that the backup can be undone; after it, the backup is deleted if nothing needs it. A process that is
+killed between the two leaves a branch without the note.
+
+Tests: tests/unit/versioning/test_undo.py, test_backups.py.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, NamedTuple
 
+from paimon_spark.advice import REPLACE_MAIN, ROLL_BACK
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.errors import BranchDivergedError, InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.maintenance.change import change_branch, change_table
+from paimon_spark.maintenance.consumers import consumer_names
 from paimon_spark.maintenance.removal import Removed
-from paimon_spark.metadata.branches import UndoNote, read_undo_note, snapshot_identity
+from paimon_spark.metadata.branches import (
+    Fork,
+    UndoNote,
+    is_backup_name,
+    is_main,
+    list_branch_names,
+    read_fork,
+    read_undo_note,
+    recorded_forks,
+    snapshot_identity,
+)
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.journal.change import Delete, TableChange
 from paimon_spark.metadata.layout import MAIN
@@ -26,7 +41,6 @@ from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.metadata.tags import guarded_branch, is_release_tag
 from paimon_spark.redaction import get_logger
 from paimon_spark.text import safe
-from paimon_spark.versioning.backups import Backup, is_needed, list_backups
 from paimon_spark.versioning.branch_state import BranchState, undo_path
 from paimon_spark.versioning.branches import plan_delete
 from paimon_spark.versioning.main_change import MainChange, main_change
@@ -160,7 +174,7 @@ def _newest(main: TableHandle) -> tuple[Backup, UndoNote]:
         return backup, note
     raise InvalidInputError(
         f"table {main.name} has nothing to undo: no backup branch of a merge, fast-forward, replacement or rollback of "
-        "main is left; rollback_to goes back to an earlier snapshot",
+        f"main is left; {ROLL_BACK} to an earlier snapshot",
         table=main.name,
     )
 
@@ -177,7 +191,7 @@ def find_backup(main: TableHandle, name: str) -> Backup:
         return backup
     raise InvalidInputError(
         f"backup branch {name!r} of table {main.name} is gone: it expired, or was deleted or undone by itself; "
-        "rollback_to goes back to an earlier snapshot",
+        f"{ROLL_BACK} to an earlier snapshot",
         table=main.name,
         branch=name,
     )
@@ -221,7 +235,7 @@ def check_not_moved_since(main: BranchState, backup: Backup, note: UndoNote, tab
     found = "; ".join(f"{noun} {', '.join(map(str, names))}" for noun, names in kinds if names) or "another history"
     raise BranchDivergedError(
         f"the {note.operation} of table {table} was not undone: main has moved since ({found}). Pass "
-        "if_main_moved='replace' to undo it all the same; what came later is then kept in a backup branch",
+        f"{REPLACE_MAIN} to undo it all the same; what came later is then kept in a backup branch",
         table=table,
         branch=backup.name,
         snapshot_ids=tuple(commits),
@@ -241,3 +255,90 @@ def drop_backup(handle: TableHandle, backup: Backup, note: UndoNote, wait_ms: in
         change_branch(handle, "delete-branch", plan, wait_ms=wait_ms)
     except InvalidInputError as e:  # an option names it
         _LOG.info("backup branch %r of table %s stays after the undo: %s", backup.name, handle.name, e)
+
+
+class Backup(NamedTuple):
+    """A backup branch.
+
+    Attributes:
+        created_ms: when main lost what it keeps, epoch milliseconds.
+    """
+
+    name: str
+    created_ms: int
+    fork: Fork
+
+
+def list_backups(handle: TableHandle) -> list[Backup]:
+    """The backup branches, oldest first. Those renamed by users are ordinary branches."""
+    found = []
+    for name in list_branch_names(handle):
+        fork = read_fork(handle.on_branch_directory(name)) if is_backup_name(name) else None
+        if fork is not None and fork.created_ms is not None:
+            found.append(Backup(name, fork.created_ms, fork))
+    return sorted(found, key=lambda backup: (backup.created_ms, backup.name))
+
+
+def may_expire_backups(handle: TableHandle, clock_ms: Callable[[], int] = now_ms) -> bool:
+    """Whether `expire_backups` may find something. Without option `branch.backup.time-retained` nothing is read."""
+    return bool(_old(handle, clock_ms()))
+
+
+def expire_backups(
+    handle: TableHandle, *, dry_run: bool = False, wait_ms: int = 60_000, clock_ms: Callable[[], int] = now_ms
+) -> Removed:
+    """Delete backup branches older than option `branch.backup.time-retained` of main, unless something needs them.
+
+    A backup is needed while it has consumers, was written to, has branches created from it, or is read beside another
+    branch.
+    """
+    now = clock_ms()
+    done = Removed()
+    for backup in _old(handle, now):
+
+        def plan(current: TableHandle, name: str = backup.name) -> TableChange | None:
+            return _deletion(current, name) if any(b.name == name for b in _old(current, now)) else None
+
+        done = both(done, change_branch(handle, "delete-branch", plan, dry_run=dry_run, wait_ms=wait_ms))
+    return done
+
+
+def _old(handle: TableHandle, now_ms: int) -> list[Backup]:
+    """The backups that are old enough and not needed. Raises CorruptFileError."""
+    retained_ms = handle.options.expiry.backup_time_retained_ms
+    if retained_ms is None or not is_main(handle):
+        return []
+    old = [b for b in list_backups(handle) if now_ms - b.created_ms > retained_ms]
+    return [b for b in old if not is_needed(handle, b, read_undo_note(handle, b.name))]
+
+
+def is_needed(handle: TableHandle, backup: Backup, note: UndoNote | None) -> bool:
+    """Whether the backup was written to, is main, or has consumers or branches. Raises CorruptFileError."""
+    on_branch = handle.on_branch_directory(backup.name)
+    is_parent = any(fork.parent == backup.name for _, fork in recorded_forks(handle))
+    return _was_written(on_branch, backup, note) or is_parent or is_main(on_branch) or bool(consumer_names(on_branch))
+
+
+def _was_written(on_branch: TableHandle, backup: Backup, note: UndoNote | None) -> bool:
+    head = latest_snapshot(on_branch)
+    if head is None:
+        return False
+    # Clocks of writers may differ, so times are compared only where no head is recorded.
+    return head.time_ms > backup.created_ms if note is None else snapshot_identity(head) != note.kept
+
+
+def _deletion(handle: TableHandle, name: str) -> TableChange | None:
+    """The deletion of a backup; None when another branch is read beside it."""
+    try:
+        return plan_delete(handle, name)
+    except InvalidInputError:
+        return None
+
+
+def both(first: Removed, second: Removed) -> Removed:
+    """Removals of two operations together."""
+    return Removed(*(_sum(getattr(first, f.name), getattr(second, f.name)) for f in fields(Removed)))
+
+
+def _sum(first: Any, second: Any) -> Any:
+    return first or second if first is None or isinstance(first, str | bool) else first + second

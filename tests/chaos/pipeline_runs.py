@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from paimon_spark.api import lineage_verbs
 from paimon_spark.format.metadata_files.snapshot import CommitKind
-from paimon_spark.lineage import stream_recording
+from paimon_spark.lineage.recording import stream_recording
 from paimon_spark.metadata.manifests import CACHE
 from tests.chaos.streams import BUSY
 from tests.harness.mini_engine import Step, Tasks

@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import BatchesLostError, PaimonError
-from paimon_spark.lineage import stream_recording, tables
-from paimon_spark.lineage import table_index as lineage_index
-from paimon_spark.lineage.provenance import Provenance, TableRef, decode_provenance
-from paimon_spark.lineage.recorder import Recorder, flush_all
-from paimon_spark.lineage.table_index import TableIndex
-from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_SNAPSHOT, TABLES, rows_of
-from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.lineage.index import table_index as lineage_index
+from paimon_spark.lineage.index import tables
+from paimon_spark.lineage.index.provenance import Provenance, TableRef, decode_provenance
+from paimon_spark.lineage.index.table_index import TableIndex
+from paimon_spark.lineage.index.tables import SINK_SNAPSHOT, SOURCE_SNAPSHOT, TABLES, rows_of
+from paimon_spark.lineage.index.warehouse import Warehouse
+from paimon_spark.lineage.recording import stream_recording
+from paimon_spark.lineage.recording.process_recorders import flush_all
+from paimon_spark.lineage.recording.recorder import Recorder
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.storage.urls import open_store
 from tests.chaos.lineage_checks import check, check_unified, recorded, truth

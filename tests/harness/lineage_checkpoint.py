@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from paimon_spark.lineage.provenance import TableRef
-from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.lineage.index.provenance import TableRef
+from paimon_spark.lineage.index.warehouse import Warehouse
 from paimon_spark.streaming.offset import StreamOffset, encode
 
 _METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1795356565541,"conf":{}}'

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
-from paimon_spark.lineage.provenance import Provenance, TableRef, encode_provenance
-from paimon_spark.lineage.tables import CATALOG_OPTIONS, TABLES, Definition, Rows
-from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.lineage.index.provenance import Provenance, TableRef, encode_provenance
+from paimon_spark.lineage.index.tables import CATALOG_OPTIONS, TABLES, Definition, Rows
+from paimon_spark.lineage.index.warehouse import Warehouse
 from paimon_spark.predicate.arrow import matches
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.storage.urls import open_store

@@ -15,9 +15,9 @@ from zlib import crc32
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from paimon_spark.lineage.graph import Graph, GraphPart, Node
-from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
-from paimon_spark.lineage.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, Definition
+from paimon_spark.lineage.asking.graph import Graph, GraphPart, Node
+from paimon_spark.lineage.index.provenance import Provenance, SourceRange, TableRef
+from paimon_spark.lineage.index.tables import SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, Definition
 
 ONE, TWO = "file:///one", "file:///two"
 

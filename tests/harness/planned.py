@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from paimon_spark.engine.scan.changes import Content
+from paimon_spark.engine.scan.incremental import Content
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.scan.stream_units import SnapshotUnits, plan_units
 from paimon_spark.engine.tasks.split import DataSplit

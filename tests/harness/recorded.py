@@ -12,10 +12,10 @@ import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.api.table import Table
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.lineage.provenance import Provenance, decode_provenance
-from paimon_spark.lineage.table_index import TableIndex, open_index
-from paimon_spark.lineage.tables import CATALOG_OPTIONS, TABLES, forget_settings
-from paimon_spark.lineage.warehouse import find_warehouse_table
+from paimon_spark.lineage.index.provenance import Provenance, decode_provenance
+from paimon_spark.lineage.index.table_index import TableIndex, open_index
+from paimon_spark.lineage.index.tables import CATALOG_OPTIONS, TABLES, forget_settings
+from paimon_spark.lineage.index.warehouse import find_warehouse_table
 
 
 def recording_catalog(path: Path, tables: Iterable[str], schema: pa.Schema, data: bool = True) -> Catalog:

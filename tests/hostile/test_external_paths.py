@@ -14,8 +14,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.metadata.external_files import ExternalFiles, data_files_of, open_for_deletion
-from paimon_spark.storage.place import Place, find_place
+from paimon_spark.metadata.external_files import ExternalFiles, Place, data_files_of, find_place, open_for_deletion
 from tests.harness.external_table import ALLOWED, OPTION, ExternalTable, contents
 
 REFUSED = "lies outside the table and is not followed"

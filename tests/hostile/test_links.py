@@ -14,8 +14,7 @@ import pytest
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import InvalidInputError, PaimonError, StorageError
-from paimon_spark.storage.links import check_path
-from paimon_spark.storage.local import LocalStore
+from paimon_spark.storage.local import LocalStore, check_path
 from paimon_spark.storage.urls import open_store
 from tests.harness.real_tables import a_catalog
 from tests.harness.verbs import VERBS, rows

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import CorruptFileError
-from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.lineage.index.warehouse import Warehouse
 from paimon_spark.maintenance.change import recover
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.journal.decision import Decision, decide, decision_path, find_decision

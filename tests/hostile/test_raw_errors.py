@@ -13,10 +13,10 @@ import pytest
 
 import paimon_spark
 from paimon_spark import Catalog, PaimonError, Table
-from paimon_spark.catalogs.rest_answer import decode_body
+from paimon_spark.catalogs.rest_client import decode_body
 from paimon_spark.errors import CatalogError, CorruptFileError, InvalidInputError, PredicateSyntaxError
 from paimon_spark.format.json_files import decode_object, encode_value, find_object
-from paimon_spark.lineage.checkpoints import decode_ends
+from paimon_spark.lineage.recording.checkpoints import decode_ends
 from paimon_spark.metadata.branches import decode_fork
 from paimon_spark.metadata.journal.change import decode as decode_change
 from paimon_spark.metadata.schemas import decode_handover

@@ -15,7 +15,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
-from paimon_spark.catalogs import rest_answer, rest_client
+from paimon_spark.catalogs import rest_client
 from paimon_spark.catalogs.open import open_catalog
 from paimon_spark.catalogs.rest import RestCatalog
 from paimon_spark.catalogs.rest_login import Login, Request
@@ -207,20 +207,20 @@ class TestSizes:
 
     @pytest.mark.parametrize("status", [200, 404, 500, 503])
     def test_answers_end(self, server: Liar, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(rest_answer, "MOST_BYTES", 1 << 20)
+        monkeypatch.setattr(rest_client, "MOST_BYTES", 1 << 20)
         monkeypatch.setattr(rest_client, "_RETRIES", 1)
         server.answers = lambda method, path: (status, {"Transfer-Encoding": "chunked"}, b" " * 65536)
         with pytest.raises(CatalogError, match="more than 1,048,576 bytes"):
             server.catalog().list_databases()
 
     def test_a_large_answer_is_not_read_whole(self, server: Liar, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(rest_answer, "MOST_BYTES", 1 << 20)
+        monkeypatch.setattr(rest_client, "MOST_BYTES", 1 << 20)
         server.says("databases", {"databases": ["a" * (2 << 20)]})
         with pytest.raises(CatalogError, match="more than"):
             server.catalog().list_databases()
 
     def test_a_slow_answer_ends(self, server: Liar, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(rest_answer, "MOST_SECONDS", -1.0)
+        monkeypatch.setattr(rest_client, "MOST_SECONDS", -1.0)
         with pytest.raises(CatalogError, match="was not answered in full"):
             server.catalog().list_databases()
 

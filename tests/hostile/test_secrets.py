@@ -18,7 +18,7 @@ from paimon_spark.catalogs.rest import RestCatalog, RestRegistry
 from paimon_spark.catalogs.rest_client import RestClient
 from paimon_spark.catalogs.rest_login import AccessKey
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, PaimonError
-from paimon_spark.lineage.statements import PROPERTY, Statement, decode_statement, encode_statement
+from paimon_spark.lineage.index.statements import PROPERTY, Statement, decode_statement, encode_statement
 from paimon_spark.options.catalog import CatalogOptions, is_catalog_option, parse_catalog_options
 from paimon_spark.options.descriptor import Option, boolean, options_of, spelt
 from paimon_spark.options.known import STORAGE_PREFIXES, TABLE_OPTIONS

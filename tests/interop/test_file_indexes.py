@@ -12,7 +12,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.format.file_index.container import read_head
+from paimon_spark.format.file_index.indexes import read_head
 from tests.interop.java_paimon import JavaPaimon
 
 pytestmark = pytest.mark.interop

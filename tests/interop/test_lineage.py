@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import paimon_spark
-from paimon_spark.lineage.table_index import TableIndex, open_index
-from paimon_spark.lineage.tables import (
+from paimon_spark.lineage.index.table_index import TableIndex, open_index
+from paimon_spark.lineage.index.tables import (
     CATALOG_OPTIONS,
     JOB_STARTUP,
     SINK_JOB,
@@ -21,7 +21,7 @@ from paimon_spark.lineage.tables import (
     enable,
     read_settings,
 )
-from paimon_spark.lineage.warehouse import DATABASE, Warehouse
+from paimon_spark.lineage.index.warehouse import DATABASE, Warehouse
 from paimon_spark.storage.urls import open_store
 from tests.harness.rows import difference
 from tests.interop.comparing import disagreement

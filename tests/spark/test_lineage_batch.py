@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.api.table import Table
-from paimon_spark.lineage.provenance import TableRef, decode_provenance
+from paimon_spark.lineage.index.provenance import TableRef, decode_provenance
 from tests.harness.recorded import came_from, head, recording_catalog, rows, said, sinks, sources, switch
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]

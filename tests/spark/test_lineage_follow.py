@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import paimon_spark
 from paimon_spark.api.lineage_question import warehouse_of
-from paimon_spark.lineage.checkpoints import open_checkpoint
+from paimon_spark.lineage.recording.checkpoints import open_checkpoint
 from tests.harness.keywords import keywords
 from tests.harness.until import until
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from paimon_spark.lineage.table_index import TableIndex, open_index
-from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_SNAPSHOT, Definition, Rows
-from paimon_spark.lineage.warehouse import DATABASE, Warehouse
+from paimon_spark.lineage.index.table_index import TableIndex, open_index
+from paimon_spark.lineage.index.tables import SINK_SNAPSHOT, SOURCE_SNAPSHOT, Definition, Rows
+from paimon_spark.lineage.index.warehouse import DATABASE, Warehouse
 from paimon_spark.storage.urls import open_store
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]

@@ -15,12 +15,19 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.lineage import read_recording as left_notes
-from paimon_spark.lineage.maintenance import sync
-from paimon_spark.lineage.read_notes import all_stream_queries, batch_notes, stream_notes
-from paimon_spark.lineage.table_index import TableIndex, open_index
-from paimon_spark.lineage.tables import SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT, Definition, enable, forget_settings
-from paimon_spark.lineage.warehouse import find_warehouse_table
+from paimon_spark.lineage.index.table_index import TableIndex, open_index
+from paimon_spark.lineage.index.tables import (
+    SINK_SNAPSHOT,
+    SOURCE_JOB,
+    SOURCE_SNAPSHOT,
+    Definition,
+    enable,
+    forget_settings,
+)
+from paimon_spark.lineage.index.warehouse import find_warehouse_table
+from paimon_spark.lineage.recording import read_recording as left_notes
+from paimon_spark.lineage.recording.maintenance import sync
+from paimon_spark.lineage.recording.read_notes import all_stream_queries, batch_notes, stream_notes
 from paimon_spark.metadata.retry import now_ms
 from tests.harness.real_tables import put
 

@@ -15,10 +15,10 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot
-from paimon_spark.lineage.provenance import JOB, Provenance, SourceRange, TableRef, decode_provenance
-from paimon_spark.lineage.table_index import open_index
-from paimon_spark.lineage.tables import SOURCE_SNAPSHOT, enable
-from paimon_spark.lineage.warehouse import find_warehouse_table
+from paimon_spark.lineage.index.provenance import JOB, Provenance, SourceRange, TableRef, decode_provenance
+from paimon_spark.lineage.index.table_index import open_index
+from paimon_spark.lineage.index.tables import SOURCE_SNAPSHOT, enable
+from paimon_spark.lineage.index.warehouse import find_warehouse_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

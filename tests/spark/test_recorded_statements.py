@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark import Catalog
 from paimon_spark.errors import PaimonError
-from paimon_spark.lineage.statements import PROPERTY, Statement
+from paimon_spark.lineage.index.statements import PROPERTY, Statement
 from paimon_spark.sql.execute import check_again
 from tests.harness.command_line import CommandLine
 from tests.harness.doors import Door

@@ -89,6 +89,22 @@ def test_modules_are_short_and_say_first_what_they_are_for() -> None:
     assert [name for name, line in lines.items() if not line.endswith(".") or len(line) >= 90] == []
 
 
+def tests_of(name: str) -> list[Path]:
+    """The test modules that the docstring of a module names; a name without a folder is in that of the one before."""
+    line = re.search(r"^Tests: (.+)", ast.get_docstring(trees()[name]) or "", re.MULTILINE)
+    found: list[Path] = []
+    for path in re.findall(r"[\w/]+\.py", line[1] if line else ""):
+        found.append(ROOT / path if "/" in path else found[-1].parent / path)
+    return found
+
+
+def test_modules_name_the_tests_that_cover_them() -> None:
+    named = {name: tests_of(name) for name in trees()}
+    assert [str(path) for paths in named.values() for path in paths if not path.is_file()] == []
+    rooms = ("paimon_spark.engine.commit.", "paimon_spark.versioning.", "paimon_spark.streaming.")
+    assert [name for name, paths in named.items() if name.startswith(rooms) and not paths] == []
+
+
 _UNCLEAR = re.compile(
     r"^(What|Whatever|Those|None that|None)\b|\b(whence|told|nobody|somebody|is none|are none|its kin|whoever|none that"
     r"|is no|is over|are over|stands in|to be had)\b",

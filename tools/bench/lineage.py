@@ -25,13 +25,13 @@ import numpy as np
 import pyarrow as pa
 
 import paimon_spark
-from paimon_spark.lineage.graph import Direction, Node, load
-from paimon_spark.lineage.provenance import TableRef
-from paimon_spark.lineage.reach import impact
-from paimon_spark.lineage.table_index import TableIndex, open_index
-from paimon_spark.lineage.tables import CATALOG_OPTIONS, SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT
-from paimon_spark.lineage.unified_version import unified_version
-from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.lineage.asking.graph import Direction, Node, load
+from paimon_spark.lineage.asking.reach import impact
+from paimon_spark.lineage.asking.unified_version import unified_version
+from paimon_spark.lineage.index.provenance import TableRef
+from paimon_spark.lineage.index.table_index import TableIndex, open_index
+from paimon_spark.lineage.index.tables import CATALOG_OPTIONS, SINK_JOB, SINK_SNAPSHOT, SOURCE_JOB, SOURCE_SNAPSHOT
+from paimon_spark.lineage.index.warehouse import Warehouse
 from paimon_spark.options.lineage import FLUSH_INTERVAL
 from paimon_spark.storage.urls import open_store
 from tests.harness.pipelines import picture

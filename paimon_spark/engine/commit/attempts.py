@@ -1,6 +1,8 @@
 """Attempts at one snapshot, until it is there or certainly will not be.
 
 Source: Java `operation/FileStoreCommitImpl.tryCommit`.
+
+Tests: tests/unit/engine/commit/test_committer.py, test_races.py, test_model.py.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.retry import Clock, Retries
 from paimon_spark.metadata.snapshots import find_snapshot, is_alive, latest_snapshot
-from paimon_spark.options.commit import CommitOptions
+from paimon_spark.options.write import CommitOptions
 from paimon_spark.redaction import get_logger
 from paimon_spark.storage.store import Store
 
@@ -121,6 +123,7 @@ def make_snapshot(
     attempts, start = _Attempts(handle, options, request, author, clock), time.perf_counter()
     try:
         result = attempts.run()
+    # Where the outcome is unknown the snapshot may still appear, so every file that it names stays.
     except CommitOutcomeUnknownError:
         raise
     except Exception:
@@ -207,6 +210,8 @@ class _Attempts:
         if prepared is None:
             return _NothingToChange()
         outcome = publish(handle, prepared.snapshot, self._retries)
+        # Only a commit that took longer than snapshots live can get an id that had been taken and expired. The look
+        # costs a listing, so fast commits do without.
         if isinstance(outcome, Committed) and self._clock.clock_ms() - started_ms > _SLOW_MS:
             outcome = self._removed_if_unreachable(outcome)
         if isinstance(outcome, Committed):
@@ -243,6 +248,8 @@ class _Attempts:
     def _find_duplicate(self, head: Snapshot | None) -> Snapshot | None:
         """The same commit of a stream, made by another process since the last look. Batches have no duplicates."""
         author, request, seen = self._author, self._request, self._filtered_up_to
+        # The uuid tells our snapshot from others. User and identifier serve streams only: all batches have one
+        # identifier, and a user may give several batches the same commit user.
         if not author.may_repeat or request.identifier == BATCH_COMMIT_IDENTIFIER or seen is None or head is None:
             return None
         wanted = author.commit_user, request.identifier, request.kind

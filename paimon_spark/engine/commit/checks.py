@@ -1,6 +1,8 @@
 """Checks of a commit against the current head: history, files, buckets, keys, schema.
 
 Source: Java `operation/commit/CommitScanner`, `StrictModeChecker`, `operation/FileStoreCommitImpl.tryCommitOnce`.
+
+Tests: tests/unit/engine/commit/test_conflicts.py, test_races.py, test_committer.py.
 """
 
 from __future__ import annotations
@@ -13,13 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.commit.changes import Changes
-from paimon_spark.engine.commit.conflicts import bucket_conflict, file_conflict, find_conflict
-from paimon_spark.engine.commit.entries import Touched, adds, column, numbers, together, where
+from paimon_spark.engine.commit.conflicts import (
+    bucket_conflict,
+    column_conflict,
+    deleted_ranges,
+    file_conflict,
+    find_conflict,
+    rewrites_rows,
+)
+from paimon_spark.engine.commit.entries import Changes, Touched, adds, column, numbers, together, where
 from paimon_spark.engine.commit.index_files import head_index
 from paimon_spark.engine.commit.manifest_merge import cancelled
 from paimon_spark.engine.commit.requests import Check, PlannedOn, SnapshotRequest
-from paimon_spark.engine.commit.row_ids import column_conflict, deleted_ranges, rewrites_rows
 from paimon_spark.errors import CommitConflictError, CorruptFileError
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS, HASH, IndexManifestEntry
@@ -32,7 +39,7 @@ from paimon_spark.metadata.layout import MAIN, POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import file_ids
 from paimon_spark.metadata.schemas import list_schema_ids, read_schema, schemas_by_id
 from paimon_spark.metadata.snapshots import find_snapshot, get_snapshot
-from paimon_spark.options.commit import LAST_SAFE_SNAPSHOT, CommitOptions
+from paimon_spark.options.write import LAST_SAFE_SNAPSHOT, CommitOptions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,6 +172,7 @@ class _Checks:
 
         Rows of keys were numbered after rows that are gone, so older ones could be taken for newer.
         """
+        # Compared by identity, never by id alone: after a merge or a roll-back an id may be another snapshot.
         if planned_on is None or not planned_on.must_remain:
             return None
         head = self._head

@@ -1,6 +1,8 @@
 """Committer: commit messages of writers become one snapshot, or none.
 
 Source: Java `operation/FileStoreCommitImpl`, `table/sink/TableCommitImpl`.
+
+Tests: tests/unit/engine/commit/test_committer.py, test_model.py, test_compact_manifest.py, test_set_statistics.py.
 """
 
 from __future__ import annotations
@@ -14,14 +16,20 @@ from typing import Final, TypedDict
 import pyarrow as pa
 
 from paimon_spark.engine.commit.attempts import Author, CommitResult, make_snapshot
-from paimon_spark.engine.commit.changes import (
+from paimon_spark.engine.commit.conflicts import rewrites_rows
+from paimon_spark.engine.commit.entries import (
     Changes,
+    adds,
+    column,
     compact_changes,
     data_changes,
     new_files,
+    no_entries,
+    of_kind,
     remove_files,
+    together,
+    where,
 )
-from paimon_spark.engine.commit.entries import adds, column, no_entries, of_kind, together, where
 from paimon_spark.engine.commit.listeners import CommitListener
 from paimon_spark.engine.commit.overwrite import (
     NamedPartitions,
@@ -44,7 +52,6 @@ from paimon_spark.engine.commit.requests import (
     SetStatistics,
     SnapshotRequest,
 )
-from paimon_spark.engine.commit.row_ids import rewrites_rows
 from paimon_spark.engine.scan.fallback import other_partitions
 from paimon_spark.engine.tasks.commit_message import NOTHING, CommitMessage, Increment
 from paimon_spark.errors import CommitError, CommitOutcomeUnknownError, InvalidInputError

@@ -1,6 +1,8 @@
 """The index files of the new snapshot, from those of the head and the changes.
 
 Source: Java `manifest/IndexManifestFileHandler`.
+
+Tests: tests/unit/engine/commit/test_conflicts.py, test_races.py, tests/unit/engine/row_level/test_columns.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """CommitListener: notified of completed commits.
 
 Source: PIP-5, whose `CommitListener` gets the identifier, the snapshot id and the kind.
+
+Tests: tests/unit/engine/commit/test_listeners.py.
 """
 
 from __future__ import annotations

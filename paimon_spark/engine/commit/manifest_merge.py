@@ -2,6 +2,8 @@
 
 Source: Java 2.0 `operation/ManifestFileMerger`. Sorting (`manifest-sort.enabled`) is not done: it never matters
 for what a table holds.
+
+Tests: tests/unit/engine/commit/test_manifest_merge.py, test_compact_manifest.py.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMe
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import file_ids
 from paimon_spark.metadata.manifests import forget, read_manifests, write_manifest
-from paimon_spark.options.commit import CommitOptions
+from paimon_spark.options.write import CommitOptions
 
 Metas = tuple[ManifestFileMeta, ...]
 

@@ -1,6 +1,8 @@
 """Rows that an overwrite replaces: all, or those of named or of written partitions.
 
 Source: Java `operation/FileStoreCommitImpl.overwritePartition`, `operation/commit/OverwriteChangesProvider`.
+
+Tests: tests/unit/engine/commit/test_overwrite.py, test_model.py.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.commit.changes import Changes
 from paimon_spark.engine.commit.conflicts import overlapping_groups
 from paimon_spark.engine.commit.entries import (
+    Changes,
     Touched,
     adds,
     column,
@@ -38,8 +40,8 @@ from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.partition_path import partition_path_of
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.commit import CommitOptions
 from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.options.write import CommitOptions
 from paimon_spark.predicate.ast import Column, NullSafeEqual, Or, Predicate, conjunction
 from paimon_spark.predicate.literals import partition_equal
 from paimon_spark.text import sql_quoted

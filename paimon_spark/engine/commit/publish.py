@@ -2,6 +2,8 @@
 
 After an ambiguous answer the same bytes are written again under the same id: whichever try succeeds, it is the same
 snapshot, so nothing counts twice. The result is certain, or `Unknown`.
+
+Tests: tests/unit/engine/commit/test_committer.py, test_verify.py, test_races.py.
 """
 
 from __future__ import annotations
@@ -100,6 +102,8 @@ def _create(handle: TableHandle, snapshot: Snapshot, retries: Retries) -> Outcom
                 return LostRace(snapshot)
         except StorageError as e:
             error = e
+        # Our uuid under the id is success, another one a lost race. Where nothing is there, a late PUT may still create
+        # our file, so the very same bytes are tried again under the same id: whichever try lands, it is one snapshot.
         settled = _look_up(handle, snapshot, error)
         if settled is not None:
             return settled

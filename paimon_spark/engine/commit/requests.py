@@ -1,6 +1,8 @@
 """Requests for one snapshot, by kind: the changes of each, and its checks.
 
 A request is made once and tried on any head, until its snapshot is there or certainly will not be.
+
+Tests: tests/unit/engine/commit/test_committer.py, test_conflicts.py.
 """
 
 from __future__ import annotations
@@ -12,8 +14,7 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from paimon_spark.engine.commit.changes import Changes
-from paimon_spark.engine.commit.entries import live_at, named_in, no_entries, of_kind, together, where
+from paimon_spark.engine.commit.entries import Changes, live_at, named_in, no_entries, of_kind, together, where
 from paimon_spark.engine.commit.overwrite import Overwritten, replaced_on
 from paimon_spark.format.metadata_files.manifest import FileKind
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Snapshot

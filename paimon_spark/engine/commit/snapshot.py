@@ -4,6 +4,8 @@ Numbers that only the commit knows are given here: row ids, and sequence numbers
 
 Source: Java `operation/FileStoreCommitImpl.tryCommitOnce`, `operation/SequenceSnapshotProperties`,
 `operation/commit/RowTrackingCommitUtils`.
+
+Tests: tests/unit/engine/commit/test_snapshot.py, test_committer.py, test_latency.py.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.engine.commit import manifest_merge
-from paimon_spark.engine.commit.changes import Changes
 from paimon_spark.engine.commit.entries import (
+    Changes,
     adds,
     codes,
     column,
@@ -45,7 +47,7 @@ from paimon_spark.format.metadata_files.statistics import decode as decode_stati
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests, read_manifests, write_manifest, write_manifest_list
-from paimon_spark.options.commit import CommitOptions
+from paimon_spark.options.write import CommitOptions
 from paimon_spark.redaction import get_logger
 from paimon_spark.text import integer_of
 

@@ -18,6 +18,8 @@ A publication of several tables writes the journals of all, reads their heads ag
 waits for that: one that the publication was not planned with decides that it does not run (`ended_by_commits`), and the
 publication is planned again; or, when main may lose commits to the backup branch, goes there. Once it is decided, 1
 holds.
+
+Tests: tests/unit/engine/commit/test_verify.py, tests/unit/versioning/test_late_commits.py, test_commits_meanwhile.py.
 """
 
 from __future__ import annotations
@@ -121,6 +123,8 @@ def verify_committed(handle: TableHandle, made: Snapshot, base: Snapshot | None,
 
 def _look(handle: TableHandle, made: Snapshot, base: Snapshot | None, clock: Clock) -> bool:
     """As `verify_committed`. Safe to repeat."""
+    # Commits take no lock. An operation takes its lock before it plans, and writes its journal before the first step:
+    # it has read this snapshot and planned with it, or its lock is there now.
     plan = _announced(handle, made, clock)
     if plan is None:
         return _is_in_place(handle, made, base) or _take_back(handle, made, clock, is_replaced=False)
@@ -150,6 +154,8 @@ def _announced(handle: TableHandle, made: Snapshot, clock: Clock) -> TableChange
             return None
         if change is not None:
             return change if _touches(change, handle, made) else None
+        # A publication of several tables compares the heads once more after its journals, so it sees this snapshot
+        # before it is decided. Main is never deleted.
         if lock.kind in _DECIDED or (handle.branch == MAIN and lock.kind in _NEVER_OF_MAIN):
             return None
         if lock.owner.is_of_this_thread():  # it goes on after this commit, perhaps with a plan made before it

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.engine.compaction.pick import drops_deletes
-from paimon_spark.engine.merge import budget
+from paimon_spark.engine.merge import sorted_merge
 from paimon_spark.engine.merge.changelog import IN_LAST_LEVEL, ChangelogRule, changelog_of
 from paimon_spark.engine.merge.functions import create_merge_function
 from paimon_spark.engine.merge.key_value import LEVEL, Groups, Kinds, constant_int32, is_retract, kinds_array
@@ -245,12 +245,12 @@ class BucketMerge:
         """The rows of runs. The smallest are spilled to disk first where there are too many."""
         rows = self._run_rows(runs)
         sizes = [sum(self._files[n].row_count for n in run) for run in runs]
-        small = budget.runs_to_spill(sizes)
+        small = sorted_merge.runs_to_spill(sizes)
         out = []
         for number, run in enumerate(runs):
-            batches = self._stream(run, rows, min(len(sizes), budget.MOST_OPEN))
+            batches = self._stream(run, rows, min(len(sizes), sorted_merge.MOST_OPEN))
             if number in small:
-                spilled = aside.put(batches, budget.WINDOW_BYTES // len(runs))
+                spilled = aside.put(batches, sorted_merge.WINDOW_BYTES // len(runs))
                 batches = iter(()) if spilled is None else aside.read(spilled)
             out.append(batches)
         return out
@@ -292,7 +292,7 @@ class BucketMerge:
     def _run_rows(self, runs: Sequence[tuple[int, ...]]) -> int:
         """Rows of a run in a window, so that all runs together are within the budget."""
         files = [self._files[n] for run in runs for n in run]
-        return budget.window_rows(budget.decoded_row_bytes(files), len(runs))
+        return sorted_merge.window_rows(sorted_merge.decoded_row_bytes(files), len(runs))
 
 
 def _changelog_rule(options: TableOptions, names: Sequence[str], *, into_last: bool) -> ChangelogRule | None:

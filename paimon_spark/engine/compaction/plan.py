@@ -22,8 +22,7 @@ import pyarrow.compute as pc
 from paimon_spark.engine.commit.entries import Touched, column, numbers
 from paimon_spark.engine.commit.entries import where as selected
 from paimon_spark.engine.commit.overwrite import partitions_named
-from paimon_spark.engine.compaction.append import append_tasks
-from paimon_spark.engine.compaction.evolved import evolved_tasks
+from paimon_spark.engine.compaction.append import append_tasks, evolved_tasks
 from paimon_spark.engine.compaction.keyed import hides_level0, keyed_tasks
 from paimon_spark.engine.compaction.task import Bucket, BucketTask
 from paimon_spark.engine.scan.file_stats import Partitions

@@ -22,10 +22,9 @@ from paimon_spark.engine.commit.committer import new_commit_user
 from paimon_spark.engine.commit.requests import ROWS_STAY
 from paimon_spark.engine.compaction.append import check_append
 from paimon_spark.engine.compaction.bucket_merge import BucketMerge, Output
-from paimon_spark.engine.compaction.on_head import rewrite_head
 from paimon_spark.engine.compaction.pick import last_level
 from paimon_spark.engine.compaction.plan import buckets_of, entries_of
-from paimon_spark.engine.compaction.run import compact_branch
+from paimon_spark.engine.compaction.run import compact_branch, rewrite_head
 from paimon_spark.engine.compaction.task import Bucket, CompactResult, read_request
 from paimon_spark.engine.merge.runs import key_ranks, sections
 from paimon_spark.engine.read.metadata_columns import stored_rows
@@ -35,8 +34,8 @@ from paimon_spark.engine.write.data_files import DataFiles, RollingWriter
 from paimon_spark.engine.write.request import WriteRequest, check_file_schemas
 from paimon_spark.errors import DataError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format import bucket_hash
-from paimon_spark.format.arrays.exchange import divided
 from paimon_spark.format.arrays.nested import shown_rows
+from paimon_spark.format.arrays.pieces import divided
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
 from paimon_spark.format.metadata_files.index_manifest import IndexManifestEntry
 from paimon_spark.format.metadata_files.snapshot import Snapshot

@@ -2,32 +2,54 @@
 
 plan (driver) → BucketTasks → run_task (executor) → CommitMessages → commit (driver)
 
-Source: Java `spark/procedure/CompactProcedure`, `operation/AbstractFileStoreWrite.compact`.
+Rows of a postponed bucket move to the buckets of their keys. Each partition keeps its number of buckets; a new one has
+as many as the options say. Files are read in the order in which they were made, so that later writes of a key win; in
+Java there is no order between writers.
+
+Source: Java `spark/procedure/CompactProcedure`, `operation/AbstractFileStoreWrite.compact`, `table/PostponeUtils`,
+`postpone/BucketFiles`, Spark's `SparkPostponeCompactProcedure`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final, TypeAlias
+
+import pyarrow as pa
 
 from paimon_spark import progress
 from paimon_spark.engine.commit.attempts import CommitResult
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.commit.requests import BATCH_COMMIT_IDENTIFIER, PlannedOn
-from paimon_spark.engine.compaction.append import run_append_task
-from paimon_spark.engine.compaction.evolved import run_evolved_task
+from paimon_spark.engine.compaction.append import run_append_task, run_evolved_task
 from paimon_spark.engine.compaction.keyed import compact_bucket
-from paimon_spark.engine.compaction.plan import BucketIds, plan_compaction
-from paimon_spark.engine.compaction.postponed import move_postponed_rows
-from paimon_spark.engine.compaction.task import BucketTask, CompactResult, compact_result, expired_error
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.compaction.plan import BucketIds, buckets_of, entries_of, plan_compaction
+from paimon_spark.engine.compaction.task import (
+    Bucket,
+    BucketTask,
+    CompactResult,
+    compact_result,
+    expired_error,
+    read_request,
+)
+from paimon_spark.engine.read.file_reader import SYSTEM_FIELDS, iter_file
+from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
+from paimon_spark.engine.tasks.split import SplitMode
+from paimon_spark.engine.write.request import WriteRequest
+from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import CommitConflictError, CommitOutcomeUnknownError
+from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle, open_table
+from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.retry import Clock, Retries
 from paimon_spark.metadata.snapshots import is_alive, latest_snapshot
+from paimon_spark.options.core import BUCKET
+from paimon_spark.options.write import LAST_SAFE_SNAPSHOT, ROWKIND_FIELD
 from paimon_spark.predicate.ast import Predicate
+from paimon_spark.types import VALUE_KIND
 
 Runner: TypeAlias = Callable[[TableHandle, Snapshot, Sequence[BucketTask], str], Sequence[CommitMessage | None]]
 """Runs tasks: (handle, snapshot, tasks, commit user) → the results of `run_task`, in order. After an error it leaves
@@ -279,3 +301,147 @@ def _duplicate_error(handle: TableHandle, committed: CommitResult) -> CommitConf
         branch=handle.branch,
         snapshot_id=snapshot_id,
     )
+
+
+def rewrite_head(
+    handle: TableHandle,
+    commit_user: str,
+    make: Callable[[TableHandle, Snapshot], Sequence[CommitMessage] | None],
+    *,
+    alone: bool = False,
+    properties: Mapping[str, str] | None = None,
+) -> CompactResult:
+    """Commit what `make` wrote for the branch with its latest schema and its head; again after conflicts.
+
+    Args:
+        handle: the branch.
+        commit_user: who commits.
+        make: writes files; after an error none is left. No messages: there is nothing to do. None: it made a snapshot
+            itself, and is to be called for that.
+        alone: whether rows that others wrote to the same partitions meanwhile are a conflict.
+        properties: of the snapshot.
+
+    Raises:
+        CommitConflictError, CommitRetriesExhaustedError: others were faster every time; no file is left.
+        CommitOutcomeUnknownError: the store stopped answering at the decisive moment.
+    """
+    retries = Retries(handle.options.commit, Clock())
+    while (head := latest_snapshot(handle)) is not None:
+        current = open_table(handle.store, handle.layout.root, handle.branch, handle.name, handle.overrides)
+        if current.layout != handle.layout:  # main has come to mean another branch
+            handle = current
+            continue
+        current.check_writable()
+        try:
+            messages = make(current, head)
+        except Exception as e:
+            if is_alive(current, head):
+                raise
+            if not retries.again():
+                raise expired_error(current, head) from e
+            continue
+        if messages is None:
+            continue
+        if not messages:
+            break
+        committer = Committer(_alone_since(current, head) if alone else current, commit_user)
+        try:
+            # Rows were numbered after those that the buckets had.
+            planned_on = PlannedOn.of(head, must_remain=True)
+            return compact_result(committer.commit(messages, planned_on=planned_on, properties=properties), messages)
+        except CommitOutcomeUnknownError:
+            raise
+        except CommitConflictError:
+            committer.abort(messages)
+            if not retries.again():
+                raise
+        except BaseException:
+            committer.abort(messages)
+            raise
+    return CompactResult()
+
+
+def _alone_since(handle: TableHandle, head: Snapshot) -> TableHandle:
+    return replace(handle, options=handle.options.changed({LAST_SAFE_SNAPSHOT.key: str(head.id)}))
+
+
+def move_postponed_rows(
+    handle: TableHandle,
+    commit_user: str,
+    *,
+    partitions: Sequence[Mapping[str, object]] | None = None,
+    where: Predicate | None = None,
+) -> CompactResult:
+    """Move the rows of the postponed bucket into the others, as files of level 0, by one snapshot of kind COMPACT.
+
+    Memory stays bounded as in any write. Does nothing in tables without a postponed bucket. Arguments and errors as
+    `run.compact_branch`.
+    """
+    if handle.options.bucket != POSTPONE_BUCKET:
+        return CompactResult()
+    return rewrite_head(
+        handle, commit_user, lambda current, head: _messages(current, head, commit_user, partitions, where)
+    )
+
+
+def _messages(
+    handle: TableHandle,
+    head: Snapshot,
+    commit_user: str,
+    partitions: Sequence[Mapping[str, object]] | None,
+    where: Predicate | None,
+) -> list[CommitMessage]:
+    """The messages that move the rows of each partition to buckets. After an error no file is left."""
+    totals: dict[bytes, int] = {}
+    waiting: list[Bucket] = []
+    for bucket in buckets_of(entries_of(handle, head, partitions, where)):
+        if bucket.bucket == POSTPONE_BUCKET:
+            waiting.append(bucket)
+        elif bucket.total_buckets > 0:
+            totals[bucket.partition] = bucket.total_buckets
+    out: list[CommitMessage] = []
+    try:
+        for bucket in waiting:
+            rows = sum(f.row_count for f in bucket.files)
+            total = totals.get(bucket.partition) or handle.options.postponed_bucket.buckets_of_new_partition(rows)
+            out += _settled(handle, head, commit_user, bucket, total)
+    except BaseException:
+        Committer(handle, commit_user).abort(out)
+        raise
+    return out
+
+
+def _settled(
+    handle: TableHandle, head: Snapshot, commit_user: str, waiting: Bucket, total_buckets: int
+) -> list[CommitMessage]:
+    with TableWriter(WriteRequest(_with_buckets(handle, total_buckets), commit_user, head), _schema(handle)) as writer:
+        for batch in _rows(handle, head, waiting):
+            writer.write(batch)
+        written = writer.close()
+    gone = Increment(deleted_files=tuple(waiting.files))
+    return [
+        CommitMessage(waiting.partition, waiting.bucket, waiting.total_buckets, compact=gone),
+        *(replace(m, data=Increment(), compact=m.data) for m in written),
+    ]
+
+
+def _rows(handle: TableHandle, head: Snapshot, waiting: Bucket) -> Iterator[pa.RecordBatch]:
+    """The rows with their kinds, in the order they were written."""
+    request, split = read_request(handle, head, waiting, SplitMode.CHANGES)
+    schema = _schema(handle)
+    for file in sorted(waiting.files, key=lambda f: f.creation_time_ms or 0):
+        for batch in iter_file(
+            request, split, file, None, request.columns, batch_rows=request.batch_rows, system=SYSTEM_FIELDS
+        ):
+            if batch.num_rows:
+                yield record_batch([*batch.columns[2:], batch.column(1)], schema, batch.num_rows)
+
+
+def _schema(handle: TableHandle) -> pa.Schema:
+    return pa.schema([*arrow_schema(handle.schema.fields), pa.field(VALUE_KIND, pa.int8(), nullable=False)])
+
+
+def _with_buckets(handle: TableHandle, total_buckets: int) -> TableHandle:
+    """The table as one with buckets, and row kinds in a column of their own."""
+    options = handle.options.changed({ROWKIND_FIELD.key: None, BUCKET.key: str(total_buckets)})
+    return replace(handle, options=options)

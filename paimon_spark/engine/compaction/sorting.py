@@ -1,18 +1,23 @@
-"""Sort compaction: files of a partition rewritten with their rows in order.
+"""Sort compaction: rows of a partition in order, in all its files or some levels.
 
 sample of the columns → Ranges → rows dealt to ranges → each range sorted → files of several ranges
 
 Rows travel as Arrow bytes, so that they are written as they were. Values are compared as Arrow compares them, nulls
-first.
+first. Z-order and Hilbert curves are positions of points whose coordinates are whole numbers.
+
+Incremental clustering sorts some files anew: a file of level 0 is a run of its own, as are the files of each higher
+level together. The runs that universal compaction picks by their sizes are sorted together into one level, so that a
+row is sorted again only as often as its partition grows by a factor.
 
 Source: Java `spark/sort/TableSorter`, `sort/zorder`, `sort/hilbert`; here curves run over ranks of values in a sample,
-so that columns of any type and any distribution count alike.
+so that columns of any type and any distribution count alike. J. Skilling, "Programming the Hilbert curve", 2004. Java
+`append/cluster/IncrementalClusterManager`, `IncrementalClusterStrategy`, `CoreOptions.clusteringStrategy`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
@@ -23,7 +28,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.commit.index_files import has_buckets
 from paimon_spark.engine.compaction.append import Vectors, check_append
-from paimon_spark.engine.compaction.curves import hilbert, z_order
+from paimon_spark.engine.compaction.pick import Moment, Unit, last_level, pick_universal, sorted_runs
 from paimon_spark.engine.compaction.task import Bucket, BucketTask, read_request
 from paimon_spark.engine.read.file_reader import fields_of, iter_rows
 from paimon_spark.engine.read.metadata_columns import stored_rows
@@ -31,15 +36,15 @@ from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.engine.write.data_files import DataFiles
 from paimon_spark.engine.write.request import WriteRequest, check_file_schemas, new_file_id, new_job, remove_job_files
-from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
+from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.arrays.arrow_types import arrow_schema, record_batch
-from paimon_spark.format.arrays.exchange import divided
-from paimon_spark.format.arrays.pieces import ARRAY_BYTES, taken
+from paimon_spark.format.arrays.pieces import ARRAY_BYTES, divided, taken
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, FileSource
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.schemas import schemas_by_id
 from paimon_spark.metadata.vector_files import changed_vectors
-from paimon_spark.options.compaction import SortStrategy
+from paimon_spark.options.compaction import CLUSTERING_COLUMNS, CLUSTERS, CompactionOptions, SortStrategy
 
 RANGE_BYTES: Final = 16 << 20
 """Bytes of files whose rows are sorted together."""
@@ -314,3 +319,117 @@ def _sorted_here(
     groups = groupby(dealt, key=lambda found: found[0])
     rows = (ranges.sorted(pa.concat_tables(table for _, table in group)) for _, group in groups)
     return sorted_message(handle, task, write_ranges(handle, snapshot, task, commit_user, rows, job), job)
+
+
+Integers = npt.NDArray[np.uint64]
+
+
+def z_order(coordinates: Sequence[Integers], bits: int) -> Integers:
+    """The positions on the Z-order curve: the bits of the coordinates interleaved, highest first.
+
+    Args:
+        coordinates: an array for each dimension, all of one length; at least one.
+        bits: of each coordinate; times the dimensions at most 64.
+    """
+    position = np.zeros(len(coordinates[0]), np.uint64)
+    one = np.uint64(1)
+    for bit in range(bits - 1, -1, -1):
+        for values in coordinates:
+            position = (position << one) | ((values >> np.uint64(bit)) & one)
+    return position
+
+
+def hilbert(coordinates: Sequence[Integers], bits: int) -> Integers:
+    """The positions on the Hilbert curve, on which neighbours differ by one in one coordinate. As `z_order`."""
+    axes = [values.astype(np.uint64) for values in coordinates]
+    nothing = np.zeros(len(axes[0]), np.uint64)
+    for bit in range(bits - 1, 0, -1):
+        high, low = np.uint64(1 << bit), np.uint64((1 << bit) - 1)
+        for n in range(len(axes)):
+            is_high = (axes[n] & high) != 0
+            swapped = np.where(is_high, nothing, (axes[0] ^ axes[n]) & low)
+            axes[0] = np.where(is_high, axes[0] ^ low, axes[0] ^ swapped)
+            if n:
+                axes[n] = axes[n] ^ swapped
+    for n in range(1, len(axes)):
+        axes[n] = axes[n] ^ axes[n - 1]
+    turned = nothing
+    for bit in range(bits - 1, 0, -1):
+        turned = np.where((axes[-1] & np.uint64(1 << bit)) != 0, turned ^ np.uint64((1 << bit) - 1), turned)
+    return z_order([values ^ turned for values in axes], bits)
+
+
+_CURVE_COLUMNS: Final = 5
+"""From so many columns on, the strategy `auto` is the Hilbert curve."""
+
+
+def clustering_order(handle: TableHandle) -> SortOrder:
+    """The order of the rows of a table with incremental clustering.
+
+    Raises InvalidOptionError: no columns are named; others as `check_order`.
+    """
+    options = handle.options.append_compaction
+    columns, strategy = options.clustering_columns, options.clustering
+    if not columns:
+        raise InvalidOptionError(
+            f"{handle.describe()} has {CLUSTERS.key} without {CLUSTERING_COLUMNS.key}; name the columns to sort by",
+            option=CLUSTERING_COLUMNS.key,
+        )
+    if strategy is None:
+        curve = SortStrategy.ZORDER if len(columns) < _CURVE_COLUMNS else SortStrategy.HILBERT
+        strategy = SortStrategy.ORDER if len(columns) == 1 else curve
+    order = SortOrder(columns, strategy)
+    check_order(handle, order)
+    return order
+
+
+def cluster_tasks(handle: TableHandle, buckets: Iterable[Bucket], vectors: Vectors, *, full: bool) -> list[BucketTask]:
+    """A task for each partition with runs that are worth sorting together; with `full`, all of its files.
+
+    Args:
+        handle: the branch, with its latest schema.
+        buckets: with all live files of their snapshot.
+        vectors: of the same snapshot.
+        full: also what is not worth it yet; not what is one sorted level already.
+
+    Raises CommitConflictError: files are of a newer schema than the handle's.
+    """
+    out, options = [], _of_sizes(handle.options.compaction)
+    for bucket in buckets:
+        check_file_schemas(handle, max(f.schema_id for f in bucket.files), "its compaction was planned")
+        last = last_level(bucket.files, handle.options.num_levels)
+        unit = _pick_full(handle, bucket, last) if full else pick_universal(bucket.files, last, options, Moment(0, 0))
+        if unit is None:
+            continue
+        files = tuple(bucket.files[n] for n in unit.files)
+        names = {f.file_name for f in files}
+        index = tuple(
+            entry
+            for entry in vectors.get((bucket.partition, bucket.bucket), ())
+            if any(vector.data_file_name in names for vector in entry.deletion_vectors or ())
+        )
+        level = Unit(tuple(range(len(files))), unit.level)
+        out.append(BucketTask(bucket.partition, bucket.bucket, bucket.total_buckets, files, index, level))
+    return out
+
+
+def _of_sizes(options: CompactionOptions) -> CompactionOptions:
+    """The options without early and forced compactions, which are those of tables with keys."""
+    return replace(
+        options,
+        optimization_interval_ms=None,
+        total_size_threshold=None,
+        incremental_size_threshold=None,
+        offpeak_hours=None,
+        force_up_level0=False,
+    )
+
+
+def _pick_full(handle: TableHandle, bucket: Bucket, last: int) -> Unit | None:
+    """All files, into the level `last`; None for one run there that was sorted by the same columns."""
+    if len(sorted_runs(bucket.files)) == 1 and bucket.files[0].level == last:
+        schema_id = bucket.files[0].schema_id
+        options = schemas_by_id(handle, {schema_id})[schema_id].options
+        if CLUSTERING_COLUMNS.get(options) == handle.options.append_compaction.clustering_columns:
+            return None
+    return Unit(tuple(range(len(bucket.files))), last)

@@ -3,12 +3,9 @@
 runs.py                  sections and sorted runs of files (interval partition)
 ordering.py              columns → integer words in Java's order; stable sorting of rows
 key_value.py             rows grouped by key
-sorted_merge.py          sorted runs → windows of complete keys → merged batches, in bounded memory; key masks
-budget.py                memory of a merge: rows in a window, files that stay open
+sorted_merge.py          sorted runs → windows of complete keys → merged batches, in a budget of memory; key masks
 spill.py                 batches spilled to local disk
-functions.py             merge engines that keep one row, and the choice of an engine by the table's options
-partial_update.py        the partial-update engine with sequence groups
-partial_update_exact.py  the same row by row, for keys with deletes
+functions.py             deduplicate, first-row and partial-update, and the choice of an engine by the table's options
 aggregators.py           the aggregation engine, and aggregate functions on whole columns
 aggregators_exact.py     aggregate functions value by value
 aggregators_collections.py  those of lists, maps and nested tables

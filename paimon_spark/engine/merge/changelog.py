@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.merge.identity import identity_codes
 from paimon_spark.engine.merge.key_value import (
     AGE,
     LEVEL,
@@ -33,6 +32,7 @@ from paimon_spark.engine.merge.key_value import (
     kinds_array,
     take,
 )
+from paimon_spark.engine.merge.ordering import identity_codes
 from paimon_spark.engine.merge.sorted_merge import MergedColumns, Window, smallest_level
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.pieces import is_listed, is_text, joined

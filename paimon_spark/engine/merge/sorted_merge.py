@@ -18,7 +18,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.merge import budget
 from paimon_spark.engine.merge.key_value import (
     AGE,
     LEVEL,
@@ -36,6 +35,7 @@ from paimon_spark.engine.merge.ordering import column_words, group_starts, pack,
 from paimon_spark.format.arrays import arrow_numpy
 from paimon_spark.format.arrays.arrow_types import record_batch
 from paimon_spark.format.arrays.pieces import cut, joined, narrowed
+from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND
 
 
@@ -123,7 +123,7 @@ def merge_runs(
 def windows(runs: Sequence[Iterator[pa.RecordBatch]], plan: MergePlan, run_rows: int) -> Iterator[Window]:
     """Cut sorted runs into windows of complete keys, in key order."""
     buffers = [_Buffer(run) for run in runs]
-    run_bytes = budget.WINDOW_BYTES // max(1, len(runs))
+    run_bytes = WINDOW_BYTES // max(1, len(runs))
     rows, size = run_rows, run_bytes
     while True:
         for buffer in buffers:
@@ -367,3 +367,30 @@ def _merged_rows(
     winners[chosen] = merged.rows
     kept: Rows = winners[winners != NO_ROW]
     return kept
+
+
+RUN_ROWS = 32768
+"""Rows of a run that a window holds at most; more is not faster."""
+WINDOW_BYTES = 96 << 20
+"""Decoded bytes of a window: rows are estimated from file sizes, and no more are taken once they have so many."""
+MOST_OPEN = 16
+"""Runs whose files stay open during a merge; each costs pages and dictionaries of all its columns."""
+_LEAST_ROWS = 512
+_EXPANSION = 4
+"""How much larger rows are decoded than in files; a cautious estimate."""
+
+
+def decoded_row_bytes(files: Sequence[DataFileMeta]) -> int:
+    """Bytes of a decoded row of the files, estimated."""
+    return max(16, _EXPANSION * sum(f.file_size for f in files) // max(1, sum(f.row_count for f in files)))
+
+
+def window_rows(row_bytes: int, run_count: int) -> int:
+    """Rows per run and window so that all runs together stay within the memory budget."""
+    return max(_LEAST_ROWS, min(WINDOW_BYTES // row_bytes // max(1, run_count), RUN_ROWS))
+
+
+def runs_to_spill(row_counts: Sequence[int]) -> frozenset[int]:
+    """Numbers of the smallest runs, which are spilled one after the other where there are too many to keep open."""
+    by_size = sorted(range(len(row_counts)), key=row_counts.__getitem__)
+    return frozenset(by_size[: max(0, len(by_size) - MOST_OPEN)])

@@ -203,7 +203,7 @@ def _rows_by_indexes(
     if not request.options.reads_file_indexes or (file.embedded_index is None and file.index_file is None):
         return None
     from paimon_spark.format.file_index.indexes import FileIndexes
-    from paimon_spark.predicate.file_index import indexed_columns, rows_that_may_match
+    from paimon_spark.predicate.stats import indexed_columns, rows_that_may_match
 
     try:
         if file.embedded_index is not None:

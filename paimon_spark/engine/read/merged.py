@@ -4,13 +4,18 @@ Sections of files with overlapping keys follow each other in key order. A sectio
 the merge engine keeps whole rows and the keys fit a budget, a key mask is computed and the files stream through it;
 otherwise windows of keys are merged.
 
+Waiting rows of a postponed bucket are neither sorted nor numbered: those of the bucket are sorted in chunks, spilled,
+and merged in the order in which they were written. What comes out is merged with the merged rows of the bucket's files,
+as newer rows; columns of `sequence.field` decide first.
+
 Source: Java `operation/MergeFileSplitRead`, `table/source/splitread/IncrementalDiffSplitRead`,
-`table/source/splitread/IncrementalChangelogReadProvider`.
+`table/source/splitread/IncrementalChangelogReadProvider`, `operation/MergeFileSplitRead.createPostponeMergeReader`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,20 +23,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.engine.merge import budget
+from paimon_spark.engine.merge import sorted_merge
 from paimon_spark.engine.merge.changelog import AFTER, BEFORE, Difference
 from paimon_spark.engine.merge.functions import create_merge_function
-from paimon_spark.engine.merge.key_value import AGE, LEVEL, constant_int32, is_retract
+from paimon_spark.engine.merge.key_value import AGE, LEVEL, constant_int32, is_retract, take
+from paimon_spark.engine.merge.ordering import column_words, pack, sort_unsorted_rows
 from paimon_spark.engine.merge.runs import Section, competing_levels, key_ranks, oldest_first, sections
 from paimon_spark.engine.merge.sorted_merge import MergePlan, SequenceField, batches_of, merge_runs, surviving_rows
-from paimon_spark.engine.merge.spill import spilled
+from paimon_spark.engine.merge.spill import SpillFile, spilled
 from paimon_spark.engine.read.file_reader import KIND_FIELD, SYSTEM_FIELDS, iter_file
 from paimon_spark.engine.read.metadata_columns import output_schema, with_kind
 from paimon_spark.engine.read.raw import kind_symbols, read_changes
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.errors import DataError, UnsupportedFeatureError
+from paimon_spark.format import bucket_hash
 from paimon_spark.format.arrays import arrow_numpy, pieces
 from paimon_spark.format.arrays.arrow_types import record_batch
+from paimon_spark.format.arrays.pieces import joined
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.options.core import MergeEngine
 from paimon_spark.predicate.ast import Predicate, conjunction, conjuncts, names_of
@@ -283,14 +291,14 @@ class _SectionMerge:
                 (*self.plan.key, *(s.name for s in self.plan.sequence), *self.plan.function.required(self.plan.output))
             )
         )
-        row_bytes = budget.decoded_row_bytes([self._files[f] for f in self.section.files])
-        run_rows = budget.window_rows(row_bytes, len(self.section.runs))
-        open_files = min(len(self.section.runs), budget.MOST_OPEN)
+        row_bytes = sorted_merge.decoded_row_bytes([self._files[f] for f in self.section.files])
+        run_rows = sorted_merge.window_rows(row_bytes, len(self.section.runs))
+        open_files = min(len(self.section.runs), sorted_merge.MOST_OPEN)
         # Files read in one go are closed at once: there may be more of them than a process can hold open.
-        whole = sum(self._files[f].row_count for f in self.section.files) * row_bytes <= budget.WINDOW_BYTES
+        whole = sum(self._files[f].row_count for f in self.section.files) * row_bytes <= sorted_merge.WINDOW_BYTES
 
-        run_bytes = budget.WINDOW_BYTES // len(self.section.runs)
-        few = len(self.section.runs) <= budget.MOST_OPEN
+        run_bytes = sorted_merge.WINDOW_BYTES // len(self.section.runs)
+        few = len(self.section.runs) <= sorted_merge.MOST_OPEN
 
         def run(numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
             for number in numbers:
@@ -299,7 +307,7 @@ class _SectionMerge:
                 yield from (_ahead(batches, run_bytes) if few else list(batches)) if at_once else batches
 
         rows = [sum(self._files[f].row_count for f in r) for r in self.section.runs]
-        small = frozenset[int]() if whole else budget.runs_to_spill(rows)
+        small = frozenset[int]() if whole else sorted_merge.runs_to_spill(rows)
         runs = [spilled(run(r), run_bytes) if n in small else run(r) for n, r in enumerate(self.section.runs)]
         return merge_runs(runs, self.plan, run_rows)
 
@@ -396,3 +404,80 @@ def _rows(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
     if split.bucket < 0:
         return read_changes(request, replace(split, mode=SplitMode.CHANGES))
     return read_merged(request, replace(split, mode=SplitMode.MERGE))
+
+
+_SPILLED_ROWS: Final = 4096
+"""Rows of a spilled batch: one of each chunk is in memory while chunks are merged."""
+
+
+def read_postponed(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    """The merged rows of a split whose mode is POSTPONED; batches and errors are those of `read_merged`."""
+    return finished(request, split, _batches(request, split))
+
+
+def _batches(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]:
+    # A waiting row may change whether its key matches: only conditions on keys skip anything before the merge.
+    request = replace(request, predicate=key_predicate(request))
+    plan = merge_plan(request, request.columns, keep_deletes=request.with_row_kind)
+    needed = tuple(dict.fromkeys((*plan.key, *(s.name for s in plan.sequence), *plan.function.required(plan.output))))
+    partial = replace(plan, output=needed, keep_deletes=True)
+    settled = SplitMerge(request, earlier(split), needed, keep_deletes=True, by_key=True).batches()
+    waiting = _Waiting(request, split, partial).batches()
+    run_rows = sorted_merge.window_rows(sorted_merge.decoded_row_bytes((*split.before_files, *split.files)), 2)
+    yield from merge_runs([settled, waiting], plan, run_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """The waiting rows of one bucket, merged by key."""
+
+    request: ReadRequest
+    split: DataSplit
+    plan: MergePlan
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        with closing(SpillFile()) as spill:
+            runs = [run for chunk in self._chunks() if (run := spill.put(self._sorted(chunk))) is not None]
+            if runs:
+                row_bytes = max(16, sum(r.size_bytes for r in runs) // sum(r.row_count for r in runs))
+                run_rows = sorted_merge.window_rows(row_bytes, len(runs))
+                yield from merge_runs([spill.read(r) for r in runs], self.plan, run_rows)
+
+    def _chunks(self) -> Iterator[list[pa.RecordBatch]]:
+        """The rows of the bucket in the order in which they were written, about half a window at a time."""
+        chunk: list[pa.RecordBatch] = []
+        for batch in self._rows():
+            chunk.append(batch)
+            if sum(b.nbytes for b in chunk) >= sorted_merge.WINDOW_BYTES // 2:
+                yield chunk
+                chunk = []
+        if chunk:
+            yield chunk
+
+    def _rows(self) -> Iterator[pa.RecordBatch]:
+        request, split = self.request, self.split
+        keys, function = list(request.schema.bucket_keys), request.options.bucket_function
+        for number, file in enumerate(split.files):
+            for batch in iter_file(
+                request,
+                split,
+                file,
+                split.deletion_of(number),
+                self.plan.output,
+                batch_rows=request.batch_rows,
+                system=(KIND_FIELD,),
+            ):
+                here = bucket_hash.buckets(batch.select(keys), split.total_buckets, function) == split.bucket
+                if here.any():
+                    yield batch if here.all() else batch.filter(arrow_numpy.boolean_array(here))
+
+    def _sorted(self, chunk: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows by key, those of one key as they were written."""
+        names = [VALUE_KIND, *self.plan.output]
+        columns = {n: joined([b.column(i) for b in chunk]) for i, n in enumerate(names)}
+        count = sum(b.num_rows for b in chunk)
+        words = pack([word for key in self.plan.key for word in column_words(columns[key])])
+        order, _ = sort_unsorted_rows(words, count)
+        for begin in range(0, count, _SPILLED_ROWS):
+            rows = order[begin : begin + _SPILLED_ROWS]
+            yield from batches_of([take(columns[n], rows) for n in names], names, len(rows), _SPILLED_ROWS)

@@ -99,7 +99,7 @@ def _batches(request: ReadRequest, split: DataSplit) -> Iterator[pa.RecordBatch]
     from paimon_spark.engine.read.merged import read_diff, read_merged, read_replaced
 
     if split.mode is SplitMode.POSTPONED:
-        from paimon_spark.engine.read.postponed import read_postponed
+        from paimon_spark.engine.read.merged import read_postponed
 
         return read_postponed(request, split)
     read = {SplitMode.MERGE: read_merged, SplitMode.DIFF: read_diff, SplitMode.REPLACED: read_replaced}[split.mode]

@@ -2,11 +2,9 @@
 
 plan_rows (driver) → RowLevelJob → run, or drop (a task per split) → SplitOutcome → finish (driver) → CommitMessages
 
-job.py       RowLevelJob: plan, tasks and messages; the entry of this package
-strategy.py  how rows of a table are deleted, and tables where they cannot be deleted or updated
-changed_rows.py  ChangedRows: inserted rows, and changed rows with their ids
-columns.py   changed columns as files beside those of their rows (data evolution)
-vectors.py   new deletion vectors, and data files rewritten without their deleted rows
-replacement.py  records that make a merge engine give rows that were merged elsewhere
-files.py     the deleted rows of each data file, and the metadata of replaced files
+job.py           RowLevelJob: plan, tasks and messages; the entry of this package
+strategy.py      how rows of a table are deleted, and tables where they cannot be deleted or updated
+changed_rows.py  inserted and changed rows; changed columns as files beside those of their rows (data evolution)
+deletion.py      deleted rows of each data file; new deletion vectors, and files rewritten without their deleted rows
+replacement.py   records that make a merge engine give rows that were merged elsewhere
 """

@@ -17,12 +17,14 @@ import pyarrow.compute as pc
 
 from paimon_spark.engine.commit.committer import Committer, new_commit_user
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.row_level.columns import check_indexed_columns, write_columns
-from paimon_spark.engine.row_level.files import (
+from paimon_spark.engine.row_level.changed_rows import check_indexed_columns, write_columns
+from paimon_spark.engine.row_level.deletion import (
     DroppedRows,
     count_rows,
+    deletion_changes,
     find_dropped,
     read_dropped,
+    rewrite_split,
     split_by_file,
     whole_files,
     with_whole_metas,
@@ -38,7 +40,6 @@ from paimon_spark.engine.row_level.strategy import (
     undeletable,
     unmerged,
 )
-from paimon_spark.engine.row_level.vectors import deletion_changes, rewrite_split
 from paimon_spark.engine.scan.fallback import other_branch, other_partitions
 from paimon_spark.engine.scan.one_branch import plan_branch
 from paimon_spark.engine.scan.query import ScanQuery

@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.engine.row_diff.compare import key_codes
-from paimon_spark.engine.row_diff.three_way import MergedRows
+from paimon_spark.engine.row_diff.compare import MergedRows, key_codes
 from paimon_spark.engine.row_level.strategy import ADVICE, REPLACES, cleared_columns
 from paimon_spark.format.arrays.arrow_numpy import Bool, boolean_array, fixed_array, values
 from paimon_spark.format.arrays.pieces import taken, whole

@@ -25,8 +25,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.scan.changes import Content as Content
-from paimon_spark.engine.scan.changes import added_files, change_units, column
+from paimon_spark.engine.scan.incremental import Content as Content
+from paimon_spark.engine.scan.incremental import added_files, change_units, column
 from paimon_spark.engine.scan.one_branch import (
     BranchPlan,
     check_metadata_columns,

@@ -40,8 +40,7 @@ from paimon_spark.format.metadata_files.data_file import (
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.retry import now_ms
-from paimon_spark.options.data_files import DataFileOptions, FileKindOptions, StatsKind, StatsMode
-from paimon_spark.options.file_index import FileIndexOptions
+from paimon_spark.options.data_files import DataFileOptions, FileIndexOptions, FileKindOptions, StatsKind, StatsMode
 from paimon_spark.storage.store import Store
 from paimon_spark.types import (
     BIGINT,
@@ -323,7 +322,7 @@ class DataFileWriter:
         self._name = name
         self._indexes = None
         if indexes is not None:
-            from paimon_spark.engine.write.file_indexes import FileIndexBuilder  # only tables with indexes need it
+            from paimon_spark.format.file_index.indexes import FileIndexBuilder  # only tables with indexes need it
 
             self._in_manifest_bytes = indexes.in_manifest_bytes
             self._indexes = FileIndexBuilder(layout.table_fields, indexes.indexes)

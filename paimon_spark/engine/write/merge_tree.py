@@ -15,11 +15,18 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.engine.merge.budget import window_rows
 from paimon_spark.engine.merge.functions import create_merge_function
 from paimon_spark.engine.merge.key_value import Groups, is_retract, kinds_array, take
 from paimon_spark.engine.merge.ordering import column_words, group_starts, pack, sort_unsorted_rows
-from paimon_spark.engine.merge.sorted_merge import MergePlan, SequenceField, Window, batches_of, merge_window, windows
+from paimon_spark.engine.merge.sorted_merge import (
+    MergePlan,
+    SequenceField,
+    Window,
+    batches_of,
+    merge_window,
+    window_rows,
+    windows,
+)
 from paimon_spark.engine.merge.sorted_merge import sequence_order as order_by_age
 from paimon_spark.engine.merge.spill import SpilledRun, SpillFile
 from paimon_spark.engine.tasks.commit_message import Increment
@@ -33,6 +40,8 @@ from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.types import SEQUENCE_NUMBER, VALUE_KIND
 
+# Writers of one job agree on numbers without talking to each other: each takes one residue class, above the largest
+# number of the base. Which of two concurrent writers is newer is undefined.
 SHARED_STRIDE: Final = 4096
 """Step of the sequence numbers of writers that share buckets: up to so many writers never use a number twice."""
 _PART_BYTES: Final = 16 << 20

@@ -59,7 +59,7 @@ class WriteRequest:
             partitions. With `ignores_existing`: keys of partitions that are not replaced, or only if rows come.
         settles: whether rows of a table with a postponed bucket go to buckets at once where possible: those of batches
             (Java `postpone.batch-write-fixed-bucket`), not those of streams.
-        padded: CHAR columns whose values are padded with spaces, of `char_keys.padded_keys`.
+        padded: CHAR columns whose values are padded with spaces, of `input.padded_keys`.
         directories: where files of partitions go.
     """
 

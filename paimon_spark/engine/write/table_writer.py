@@ -34,6 +34,8 @@ from paimon_spark.metadata.layout import POSTPONE_BUCKET
 from paimon_spark.metadata.live_files import NO_SEQUENCE, BucketStates
 from paimon_spark.types import TRACKING_FIELDS, RowKind
 
+# Far apart instead of interleaved: without keys files are read in the order of their numbers, which so is the order of
+# the writers.
 SHARED_STRIDE: Final = 1 << 32
 """Distance between the sequence numbers of writers that share a bucket; no writer writes so many rows into one."""
 _LEAST_ROW_BYTES: Final = 32

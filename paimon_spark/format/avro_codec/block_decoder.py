@@ -5,6 +5,27 @@ decoded side by side: every reader here reads one value of each block, whose pos
 array `at`, and moves them on. Values pile up in the order they were read (a value's number there is its
 slot); `finish` puts slots into the order asked for and makes the Arrow array.
 
+Two blocks of two records `{k: long, name: null | string}`; numbers, branches and sizes are zigzag varints:
+
+    place   0   1   2   3   4     5   6     7   8   9   10    11  12  13  14  15
+    byte    02  02  04  a   b     04  00    05  02  02  c     08  02  04  d   e
+            k=1 str 2 bytes       k=2 null  k=-3 str 1 byte   k=4 str 2 bytes
+            └──────── block A ───────────┘  └─────────────── block B ──────────┘
+
+    read                     at of A, B    what is kept
+    start                    0    7
+    record 1   k             1    8        k: 1, -3                    slots 0, 1
+               name: branch  2    9        present: yes, yes           slots 0, 1
+                     string  5    11       start 3, 10; size 2, 1      slots 0, 1 of the strings
+    record 2   k             6    12       k: 2, 4                     slots 2, 3
+               name: branch  7    13       present: no, yes            slots 2, 3
+                     string  7    16       start 14; size 2            slot 2 of the strings: only B was asked
+    end                      7    16       which is where A and B end
+
+Slots count by record, then by block. The rows are asked for in their order in the file, A1 A2 B1 B2, which is slots
+0, 2, 1, 3: k = 1, 2, -3, 4. Of `name` those slots are present, absent, present, present; the present ones are the
+0th, 1st and 2nd string that was read (the count of `present` before them), so name = ab, null, c, de.
+
 Places never turn negative and reading beyond the buffer raises IndexError, so garbage costs no more than its
 bytes. That reading ended where the blocks end is for the caller to check.
 
@@ -64,13 +85,17 @@ class Source:
             if first.max() < 0x80:
                 at += 1
                 return _ZIGZAG[first]
+        # Eight bytes are one little-endian word, so the number's first byte is the lowest. Its last byte is the lowest
+        # one without a high bit: `stop` keeps that bit alone, and `mask` all bits up to it.
         word = self.words[at]
         stop = ~word & _HIGH_BITS
         stop &= ~stop + _ONE
         if not stop.all():
             return self._long_by_bytes(at)
         mask = stop ^ (stop - _ONE)
+        # One bit of each byte of the number is left, and the product sums them up in the highest byte: its length.
         at += (((mask & _EACH_BYTE) * _EACH_BYTE) >> np.uint64(56)).view(np.int64)
+        # Groups of 7 bits move together in pairs: to 14 bits, to 28, to 56.
         word &= mask
         word &= _LOW_BITS
         for even, odd, shift in _PAIRS:
@@ -255,6 +280,7 @@ class _Nullable:
         least, most = branch.min(), branch.max()
         has = branch == self.present
         self.chunks.append(has)
+        # Where all blocks agree, `at` moves on in place; else it is taken apart for the blocks with a value.
         if least == most and least in (0, 2):
             if has[0]:
                 self.inner.read(at)
@@ -267,6 +293,7 @@ class _Nullable:
 
     def finish(self, slots: I64, valid: Bool | None) -> pa.Array:
         has = _concat(self.chunks, np.dtype(np.bool_))
+        # The inner reader was asked only for values that are there: its slot is the count of those before.
         number = np.cumsum(has, dtype=np.int64)
         number -= 1
         if valid is None:

@@ -30,7 +30,7 @@ from paimon_spark.format.file_index.keys import (
     loaded,
     numbers_at,
 )
-from paimon_spark.options.file_index import BITMAP_VERSIONS, DEFAULT_BLOCK_BYTES
+from paimon_spark.options.data_files import BITMAP_VERSIONS, DEFAULT_BLOCK_BYTES
 
 I64 = npt.NDArray[np.int64]
 _NO_BITMAP: Final = -1

@@ -18,7 +18,7 @@ import pyarrow as pa
 from paimon_spark.errors import FormatError
 from paimon_spark.format.arrays.arrow_numpy import byte_slices, values
 from paimon_spark.format.file_index.keys import KeyType, keys_of_literals, stored_bits
-from paimon_spark.options.file_index import DEFAULT_FALSE_POSITIVES, DEFAULT_ITEMS
+from paimon_spark.options.data_files import DEFAULT_FALSE_POSITIVES, DEFAULT_ITEMS
 
 _CHUNK_ROWS: Final = 32768
 _MOST_FUNCTIONS: Final = 10_000

@@ -34,18 +34,17 @@ from paimon_spark.metadata.definition.schema_changes import (
 )
 from paimon_spark.metadata.definition.validate import validate
 from paimon_spark.metadata.features import IMMUTABLE_OPTIONS, check_readable
-from paimon_spark.metadata.handle import TableHandle
-from paimon_spark.metadata.retry import now_ms
+from paimon_spark.metadata.handle import TableHandle, server_of
+from paimon_spark.metadata.retry import now_ms, retry
 from paimon_spark.metadata.schemas import create_schema, latest_schema, visible_schema_ids
-from paimon_spark.metadata.served import server_of
 from paimon_spark.metadata.snapshots import latest_snapshot_id
-from paimon_spark.options.commit import MANIFEST_FORMAT
 from paimon_spark.options.core import BUCKET, DELETION_VECTORS, IGNORE_DELETE
 from paimon_spark.options.descriptor import Option, boolean, names
+from paimon_spark.options.write import MANIFEST_FORMAT
 from paimon_spark.redaction import get_logger
 
 Changes: TypeAlias = Sequence[SchemaChange] | Callable[[TableSchema], Sequence[SchemaChange]]
-_TRIES: Final = 100
+_ATTEMPTS: Final = 100
 _OTHER_BRANCHES: Final = ("scan.fallback-branch", "scan.primary-branch")
 _LOG = get_logger(__name__)
 
@@ -69,7 +68,8 @@ def alter_table(handle: TableHandle, changes: Changes, *, clock_ms: Callable[[],
         StorageError: the schema could not be written.
     """
     name = handle.describe()
-    for _ in range(_TRIES):
+
+    def altered() -> TableSchema:
         schema = latest_schema(handle.store, handle.layout)
         if schema is None:
             raise TableNotFoundError(f"{name} has no schema any more; was it dropped?", table=handle.name)
@@ -80,17 +80,18 @@ def alter_table(handle: TableHandle, changes: Changes, *, clock_ms: Callable[[],
         if changed is schema:
             return schema
         _check_other_branches(handle, changed)
-        try:
-            changed = _made(handle, changed, wanted)
-        except FileAlreadyThereError:
-            continue
+        changed = _made(handle, changed, wanted)
         warn_of_unknown(changed.options.keys() - schema.options.keys(), name)
         warn_without_effect(dict(changed.options.items() - schema.options.items()), name)
         return changed
-    raise CommitRetriesExhaustedError(
-        f"the schema of {name} could not be changed: others changed it first, {_TRIES} times; try again later",
-        **handle.context,
-    )
+
+    def exhausted(_: Exception) -> CommitRetriesExhaustedError:
+        return CommitRetriesExhaustedError(
+            f"the schema of {name} could not be changed: others changed it first, {_ATTEMPTS} times; try again later",
+            **handle.context,
+        )
+
+    return retry(altered, _ATTEMPTS, on=FileAlreadyThereError, exhausted=exhausted)
 
 
 def _made(handle: TableHandle, changed: TableSchema, changes: Sequence[SchemaChange]) -> TableSchema:

@@ -34,8 +34,8 @@ from paimon_spark.metadata.definition.schema_changes import (
 )
 from paimon_spark.metadata.definition.validate import is_system_column
 from paimon_spark.options.core import SEQUENCE_GROUP
+from paimon_spark.options.data_files import INDEX_PREFIX
 from paimon_spark.options.descriptor import COLUMN_PREFIX, Option, boolean, did_you_mean
-from paimon_spark.options.file_index import INDEX_PREFIX
 from paimon_spark.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, VectorType
 
 Fields: TypeAlias = tuple[DataField, ...]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
+from paimon_spark.advice import CREATE_MISSING_TABLE
 from paimon_spark.errors import FileAlreadyThereError, InvalidInputError, TableAlreadyExistsError
 from paimon_spark.format.casts.defaults import check_default
 from paimon_spark.format.metadata_files.table_schema import TableSchema
@@ -150,7 +151,7 @@ def _keys(options: dict[str, str], option: str, given: tuple[str, ...]) -> tuple
 
 def _exists(name: str, url: str) -> TableAlreadyExistsError:
     return TableAlreadyExistsError(
-        f"table {name} already exists at {url}; open it, drop it first, or create it with ignore_if_exists=True",
+        f"table {name} already exists at {url}; open it, drop it first, {CREATE_MISSING_TABLE}",
         table=name,
         path=url,
     )

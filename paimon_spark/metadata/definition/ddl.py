@@ -6,13 +6,14 @@ Types are Spark's, so TIMESTAMP is an instant (TIMESTAMP_LTZ); Paimon's own word
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import sqlglot
+from sqlglot.errors import SqlglotError
 
 from paimon_spark.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.casts.defaults import collection_text
 from paimon_spark.options.descriptor import did_you_mean
+from paimon_spark.predicate.tokens import Token, tokens_of
 from paimon_spark.text import integer_of
 from paimon_spark.types import (
     DOUBLE,
@@ -28,7 +29,6 @@ from paimon_spark.types import (
 )
 
 _SPARK_WORDS: Final = {"BYTE": "TINYINT", "SHORT": "SMALLINT", "LONG": "BIGINT", "REAL": "FLOAT", "INTEGER": "INT"}
-_SUFFIXES: Final = ("L", "S", "Y", "F", "D", "BD")
 _MAX_DEPTH: Final = 100
 _TIMESTAMP_WORDS: Final = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _NAMES: Final = (
@@ -76,8 +76,8 @@ class _Parser:
         self._next = 0
         self._depth = 0
         try:
-            self._tokens: list[Any] = sqlglot.tokenize(text, read="spark")
-        except sqlglot.errors.SqlglotError as e:
+            self._tokens = tokens_of(text)
+        except SqlglotError as e:
             raise InvalidInputError(f"{_shown(text)} is not DDL: {e}") from e
 
     # Tokens
@@ -85,11 +85,9 @@ class _Parser:
     def _word(self) -> str:
         """The next token in upper case, quoted names and literals aside; empty at the end."""
         token = self._peek()
-        if token is None or token.token_type.name in ("IDENTIFIER", "STRING"):
-            return ""
-        return " ".join(str(token.text).upper().split())
+        return "" if token is None else token.keyword
 
-    def _peek(self, ahead: int = 0) -> Any:
+    def _peek(self, ahead: int = 0) -> Token | None:
         place = self._next + ahead
         return self._tokens[place] if place < len(self._tokens) else None
 
@@ -149,10 +147,10 @@ class _Parser:
 
     def _name(self) -> str:
         token = self._peek()
-        if token is None or token.token_type.name == "STRING" or not _is_name(token):
+        if token is None or not token.is_name:
             raise self._wrong("expected the name of a column")
         self._next += 1
-        return str(token.text)
+        return token.text
 
     def nullability(self) -> bool:
         """Whether the type just read is nullable: `NOT NULL` may follow."""
@@ -163,15 +161,10 @@ class _Parser:
 
     def _string(self) -> str:
         token = self._peek()
-        if token is None or token.token_type.name != "STRING":
+        if token is None or not token.is_text:
             raise self._wrong("expected a text in quotes")
-        parts = [str(token.text)]
         self._next += 1
-        while (more := self._peek()) is not None and more.token_type.name == "STRING" and more.start == token.end + 1:
-            parts.append(str(more.text))  # a quote inside, written twice
-            token = more
-            self._next += 1
-        return "'".join(parts)
+        return token.text
 
     def default(self, column: str) -> str | None:
         """The text of a constant: what Paimon keeps, and casts to the column's type."""
@@ -187,19 +180,16 @@ class _Parser:
         if self._take("NULL"):
             return None, False
         token = self._peek()
-        if token is not None and token.token_type.name == "STRING":
+        if token is not None and token.is_text:
             return self._string(), True
         following = self._peek(1)
         if self._word() in ("ARRAY", "MAP", "STRUCT") and following is not None and following.text == "(":
             return self._collection(column), False
         sign = "-" if self._take("-") else ""
         token = self._peek()
-        if token is not None and (
-            token.token_type.name == "NUMBER" or (not sign and self._word() in ("TRUE", "FALSE"))
-        ):
+        if token is not None and (token.is_number or (not sign and self._word() in ("TRUE", "FALSE"))):
             self._next += 1
-            self._take_suffix()
-            return sign + str(token.text).lower(), False
+            return sign + token.text.lower(), False
         raise self._no_constant(column)
 
     def _collection(self, column: str) -> str:
@@ -215,12 +205,6 @@ class _Parser:
                 raise self._no_constant(column)
             items.append(("null" if text is None else text, is_quoted))
         return collection_text(word, items, column)
-
-    def _take_suffix(self) -> None:
-        """Step over the letters behind a number that name its type, which the column's type replaces."""
-        mark, letters = self._peek(), self._peek(1)
-        if mark is not None and mark.text == "::" and str(letters.text).upper() in _SUFFIXES:
-            self._next += 2
 
     def _is_inside(self) -> bool:
         """Whether an expression goes on behind what was read."""
@@ -278,12 +262,12 @@ class _Parser:
 
     def _plain_type(self) -> DataType:
         start = self._next
-        if self._take("DOUBLE PRECISION"):  # one token
-            return DOUBLE
-        word = self._word()
-        if not word or not _is_name(self._peek()):
+        word, token = self._word(), self._peek()
+        if token is None or not word or not token.is_name:
             raise self._wrong("expected a type")
         self._next += 1
+        if word == "DOUBLE" and self._take("PRECISION"):
+            return DOUBLE
         arguments = self._arguments()
         if word in _TIMESTAMP_WORDS:
             return self._timestamp(word, arguments)
@@ -313,8 +297,7 @@ class _Parser:
         found = []
         while True:
             token = self._peek()
-            is_number = token is not None and token.token_type.name == "NUMBER"
-            number = integer_of(str(token.text)) if is_number else None
+            number = integer_of(token.text) if token is not None and token.is_number else None
             if number is None:
                 raise self._wrong("expected a number")
             found.append(number)
@@ -345,10 +328,6 @@ class _Parser:
                     self._expect(word)
                 return local
         return None
-
-
-def _is_name(token: Any) -> bool:
-    return token.token_type.name == "IDENTIFIER" or str(token.text).replace("_", "a").isalnum()
 
 
 def _shown(text: str) -> str:

@@ -9,16 +9,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.foreign_options import broken_promise, instead_of_property
+from paimon_spark.foreign.options import instead_of_guarantee, instead_of_property
 from paimon_spark.format.data_files.registry import READABLE
 from paimon_spark.format.metadata_files.manifest_format import check_codec
 from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.merge_rules import check_merging
 from paimon_spark.metadata.features import IMMUTABLE_OPTIONS
-from paimon_spark.options.commit import BUCKET_APPEND_ORDERED, SNAPSHOT_ORDERING
 from paimon_spark.options.compaction import CLUSTERS, RECORD_TIME_FIELD
 from paimon_spark.options.core import FALLBACK_BRANCH, PRIMARY_BRANCH, ChangelogProducer, MergeEngine
-from paimon_spark.options.data_files import FILE_FORMAT_PER_LEVEL, TARGET_FILE_ROWS
+from paimon_spark.options.data_files import FILE_FORMAT_PER_LEVEL, INDEX_PREFIX, TARGET_FILE_ROWS
 from paimon_spark.options.descriptor import (
     COLUMN_PREFIX,
     Option,
@@ -28,12 +27,12 @@ from paimon_spark.options.descriptor import (
     names,
     string,
 )
-from paimon_spark.options.file_index import INDEX_PREFIX
 from paimon_spark.options.known import TABLE_OPTION_PREFIXES, TABLE_OPTIONS, is_storage_option
 from paimon_spark.options.lineage import OF_ONE_USE
 from paimon_spark.options.retention import TAG_TO_PARTITION
 from paimon_spark.options.stream_read import READ_OVERWRITE
 from paimon_spark.options.table import TableOptions
+from paimon_spark.options.write import BUCKET_APPEND_ORDERED, SNAPSHOT_ORDERING
 from paimon_spark.redaction import get_logger
 from paimon_spark.types import (
     AtomicType,
@@ -86,7 +85,7 @@ def warn_of_unknown(keys: Iterable[str], table: str) -> None:
     for key in sorted(keys):
         if key not in TABLE_OPTIONS and not key.startswith(TABLE_OPTION_PREFIXES):
             instead = instead_of_property(key)
-            hint = did_you_mean(key, TABLE_OPTIONS) if instead is None else f": {instead}"
+            hint = did_you_mean(key, TABLE_OPTIONS) if instead is None else f": {instead.text}"
             _LOG.warning("%s: %s is not a Paimon option%s; stored anyway", table, key, hint)
 
 
@@ -124,12 +123,12 @@ def check_storable(key: str, value: str) -> None:
             "effect under another name",
             option=key,
         )
-    promise = broken_promise(key, value)
+    promise = instead_of_guarantee(key, value)
     if promise is not None:
-        name, instead = promise
         raise InvalidOptionError(
-            f"table property {name} = {value!r} is not supported, and would be stored without any effect; {instead}",
-            option=name,
+            f"table property {promise.name} = {value!r} is not supported, and would be stored without any effect; "
+            f"{promise.text}",
+            option=promise.name,
         )
     if key in _PLACES or is_storage_option(key):
         raise InvalidOptionError(

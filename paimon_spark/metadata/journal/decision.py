@@ -28,7 +28,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import is_file_name
 from paimon_spark.metadata.small_files import find_decoded
 from paimon_spark.options.location import DATABASE_SUFFIX
-from paimon_spark.storage.links import within
+from paimon_spark.storage.local import within
 from paimon_spark.storage.store import Store
 
 DIRECTORY: Final = "paimon.db/_pipelines"

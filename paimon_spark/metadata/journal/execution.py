@@ -11,7 +11,7 @@ from typing import Final
 
 from paimon_spark.errors import CatalogError, FileAlreadyThereError, FileMissingError
 from paimon_spark.format.metadata_files.snapshot import Snapshot, decode
-from paimon_spark.metadata.handle import TableHandle
+from paimon_spark.metadata.handle import TableHandle, server_of
 from paimon_spark.metadata.journal.change import (
     CreateOnServer,
     Delete,
@@ -28,7 +28,6 @@ from paimon_spark.metadata.journal.change import (
 from paimon_spark.metadata.layout import BRANCH_PREFIX, LATEST, SCHEMA_PREFIX, SNAPSHOT_PREFIX
 from paimon_spark.metadata.manifests import follows
 from paimon_spark.metadata.schemas import HANDOVER, Handover, encode_handover, visible_schema_ids
-from paimon_spark.metadata.served import server_of
 from paimon_spark.metadata.small_files import find_bytes, find_decoded, numbered
 
 _CONCURRENT: Final = 8

@@ -134,6 +134,8 @@ class HeldLock:
 
     def write_journal(self, data: bytes) -> None:
         """Write the journal. From then on the change happens, if need be by the next process."""
+        # In a file of its own: a process that slept through its lease then writes a file that nobody reads, and never
+        # over the lock of a later operation.
         self.handle.store.write(journal_path(self.handle, self.lock_owner), data)
         self.check()
 
@@ -233,6 +235,8 @@ class OwnerWatch:
         return held
 
     def _is_dead(self, owner: Owner, file: str, files: dict[str, FileInfo]) -> bool:
+        # The operating system decides where it can see the process; elsewhere the clock of the store does. Clocks of
+        # two machines are never compared.
         alive = owner.is_alive()
         if alive is not None:
             return not alive

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.ast import literal_text
+from paimon_spark.predicate.tokens import Token
 from paimon_spark.sql.commands.column_text import default_expression
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.clauses import Assignment, expression
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Name
-from paimon_spark.sql.tokens import Edit, Token, edited, tokenize
+from paimon_spark.sql.tokens import Edit, edited, tokenize
 from paimon_spark.types import DataField, DataType, RowType, quoted
 
 if TYPE_CHECKING:

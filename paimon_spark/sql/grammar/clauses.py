@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NoReturn, TypeAlias
 
-from paimon_spark.equivalents import CHECKS_AT_PUBLISHING
 from paimon_spark.errors import PaimonError, SqlSyntaxError, UnsupportedFeatureError
+from paimon_spark.foreign.statements import CHECKS_AT_PUBLISHING
 from paimon_spark.metadata.definition.ddl import row_type
 from paimon_spark.metadata.definition.schema_changes import After, First, Path, Position
 from paimon_spark.sql.cursor import Cursor

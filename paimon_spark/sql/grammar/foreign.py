@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, NoReturn
 
-from paimon_spark.equivalents import instead
 from paimon_spark.errors import UnsupportedFeatureError
+from paimon_spark.foreign.statements import instead_of_statement
 from paimon_spark.predicate.ast import literal_text
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.statement import Name, UnsupportedStatement
@@ -88,7 +88,9 @@ def read_convert(cursor: Cursor) -> UnsupportedStatement | None:
 def read_undrop(cursor: Cursor) -> UnsupportedStatement:
     """Read UNDROP TABLE of Databricks. Raises SqlSyntaxError."""
     if cursor.take("WITH", "ID"):
-        return UnsupportedStatement(cursor.sql, (), "UNDROP TABLE WITH ID", instead("UNDROP TABLE WITH ID"))
+        return UnsupportedStatement(
+            cursor.sql, (), "UNDROP TABLE WITH ID", instead_of_statement("UNDROP TABLE WITH ID")
+        )
     return _unsupported(cursor, "UNDROP TABLE", cursor.name(), may_be_missing=True)
 
 
@@ -167,7 +169,7 @@ def refuse_clone(cursor: Cursor, table: Name, *, or_replace: bool = False, if_no
         "if_not_exists": "IF NOT EXISTS " if if_not_exists else "",
         "unless": f", if {new} was not there" if if_not_exists else "",
     }
-    text = instead("CLONE OF FILES" if _is_path(source) else what, **values) + _rest(cursor)
+    text = instead_of_statement("CLONE OF FILES" if _is_path(source) else what, **values) + _rest(cursor)
     raise UnsupportedFeatureError(f"{kind} is not supported for table {new}. {text}", feature=kind)
 
 
@@ -192,14 +194,14 @@ def _lost(text: str) -> str:
 
 
 def _refuse(feature: str, table: Name, what: str | None = None, **values: str) -> NoReturn:
-    text = instead(what or feature, table=_shown(table), **values)
+    text = instead_of_statement(what or feature, table=_shown(table), **values)
     raise UnsupportedFeatureError(f"{feature} is not supported for table {_shown(table)}. {text}", feature=feature)
 
 
 def _unsupported(
     cursor: Cursor, feature: str, table: Name, what: str | None = None, *, may_be_missing: bool = False, **values: str
 ) -> UnsupportedStatement:
-    text = instead(what or feature, table=_shown(table), **values) + _rest(cursor)
+    text = instead_of_statement(what or feature, table=_shown(table), **values) + _rest(cursor)
     return UnsupportedStatement(cursor.sql, (table,), feature, text, may_be_missing)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from paimon_spark.predicate.tokens import Token
 from paimon_spark.spark.merge import Verb, When
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.grammar.clauses import (
@@ -18,7 +19,7 @@ from paimon_spark.sql.grammar.clauses import (
     write_options,
 )
 from paimon_spark.sql.statement import Name, Statement, TableStatement, UnsupportedStatement
-from paimon_spark.sql.tokens import Token, matching_bracket, outside_brackets
+from paimon_spark.sql.tokens import matching_bracket, outside_brackets
 from paimon_spark.types import quoted_if_needed
 
 

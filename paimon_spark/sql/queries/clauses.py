@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from paimon_spark.errors import SqlSyntaxError
-from paimon_spark.sql.tokens import Token, abbreviated, depth_change
+from paimon_spark.predicate.tokens import Token
+from paimon_spark.sql.tokens import abbreviated, depth_change
 
 _VERSION: Final = ("VERSION", "SYSTEM_VERSION")
 _TIMESTAMP: Final = ("TIMESTAMP", "SYSTEM_TIME")

@@ -15,6 +15,7 @@ from typing import Any, Final
 import sqlglot
 from sqlglot import exp
 
+from paimon_spark.predicate.tokens import Token
 from paimon_spark.sql.queries.clauses import (
     DollarName,
     OptionClause,
@@ -23,7 +24,7 @@ from paimon_spark.sql.queries.clauses import (
     option_clauses,
     version_clauses,
 )
-from paimon_spark.sql.tokens import Token, depth_change, outside_brackets, tokenize
+from paimon_spark.sql.tokens import depth_change, outside_brackets, tokenize
 
 DOLLAR: Final = "\u01c3"
 """Replaces `$` for sqlglot: a letter without case that names hardly contain."""

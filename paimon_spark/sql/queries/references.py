@@ -13,13 +13,14 @@ from typing import Any, Final, NoReturn
 from sqlglot import exp
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.predicate.tokens import Token
 from paimon_spark.sql.functions import TABLE_FUNCTIONS, refuse_search
 from paimon_spark.sql.names import TableName, resolve_source
 from paimon_spark.sql.queries.clauses import OptionClause, VersionClause
 from paimon_spark.sql.queries.errors import syntax_error
 from paimon_spark.sql.queries.parse import ParsedQuery, Tree, Use
 from paimon_spark.sql.session import Session
-from paimon_spark.sql.tokens import Token, abbreviated, matching_bracket
+from paimon_spark.sql.tokens import abbreviated, matching_bracket
 
 _SAMPLE: Final = "TABLESAMPLE"
 _BEFORE_NAME: Final = frozenset(("FROM", "JOIN", "TABLE", "USING", "INTO", ","))

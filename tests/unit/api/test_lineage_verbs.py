@@ -29,13 +29,13 @@ from paimon_spark.errors import (
 from paimon_spark.jobs.batch_write import plan_path_write
 from paimon_spark.jobs.stream_write import plan_stream_write
 from paimon_spark.jobs.table_scan import open_scan
-from paimon_spark.lineage.graph import Node
-from paimon_spark.lineage.job_registry import Registration, register_query
-from paimon_spark.lineage.provenance import Provenance, SourceRange, TableRef
-from paimon_spark.lineage.recorded_jobs import Job, Jobs
-from paimon_spark.lineage.results import Met, ReachedTable, Relations
-from paimon_spark.lineage.table_index import open_index
-from paimon_spark.lineage.tables import rows_of
+from paimon_spark.lineage.asking.graph import Node
+from paimon_spark.lineage.asking.recorded_jobs import Job, Jobs
+from paimon_spark.lineage.asking.results import Met, ReachedTable, Relations
+from paimon_spark.lineage.index.job_registry import Registration, register_query
+from paimon_spark.lineage.index.provenance import Provenance, SourceRange, TableRef
+from paimon_spark.lineage.index.table_index import open_index
+from paimon_spark.lineage.index.tables import rows_of
 from paimon_spark.options.write_request import WriteMode
 from tests.harness.real_tables import a_catalog
 

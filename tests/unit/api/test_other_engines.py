@@ -21,8 +21,8 @@ from paimon_spark import Catalog, Table
 from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.jobs.scan import Scan
 from paimon_spark.polars import pushed_down, scan_paimon
-from paimon_spark.predicate.arrow_expression import pushed_down as pushed_by_arrow
 from paimon_spark.predicate.ast import show
+from paimon_spark.predicate.other_engines import pushed_down as pushed_by_arrow
 
 COLUMNS = "k BIGINT, v STRING, f DOUBLE, d DATE, b BOOLEAN, `odd name` INT, c CHAR(3), g FLOAT, n DECIMAL(9, 2)"
 

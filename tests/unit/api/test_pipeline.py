@@ -29,7 +29,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from paimon_spark.lineage.job_registry import Registration, register_query
+from paimon_spark.lineage.index.job_registry import Registration, register_query
 from paimon_spark.pipelines.records import ReleaseRecord
 from paimon_spark.versioning.main_change import MainChange, PartitionRows
 

@@ -22,13 +22,13 @@ from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.format.data_files.registry import read_rows
 from paimon_spark.format.data_files.requests import FileRead, Rows
 from paimon_spark.format.file_index.bloom_filter import BloomFilterBuilder
-from paimon_spark.format.file_index.container import read_head, write_container
+from paimon_spark.format.file_index.indexes import read_head, write_container
 from paimon_spark.format.file_index.keys import key_type
 from paimon_spark.format.metadata_files.data_file import DataFileMeta
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.options.file_index import parse_file_index_options
+from paimon_spark.options.data_files import parse_file_index_options
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import BIGINT
 from tests.harness.clock import age_files

@@ -20,10 +20,10 @@ import paimon_spark
 from paimon_spark import Catalog, Table
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.engine.compaction import sorting
-from paimon_spark.engine.merge import budget
+from paimon_spark.engine.merge import sorted_merge
 from paimon_spark.engine.row_diff import versions
 from paimon_spark.engine.row_level.job import in_process, plan_rows
-from paimon_spark.engine.write import router, row_pool
+from paimon_spark.engine.write import router
 from paimon_spark.format.arrays import pieces
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import VALUE_KIND
@@ -62,13 +62,13 @@ def short_limits() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "ARRAY_BYTES", LIMIT // 2)
         patch.setattr(pieces, "BATCH_BYTES", LIMIT // 2)
-        patch.setattr(budget, "WINDOW_BYTES", LIMIT)
-        patch.setattr(budget, "MOST_OPEN", 2)
+        patch.setattr(sorted_merge, "WINDOW_BYTES", LIMIT)
+        patch.setattr(sorted_merge, "MOST_OPEN", 2)
         patch.setattr(sorting, "SAMPLE_BYTES", LIMIT)
         patch.setattr(sorting, "_DEALT_BYTES", LIMIT)
         patch.setattr(versions, "PART_BYTES", 4 * LIMIT)
         patch.setattr(router, "_GATHERED_BYTES", 4 * LIMIT)
-        patch.setattr(row_pool, "_HANDED_BYTES", 4 * LIMIT)
+        patch.setattr(router, "_HANDED_BYTES", 4 * LIMIT)
         patch.setattr(pa, "concat_arrays", _refusing)
         yield
 

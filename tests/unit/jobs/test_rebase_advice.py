@@ -12,9 +12,9 @@ import pytest
 
 import paimon_spark
 from paimon_spark import Catalog, Table
+from paimon_spark.advice import Entrance, reworded
 from paimon_spark.cli.exit_codes import error_text
 from paimon_spark.errors import BranchDivergedError, UnsupportedFeatureError
-from paimon_spark.sql.messages import in_sql
 
 KEYS: Final[dict[str, Any]] = {"primary_keys": ["k"]}
 KINDS: Final[dict[str, dict[str, Any]]] = {
@@ -157,7 +157,7 @@ def test_the_same_advice_in_a_shell_and_in_sql() -> None:
     assert shell == (
         "error: pass --replace d.t, so that main becomes the branch: `paimon-spark diff d.t main fix --rows` shows them"
     )
-    assert in_sql("Table.diff('main', 'fix', rows=True) shows them", is_call=True) == (
+    assert reworded("Table.diff('main', 'fix', rows=True) shows them", Entrance.CALL) == (
         "SELECT * FROM paimon_table_diff(…, 'main', 'fix') shows them"
     )
-    assert in_sql("use on_conflict='ours'", is_call=True) == "use on_conflict => 'ours'"
+    assert reworded("use on_conflict='ours'", Entrance.CALL) == "use on_conflict => 'ours'"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paimon_spark.operations import OPERATIONS, PROCEDURES, REFUSED_ACTIONS
-from paimon_spark.operations.operation import Argument, Operation, Scope, Style, Type
+from paimon_spark.operations.operation import Argument, Operation, Style, Subject, Type
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda o: o.command or o.procedure)
@@ -41,6 +41,6 @@ def test_arguments_that_are_not_given_have_their_defaults() -> None:
         Argument("b", "b", repeated=True),
         Argument("c", "c", Type.BOOLEAN, default=True, style=Style.CALL),
     )
-    operation = Operation("x", lambda a: None, arguments, scope=Scope.NOTHING, procedure="p", command="c")
+    operation = Operation("x", lambda a: None, arguments, subject=Subject.NOTHING, procedure="p", command="c")
     assert {name: operation.defaults[name] for name in "abc"} == {"a": 1, "b": [], "c": True}
     assert operation.signature("p") == "sys.p([a STRING], [b STRING], [c BOOLEAN])"

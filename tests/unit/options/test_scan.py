@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
-from paimon_spark.foreign_options import GUARANTEES, OPTIONS, PROPERTIES
+from paimon_spark.foreign.options import GUARANTEES, OPTIONS, PROPERTIES
 from paimon_spark.options.known import is_table_option
 from paimon_spark.options.scan import (
     INCREMENTAL_KEYS,

@@ -13,7 +13,7 @@ import pytest
 import paimon_spark
 from paimon_spark import Table
 from paimon_spark.errors import PaimonError
-from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.lineage.index.warehouse import Warehouse
 from paimon_spark.maintenance.change import recover
 from paimon_spark.metadata.branches import branch_exists
 from paimon_spark.metadata.handle import open_table

@@ -13,7 +13,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from paimon_spark import Table
 from paimon_spark.jobs.rebase import rebase
-from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.lineage.index.warehouse import Warehouse
 from paimon_spark.pipelines.branching import create_pipeline_branch
 from paimon_spark.pipelines.rebasing import publish_rebased
 from paimon_spark.versioning.branches import create_branch

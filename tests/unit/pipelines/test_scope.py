@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from paimon_spark.lineage.graph import Graph, GraphPart, Node
-from paimon_spark.lineage.provenance import TableRef
-from paimon_spark.lineage.tables import SINK_JOB, SOURCE_JOB
+from paimon_spark.lineage.asking.graph import Graph, GraphPart, Node
+from paimon_spark.lineage.index.provenance import TableRef
+from paimon_spark.lineage.index.tables import SINK_JOB, SOURCE_JOB
 from paimon_spark.pipelines.scope import part_of, scope_of, scope_of_jobs
 
 

@@ -17,8 +17,8 @@ import pytest
 import paimon_spark
 from paimon_spark import Catalog
 from paimon_spark.api.lineage_question import warehouse_of
-from paimon_spark.lineage import read_notes
-from paimon_spark.lineage.job_registry import Registration, register_query
+from paimon_spark.lineage.index.job_registry import Registration, register_query
+from paimon_spark.lineage.recording import read_notes
 from tests.harness.keywords import keywords
 
 JOBS: Final = {"daily": ("orders", "daily"), "report": ("daily", "report")}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fsspec.implementations.memory import MemoryFileSystem
 
-from paimon_spark.lineage.warehouse import Warehouse
+from paimon_spark.lineage.index.warehouse import Warehouse
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.snapshots import latest_snapshot_id, list_snapshot_ids
 from paimon_spark.storage.store import Store

@@ -11,10 +11,11 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.catalog import Catalog
-from paimon_spark.equivalents import METADATA_TABLES, documented
 from paimon_spark.errors import PaimonError
-from paimon_spark.foreign_options import documented_options, documented_properties
-from paimon_spark.foreign_procedures import PROCEDURES
+from paimon_spark.foreign.options import documented_options, documented_properties
+from paimon_spark.foreign.procedures import PROCEDURES, documented_procedures
+from paimon_spark.foreign.statements import documented_statements
+from paimon_spark.foreign.tables import METADATA_TABLES, documented_tables
 from paimon_spark.operations import PROCEDURES as OURS
 from paimon_spark.sql.execute import execute_beside, parse, run_statement
 from paimon_spark.sql.functions import refuse_foreign
@@ -170,6 +171,9 @@ def test_procedures_are_called_by_parameters_that_they_have() -> None:
 
 def test_the_page_has_all_equivalents() -> None:
     page = _PAGE.read_text(encoding="utf-8")
-    listed = (*documented(), *documented_options(), *documented_properties())
+    listed = (
+        *documented_statements(), *documented_procedures(), *documented_tables(),
+        *documented_options(), *documented_properties(),
+    )  # fmt: skip
     missing = [row for row in (f"| {theirs} | {ours} |" for theirs, ours in listed) if row not in page]
     assert not missing

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from paimon_spark.lineage.provenance import TableRef
+from paimon_spark.lineage.index.provenance import TableRef
 from paimon_spark.sql.lineage_job import names_no_table, read_names, shape, statement_job
 from paimon_spark.sql.tokens import tokenize
 

@@ -13,8 +13,8 @@ from paimon_spark.maintenance.consumers import Consumer, LastRead, find_consumer
 from paimon_spark.maintenance.expiry import Limits, expire_snapshots
 from paimon_spark.metadata.journal.lock import Owner
 from paimon_spark.options.stream_read import ReadLimits
-from paimon_spark.streaming.consumer import needed
 from paimon_spark.streaming.offset import Part, Phase, StreamOffset
+from paimon_spark.streaming.start import needed
 from tests.harness.commits import a_file, committer, message
 from tests.harness.history import History
 from tests.harness.streams import names, stream, table_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_spark.engine.scan.changes import Content
+from paimon_spark.engine.scan.incremental import Content
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.options.stream_read import StreamReadOptions
 from paimon_spark.streaming.reader import contents_of

@@ -16,9 +16,9 @@ from paimon_spark.metadata.branches import NEW_BACKUP, is_backup_name
 from paimon_spark.metadata.retry import Clock, now_ms
 from paimon_spark.types import quoted_if_needed
 from paimon_spark.versioning import names
-from paimon_spark.versioning.backups import expire_backups, list_backups
 from paimon_spark.versioning.merge import merge_branch
 from paimon_spark.versioning.names import backup_name
+from paimon_spark.versioning.undo import expire_backups, list_backups
 from tests.unit.versioning.publishing import files, ids, in_order, new_table, put, rows
 from tests.unit.versioning.test_diff import add, append_table
 

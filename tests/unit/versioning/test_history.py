@@ -14,7 +14,7 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchNotFoundError, InvalidInputError
 from paimon_spark.format.metadata_files.snapshot import encode
-from paimon_spark.lineage.provenance import JOB
+from paimon_spark.lineage.index.provenance import JOB
 from paimon_spark.maintenance.consumers import Consumer, write_consumer
 from paimon_spark.metadata.branches import fork_path, snapshot_identity
 from paimon_spark.versioning.log import Commit, History

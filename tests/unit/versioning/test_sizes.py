@@ -13,7 +13,7 @@ import pytest
 import paimon_spark
 from paimon_spark import Table
 from paimon_spark.metadata.manifests import CACHE
-from paimon_spark.versioning.sizes import RefSize
+from paimon_spark.versioning.status import RefSize
 
 REFS = {"snapshot", "tag", "schema", "branch", "changelog", "consumer"}
 

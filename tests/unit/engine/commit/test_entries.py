@@ -12,9 +12,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.engine.commit.changes import data_changes
 from paimon_spark.engine.commit.conflicts import key_conflict, overlapping_groups
-from paimon_spark.engine.commit.entries import Touched, no_entries, together
+from paimon_spark.engine.commit.entries import Touched, data_changes, no_entries, together
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_numpy import array_of

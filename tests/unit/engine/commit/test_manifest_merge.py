@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.engine.commit.changes import data_changes
-from paimon_spark.engine.commit.entries import no_entries, of_kind, together
+from paimon_spark.engine.commit.entries import data_changes, no_entries, of_kind, together
 from paimon_spark.engine.commit.manifest_merge import Merged, cancelled, merge, reuse
 from paimon_spark.errors import CorruptFileError
 from paimon_spark.format.metadata_files.manifest import FileKind, ManifestFileMeta
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import read_manifests, write_manifest
-from paimon_spark.options.commit import CommitOptions, parse_commit_options
+from paimon_spark.options.write import CommitOptions, parse_commit_options
 from paimon_spark.storage.urls import open_store
 from tests.harness.commits import PARTITIONED, a_file, make_table, message
 from tests.harness.search import examples

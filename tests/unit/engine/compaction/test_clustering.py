@@ -15,8 +15,7 @@ import pytest
 import paimon_spark
 from paimon_spark.engine.commit.entries import numbers
 from paimon_spark.engine.compaction import sorting
-from paimon_spark.engine.compaction.clustering import clustering_order
-from paimon_spark.engine.compaction.sorting import SortOrder
+from paimon_spark.engine.compaction.sorting import SortOrder, clustering_order
 from paimon_spark.errors import (
     CommitConflictError,
     CorruptFileError,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import paimon_spark
 from paimon_spark.engine.compaction import bucket_merge, keyed
 from paimon_spark.engine.compaction.keyed import hides_level0
-from paimon_spark.engine.merge import budget
+from paimon_spark.engine.merge import sorted_merge
 from paimon_spark.engine.merge.sorted_merge import SequenceField
 from paimon_spark.engine.tasks.commit_message import CommitMessage, Increment
 from paimon_spark.engine.write import merge_tree
@@ -298,7 +298,7 @@ def test_rows_that_cannot_be_merged_are_an_error_that_names_the_bucket(root: Cal
 def test_many_files_of_level_0_are_merged_a_few_open_at_a_time(
     root: Callable[[], str], monkeypatch: pytest.MonkeyPatch, most_open: int
 ) -> None:
-    monkeypatch.setattr(budget, "MOST_OPEN", most_open)
+    monkeypatch.setattr(sorted_merge, "MOST_OPEN", most_open)
     table = Table(root(), {"changelog-producer": "lookup"})
     for value in range(6):
         table.write(rows_of(1, 2 + value, 9, value=value))

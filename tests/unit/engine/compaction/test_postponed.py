@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import paimon_spark
 from paimon_spark.engine.commit.committer import Committer
-from paimon_spark.engine.compaction import postponed
-from paimon_spark.engine.compaction.postponed import move_postponed_rows
+from paimon_spark.engine.compaction import run
+from paimon_spark.engine.compaction.run import move_postponed_rows
 from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
@@ -152,7 +152,7 @@ def test_chosen_partitions_alone_are_settled(tmp_path: Path) -> None:
 
 def meddled(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Let others act once between the writing and the commit."""
-    found = postponed._messages
+    found = run._messages
     acts = [act]
 
     def messages(*args: Any) -> Any:
@@ -161,7 +161,7 @@ def meddled(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
             acts.pop()()
         return made
 
-    monkeypatch.setattr(postponed, "_messages", messages)
+    monkeypatch.setattr(run, "_messages", messages)
 
 
 def test_rows_written_meanwhile_wait_for_the_next_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_of_two_at_once_one_does_it(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     upsert(table, (1, 1, "a"))
     head = latest_snapshot(table.handle)
     assert head is not None
-    others = postponed._messages(table.handle, head, "x", None, None)
+    others = run._messages(table.handle, head, "x", None, None)
     meddled(monkeypatch, lambda: Committer(table.handle, "x").commit(others))
     before = set((tmp_path / "t").rglob("data-*"))
     assert settle(table.handle).snapshot_ids == ()

@@ -11,7 +11,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
-from paimon_spark.engine.compaction import postponed, run
+from paimon_spark.engine.compaction import run
 from paimon_spark.engine.compaction.run import Runner, compact_branch, run_here
 from paimon_spark.engine.compaction.task import BucketTask
 from paimon_spark.engine.tasks.commit_message import CommitMessage
@@ -117,7 +117,7 @@ def test_rows_that_wait_are_settled_in_the_history_that_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[Table], None]
 ) -> None:
     table = two_branches(tmp_path, {"bucket": "-2"}, ("k",))
-    wait, done = postponed._messages, list[bool]()
+    wait, done = run._messages, list[bool]()
 
     def slowly(*arguments: Any) -> Any:
         messages = wait(*arguments)
@@ -126,7 +126,7 @@ def test_rows_that_wait_are_settled_in_the_history_that_there_is(
             meanwhile(table)
         return messages
 
-    monkeypatch.setattr(postponed, "_messages", slowly)
+    monkeypatch.setattr(run, "_messages", slowly)
     table.compact()
     assert read(table) == MERGED
     in_order(table)

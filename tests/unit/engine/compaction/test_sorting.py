@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import paimon_spark
 from paimon_spark.engine.compaction import sorting
-from paimon_spark.engine.compaction.curves import hilbert, z_order
-from paimon_spark.engine.compaction.sorting import Ranges, SortOrder
+from paimon_spark.engine.compaction.sorting import Ranges, SortOrder, hilbert, z_order
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.options.compaction import SortStrategy

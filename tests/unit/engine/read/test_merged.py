@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_spark.engine.merge import budget
+from paimon_spark.engine.merge import sorted_merge
 from paimon_spark.engine.merge.spill import spilled
 from paimon_spark.engine.read import merged
 from paimon_spark.engine.read.metadata_columns import output_schema
@@ -154,7 +154,7 @@ def test_every_engine_over_an_lsm_tree(
     options, rule, allowed = ENGINES[engine]
     if path == "window":
         monkeypatch.setattr(merged, "_MASK_ROWS", 0)
-        monkeypatch.setattr(budget, "WINDOW_BYTES", 0)
+        monkeypatch.setattr(sorted_merge, "WINDOW_BYTES", 0)
     files, records = random_files(tmp_path, 1, allowed, tangled)
     schema = model.table(COLUMNS, options)
     for kinds, columns in itertools.product((False, True), (("k", "a", "b"), ("b",), ("k",))):
@@ -171,7 +171,7 @@ def test_retracts_that_their_writer_did_not_count_are_merged(
     options, rule, allowed = ENGINES[engine]
     if path == "window":
         monkeypatch.setattr(merged, "_MASK_ROWS", 0)
-        monkeypatch.setattr(budget, "WINDOW_BYTES", 0)
+        monkeypatch.setattr(sorted_merge, "WINDOW_BYTES", 0)
     files, records = random_files(tmp_path, 1, allowed, False)
     files = [f._replace(delete_row_count=0, file_source=FileSource.APPEND) for f in files]
     schema = model.table(COLUMNS, options)
@@ -279,7 +279,7 @@ def test_sequences_stamped_at_commit_are_refused(tmp_path: Path) -> None:
 def test_memory_does_not_grow_with_the_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     """Held rows follow the window, not the files: four times the rows, the same peak of numpy and Arrow memory."""
     monkeypatch.setattr(merged, "_MASK_ROWS", 0)
-    monkeypatch.setattr(budget, "RUN_ROWS", 1000)
+    monkeypatch.setattr(sorted_merge, "RUN_ROWS", 1000)
     schema = model.table(COLUMNS, {"merge-engine": engine})
     peaks = []
     for scale in (1, 4):
@@ -322,8 +322,8 @@ def test_runs_that_are_put_aside_merge_alike(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(merged, "spilled", counted)
     monkeypatch.setattr(merged, "_MASK_ROWS", 0)
-    monkeypatch.setattr(budget, "WINDOW_BYTES", 0)
-    monkeypatch.setattr(budget, "MOST_OPEN", 2)
+    monkeypatch.setattr(sorted_merge, "WINDOW_BYTES", 0)
+    monkeypatch.setattr(sorted_merge, "MOST_OPEN", 2)
     got = read(r, s)
     assert len(asides) == 3
     assert sorted(got, key=lambda row: row["k"]) == sorted(want, key=lambda row: row["k"])

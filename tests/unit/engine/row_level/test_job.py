@@ -239,7 +239,7 @@ def test_partitions_go_without_being_read(monkeypatch: pytest.MonkeyPatch) -> No
     handle = table_of("rewrite_partitioned")
     append(handle, [(p, k, "a") for p in (0, 1, None) for k in range(3)])
     job = job_of(handle, "p = 1 OR p IS NULL")
-    monkeypatch.setattr("paimon_spark.engine.row_level.files.read_split", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr("paimon_spark.engine.row_level.deletion.read_split", lambda *_: pytest.fail("it was read"))
     outcomes = [job.run(i) for i in range(len(job.splits))]
     assert sum(o.rows or 0 for o in outcomes) == 6
     commit(handle, job.finish(outcomes))

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paimon_spark
-from paimon_spark.engine.merge import budget
-from paimon_spark.engine.scan.postponed import with_postponed_rows
+from paimon_spark.engine.merge import sorted_merge
+from paimon_spark.engine.scan.one_branch import with_postponed_rows
 from paimon_spark.engine.tasks.split import SplitMode
 from paimon_spark.errors import DataError, UnsupportedFeatureError
 from paimon_spark.jobs import compaction
@@ -81,7 +81,7 @@ def test_unsorted_files_are_not_skipped_by_their_first_and_last_key(tmp_path: Pa
 
 
 def test_many_chunks_merge_in_the_order_of_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "WINDOW_BYTES", 1 << 12)
+    monkeypatch.setattr(sorted_merge, "WINDOW_BYTES", 1 << 12)
     table = a_table(
         SCHEMA, keys="p k", by="p", options={**WAITING, "merge-engine": "partial-update"}, where=tmp_path / "t"
     )

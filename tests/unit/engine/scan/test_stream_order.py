@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.engine.scan.changes import Content
+from paimon_spark.engine.scan.incremental import Content
 from paimon_spark.engine.scan.stream_units import order_of, plan_units, plan_whole
 from paimon_spark.engine.tasks.split import DataSplit, SplitMode
 from paimon_spark.errors import (

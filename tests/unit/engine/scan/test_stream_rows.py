@@ -13,7 +13,7 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.engine.read.split_reader import read_split
-from paimon_spark.engine.scan.changes import Content
+from paimon_spark.engine.scan.incremental import Content
 from paimon_spark.engine.scan.query import ScanQuery
 from paimon_spark.engine.scan.stream_units import order_of, plan_units, plan_whole
 from paimon_spark.engine.tasks.split import DataSplit

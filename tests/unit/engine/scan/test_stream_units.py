@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from paimon_spark.engine.scan.changes import Content
+from paimon_spark.engine.scan.incremental import Content
 from paimon_spark.engine.scan.query import Reason, ScanQuery
 from paimon_spark.engine.scan.stream_units import plan_whole
 from paimon_spark.engine.tasks.split import SplitMode

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.engine.write import row_pool
-from paimon_spark.engine.write.row_pool import RowPool
+from paimon_spark.engine.write import router
+from paimon_spark.engine.write.router import RowPool
 from paimon_spark.errors import StorageError
 from tests.harness.search import examples
 
@@ -34,8 +34,8 @@ def test_each_group_gets_its_rows_once_and_in_order(steps: list[object], small: 
     model: dict[int, list[tuple[int, str]]] = defaultdict(list)
     number = 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_pool, "_HANDED_BYTES", 50 if small else 32 << 20)
-        patch.setattr(row_pool, "_PAGED_BYTES", 1 if small else 32 << 20)
+        patch.setattr(router, "_HANDED_BYTES", 50 if small else 32 << 20)
+        patch.setattr(router, "_PAGED_BYTES", 1 if small else 32 << 20)
         for step in steps:
             if step == "spill":
                 pool.spill()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.engine.write import router
 from paimon_spark.engine.write.request import WriteRequest
-from paimon_spark.engine.write.row_pool import RowPool
+from paimon_spark.engine.write.router import RowPool
 from paimon_spark.engine.write.table_writer import SHARED_STRIDE, TableWriter
 from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.format import bucket_hash

@@ -19,8 +19,7 @@ from paimon_spark.format import roaring
 from paimon_spark.format.arrays.arrow_types import arrow_type
 from paimon_spark.format.file_index.bitmap import BitmapBuilder
 from paimon_spark.format.file_index.bloom_filter import BloomFilter, BloomFilterBuilder, hashes_of, xxh64
-from paimon_spark.format.file_index.container import read_head, write_container
-from paimon_spark.format.file_index.indexes import FileIndexes, IndexKind
+from paimon_spark.format.file_index.indexes import FileIndexes, IndexKind, read_head, write_container
 from paimon_spark.format.file_index.keys import key_type, keys_of
 from paimon_spark.format.file_index.range_bitmap import RangeBitmapBuilder
 from paimon_spark.types import BIGINT, DOUBLE, INT, STRING, DataType, parse_type

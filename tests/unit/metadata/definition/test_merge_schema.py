@@ -12,7 +12,7 @@ from paimon_spark.format.metadata_files.table_schema import TableSchema
 from paimon_spark.metadata.definition.alter import apply
 from paimon_spark.metadata.definition.create import new_schema
 from paimon_spark.metadata.definition.ddl import data_type, row_type
-from paimon_spark.metadata.definition.merge_schema import holds, merged_row, merged_schema
+from paimon_spark.metadata.definition.from_arrow import holds, merged_row, merged_schema
 from paimon_spark.metadata.definition.schema_changes import AddColumn, UpdateType
 from paimon_spark.options.descriptor import parse_group
 from paimon_spark.options.write import SchemaMergeOptions
