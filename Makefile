@@ -51,7 +51,7 @@ FLAGS = --tier $(TIER) --part $(PART) $(if $(MARK),-m "$(MARK)") -n $(PROCESSES)
 SOURCES := $(wildcard paimon_spark pyspark_paimon.py pyspark_paimon_py.py tests tools examples conftest.py)
 
 .PHONY: help setup fmt lint type layers check test test-all test-unit test-spark test-oldest test-python test-nightly \
-  test-stores test-interop test-chaos test-docs test-wheel test-share shares peers lock record-seconds bench examples demo docs wheel clean
+  test-stores test-interop test-chaos test-docs test-wheel test-share shares peers lock record-seconds find bench examples demo docs wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##[[:space:]]*/\t/' | \
@@ -148,12 +148,15 @@ lock: setup  ## write anew which releases CI installs, with their hashes (requir
 record-seconds: setup  ## measure how long tests take, by which they are divided: ARGS="tests/unit"
 	@$(PYTEST) --record-seconds -n $(JOBS) $(ARGS)
 
+find:  ## modules and tests that hold a behaviour: WHAT="rename branch"
+	@$(or $(wildcard $(PYTHON_IN)),python3) -m tools.tests_index find $(WHAT)
+
 bench: setup  ## measure (slow; needs a quiet machine)
 	@found=0; \
-	$(PYTHON_IN) -m tests.bench.run --runs $(or $(RUNS),5) --scale $(or $(SCALE),1) $(CASES) || found=1; \
-	test -n "$(CASES)" || $(PYTHON_IN) -m tests.bench.attached --runs $(or $(RUNS),5) --scale $(or $(SCALE),1) || found=1; \
-	test -n "$(CASES)" || $(PYTHON_IN) -m tests.bench.growth --runs $(or $(RUNS),5) || found=1; \
-	test -n "$(CASES)" || $(PYTHON_IN) -m tests.bench.figures || found=1; \
+	$(PYTHON_IN) -m tools.bench.run --runs $(or $(RUNS),5) --scale $(or $(SCALE),1) $(CASES) || found=1; \
+	test -n "$(CASES)" || $(PYTHON_IN) -m tools.bench.attached --runs $(or $(RUNS),5) --scale $(or $(SCALE),1) || found=1; \
+	test -n "$(CASES)" || $(PYTHON_IN) -m tools.bench.growth --runs $(or $(RUNS),5) || found=1; \
+	test -n "$(CASES)" || $(PYTHON_IN) -m tools.bench.figures || found=1; \
 	exit $$found
 
 examples: setup  ## run every example, but for that of dbt, which needs it installed
@@ -162,8 +165,9 @@ examples: setup  ## run every example, but for that of dbt, which needs it insta
 demo: setup  ## the whole story: a fault found, its impact, a branch, a replay, comparing, publishing, undoing
 	@$(PYTHON_IN) examples/story.py
 
-docs: setup  ## write docs/reference from the code, and build the site into build/site
+docs: setup  ## write docs/reference and tests/README.md from the code, and build the site into build/site
 	@$(PYTHON_IN) -m tools.docs
+	@$(PYTHON_IN) -m tools.tests_index write
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON_IN) -m mkdocs build --strict --quiet
 
 wheel: setup  ## build dist/*.whl

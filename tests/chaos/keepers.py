@@ -39,6 +39,7 @@ from paimon_spark.maintenance.change import recover
 from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.versioning import merge, savepoints
+from tests.harness.real_tables import a_catalog
 from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
 # The server of processes has these modules, and pandas, which Arrow loads with its first array; each process would
@@ -88,8 +89,7 @@ Job: TypeAlias = Callable[[Scene, int, int, float], None]
 def make(scene: Scene) -> None:
     """The table with a row, and its branch `fix`."""
     warehouse, _, table = scene.url.rpartition("/")
-    catalog = paimon_spark.load_catalog(warehouse.rpartition("/")[0])
-    catalog.create_database("db")
+    catalog = a_catalog(warehouse.rpartition("/")[0])
     schema = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
     keys: dict[str, Any] = {"primary_keys": ["k"], "options": {"bucket": "1"}} if scene.keyed else {}
     catalog.create_table(f"db.{table}", schema, **keys)

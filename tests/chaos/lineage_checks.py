@@ -1,4 +1,4 @@
-"""What must be true of the lineage tables: they say of each snapshot what its rows say, and neither less nor more."""
+"""Checks of lineage tables: they say of each snapshot what its rows say, neither less nor more."""
 
 from __future__ import annotations
 

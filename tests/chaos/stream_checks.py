@@ -1,4 +1,4 @@
-"""What must be true of both tables after a query between them was killed again and again."""
+"""Checks of two tables after a query between them was killed again and again."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.options.stream_read import parse_stream_options
 from paimon_spark.streaming.source import StreamSource
 from tests.harness.mini_engine import Checkpoint, MiniEngine, Step, Tasks
+from tests.harness.real_tables import a_catalog
 from tests.harness.until import until
 
 # What the server of processes loads once for all.
@@ -140,8 +141,7 @@ class Stream:
 
 def make(stream: Stream) -> None:
     """The source with its first rows, and the sink's branch with a row of others."""
-    catalog = paimon_spark.load_catalog(stream.warehouse)
-    catalog.create_database("db")
+    catalog = a_catalog(stream.warehouse)
     plain = [
         pa.field("p", pa.int32(), nullable=False),
         pa.field("k", pa.int64(), nullable=False),

@@ -1,4 +1,4 @@
-"""What pages take to be there: tables, DataFrames and names that their text speaks of and does not make."""
+"""Tables, DataFrames and names that pages use without making them."""
 
 from __future__ import annotations
 

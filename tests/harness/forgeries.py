@@ -1,4 +1,4 @@
-"""What whoever may write a table, or a folder beside it, can write there: each forgery by its name.
+"""Forgeries by somebody who may write a table, or a folder beside it: each by its name.
 
 Each names files of the victims of `harness.victims`, or tries to make verbs fail in a way of their own.
 """

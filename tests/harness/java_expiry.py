@@ -1,4 +1,4 @@
-"""What Java Paimon deletes when it expires snapshots or deletes tags.
+"""Files that Java Paimon deletes when it expires snapshots or deletes tags.
 
 Expiring looks at the tags of main, on whatever branch it runs; deleting a tag looks at the tags and the oldest snapshot
 of its own branch. Files are not removed but named, so that a test can say which of them something still needs; the refs

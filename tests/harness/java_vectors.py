@@ -89,7 +89,7 @@ def _raw_timestamp(text: str) -> tuple[int, int]:
 
 
 class FloatTexts(NamedTuple):
-    """Numbers, numpy float32 or float64, as two JDKs print them (`fixtures/generators/java/FloatTexts.java`)."""
+    """Numbers, numpy float32 or float64, as two JDKs print them (`tools/fixtures/java/FloatTexts.java`)."""
 
     numbers: Any
     jdk_25: list[str]

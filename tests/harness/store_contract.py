@@ -1,4 +1,4 @@
-"""What every Store must do. A test module subclasses `StoreContract` and gives it a store to fill."""
+"""The contract of every Store. A test module subclasses `StoreContract` and gives it a store to fill."""
 
 from __future__ import annotations
 

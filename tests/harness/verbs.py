@@ -1,4 +1,4 @@
-"""What users do with a catalog and one of its tables: each verb by its name."""
+"""Operations of users on a catalog and one of its tables, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What permanent views do in every catalog that holds them."""
+"""The contract of permanent views, for every catalog that holds them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from paimon_spark.types import DataField, RowType, parse_type
 from tests.harness.tables import MetadataTable, a_schema
 
 
-def a_table(
+def empty_table(
     columns: Mapping[str, Any],
     *,
     primary_keys: Sequence[str] = (),

@@ -1,4 +1,4 @@
-"""What one test leaves behind, no other finds."""
+"""Fixtures that isolate tests from one another."""
 
 from __future__ import annotations
 

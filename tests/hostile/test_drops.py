@@ -17,6 +17,7 @@ from paimon_spark.api.catalog import Catalog
 from paimon_spark.cli.main import main
 from paimon_spark.errors import InvalidInputError
 from tests.harness.golden import FIXTURES
+from tests.harness.real_tables import a_catalog
 
 ROWS = pa.table({"k": pa.array([1, 2], pa.int64()), "p": pa.array(["a", "b"])})
 UUID = "01234567-89ab-cdef-0123-456789abcdef"
@@ -31,9 +32,7 @@ FOREIGN = (
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
-    return catalog
+    return a_catalog(tmp_path / "wh")
 
 
 def fill(catalog: Catalog, name: str = "db.t") -> None:

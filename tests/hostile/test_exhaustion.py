@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-import paimon_spark
 from paimon_spark import Table
 from paimon_spark.errors import ColumnNotFoundError, CorruptFileError, FormatError, InvalidInputError
 from paimon_spark.format.data_files.registry import read_rows
@@ -37,6 +36,7 @@ from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.predicate.stats import row_group_may_match
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import BIGINT, DOUBLE, INT, STRING, DataField, RowType
+from tests.harness.real_tables import a_catalog, a_table, put
 
 
 def calls_of(act: Callable[[], object]) -> int:
@@ -56,8 +56,7 @@ def calls_of(act: Callable[[], object]) -> int:
 
 
 def written_and_read(place: Path, columns: int) -> pa.Table:
-    catalog = paimon_spark.load_catalog(str(place / f"wh{columns}"))
-    catalog.create_database("db")
+    catalog = a_catalog(place / f"wh{columns}")
     schema = pa.schema([(f"c{i}", pa.int64()) for i in range(columns)])
     table = catalog.create_table("db.t", schema)
     table.write(pa.table([pa.array([1, 2])] * columns, schema=schema))
@@ -158,11 +157,8 @@ def test_indexes_of_a_file_with_more_rows_than_memory_are_not_used() -> None:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
-    made = catalog.create_table("db.t", "id BIGINT")
-    made.write(pa.table({"id": pa.array([1], pa.int64())}))
-    made.write(pa.table({"id": pa.array([2], pa.int64())}))
+    made = a_table("id BIGINT", rows=[1], where=tmp_path / "wh")
+    put(made, 2)
     return made
 
 
@@ -228,9 +224,7 @@ def peak_memory() -> Iterator[Callable[[], int]]:
 
 def forged(place: Path, columns: str, honest: pa.Table, values: pa.Table, **options: Any) -> Table:
     """A table whose one data file was replaced by other values of the same number of rows, in one row group."""
-    catalog = paimon_spark.load_catalog(str(place / "wh"))
-    catalog.create_database("db")
-    made = catalog.create_table("db.t", columns)
+    made = a_table(columns, where=place / "wh")
     made.write(honest)
     (path,) = (place / "wh/db.db/t").glob("bucket-*/*.parquet")
     pq.write_table(values, path, row_group_size=values.num_rows, **options)
@@ -291,9 +285,7 @@ def test_a_long_text_in_a_large_dictionary_is_found(tmp_path: Path, limit: int) 
     noise = [chance.bytes(50).hex() for _ in range(5000)]
     indexes = np.where(np.arange(count) < 5000, np.arange(count) % 5000, 5000)
     texts = indexed([*noise, "x" * 400_000], indexes)  # 22 GB
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", "s STRING")
+    table = a_table("s STRING", where=tmp_path / "wh")
     table.write(pa.table({"s": ["a"] * count}))
     (path,) = (tmp_path / "wh/db.db/t").glob("bucket-*/*.parquet")
     pq.write_table(
@@ -312,9 +304,7 @@ def test_a_long_text_in_a_large_dictionary_is_found(tmp_path: Path, limit: int) 
 def test_many_columns_of_runs_are_decoded_in_small_batches(tmp_path: Path) -> None:
     count, columns = 65_536, 600  # 315 MB
     schema = pa.schema([(f"c{i}", pa.int64()) for i in range(columns)])
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", schema)
+    table = a_table(schema, where=tmp_path / "wh")
     table.write(pa.table([pa.array(np.zeros(count, np.int64))] * columns, schema=schema))
     with peak_memory() as peak:
         assert sum(batch.num_rows for batch in table.scan().to_batches()) == count

@@ -16,6 +16,7 @@ from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import InvalidInputError, PaimonError, StorageError
 from paimon_spark.storage.local import LocalStore, check_path
 from paimon_spark.storage.urls import open_store
+from tests.harness.real_tables import a_catalog
 from tests.harness.verbs import VERBS, rows
 from tests.harness.victims import state
 
@@ -25,8 +26,7 @@ OLD_S = 400_000
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
     """A warehouse with a table of several snapshots, a tag, a branch and a consumer."""
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path / "wh")
     options = {"bucket": "1", "write-only": "true", "changelog-producer": "input"}
     table = catalog.create_table("db.t", "k BIGINT NOT NULL, v STRING", primary_keys=["k"], options=options)
     for i in range(4):
@@ -54,8 +54,7 @@ def victim(tmp_path: Path) -> Path:
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(f"of {name}")
     (place / "empty" / "bucket-0").mkdir(parents=True)
-    other = paimon_spark.load_catalog(str(place / "other"))
-    other.create_database("db")
+    other = a_catalog(place / "other")
     other.create_table("db.theirs", "k BIGINT NOT NULL, v STRING", primary_keys=["k"]).write(rows(1, 2, 3))
     old = time.time() - OLD_S
     for path in [place, *place.rglob("*")]:

@@ -24,6 +24,7 @@ from paimon_spark.polars import pushed_down
 from paimon_spark.redaction import get_logger as logger
 from paimon_spark.text import integer_of
 from paimon_spark.types import BIGINT, DataField, RowType
+from tests.harness.real_tables import a_catalog, a_table
 
 HALF = "x\ud800y"
 """A text with half of a surrogate pair, which has no form in UTF-8."""
@@ -32,16 +33,12 @@ DEEP = b'{"version":' + b"[" * 100_000
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
-    made = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    made.create_database("db")
-    return made
+    return a_catalog(tmp_path / "wh")
 
 
 @pytest.fixture
 def table(catalog: Catalog) -> Table:
-    made = catalog.create_table("db.t", "id BIGINT, s STRING")
-    made.write(pa.table({"id": pa.array([1], pa.int64()), "s": ["a"]}))
-    return made
+    return a_table("id BIGINT, s STRING", rows=[(1, "a")], where=catalog)
 
 
 @pytest.mark.parametrize(

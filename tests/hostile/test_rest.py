@@ -22,6 +22,7 @@ from paimon_spark.catalogs.rest_login import Login, Request
 from paimon_spark.errors import CatalogError, InvalidOptionError, PaimonError, UnsupportedFeatureError
 from paimon_spark.options.catalog import parse_catalog_options
 from paimon_spark.storage.urls import open_store
+from tests.harness.real_tables import a_catalog
 
 TOKEN = "hush-5f1e"
 Reply = tuple[int, Mapping[str, str], bytes]
@@ -234,8 +235,7 @@ class TestSizes:
 @pytest.fixture
 def victim(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "victim" / "db.db" / "t"
-    made = paimon_spark.load_catalog(str(tmp_path / "victim"))
-    made.create_database("db")
+    made = a_catalog(tmp_path / "victim")
     made.create_table("db.t", "a INT")
     before = digest(tmp_path)
     yield folder

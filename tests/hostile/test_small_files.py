@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
@@ -20,6 +19,7 @@ from paimon_spark import Catalog, PaimonError, Table
 from paimon_spark.metadata import small_files
 from paimon_spark.metadata.retry import now_ms
 from tests.harness.left_threads import end_recorders
+from tests.harness.real_tables import put
 
 QUICK: Final = 300
 EVERY: Final = 10_000
@@ -56,10 +56,6 @@ class Victim:
         MemoryFileSystem().pipe_file(path, data)
 
 
-def rows(*ids: int) -> pa.Table:
-    return pa.table({"id": pa.array(ids, pa.int64())})
-
-
 @pytest.fixture
 def victim(monkeypatch: pytest.MonkeyPatch) -> Iterator[Victim]:
     monkeypatch.setattr(small_files, "WAITS_S", ())
@@ -69,22 +65,22 @@ def victim(monkeypatch: pytest.MonkeyPatch) -> Iterator[Victim]:
     for table in ("raw", "orders", "daily"):
         catalog.create_table(f"shop.{table}", "id BIGINT")
     catalog.lineage.enable()
-    catalog.table("shop.raw").write(rows(1, 2))
+    put(catalog.table("shop.raw"), 1, 2)
     for job, (source, sink) in SHAPE.items():
         found = catalog.table(f"shop.{source}").scan(**{"lineage.job": job}).to_arrow()
         catalog.table(f"shop.{sink}").write(found, mode="overwrite", **{"lineage.job": job})
     orders = catalog.table("shop.orders")
-    orders.write(rows(3))
+    put(orders, 3)
     orders.create_tag("kept", time_retained="30 d")
     orders.create_savepoint()
     orders.create_branch("fix")
-    orders.branch("fix").write(rows(4))
+    put(orders.branch("fix"), 4)
     orders.merge_branch("fix")
-    orders.write(rows(5))
+    put(orders, 5)
     orders.rollback_to(len(orders.snapshots()) - 1, backup=True)
     catalog.pipeline("shop.daily").branch("dev")
     done = catalog.pipeline("shop.daily").branch("done")
-    done.table("shop.daily").write(rows(6))
+    put(done.table("shop.daily"), 6)
     done.publish()
     catalog.lineage.sync()
     end_recorders()
@@ -195,8 +191,8 @@ VERBS: Final[dict[str, Verb]] = {
     "doctor": lambda v: str(v.table().doctor()),
     "diff": lambda v: str(v.table().diff(1, 2)),
     "html": lambda v: v.table().status()._repr_html_(),
-    "write": lambda v: v.table().write(rows(9)),
-    "write a branch": lambda v: v.table().branch("fix").write(rows(9)),
+    "write": lambda v: put(v.table(), 9),
+    "write a branch": lambda v: put(v.table().branch("fix"), 9),
     "delete": lambda v: v.table().delete("id = 1"),
     "add a column": lambda v: v.table().alter(add={"more": "INT"}),
     "compact": lambda v: v.table().compact(),

@@ -1,5 +1,7 @@
-"""Every statement form of Paimon's Spark SQL documentation on branches, tags, time travel, incremental queries and
-procedures: as Java's connector 0.9 answers it, where that has it; else by what it leaves; else refused with a way.
+"""Statements of Paimon's Spark SQL documentation on versions, branches, tags and procedures, beside Java's connector.
+
+Every statement form is compared with the answer of Java's connector 0.9 where that has it, else with what it leaves, or
+is refused with another way.
 
 Both sides begin with copies of one warehouse, so that snapshots have the same ids and times.
 """

@@ -1,4 +1,4 @@
-"""What procedures tell that 0.9's connector has otherwise, or with less in it: as the core of Java's 2.0 has it.
+"""Results of procedures that differ from those of Java's 0.9 connector, compared with the core of Java's 2.0.
 
 Each is carried out by Java on one of two copies of a table, and by us on the other.
 """

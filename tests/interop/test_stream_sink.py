@@ -1,4 +1,4 @@
-"""What our stream sink commits, Java and pypaimon read, stream and take for committed; what Java does to its notes."""
+"""Commits of our stream sink: Java and pypaimon read and stream them, and Java keeps or loses its notes."""
 
 from __future__ import annotations
 

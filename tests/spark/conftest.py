@@ -1,4 +1,4 @@
-"""What the processes of these tests have in common, and which of them `make test` leaves to CI."""
+"""Server processes that these tests share, and marks of those which `make test` leaves to CI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark shows of an error of this package: the message in a line or two, without a traceback of Python."""
+"""Errors of this package as Spark shows them: the message in a line or two, without a traceback of Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Spark reads of Paimon tables is recorded where they are, whatever the rows are written to."""
+"""Reads of Paimon tables by Spark are recorded at the tables, whatever the rows are written to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +29,7 @@ from paimon_spark.lineage.recording import read_recording as left_notes
 from paimon_spark.lineage.recording.maintenance import sync
 from paimon_spark.lineage.recording.read_notes import all_stream_queries, batch_notes, stream_notes
 from paimon_spark.metadata.retry import now_ms
+from tests.harness.real_tables import put
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.streaming]
 
@@ -45,10 +45,6 @@ def make(home: Path, name: str = "db.t", *, on: bool = True) -> Table:
         enable(index_of(table))
         forget_settings(index_of(table).warehouse)
     return table
-
-
-def put(table: Table, *keys: int) -> None:
-    table.write(pa.table({"k": pa.array(keys, pa.int64())}))
 
 
 def index_of(table: Table) -> TableIndex:

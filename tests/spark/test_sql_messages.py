@@ -1,4 +1,4 @@
-"""What `catalog.sql` says of statements that are wrong: what was asked, what was found, what to do."""
+"""Messages of `catalog.sql` about wrong statements: what was asked, what was found, what to do."""
 
 from __future__ import annotations
 

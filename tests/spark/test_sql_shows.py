@@ -1,4 +1,4 @@
-"""What SHOW and DESCRIBE show, and that SHOW CREATE TABLE makes the same table again."""
+"""Results of SHOW and DESCRIBE; SHOW CREATE TABLE makes the same table again."""
 
 from __future__ import annotations
 

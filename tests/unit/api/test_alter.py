@@ -1,3 +1,5 @@
+"""Tables change their columns, options and comments in one new schema, or not at all."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -11,15 +13,12 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import AlreadyExistsError, ColumnNotFoundError, InvalidInputError, InvalidOptionError
 from paimon_spark.metadata.schemas import list_schema_ids
+from tests.harness.real_tables import a_table
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    made = catalog.create_table(
-        "db.t", "k BIGINT, v STRING, n INT, s STRUCT<a: INT>", primary_keys=["k"], options={"bucket": 1}
-    )
+    made = a_table("k BIGINT, v STRING, n INT, s STRUCT<a: INT>", keys="k", options={"bucket": 1}, where=tmp_path)
     made.write(pa.table({"k": [1, 2], "v": ["a", "b"], "n": pa.array([1, 2], pa.int32())}))
     return made
 
@@ -97,13 +96,11 @@ def test_a_table_opened_with_options_keeps_them(table: Table) -> None:
 
 @pytest.mark.parametrize("format_", ["parquet", "orc", "avro"])
 def test_a_struct_whose_stored_fields_were_all_dropped_is_null_only_where_it_was(tmp_path: Path, format_: str) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    table = catalog.create_table(
-        "db.t",
+    table = a_table(
         "id INT, s ROW<a INT, b ROW<x STRING>>, l ARRAY<ROW<a INT>>",
-        primary_keys=["id"],
+        keys="id",
         options={"bucket": "1", "file.format": format_},
+        where=tmp_path,
     )
     schema = table.scan().arrow_schema
     given = [

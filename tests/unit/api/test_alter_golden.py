@@ -1,3 +1,5 @@
+"""Tables of other writers are read after their definition changes."""
+
 from __future__ import annotations
 
 import shutil

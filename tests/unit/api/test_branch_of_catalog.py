@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import paimon_spark
@@ -14,15 +13,8 @@ from paimon_spark import Catalog, Table
 from paimon_spark.errors import BranchNotFoundError, InvalidInputError
 from paimon_spark.sql.names import CallContext
 from paimon_spark.sql.procedures import call
+from tests.harness.real_tables import put, read
 from tests.unit.versioning.publishing import tags
-
-
-def rows(*ids: int) -> pa.Table:
-    return pa.table({"id": pa.array(ids, pa.int64())})
-
-
-def ids(table: Table) -> list[int]:
-    return sorted(table.scan().to_arrow()["id"].to_pylist())
 
 
 @pytest.fixture
@@ -31,7 +23,7 @@ def plain(tmp_path: Path) -> Catalog:
     made = paimon_spark.load_catalog(str(tmp_path / "wh"))
     made.create_database("d")
     for name in ("with", "without"):
-        made.create_table(f"d.{name}", "id BIGINT", options={"bucket": "-1"}).write(rows(1))
+        put(made.create_table(f"d.{name}", "id BIGINT", options={"bucket": "-1"}), 1)
     made.table("d.with").create_branch("fix")
     made.table("d.without").create_branch("fixes")
     return made
@@ -42,8 +34,8 @@ def on(plain: Catalog, branch: str, **options: str) -> Catalog:
 
 
 CHANGES: dict[str, Callable[[Table], Any]] = {
-    "write": lambda t: t.write(rows(2)),
-    "overwrite": lambda t: t.write(rows(2), mode="overwrite"),
+    "write": lambda t: put(t, 2),
+    "overwrite": lambda t: put(t, 2, mode="overwrite"),
     "delete": lambda t: t.delete("id = 1"),
     "alter": lambda t: t.alter(add={"v": "STRING"}),
     "compact": lambda t: t.compact(full=True),
@@ -86,22 +78,22 @@ def test_a_table_without_the_branch_is_not_changed(plain: Catalog, change: str, 
 
 def test_it_is_read_on_main_and_main_can_be_named(plain: Catalog) -> None:
     catalog = on(plain, "fix")
-    assert ids(catalog.table("d.without")) == [1]
+    assert read(catalog.table("d.without"), "id") == [1]
     assert catalog.table("d.without").doctor() == []
     assert [s.id for s in catalog.table("d.without").snapshots()] == [1]
-    catalog.table("d.without$branch_main").write(rows(2))
-    catalog.table("d.without", branch="main").write(rows(3))
-    catalog.table("d.without").branch("main").write(rows(4))
-    assert ids(plain.table("d.without")) == [1, 2, 3, 4]
-    catalog.table("d.with").write(rows(5))
-    assert ids(plain.table("d.with")) == [1]
-    assert ids(plain.table("d.with").branch("fix")) == [1, 5]
+    put(catalog.table("d.without$branch_main"), 2)
+    put(catalog.table("d.without", branch="main"), 3)
+    put(catalog.table("d.without").branch("main"), 4)
+    assert read(plain.table("d.without"), "id") == [1, 2, 3, 4]
+    put(catalog.table("d.with"), 5)
+    assert read(plain.table("d.with"), "id") == [1]
+    assert read(plain.table("d.with").branch("fix"), "id") == [1, 5]
 
 
 def test_the_branch_itself_can_be_created(plain: Catalog) -> None:
     on(plain, "fix").table("d.without").create_branch("fix")
-    on(plain, "fix").table("d.without").write(rows(2))
-    assert (ids(plain.table("d.without")), ids(plain.table("d.without").branch("fix"))) == ([1], [1, 2])
+    put(on(plain, "fix").table("d.without"), 2)
+    assert (read(plain.table("d.without"), "id"), read(plain.table("d.without").branch("fix"), "id")) == ([1], [1, 2])
 
 
 def test_a_renamed_or_deleted_branch_no_longer_takes_writes(plain: Catalog) -> None:
@@ -109,22 +101,22 @@ def test_a_renamed_or_deleted_branch_no_longer_takes_writes(plain: Catalog) -> N
     main.rename_branch("fix", "other")
     for _ in range(2):
         with pytest.raises(BranchNotFoundError, match="has no branch 'fix'"):
-            catalog.table("d.with").write(rows(2))
+            put(catalog.table("d.with"), 2)
         main.delete_branch("other") if "other" in {b.name for b in main.branches()} else None
-    assert ids(main) == [1]
+    assert read(main, "id") == [1]
 
 
 @pytest.mark.parametrize("change", ["write", "overwrite", "delete", "alter", "tag"])
 def test_the_first_change_creates_the_branch_where_asked(plain: Catalog, change: str) -> None:
     catalog = on(plain, "late", **{"branch.create": "true"})
     main = plain.table("d.without")
-    before = (ids(main), main.row_type.names, tags(main))
+    before = (read(main, "id"), main.row_type.names, tags(main))
     CHANGES[change](catalog.table("d.without"))
     assert "late" in {b.name for b in main.branches()}
-    assert (ids(main), plain.table("d.without").row_type.names, tags(main)) == before
+    assert (read(main, "id"), plain.table("d.without").row_type.names, tags(main)) == before
     late = catalog.table("d.without")
     assert late.branch_name == "late"
-    changed = (ids(late), late.row_type.names, tags(late))
+    changed = (read(late, "id"), late.row_type.names, tags(late))
     assert changed != ([1], ("id",), [])
 
 

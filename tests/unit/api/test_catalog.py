@@ -1,3 +1,5 @@
+"""A catalog of existing tables: listing, opening by name, and errors that name the alternatives."""
+
 from __future__ import annotations
 
 import pickle

@@ -1,3 +1,5 @@
+"""Databases and tables are created, renamed and dropped by a catalog."""
+
 from __future__ import annotations
 
 import pickle
@@ -25,6 +27,7 @@ from paimon_spark.errors import (
 from paimon_spark.types import RowType
 from tests.harness.golden import golden_path
 from tests.harness.keywords import keywords
+from tests.harness.real_tables import a_catalog, a_table
 from tests.harness.s3_server import make_bucket, s3_server
 
 
@@ -138,16 +141,13 @@ STRUCT = spark.StructType(
     ],
 )
 def test_columns_are_stated_in_three_languages(tmp_path: Path, schema: object, types: list[str]) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", schema)
+    table = a_table(schema, where=tmp_path)
     assert [str(f.type) for f in table.row_type] == types
     assert isinstance(table.row_type, RowType)
 
 
 def test_what_states_no_columns_is_refused(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     with pytest.raises(InvalidInputError, match=r"found builtins\.list"):
         catalog.create_table("db.t", ["k"])
     assert catalog.list_tables("db") == []
@@ -172,8 +172,7 @@ def test_tables_need_a_database(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["t", "db.t$branch_x", "db.t$snapshots", "db.", "db.a/b", "db.`.t`", ""])
 def test_names_that_tables_cannot_have_are_refused(tmp_path: Path, name: str) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     with pytest.raises(InvalidOptionError):
         catalog.create_table(name, "k INT")
     with pytest.raises((InvalidOptionError, TableNotFoundError)):
@@ -208,16 +207,14 @@ def test_a_table_whose_main_is_a_branch_is_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", ["data-file.external-paths", "metadata.iceberg.storage"])
 def test_files_outside_the_table_are_not_forgotten(tmp_path: Path, option: str) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     with pytest.raises(UnsupportedFeatureError, match=f"db.t cannot be made with {option} = 's3://x/y'"):
         catalog.create_table("db.t", "k INT", options={option: "s3://x/y"})
     assert catalog.list_tables("db") == []
 
 
 def test_tables_with_external_paths_are_dropped(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     for name in ("empty", "filled"):
         table = catalog.create_table(f"db.{name}", "k INT")
         if name == "filled":

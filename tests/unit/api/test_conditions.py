@@ -7,16 +7,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.engine.scan.query import Reason
 from paimon_spark.errors import DataError, InvalidInputError, PredicateSyntaxError
+from tests.harness.real_tables import a_catalog, a_table
 
 
 def events(folder: Path, keys: tuple[str, ...] = (), **options: str) -> Table:
     """A table with four partitions, one file in each; with keys, two rows are written again."""
-    catalog = paimon_spark.load_catalog(str(folder / "wh"))
-    catalog.create_database("db")
+    catalog = a_catalog(folder / "wh")
     schema = pa.schema([("id", pa.int32()), ("dt", pa.date32()), ("name", pa.string()), ("a", pa.int32())])
     table = catalog.create_table("db.events", schema, primary_keys=keys, partition_keys=("dt",), options=options)
     days = [18_992, 19_722, 19_723, None if not keys else 19_783]  # 2021-12-31, 2023-12-31, 2024-01-01, 2024-03-01
@@ -59,8 +58,7 @@ def test_what_skips_no_file_is_evaluated_on_rows(tmp_path: Path) -> None:
 
 
 def test_a_condition_that_fails_for_a_partition_is_left_to_its_rows(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path / "wh")
     schema = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("p", pa.int32(), nullable=False)])
     options = {"bucket": "1"}
     table = catalog.create_table("db.t", schema, primary_keys=("id", "p"), partition_keys=("p",), options=options)
@@ -82,9 +80,7 @@ def test_rows_are_tested_after_rows_of_a_key_are_merged(tmp_path: Path) -> None:
 
 
 def test_the_time_zone_of_instants_is_the_option(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", "id INT, at TIMESTAMP")
+    table = a_table("id INT, at TIMESTAMP", where=tmp_path / "wh")
     table.write(
         pa.table({"id": pa.array([1], pa.int32()), "at": pa.array([1_704_063_600_000_000], pa.timestamp("us", "UTC"))})
     )

@@ -14,6 +14,7 @@ from paimon_spark.api.table import Table
 from paimon_spark.engine.scan.query import Reason
 from paimon_spark.errors import InvalidOptionError
 from tests.harness.clock import StandingClock
+from tests.harness.real_tables import a_table
 
 FILES, COMMITS = "scan.file-creation-time-millis", "scan.creation-time-millis"
 
@@ -37,9 +38,7 @@ class History:
 
 @pytest.fixture
 def history(tmp_path: Path, clock: StandingClock) -> History:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", pa.schema([("id", pa.int64())]))
+    table = a_table(pa.schema([("id", pa.int64())]), where=tmp_path)
     begun = []
     for i in range(3):
         begun.append(moment(clock))

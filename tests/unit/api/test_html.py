@@ -1,4 +1,4 @@
-"""What notebooks show of tables, reads, refs and results: whole HTML, escaped, without script, from metadata alone."""
+"""Tables, reads, refs and results in notebooks: whole HTML, escaped, without script, from metadata alone."""
 
 from __future__ import annotations
 

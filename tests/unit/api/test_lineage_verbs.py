@@ -1,3 +1,5 @@
+"""`catalog.lineage`: enabling, disabling, synchronizing and querying lineage from Python."""
+
 from __future__ import annotations
 
 import logging
@@ -35,13 +37,13 @@ from paimon_spark.lineage.index.provenance import Provenance, SourceRange, Table
 from paimon_spark.lineage.index.table_index import open_index
 from paimon_spark.lineage.index.tables import rows_of
 from paimon_spark.options.write_request import WriteMode
+from tests.harness.real_tables import a_catalog
 
 TABLES = ("t1", "t2", "t3", "t4", "t5", "t6")
 
 
 def make(folder: Path, *names: str) -> Catalog:
-    catalog = paimon_spark.load_catalog(str(folder))
-    catalog.create_database("db")
+    catalog = a_catalog(folder)
     for name in names:
         catalog.create_table(f"db.{name}", "id INT")
     return catalog
@@ -401,8 +403,7 @@ def test_a_warehouse_is_the_same_however_it_is_spelled(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     url = spelled.format(tmp_path)
-    catalog = paimon_spark.load_catalog(url)
-    catalog.create_database("db")
+    catalog = a_catalog(url)
     for name in ("a", "b"):
         catalog.create_table(f"db.{name}", "id INT")
     catalog.lineage.enable()

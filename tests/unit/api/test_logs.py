@@ -1,4 +1,4 @@
-"""What is logged, and at which level."""
+"""Log records of operations, and their levels."""
 
 from __future__ import annotations
 
@@ -6,22 +6,15 @@ import logging
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark import Table
+from tests.harness.real_tables import a_table, put
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("d")
-    return catalog.create_table("d.t", "k BIGINT", primary_keys=["k"], options={"bucket": "1"})
-
-
-def put(table: Table, *keys: int) -> None:
-    table.write(pa.table({"k": pa.array(keys, pa.int64())}))
+    return a_table("k BIGINT", keys="k", options={"bucket": "1"}, where=tmp_path / "wh")
 
 
 def test_what_changed_is_logged_as_info(table: Table, caplog: pytest.LogCaptureFixture) -> None:
@@ -37,17 +30,17 @@ def test_what_changed_is_logged_as_info(table: Table, caplog: pytest.LogCaptureF
         table.scan().to_arrow()
     found = [(r.levelname, r.name.rpartition(".")[0], r.getMessage().partition(", in ")[0]) for r in caplog.records]
     assert found == [
-        ("INFO", "paimon_spark.engine.commit", "table d.t: snapshot 1, APPEND, +2 rows"),
-        ("INFO", "paimon_spark.maintenance", "table d.t: creation of branch 'fix'; deleted 0 files, 0 B"),
-        ("INFO", "paimon_spark.engine.commit", "branch 'fix' of table d.t: snapshot 2, APPEND, +1 rows"),
-        ("INFO", "paimon_spark.maintenance", "table d.t: merge into main of branch 'fix'; deleted 0 files, 0 B"),
+        ("INFO", "paimon_spark.engine.commit", "table db.t: snapshot 1, APPEND, +2 rows"),
+        ("INFO", "paimon_spark.maintenance", "table db.t: creation of branch 'fix'; deleted 0 files, 0 B"),
+        ("INFO", "paimon_spark.engine.commit", "branch 'fix' of table db.t: snapshot 2, APPEND, +1 rows"),
+        ("INFO", "paimon_spark.maintenance", "table db.t: merge into main of branch 'fix'; deleted 0 files, 0 B"),
         *found[4:5],
-        ("INFO", "paimon_spark.engine.commit", "table d.t: snapshot 3, COMPACT, +0 rows"),
+        ("INFO", "paimon_spark.engine.commit", "table db.t: snapshot 3, COMPACT, +0 rows"),
         *found[6:7],
-        ("INFO", "paimon_spark.maintenance", "table d.t: deleted 0 orphan files"),
+        ("INFO", "paimon_spark.maintenance", "table db.t: deleted 0 orphan files"),
     ]
-    assert found[4][2].startswith("table d.t: deletion of branch 'fix'; deleted 2 snapshots (fix.1, fix.2)")
-    assert found[6][2].startswith("table d.t: expiry of snapshots 1 to 2 of table d.t; deleted 2 snapshots (1, 2)")
+    assert found[4][2].startswith("table db.t: deletion of branch 'fix'; deleted 2 snapshots (fix.1, fix.2)")
+    assert found[6][2].startswith("table db.t: expiry of snapshots 1 to 2 of table db.t; deleted 2 snapshots (1, 2)")
 
 
 def test_what_was_skipped_is_logged_for_debugging(table: Table, caplog: pytest.LogCaptureFixture) -> None:
@@ -55,5 +48,5 @@ def test_what_was_skipped_is_logged_for_debugging(table: Table, caplog: pytest.L
     with caplog.at_level(logging.DEBUG, "paimon_spark"):
         table.scan(where="k > 5").to_arrow()
     (record,) = [r for r in caplog.records if r.levelno == logging.DEBUG]
-    assert record.getMessage().startswith("read of table d.t, snapshot 1: ")
+    assert record.getMessage().startswith("read of table db.t, snapshot 1: ")
     assert "files: 0 of 1 read" in record.getMessage()

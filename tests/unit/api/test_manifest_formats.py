@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.metadata.manifests import CACHE
+from tests.harness.real_tables import a_catalog
 from tests.harness.table_files import missing_files
 
 MAGIC = {"avro": b"Obj", "orc": b"ORC", "parquet": b"PAR1"}
@@ -36,8 +36,7 @@ def manifest_format(request: pytest.FixtureRequest) -> str:
 @pytest.mark.ci
 @pytest.mark.parametrize("keyed", [False, True], ids=["append", "keyed"])
 def test_a_table_lives_as_with_avro(tmp_path: Path, manifest_format: str, keyed: bool) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
 
     def live(name: str, **options: str) -> Table:
         given = {**MERGING, "deletion-vectors.enabled": "true", **(KEYED if keyed else {}), **options}
@@ -85,8 +84,7 @@ def test_a_table_lives_as_with_avro(tmp_path: Path, manifest_format: str, keyed:
 
 
 def test_manifests_from_before_the_option_was_altered_by_others_are_read(tmp_path: Path, manifest_format: str) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     table = catalog.create_table("db.t", "k BIGINT, p STRING", options=MERGING)
     table.write(rows(0))
     schema = tmp_path / "db.db" / "t" / "schema" / "schema-0"

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.api.table import load
 from paimon_spark.errors import InvalidOptionError, LineageError, TableNotFoundError
+from tests.harness.real_tables import a_catalog
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 
@@ -41,8 +41,7 @@ CALLS: dict[str, Callable[[Catalog], Any]] = {
 
 
 def made(directory: Path) -> Catalog:
-    catalog = paimon_spark.load_catalog(str(directory))
-    catalog.create_database("db")
+    catalog = a_catalog(directory)
     catalog.create_table("db.t", "id BIGINT").write(ROWS)
     catalog.lineage.enable()
     return catalog

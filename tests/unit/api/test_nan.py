@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.api.table import Table
+from tests.harness.real_tables import a_catalog
 
 NAN, INF = math.nan, math.inf
 VALUES: list[float | None] = [1.0, 2.5, NAN, None, -0.0, 0.0, INF, -INF, -7.0, NAN]
@@ -64,9 +64,7 @@ def check(table: Table, stored: Sequence[float | None]) -> None:
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Any:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    return catalog
+    return a_catalog(tmp_path)
 
 
 def rows(values: Sequence[float | None], kind: pa.DataType) -> pa.Table:

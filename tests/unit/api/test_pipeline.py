@@ -1,3 +1,5 @@
+"""`catalog.pipeline`: branches of all tables downstream of a fault, their starts, publication and undo."""
+
 from __future__ import annotations
 
 import json

@@ -13,6 +13,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark import Catalog, Table
+from tests.harness.real_tables import a_catalog
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "v": ["a", "b"]})
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
@@ -20,8 +21,7 @@ TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
-    made = paimon_spark.load_catalog(str(tmp_path))
-    made.create_database("db")
+    made = a_catalog(tmp_path)
     table = made.create_table("db.t", "id BIGINT NOT NULL, v STRING", primary_keys=["id"], options={"bucket": "1"})
     table.write(ROWS)
     table.create_tag("v1")

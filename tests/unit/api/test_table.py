@@ -1,3 +1,5 @@
+"""`Table` and `Scan`: versions, branches, columns, conditions, statistics and error messages."""
+
 from __future__ import annotations
 
 import inspect
@@ -28,6 +30,7 @@ from paimon_spark.errors import (
 )
 from tests.harness.golden import golden_path
 from tests.harness.keywords import keywords
+from tests.harness.real_tables import a_table
 
 BRANCHES = golden_path("branches")
 
@@ -47,9 +50,7 @@ def test_a_table_lists_what_it_has(table: paimon_spark.Table) -> None:
 
 
 def test_versions_are_given_as_one_thinks_of_them(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", "id INT")
+    table = a_table("id INT", where=tmp_path)
     for i in range(3):
         table.write(pa.table({"id": pa.array([i], pa.int32())}))
     assert table.create_tag("x", 2).snapshot.id == 2

@@ -31,6 +31,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.options.catalog import parse_catalog_options
 from paimon_spark.storage.local import LocalStore
+from tests.harness.real_tables import a_catalog
 from tests.harness.views import check_views
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int32())})
@@ -373,8 +374,7 @@ def test_views(catalog: Catalog, tmp_path: Path) -> None:
 
 
 def test_a_directory_holds_no_views(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     with pytest.raises(UnsupportedFeatureError, match="holds no views"):
         catalog.create_view("db.v", "SELECT 1", columns="a INT")
     assert catalog.list_views("db") == []

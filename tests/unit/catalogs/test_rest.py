@@ -42,6 +42,7 @@ from paimon_spark.metadata.external_files import allowed_roots
 from paimon_spark.options.catalog import parse_catalog_options
 from paimon_spark.types import BIGINT, INT
 from tests.harness.clock import StandingClock
+from tests.harness.real_tables import read
 from tests.harness.rest_server import RestServer, rest_server
 from tests.harness.views import check_views
 
@@ -61,10 +62,6 @@ def catalog(server: RestServer) -> Catalog:
     made = paimon_spark.load_catalog(**server.options())
     made.create_database("db")
     return made
-
-
-def rows(catalog: Catalog, name: str) -> list[Any]:
-    return sorted(catalog.table(name).scan().to_arrow()["a"].to_pylist())
 
 
 class TestNames:
@@ -110,9 +107,9 @@ class TestNames:
     def test_a_whole_life(self, server: RestServer, catalog: Catalog, tmp_path: Path) -> None:
         catalog.create_table("db.t", "a INT").write(ROWS)
         catalog.rename_table("db.t", "db.u")
-        assert rows(catalog, "db.u") == [1, 2]
+        assert read(catalog.table("db.u"), "a") == [1, 2]
         catalog.table("db.u").write(ROWS)
-        assert rows(catalog, "db.u") == [1, 1, 2, 2]
+        assert read(catalog.table("db.u"), "a") == [1, 1, 2, 2]
         catalog.drop_table("db.u")
         assert catalog.list_tables("db") == [] and not (tmp_path / "db.db" / "u").exists()
         catalog.drop_database("db")
@@ -124,7 +121,7 @@ class TestNames:
         with pytest.raises(TableNotFoundError, match="list it with catalog"):
             catalog.table("db.t")
         catalog.register_table("db.t")
-        assert rows(catalog, "db.t") == [1, 2]
+        assert read(catalog.table("db.t"), "a") == [1, 2]
 
 
 class TestCommits:
@@ -167,7 +164,7 @@ class TestCommits:
             writer.start()
         for writer in writers:
             writer.join()
-        assert rows(catalog, "db.t") == sorted(n * 10 + i for n in range(4) for i in range(5))
+        assert read(catalog.table("db.t"), "a") == sorted(n * 10 + i for n in range(4) for i in range(5))
 
     @pytest.mark.parametrize("fault", ["forget", "hang up", 500, 503])
     def test_an_answer_that_is_lost(self, server: RestServer, catalog: Catalog, fault: int | str) -> None:
@@ -179,7 +176,7 @@ class TestCommits:
 
         server.fault = once
         table.write(ROWS)
-        assert rows(catalog, "db.t") == [1, 2]
+        assert read(catalog.table("db.t"), "a") == [1, 2]
         assert [s.id for s in catalog.table("db.t").snapshots()] == [1]
 
     def test_a_server_that_keeps_failing(self, server: RestServer, catalog: Catalog) -> None:
@@ -189,7 +186,7 @@ class TestCommits:
             table.write(ROWS)
         server.fault = lambda method, path: None
         table.write(ROWS)
-        assert rows(catalog, "db.t") == [1, 2]
+        assert read(catalog.table("db.t"), "a") == [1, 2]
 
     def test_a_table_made_anew(self, server: RestServer, catalog: Catalog) -> None:
         table = catalog.create_table("db.t", "a INT")
@@ -202,7 +199,7 @@ class TestCommits:
         paimon_spark.load_table(str(tmp_path / "db.db" / "t")).write(ROWS)
         with pytest.raises(CatalogError, match="without the server"):
             table.write(ROWS)
-        assert rows(catalog, "db.t") == [1, 2]
+        assert read(catalog.table("db.t"), "a") == [1, 2]
 
     def test_what_only_files_could_do(self, catalog: Catalog) -> None:
         table = catalog.create_table("db.t", "a INT")
@@ -212,7 +209,7 @@ class TestCommits:
             with pytest.raises(UnsupportedFeatureError, match="REST catalog"):
                 change()
         table.rollback_to_as_latest(1)
-        assert rows(catalog, "db.t") == [1, 2]
+        assert read(catalog.table("db.t"), "a") == [1, 2]
 
 
 class TestServers:
@@ -291,7 +288,7 @@ class TestTokens:
         assert len(server.tokens) == 2
         server.token_life_ms = 7_200_000
         clock.advance(1_200)
-        assert rows(catalog, "db.t") == [1, 1, 2, 2]
+        assert read(catalog.table("db.t"), "a") == [1, 1, 2, 2]
         store: Any = open_catalog(catalog.warehouse, catalog.options).place("db", "t").store
         assert store._files.options["fs.number"] == str(len(server.tokens) - 1)
 

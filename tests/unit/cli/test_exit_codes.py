@@ -1,4 +1,4 @@
-"""What goes wrong is said on stderr, in words or as JSON, and by the exit code."""
+"""Errors of commands: on stderr, in words or as JSON, and as the exit code."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Commands for pipeline branches and releases, from the fault to the publication and back."""
+
 from __future__ import annotations
 
 from pathlib import Path

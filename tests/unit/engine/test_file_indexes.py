@@ -34,6 +34,7 @@ from paimon_spark.types import BIGINT
 from tests.harness.clock import age_files
 from tests.harness.commits import a_file, committer, make_table, message
 from tests.harness.fault_store import FaultStore, killed_at_each_change
+from tests.harness.real_tables import a_catalog, a_table
 from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("s", pa.string()), ("v", pa.int32())])
@@ -54,9 +55,7 @@ def rows(start: int, count: int = 100) -> pa.Table:
 
 
 def make(root: Path, options: Mapping[str, str], *, keys: tuple[str, ...] = ()) -> Table:
-    catalog = paimon_spark.load_catalog(str(root))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", SCHEMA, primary_keys=keys, options=options)
+    table = a_table(SCHEMA, keys=keys, options=options, where=root)
     for start in (0, 100, 200):
         table.write(rows(start))
     return table
@@ -120,9 +119,7 @@ def test_parts_of_a_file_without_wanted_rows_are_not_decoded(
         "orc.row.index.stride": "1000",
         "file.format": format,
     }
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", SCHEMA, options={"file-index.bitmap.columns": "v", **settings})
+    table = a_table(SCHEMA, options={"file-index.bitmap.columns": "v", **settings}, where=tmp_path)
     groups = pa.array([i // 1000 for i in range(count)], pa.int32())
     texts = pa.array([f"{i * 2654435761 % 2**32}" for i in range(count)])
     table.write(pa.table([pa.array(range(count), pa.int64()), texts, groups], schema=SCHEMA))
@@ -200,8 +197,7 @@ def test_changed_columns_are_read_by_rows(tmp_path: Path) -> None:
 
 def test_keys_of_maps_are_indexed(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64()), ("m", pa.map_(pa.string(), pa.int32()))])
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     options = {"file-index.bitmap.columns": "m[a],m[b]", "file-index.bitmap.m.version": "1", **IN_MANIFESTS}
     table = catalog.create_table("db.t", schema, options=options)
     table.write(pa.table([pa.array([1, 2]), pa.array([[("a", 5)], None], schema.field(1).type)], schema=schema))
@@ -246,8 +242,7 @@ def test_a_write_with_indexes_killed_at_any_change_of_the_store(tmp_path: Path) 
 
 
 def test_indexes_of_types_that_they_do_not_take_are_refused(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     schema = pa.schema([("id", pa.int64()), ("d", pa.decimal128(5, 2)), ("b", pa.bool_()), ("y", pa.binary())])
     data = pa.table(
         [pa.array([1]), pa.nulls(1, pa.decimal128(5, 2)), pa.array([True]), pa.array([b"x"])], schema=schema

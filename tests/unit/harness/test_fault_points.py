@@ -1,3 +1,5 @@
+"""Fault points of the chaos tests are divided into shares without a gap."""
+
 from __future__ import annotations
 
 from itertools import chain

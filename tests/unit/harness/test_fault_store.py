@@ -1,3 +1,5 @@
+"""The fault store fails the calls that it is told to, before or after they are done."""
+
 from __future__ import annotations
 
 import pickle

@@ -1,3 +1,5 @@
+"""Rows in canonical form, and the comparison of two sets of them."""
+
 from __future__ import annotations
 
 import datetime as dt

@@ -1,3 +1,5 @@
+"""Consumers are created, reset, cleared and expired."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Times in partition values, parsed by the patterns of Java Paimon."""
+
 from __future__ import annotations
 
 from datetime import datetime, timedelta

@@ -19,7 +19,7 @@ from paimon_spark.maintenance.partitions import ExpiredPartitions, expire_partit
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import latest_snapshot, list_snapshots
 from tests.harness.commits import a_file, files
-from tests.harness.writing import a_table
+from tests.harness.writing import empty_table
 
 DAYS = {"dt": "STRING", "k": "INT"}
 AFTER_A_WEEK = {"bucket": "-1", "partition.expiration-time": "7 d"}
@@ -34,7 +34,7 @@ def at(text: str) -> Any:
 def days(
     options: Mapping[str, str] | None = None, columns: Mapping[str, Any] | None = None, keys: Sequence[str] = ("dt",)
 ) -> TableHandle:
-    return a_table(columns or DAYS, partition_keys=keys, options={**AFTER_A_WEEK, **(options or {})})
+    return empty_table(columns or DAYS, partition_keys=keys, options={**AFTER_A_WEEK, **(options or {})})
 
 
 def add(handle: TableHandle, name: str, *partition: Any, created: str | None = "2024-01-01") -> None:
@@ -144,9 +144,9 @@ def test_as_many_go_as_the_options_say_in_commits_of_a_size() -> None:
 
 def test_what_cannot_expire_is_said() -> None:
     with pytest.raises(InvalidInputError, match=r"^table .* has no partition columns, so no partition expires"):
-        expire_partitions(a_table(DAYS, options={"bucket": "-1"}))
+        expire_partitions(empty_table(DAYS, options={"bucket": "-1"}))
     with pytest.raises(InvalidInputError, match=r"never expire; set option partition.expiration-time, or give"):
-        expire_partitions(a_table(DAYS, partition_keys=["dt"], options={"bucket": "-1"}))
+        expire_partitions(empty_table(DAYS, partition_keys=["dt"], options={"bucket": "-1"}))
     with pytest.raises(InvalidOptionError, match=r"expiration-strategy = 'custom': expected one of values-time, upd"):
         expire_partitions(days({"partition.expiration-strategy": "custom"}))
     assert expire_partitions(days()) == ExpiredPartitions()

@@ -1,3 +1,5 @@
+"""Reachable, missing and orphan files of a table."""
+
 from __future__ import annotations
 
 import os

@@ -1,4 +1,4 @@
-"""What deletions free: exactly the files that nobody else needs."""
+"""Deletions free exactly the files that nobody else needs."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Tables with unsupported features are refused by name, those with harmless ones are opened."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""Opening a table: latest schema, options, branches, data directory and error messages."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Paths of a table's files, on main and branches, and names that would lead outside of it."""
+
 from __future__ import annotations
 
 import posixpath

@@ -1,3 +1,5 @@
+"""Partition directories: texts of values, escaping and default names."""
+
 from __future__ import annotations
 
 from datetime import UTC, date, datetime

@@ -1,3 +1,5 @@
+"""Ends of incremental reads, by versions, times and automatic tags."""
+
 from __future__ import annotations
 
 from datetime import datetime

@@ -1,3 +1,5 @@
+"""Version texts and options are resolved to snapshots."""
+
 from __future__ import annotations
 
 import re

@@ -1,3 +1,5 @@
+"""Snapshots of a branch: earliest, latest, by time and by watermark, beside expiry."""
+
 from __future__ import annotations
 
 from bisect import bisect_right

@@ -1,4 +1,4 @@
-"""What option texts and "did you mean" share."""
+"""Option descriptors: parsing of texts, and "did you mean"."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from paimon_spark.options.descriptor import Option, options_of, string
 from paimon_spark.options.known import _PARSERS, TABLE_OPTIONS, check_values, is_storage_option, is_table_option
 from paimon_spark.options.table import TableOptions, parse_table_options
 from paimon_spark.redaction import HIDDEN, is_secret, shown_changes, shown_options
+from tests.harness.real_tables import a_catalog
 
 
 def test_every_option_that_tables_are_read_with_is_known() -> None:
@@ -120,8 +121,7 @@ def test_neither_a_catalog_nor_a_table_nor_a_read_shows_how_the_store_is_reached
 
 
 def test_a_difference_of_two_versions_shows_no_secrets(tmp_path: Path) -> None:
-    catalog = load_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     table = catalog.create_table("db.t", "a INT")
     table.write(pa.table({"a": pa.array([1], pa.int32())}))
     table.create_tag("v1")

@@ -1,3 +1,5 @@
+"""Options of automatic tags and savepoints."""
+
 from __future__ import annotations
 
 import pytest

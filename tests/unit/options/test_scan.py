@@ -1,3 +1,5 @@
+"""Options of a batch read are parsed into one request, or refused."""
+
 from __future__ import annotations
 
 import pickle

@@ -1,4 +1,4 @@
-"""What a query's sink may be asked for, and what only single writes are."""
+"""Options of a query's sink, and those of single writes alone."""
 
 from __future__ import annotations
 

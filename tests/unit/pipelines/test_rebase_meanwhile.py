@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-import paimon_spark
 from paimon_spark import Table
 from paimon_spark.jobs.rebase.rebase import rebase
 from paimon_spark.lineage.index.warehouse import Warehouse
@@ -20,6 +19,7 @@ from paimon_spark.pipelines.rebasing import publish_rebased
 from paimon_spark.versioning.branches import create_branch
 from tests.harness.acting_store import ActingStore, Commits
 from tests.harness.fault_store import Call
+from tests.harness.real_tables import a_catalog
 from tests.harness.table_files import missing_files
 
 Keys = set[int]
@@ -34,8 +34,7 @@ class Tables:
     """Tables in memory whose main and branch `fix` each have a commit since the fork, and an ActingStore of them."""
 
     def __init__(self, *kinds: str) -> None:
-        catalog = paimon_spark.load_catalog(f"memory:///{uuid.uuid4().hex}/wh")
-        catalog.create_database("db")
+        catalog = a_catalog(f"memory:///{uuid.uuid4().hex}/wh")
         self.names = [f"db.t{n}" for n in range(len(kinds))]
         for name, kind in zip(self.names, kinds, strict=True):
             catalog.create_table(name, "k BIGINT", **KINDS[kind])

@@ -1,3 +1,5 @@
+"""Tables and jobs of a pipeline, in the order of their flow."""
+
 from __future__ import annotations
 
 import pyarrow as pa

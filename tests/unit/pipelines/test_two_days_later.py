@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-import pyarrow as pa
 import pytest
 
 import paimon_spark
@@ -24,6 +23,7 @@ from paimon_spark.errors import BranchDivergedError, InvalidInputError, Unsuppor
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.metadata.retry import now_ms
 from tests.harness.command_line import CommandLine
+from tests.harness.real_tables import put
 from tests.harness.table_files import files_on_disk, missing_files
 
 Rows: TypeAlias = "Counter[tuple[Any, ...]]"
@@ -195,7 +195,7 @@ class Warehouse:
             load(catalog, events)
             run_jobs(catalog, events)
         newest = users_of(story.of_main)
-        put(catalog.table("d.users"), [(user, *newest[user], True) for user in VIP])
+        put(catalog.table("d.users"), *((user, *newest[user], True) for user in VIP))
         for name in TABLES:
             catalog.table(name).create_tag("month-end")
         self.expire()
@@ -258,17 +258,9 @@ class Warehouse:
         assert self.files() == files
 
 
-def put(table: Table, rows: Iterable[tuple[Any, ...]], **how: Any) -> None:
-    fields = table.schema.fields
-    kinds = {"BIGINT": pa.int64(), "STRING": pa.string(), "BOOLEAN": pa.bool_()}
-    schema = pa.schema([(f.name, kinds[str(f.type).removesuffix(" NOT NULL")]) for f in fields])
-    names = [f.name for f in fields]
-    table.write(pa.Table.from_pylist([dict(zip(names, row, strict=False)) for row in rows], schema=schema), **how)
-
-
 def load(catalog: Catalog, events: Iterable[Event]) -> None:
     """What comes in from outside."""
-    put(catalog.table("d.events"), events)
+    put(catalog.table("d.events"), *events)
 
 
 def run_jobs(catalog: Catalog, events: list[Event]) -> None:
@@ -279,13 +271,13 @@ def run_jobs(catalog: Catalog, events: list[Event]) -> None:
         "totals": [(e.user, e.amount) for e in events],
     }
     for job, source in JOBS.items():
-        named = {"lineage.job": job}
+        named: dict[str, Any] = {"lineage.job": job}
         read = catalog.table(source).scan(**named).to_arrow()
         if job == "report":
             catalog.table("d.report").write(read, mode="overwrite", **named)
         else:
             assert {e.id for e in events} <= set(read["id"].to_pylist())
-            put(catalog.table(f"d.{job}"), records[job], **named)
+            put(catalog.table(f"d.{job}"), *records[job], **named)
 
 
 def rows_of(table: Table) -> Rows:

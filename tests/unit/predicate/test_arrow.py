@@ -1,3 +1,5 @@
+"""Predicates evaluated on Arrow rows, against plain Python."""
+
 from __future__ import annotations
 
 import subprocess

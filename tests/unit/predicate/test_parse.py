@@ -1,3 +1,5 @@
+"""Conditions as text are parsed into predicates, or refused with their text."""
+
 from __future__ import annotations
 
 from datetime import UTC, date, datetime

@@ -1,3 +1,5 @@
+"""Instants and local times in time zones, against `zoneinfo`."""
+
 from __future__ import annotations
 
 import random

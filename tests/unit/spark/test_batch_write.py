@@ -18,6 +18,7 @@ from paimon_spark.errors import CommitConflictError, CommitError, CommitOutcomeU
 from paimon_spark.spark import batch_write
 from paimon_spark.spark.source import PaimonDataSource
 from tests.harness.keywords import keywords
+from tests.harness.real_tables import read
 
 SCHEMA = st.StructType([st.StructField("id", st.LongType(), False), st.StructField("v", st.StringType())])
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "v": ["a", "b", "c"]})
@@ -35,10 +36,6 @@ def writer(path: Path, *, overwrite: bool = False, **options: str) -> DataSource
     return sent
 
 
-def read(path: Path) -> list[int]:
-    return sorted(paimon_spark.load_table(str(path)).scan().to_arrow().column("id").to_pylist())
-
-
 def files(path: Path) -> set[Path]:
     return {p for p in path.rglob("*") if p.is_file()}
 
@@ -51,11 +48,11 @@ def run(made: DataSourceArrowWriter) -> WriterCommitMessage:
 def test_a_write_goes_from_worker_to_worker(tmp_path: Path) -> None:
     made = writer(tmp_path / "t", **keywords({"primary-key": "id", "bucket": "2"}))
     made.commit([run(made), made.write(iter(()))])
-    assert read(tmp_path / "t") == [1, 2, 3]
+    assert read(paimon_spark.load_table(str(tmp_path / "t")), "id") == [1, 2, 3]
     assert [f.type.nullable for f in paimon_spark.load_table(str(tmp_path / "t")).row_type] == [False, True]
     again = writer(tmp_path / "t", overwrite=True)
     again.commit([again.write(iter(()))])
-    assert read(tmp_path / "t") == []
+    assert read(paimon_spark.load_table(str(tmp_path / "t")), "id") == []
 
 
 def test_nothing_is_committed_without_a_word_of_every_task(tmp_path: Path) -> None:
@@ -117,7 +114,7 @@ def test_a_conflict_removes_the_files_and_an_unknown_outcome_keeps_them(
                 made.commit([message])
         made.abort([message])  # Spark does so after every failed commit
         assert len(files(tmp_path) - before) == left
-    assert read(tmp_path / "t") == [1, 2, 3]
+    assert read(paimon_spark.load_table(str(tmp_path / "t")), "id") == [1, 2, 3]
 
 
 def test_a_path_is_needed(tmp_path: Path) -> None:

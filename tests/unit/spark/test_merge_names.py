@@ -1,3 +1,5 @@
+"""Keys that the condition of a MERGE states need no lookup."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Splits packed into Spark tasks, and large Parquet files divided among several."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -10,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import paimon_spark
 from paimon_spark.engine.read.split_reader import read_split
 from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, SplitMode
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
 from paimon_spark.spark.batch_read import pack
+from tests.harness.real_tables import a_catalog
 
 MIB = 1 << 20
 
@@ -94,8 +96,7 @@ def replace_file(name: str, size: int, rows: int) -> DataFileMeta:
 
 @pytest.mark.parametrize("count", [1, 2, 7, 50])
 def test_the_parts_of_a_file_have_each_row_once(tmp_path: Path, count: int) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     schema = pa.schema([("id", pa.int64()), ("s", pa.string())])
     settings = {"parquet.block.size": "20 kb", "file-index.bitmap.columns": "s", "deletion-vectors.enabled": "true"}
     table = catalog.create_table("db.t", schema, options=settings)

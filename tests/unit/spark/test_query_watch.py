@@ -1,4 +1,4 @@
-"""What a session reports of its streaming queries: each begins and ends, in the order of their runs."""
+"""Reports of a session on its streaming queries: each begins and ends, in the order of their runs."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Types that Spark cannot hash in row-level changes."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Table types as Spark types, and which declared schemas are accepted."""
+
 from __future__ import annotations
 
 import pyarrow as pa

@@ -27,6 +27,7 @@ from paimon_spark.errors import (
 from paimon_spark.spark import batch_write
 from paimon_spark.spark.source import PaimonDataSource
 from tests.harness.keywords import keywords
+from tests.harness.real_tables import read
 
 SCHEMA = st.StructType([st.StructField("id", st.LongType(), False), st.StructField("v", st.StringType())])
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "v": ["a", "b", "c"]})
@@ -117,10 +118,6 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_write, "TASKS_END_S", 0)
 
 
-def read(path: Path) -> list[int]:
-    return sorted(paimon_spark.load_table(str(path)).scan().to_arrow().column("id").to_pylist())
-
-
 def files(path: Path) -> set[Path]:
     return {p for p in path.rglob("*") if p.is_file()}
 
@@ -129,7 +126,7 @@ def test_batches_go_from_worker_to_worker(monkeypatch: pytest.MonkeyPatch, tmp_p
     query = Query(monkeypatch, tmp_path / "t", **keywords({"primary-key": "id", "bucket": "2"}))
     query.run(0)
     query.run(1, ROWS.slice(1).set_column(0, "id", pa.array([4, 5], pa.int64())))
-    assert read(tmp_path / "t") == [1, 2, 3, 4, 5]
+    assert read(paimon_spark.load_table(str(tmp_path / "t")), "id") == [1, 2, 3, 4, 5]
     made = paimon_spark.load_table(str(tmp_path / "t")).snapshots()
     assert [(s.commit_user, s.commit_identifier) for s in made] == [("query-1", 0), ("query-1", 1)]
 
@@ -139,7 +136,7 @@ def test_a_batch_that_comes_again_is_there_once(monkeypatch: pytest.MonkeyPatch,
     query.run(0)
     before = files(tmp_path / "t")
     query.run(0)
-    assert read(tmp_path / "t") == [1, 2, 3]
+    assert read(paimon_spark.load_table(str(tmp_path / "t")), "id") == [1, 2, 3]
     assert files(tmp_path / "t") == before
 
 
@@ -147,9 +144,9 @@ def test_complete_mode_replaces_what_is_there(monkeypatch: pytest.MonkeyPatch, t
     query = Query(monkeypatch, tmp_path / "t", complete=True)
     query.run(0)
     query.run(1, ROWS.slice(2))
-    assert read(tmp_path / "t") == [3]
+    assert read(paimon_spark.load_table(str(tmp_path / "t")), "id") == [3]
     query.run(2, ROWS.slice(0, 0))
-    assert read(tmp_path / "t") == []
+    assert read(paimon_spark.load_table(str(tmp_path / "t")), "id") == []
 
 
 def test_what_is_wrong_is_told_before_tasks_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -213,7 +210,7 @@ def test_an_abort_after_a_failed_task_removes_what_all_tasks_of_the_batch_wrote(
     query.for_end().abort([heard, None], 1)
     assert files(tmp_path / "t") == kept > before
     Query(monkeypatch, tmp_path / "t").for_end().commit([other], 0)
-    assert read(tmp_path / "t") == [1, 1, 2, 2, 3, 3]
+    assert read(paimon_spark.load_table(str(tmp_path / "t")), "id") == [1, 1, 2, 2, 3, 3]
 
 
 def test_an_abort_that_is_told_nothing_or_comes_after_a_commit_removes_nothing(
@@ -257,4 +254,4 @@ def test_the_end_of_a_batch_loads_nothing_that_it_does_without(monkeypatch: pyte
         [sys.executable, "-c", _END, str(sent)], capture_output=True, text=True, timeout=240, check=False
     )
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
-    assert read(tmp_path / "t") == [1, 2, 3]
+    assert read(paimon_spark.load_table(str(tmp_path / "t")), "id") == [1, 2, 3]

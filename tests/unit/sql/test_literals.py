@@ -1,3 +1,5 @@
+"""Literals, argument lists and quoted names in SQL text."""
+
 from __future__ import annotations
 
 from decimal import Decimal

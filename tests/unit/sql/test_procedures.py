@@ -1,3 +1,5 @@
+"""`CALL sys.…`: every procedure, its arguments, its result and its refusals."""
+
 from __future__ import annotations
 
 import json

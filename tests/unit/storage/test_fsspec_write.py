@@ -1,3 +1,5 @@
+"""Atomic creation of files on fsspec file systems: where it is promised, and how conflicts are recognized."""
+
 from __future__ import annotations
 
 import errno

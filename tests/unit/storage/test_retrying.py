@@ -1,3 +1,5 @@
+"""Calls of stores that fail are retried, where that is safe and may help."""
+
 from __future__ import annotations
 
 import errno

@@ -1,3 +1,5 @@
+"""The contract of stores, on local disk, in memory and on S3."""
+
 from __future__ import annotations
 
 import errno

@@ -1,3 +1,5 @@
+"""URLs and options of stores are resolved to a client, or refused."""
+
 from __future__ import annotations
 
 import os

@@ -1,3 +1,5 @@
+"""Streams over schema changes: columns that may change, and those that end the query."""
+
 from __future__ import annotations
 
 from dataclasses import replace

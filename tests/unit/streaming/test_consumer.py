@@ -1,3 +1,5 @@
+"""Consumers of streams keep the snapshots that are not yet read."""
+
 from __future__ import annotations
 
 import json

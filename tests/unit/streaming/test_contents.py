@@ -1,3 +1,5 @@
+"""Files and changelogs that a stream reads, by kind of table and commit."""
+
 from __future__ import annotations
 
 import pytest

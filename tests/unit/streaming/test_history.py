@@ -1,3 +1,5 @@
+"""Streams beside rollback, restore and publication of their branch."""
+
 from __future__ import annotations
 
 import dataclasses

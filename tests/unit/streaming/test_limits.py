@@ -1,3 +1,5 @@
+"""Limits of the batches of a stream."""
+
 from __future__ import annotations
 
 from types import SimpleNamespace

@@ -1,3 +1,5 @@
+"""Offsets of streams as text: every version, damage and refusals."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Tables and options that streams refuse, before the query begins."""
+
 from __future__ import annotations
 
 import pytest

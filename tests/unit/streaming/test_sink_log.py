@@ -1,4 +1,4 @@
-"""What a sink notes on a branch: it comes back as it was written, and what cannot be understood is said."""
+"""Notes of a sink on a branch: read back as written, and errors for those that cannot be understood."""
 
 from __future__ import annotations
 

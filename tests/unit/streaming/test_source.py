@@ -1,3 +1,5 @@
+"""Batches of a stream source: initial state, changes, and following another job."""
+
 from __future__ import annotations
 
 import dataclasses

@@ -26,6 +26,7 @@ from paimon_spark.options.stream_read import ReadLimits
 from paimon_spark.streaming.offset import StreamOffset
 from paimon_spark.streaming.source import StreamSource
 from paimon_spark.types import BIGINT, STRING, DataField, RowType
+from tests.harness.real_tables import a_catalog
 from tests.harness.search import examples
 from tests.harness.streams import again, names, stream
 from tests.harness.table_builder import File, TableBuilder
@@ -271,8 +272,7 @@ def rows_between(source: StreamSource, start: StreamOffset, end: StreamOffset) -
 @pytest.mark.parametrize("seed", range(2))
 def test_rows_delivered_make_the_table(kind: str, seed: int, tmp_path: Path) -> None:
     rng, keyed = random.Random(f"{kind} {seed}"), kind != "append"
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     catalog.create_table("db.t", COLUMNS, primary_keys=["k"] if keyed else [], options=TABLES[kind])
     held: dict[int, str] = {}
     every: list[tuple[int, str]] = []
@@ -312,8 +312,7 @@ def test_rows_delivered_make_the_table(kind: str, seed: int, tmp_path: Path) -> 
 def test_a_stream_of_a_branch_that_moves_delivers_its_history_or_stops(seed: int, tmp_path: Path) -> None:
     """Roll-backs, merges, new mains: what was delivered is what the branch has, or an error says that it is not."""
     rng = random.Random(seed)
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     catalog.create_table("db.t", COLUMNS, options={"bucket": "-1"})
 
     def write(branch: str, number: int) -> None:

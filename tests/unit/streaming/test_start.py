@@ -1,3 +1,5 @@
+"""Starts of streams: scan modes, versions, times and consumers."""
+
 from __future__ import annotations
 
 import json

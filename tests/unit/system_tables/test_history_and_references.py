@@ -14,6 +14,7 @@ from paimon_spark.errors import CorruptFileError, InvalidOptionError
 from paimon_spark.format.metadata_files.snapshot import CommitKind, Tag, encode_tag
 from paimon_spark.system_tables.history import duration_text
 from paimon_spark.types import BIGINT, INT, STRING, ArrayType, DataField, RowType
+from tests.harness.real_tables import a_catalog
 from tests.harness.tables import MetadataTable, a_schema, a_snapshot
 
 MS = 1_700_000_000_123
@@ -136,8 +137,7 @@ def test_tags_savepoints_and_guards() -> None:
 
 
 def test_branches_know_their_tag_and_tags_their_branches(tmp_path: Any) -> None:
-    catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     catalog.create_table("db.t", pa.schema([("k", pa.int64())]))
     t = catalog.table("db.t")
     assert catalog.table("db.t$branches").scan().to_arrow().num_rows == 0

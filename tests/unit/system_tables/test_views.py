@@ -16,15 +16,14 @@ import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.system_tables.views import packed
+from tests.harness.real_tables import a_catalog, put
 
 ROWS = pa.schema([pa.field("k", pa.int64(), False), ("v", pa.string())])
 
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
-    catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
-    catalog.create_database("db")
-    return catalog
+    return a_catalog(tmp_path)
 
 
 def keyed(catalog: Catalog, **options: str) -> paimon_spark.Table:
@@ -32,11 +31,6 @@ def keyed(catalog: Catalog, **options: str) -> paimon_spark.Table:
     schema = pa.schema([pa.field("k", pa.int64(), False), ("v", pa.string()), ("kind", pa.string())])
     catalog.create_table("db.t", schema, primary_keys=["k"], options=given)
     return catalog.table("db.t")
-
-
-def put(table: paimon_spark.Table, *rows: tuple[int, str, str]) -> None:
-    k, v, kind = zip(*rows, strict=True)
-    table.write(pa.table({"k": k, "v": v, "kind": kind}))
 
 
 def read(catalog: Catalog, name: str, **options: Any) -> list[tuple[Any, ...]]:

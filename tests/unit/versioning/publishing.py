@@ -7,19 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
-import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.maintenance.orphan_files import orphans
+from tests.harness.real_tables import a_table
 from tests.harness.table_files import missing_files
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
 
 def new_table(root: Path, **options: str) -> Table:
-    catalog = paimon_spark.load_catalog(warehouse=str(root / "wh"))
-    catalog.create_database("db")
-    catalog.create_table("db.t", SCHEMA, primary_keys=["k"], options={"bucket": "1", **options})
-    return catalog.table("db.t")
+    return a_table(SCHEMA, keys="k", options={"bucket": "1", **options}, where=root / "wh")
 
 
 def put(table: Table, **rows: str) -> None:

@@ -21,6 +21,7 @@ from paimon_spark.metadata.resolve import resolve
 from paimon_spark.metadata.version import text_version
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.text import counted
+from tests.harness.real_tables import a_catalog
 from tests.unit.versioning.publishing import new_table, put
 
 Key = tuple[bytes, int, str]
@@ -55,8 +56,7 @@ def check(table: Table, old: str, new: str) -> paimon_spark.Diff:
 
 
 def append_table(root: Path, **options: str) -> Table:
-    catalog = paimon_spark.load_catalog(warehouse=str(root / "wh"))
-    catalog.create_database("db")
+    catalog = a_catalog(root / "wh")
     schema = pa.schema([("id", pa.int64()), ("dt", pa.string()), ("v", pa.string())])
     catalog.create_table("db.a", schema, partition_keys=["dt"], options=options)
     return catalog.table("db.a")

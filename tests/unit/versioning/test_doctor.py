@@ -1,4 +1,4 @@
-"""What the doctor finds in tables that other engines, crashes and hands have been at, and what it mends."""
+"""Faults that the doctor finds and mends in tables after other engines, crashes and manual changes."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from paimon_spark.metadata.branches import read_fork
 from paimon_spark.metadata.tags import guard_name
 from paimon_spark.versioning.damage import Finding, Severity
 from paimon_spark.versioning.tags import create_tag
+from tests.harness.real_tables import a_table
 from tests.harness.table_files import missing_files
 from tests.unit.versioning.publishing import in_order, new_table, put, rows
 
@@ -417,9 +418,7 @@ def test_findings_of_one_kind_are_one_line_with_their_number(table: Table) -> No
 
 
 def test_the_command_of_a_finding_can_be_pasted_whatever_the_table_is_called(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path / "it's a warehouse"))
-    catalog.create_database("db")
-    table = catalog.create_table("db.my table", pa.schema([("id", pa.int32())]))
+    table = a_table(pa.schema([("id", pa.int32())]), where=tmp_path / "it's a warehouse", name="db.my table")
     table.write(pa.table({"id": pa.array([1], pa.int32())}))
     table.create_tag("good")
     table.create_branch("fix", tag="good")

@@ -18,6 +18,7 @@ from paimon_spark.lineage.index.provenance import JOB
 from paimon_spark.maintenance.consumers import Consumer, write_consumer
 from paimon_spark.metadata.branches import fork_path, snapshot_identity
 from paimon_spark.versioning.log import Commit, History
+from tests.harness.real_tables import a_table
 from tests.unit.versioning.test_diff import add, append_table
 
 
@@ -62,9 +63,7 @@ def test_shared_commits_stand_once_and_names_point_at_them(tmp_path: Path) -> No
 
 
 def test_a_compaction_changes_no_rows(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    table = catalog.create_table("db.k", "id BIGINT", primary_keys=["id"])
+    table = a_table("id BIGINT", keys="id", where=tmp_path, name="db.k")
     for _ in range(5):
         table.write(pa.table({"id": range(4)}))
     table.compact(full=True)

@@ -1,4 +1,4 @@
-"""What main loses and gains by a publication, in snapshots and rows, by partition."""
+"""Snapshots and rows that main loses and gains by a publication, by partition."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import FileMissingError
 from paimon_spark.versioning import main_change
 from paimon_spark.versioning.main_change import MainChange, PartitionRows, change_json, decode_change
+from tests.harness.real_tables import a_table
 from tests.unit.versioning.publishing import files, new_table, put
 
 
@@ -24,9 +24,7 @@ def put_day(table: Table, day: str, count: int) -> None:
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """Main: days 1 and 2. Branch `fix`: day 2 with two rows in place of four. Main since: day 3, one more row of 2."""
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
-    made = catalog.create_table("db.t", "dt STRING, v BIGINT", partition_keys=["dt"])
+    made = a_table("dt STRING, v BIGINT", by="dt", where=tmp_path / "wh")
     put_day(made, "d1", 3)
     put_day(made, "d2", 4)
     made.create_branch("fix")
@@ -102,9 +100,7 @@ def test_records_of_keys_are_called_so(tmp_path: Path) -> None:
 
 
 def test_rows_that_deletion_vectors_delete_count(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", "v BIGINT", options={"deletion-vectors.enabled": "true"})
+    table = a_table("v BIGINT", options={"deletion-vectors.enabled": "true"}, where=tmp_path / "wh")
     table.write(pa.table({"v": pa.array(range(10), pa.int64())}))
     table.create_branch("fix")
     table.delete("v < 3")
@@ -113,9 +109,7 @@ def test_rows_that_deletion_vectors_delete_count(tmp_path: Path) -> None:
 
 
 def test_the_text_is_short_for_many_partitions_with_long_names(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", "p STRING, v BIGINT", partition_keys=["p"])
+    table = a_table("p STRING, v BIGINT", by="p", where=tmp_path / "wh")
     table.create_branch("fix")
     names = [f"{'x' * 150}{n:02}" for n in range(60)]
     table.branch("fix").write(pa.table({"p": names, "v": pa.array(range(60), pa.int64())}))
@@ -159,9 +153,7 @@ def test_options_and_columns_that_main_loses_are_named(table: Table) -> None:
 
 
 def test_a_lost_day_is_told_before_days_that_are_written_again(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", "dt STRING, v BIGINT", partition_keys=["dt"])
+    table = a_table("dt STRING, v BIGINT", by="dt", where=tmp_path / "wh")
     table.create_branch("fix")
     for day in ("d1", "d2", "d3", "d4", "d5", "d6"):
         put_day(table, day, 4)

@@ -1,4 +1,4 @@
-"""What a user is told who asks for something that cannot be: of the verbs of spec 6 and 7, by the methods of Table.
+"""Messages of refused operations on versions, by the methods of `Table`.
 
 Each case says what was asked, on which table and branch, and what to do; and no file changes by it.
 """
@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.api.table import Table
 from paimon_spark.errors import (
@@ -33,30 +32,26 @@ from paimon_spark.errors import (
     VersionSyntaxError,
 )
 from paimon_spark.jobs.opened_table import OpenedTable
+from tests.harness.real_tables import a_catalog, a_table, put
 
 SCHEMA = pa.schema([("id", pa.int64()), ("dt", pa.string())])
 Ask = Callable[[Any], Any]
 
 
-def rows(*ids: int) -> pa.Table:
-    return pa.table({"id": list(ids), "dt": ["2024-01-01"] * len(ids)}, schema=SCHEMA)
-
-
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     """Table `db.t`: snapshots 2 to 5, of which 5 is a savepoint; branches; and `db.app`, which only grows."""
-    catalog = paimon_spark.load_catalog(warehouse=str(tmp_path_factory.mktemp("wh")))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path_factory.mktemp("wh"))
     catalog.create_table("db.t", SCHEMA, primary_keys=["id", "dt"], partition_keys=["dt"], options={"bucket": "1"})
     t = catalog.table("db.t")
     for i in range(4):
-        t.write(rows(i))
+        put(t, (i, "2024-01-01"))
     t.create_tag("v1", snapshot_id=2)
     t.create_tag("v2", snapshot_id=4)
     t.create_savepoint()
     t.expire_snapshots(4, retain_min=4)
     t.create_branch("fix", tag="v1")
-    t.branch("fix").write(rows(50))
+    put(t.branch("fix"), (50, "2024-01-01"))
     t.branch("fix").create_tag("f1")
     t.create_branch("empty", empty=True)
     t.create_branch("same", snapshot_id=5)
@@ -521,8 +516,7 @@ def test_every_verb_is_among_them() -> None:
 
 @pytest.mark.parametrize("verb", [*VERBS, "tags", "branches", "savepoints", "snapshots"])
 def test_a_dropped_table_is_not_there_and_stays_away(tmp_path: Path, verb: str) -> None:
-    catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     catalog.create_table("db.gone", SCHEMA, partition_keys=["dt"])
     table = catalog.table("db.gone")
     catalog.drop_table("db.gone")
@@ -532,8 +526,7 @@ def test_a_dropped_table_is_not_there_and_stays_away(tmp_path: Path, verb: str) 
 
 
 def test_an_empty_table_has_nothing_to_keep(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     catalog.create_table("db.e", SCHEMA)
     e = catalog.table("db.e")
     for ask, text in (
@@ -553,11 +546,8 @@ def test_an_empty_table_has_nothing_to_keep(tmp_path: Path) -> None:
 
 
 def test_a_branch_that_a_tag_would_hide_is_refused(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
-    catalog.create_database("db")
-    catalog.create_table("db.t", SCHEMA)
-    t = catalog.table("db.t")
-    t.write(rows(1))
+    t = a_table(SCHEMA, where=tmp_path)
+    put(t, (1, "2024-01-01"))
     t.create_tag("fix.v1")
     t.create_branch("other", empty=True)
     for ask in (lambda: t.create_branch("fix", empty=True), lambda: t.rename_branch("other", "fix")):
@@ -569,13 +559,10 @@ def test_a_branch_that_a_tag_would_hide_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_branch_is_deleted_in_a_dry_run_first(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
-    catalog.create_database("db")
-    catalog.create_table("db.t", SCHEMA)
-    t = catalog.table("db.t")
-    t.write(rows(1))
+    t = a_table(SCHEMA, where=tmp_path)
+    put(t, (1, "2024-01-01"))
     t.create_branch("fix", snapshot_id=1)
-    t.branch("fix").write(rows(2))
+    put(t.branch("fix"), (2, "2024-01-01"))
     before = listing(t.location)
     told = t.delete_branch("fix", dry_run=True)
     assert listing(t.location) == before

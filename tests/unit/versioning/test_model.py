@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import BranchDivergedError, InvalidInputError, PaimonError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
@@ -26,6 +25,7 @@ from paimon_spark.maintenance.orphan_files import orphans
 from paimon_spark.metadata.handle import open_table
 from paimon_spark.storage.urls import open_store
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
+from tests.harness.real_tables import a_catalog
 from tests.harness.search import examples, is_nightly
 from tests.harness.table_files import missing_files
 from tests.harness.version_model import BranchModel, Model, read, roots_of, shape_of, shape_said
@@ -57,8 +57,7 @@ class Branches(RuleBasedStateMachine):
         self.kind = kind
         fsspec.filesystem("memory").store.clear()
         schema = pa.schema([pa.field("k", pa.int32(), nullable=False), pa.field("v", pa.string())])
-        catalog = paimon_spark.load_catalog(warehouse="memory://model/wh")
-        catalog.create_database("db", ignore_if_exists=True)
+        catalog = a_catalog("memory://model/wh")
         catalog.create_table("db.t", schema, **DEFINITIONS[kind])
         inner, self.root = open_store("memory://model/wh/db.db/t", {})
         self.store = FaultStore(inner)

@@ -1,3 +1,5 @@
+"""Names of branches and tags, and those that are refused."""
+
 from __future__ import annotations
 
 import pytest

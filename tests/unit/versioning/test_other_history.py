@@ -16,6 +16,7 @@ from paimon_spark.engine.tasks.commit_message import CommitMessage
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.jobs.write.batch import WriteJob, place_of, plan_write
 from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
+from tests.harness.real_tables import a_catalog, a_table
 from tests.unit.versioning.publishing import SCHEMA, in_order, new_table, put, rows
 
 
@@ -63,10 +64,7 @@ def test_rows_with_keys_are_not_put_on_another_history(
 
 
 def test_appended_rows_come_after_any_others(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(warehouse=str(tmp_path / "wh"))
-    catalog.create_database("db")
-    catalog.create_table("db.t", SCHEMA)
-    table = catalog.table("db.t")
+    table = a_table(SCHEMA, where=tmp_path / "wh")
     put(table, k1="a")
     table.create_branch("fix", snapshot_id=1)
     put(table, k2="main")
@@ -129,8 +127,7 @@ def test_buckets_are_compared_where_a_merge_replaced_the_snapshot_that_an_append
     tmp_path: Path, more: int
 ) -> None:
     """Its id is another snapshot's now, and no overwrite came after that one."""
-    catalog = paimon_spark.load_catalog(warehouse=str(tmp_path / "wh"))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path / "wh")
     catalog.create_table("db.t", SCHEMA, options={"bucket": "2", "bucket-key": "k"})
     table = catalog.table("db.t")
     put(table, k1="a")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import (
     CommitOutcomeUnknownError,
@@ -30,30 +29,11 @@ from paimon_spark.versioning.branches import create_branch
 from paimon_spark.versioning.rollback import Restored, rollback_to_as_latest
 from tests.harness.fault_store import MUTATING, Fault
 from tests.harness.history import History
+from tests.harness.real_tables import a_table, put, read
 from tests.harness.search import examples
 from tests.harness.table_files import missing_files
 
 KEYED = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int64())])
-
-
-def a_table(path: Path, keyed: bool = True, **options: str) -> Table:
-    catalog = paimon_spark.load_catalog(warehouse=str(path))
-    catalog.create_database("db")
-    given = {k.replace("__", ".").replace("_", "-"): v for k, v in options.items()}
-    if keyed:
-        catalog.create_table("db.t", KEYED, primary_keys=("k",), options={"bucket": "1", **given})
-    else:
-        catalog.create_table("db.t", KEYED, options=given)
-    return catalog.table("db.t")
-
-
-def write(t: Table, *keys: int, value: int = 0, mode: Literal["append", "overwrite"] = "append") -> None:
-    t.write(pa.table({"k": list(keys), "v": [value] * len(keys)}, schema=KEYED), mode=mode)
-
-
-def rows(t: Table, version: str | int | None = None) -> list[tuple[int, int]]:
-    found = t.scan(version=version).to_arrow().to_pydict()
-    return sorted(zip(found["k"], found["v"], strict=True))
 
 
 def level_files(t: Table) -> list[DataFileMeta]:
@@ -62,99 +42,99 @@ def level_files(t: Table) -> list[DataFileMeta]:
 
 class TestState:
     def test_a_file_that_goes_back_a_level_can_be_moved_up_again(self, tmp_path: Path) -> None:
-        t = a_table(tmp_path)
-        write(t, 1)
+        t = a_table(KEYED, keys="k", options={"bucket": "1"}, where=tmp_path)
+        put(t, (1, 0))
         assert [f.level for f in level_files(t)] == [0]
         t.compact(full=True)
         [moved] = level_files(t)
-        assert moved.level > 0 and rows(t, 2) == [(1, 0)]
+        assert moved.level > 0 and read(t, version=2) == [(1, 0)]
         t.rollback_to_as_latest(1)
         assert [(f.level, f.file_name) for f in level_files(t)] == [(0, moved.file_name)]
         t.compact(full=True)
         assert [(f.level, f.file_name) for f in level_files(t)] == [(moved.level, moved.file_name)]
-        write(t, 2)
-        assert [rows(t, i) for i in (3, 4, 5)] == [[(1, 0)], [(1, 0)], [(1, 0), (2, 0)]]
+        put(t, (2, 0))
+        assert [read(t, version=i) for i in (3, 4, 5)] == [[(1, 0)], [(1, 0)], [(1, 0), (2, 0)]]
 
     def test_the_rows_are_those_of_the_version_and_history_stays(self, tmp_path: Path) -> None:
-        t = a_table(tmp_path)
+        t = a_table(KEYED, keys="k", options={"bucket": "1"}, where=tmp_path)
         for i in range(4):
-            write(t, 1, i, value=i)
-        before = {s.id: rows(t, s.id) for s in t.snapshots()}
+            put(t, (1, i), (i, i))
+        before = {s.id: read(t, version=s.id) for s in t.snapshots()}
         head = t.snapshots()[-1]
         done = t.rollback_to_as_latest(2)
         made = t.snapshots()[-1]
         assert (done.snapshot, done.target.id, done.previous) == (made, 2, head)
-        assert rows(t) == before[2]
-        assert {s.id: rows(t, s.id) for s in t.snapshots()[:-1]} == before
+        assert read(t) == before[2]
+        assert {s.id: read(t, version=s.id) for s in t.snapshots()[:-1]} == before
         assert made.commit_kind is CommitKind.OVERWRITE
         assert (made.commit_identifier, made.total_record_count) == (2**63 - 1, done.target.total_record_count)
         assert made.commit_user.startswith("rollback-to-as-latest-")
-        write(t, 7, value=7)
-        assert rows(t) == sorted([*before[2], (7, 7)])
+        put(t, (7, 7))
+        assert read(t) == sorted([*before[2], (7, 7)])
 
     @pytest.mark.parametrize(
         "options",
         [
             {},
-            {"deletion_vectors__enabled": "true"},
-            {"changelog_producer": "lookup"},
-            {"merge_engine": "aggregation", "fields__v__aggregate_function": "sum"},
+            {"deletion-vectors.enabled": "true"},
+            {"changelog-producer": "lookup"},
+            {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"},
         ],
     )
     def test_compactions_between_do_not_matter(self, tmp_path: Path, options: dict[str, Any]) -> None:
-        t = a_table(tmp_path, **options)
+        t = a_table(KEYED, keys="k", options={"bucket": "1", **options}, where=tmp_path)
         seen = {}
         for i in range(5):
-            write(t, 1, 2, i, value=i)
+            put(t, (1, i), (2, i), (i, i))
             if i in (1, 3):
                 t.compact(full=True)
-            seen[t.snapshots()[-1].id] = rows(t)
+            seen[t.snapshots()[-1].id] = read(t)
         for version in sorted(seen):
             t.rollback_to_as_latest(version)
-            assert rows(t) == seen[version]
+            assert read(t) == seen[version]
         t.compact(full=True)
-        assert rows(t) == seen[max(seen)]
+        assert read(t) == seen[max(seen)]
         assert missing_files(t.handle) == []
 
     def test_deleted_rows_of_tables_without_keys_come_back(self, tmp_path: Path) -> None:
-        t = a_table(tmp_path, keyed=False, deletion_vectors__enabled="true", bucket="-1")
-        write(t, 1, 2, 3)
+        t = a_table(KEYED, options={"deletion-vectors.enabled": "true", "bucket": "-1"}, where=tmp_path)
+        put(t, (1, 0), (2, 0), (3, 0))
         t.delete("k = 2")
-        assert rows(t) == [(1, 0), (3, 0)]
+        assert read(t) == [(1, 0), (3, 0)]
         t.rollback_to_as_latest(1)
-        assert rows(t) == [(1, 0), (2, 0), (3, 0)]
+        assert read(t) == [(1, 0), (2, 0), (3, 0)]
         t.rollback_to_as_latest(2)
-        assert rows(t) == [(1, 0), (3, 0)]
+        assert read(t) == [(1, 0), (3, 0)]
 
     def test_row_ids_are_never_given_twice(self, tmp_path: Path) -> None:
-        t = a_table(tmp_path, keyed=False, row_tracking__enabled="true")
-        write(t, 1, 2)
-        write(t, 3)
+        t = a_table(KEYED, options={"row-tracking.enabled": "true"}, where=tmp_path)
+        put(t, (1, 0), (2, 0))
+        put(t, (3, 0))
         assert t.rollback_to_as_latest(1).snapshot.next_row_id == 3
-        write(t, 4)
+        put(t, (4, 0))
         ids = t.scan(columns=["k", "_ROW_ID"]).to_arrow().to_pydict()
         assert sorted(zip(ids["k"], ids["_ROW_ID"], strict=True)) == [(1, 0), (2, 1), (4, 3)]
 
     def test_an_overwritten_table_comes_back_and_goes_again(self, tmp_path: Path) -> None:
-        t = a_table(tmp_path, keyed=False)
-        write(t, 1)
-        write(t, 2, mode="overwrite")
+        t = a_table(KEYED, where=tmp_path)
+        put(t, (1, 0))
+        put(t, (2, 0), mode="overwrite")
         for _ in range(3):  # the same files are added and deleted again and again
             t.rollback_to_as_latest(1)
-            assert rows(t) == [(1, 0)]
+            assert read(t) == [(1, 0)]
             t.rollback_to_as_latest(2)
-            assert rows(t) == [(2, 0)]
+            assert read(t) == [(2, 0)]
         t.compact_manifest()
-        assert rows(t) == [(2, 0)]
+        assert read(t) == [(2, 0)]
         t.expire_snapshots(retain_max=1, retain_min=1)
-        assert rows(t) == [(2, 0)]
+        assert read(t) == [(2, 0)]
         assert missing_files(t.handle) == []
 
     @settings(max_examples=examples(15), deadline=None)
     @given(st.lists(st.tuples(st.sampled_from(["write", "overwrite", "back"]), st.integers(0, 9)), max_size=12))
     def test_any_history(self, tmp_path_factory: pytest.TempPathFactory, done: list[tuple[str, int]]) -> None:
-        t = a_table(tmp_path_factory.mktemp("t"), keyed=False)
-        write(t, 0)
+        t = a_table(KEYED, where=tmp_path_factory.mktemp("t"))
+        put(t, (0, 0))
         expected = {1: [(0, 0)]}
         for verb, n in done:
             ids = sorted(expected)
@@ -163,10 +143,10 @@ class TestState:
                 result = t.rollback_to_as_latest(target)
                 expected[result.snapshot.id] = expected[target]
             else:
-                write(t, n, mode="overwrite" if verb == "overwrite" else "append")
+                put(t, (n, 0), mode="overwrite" if verb == "overwrite" else "append")
                 old = [] if verb == "overwrite" else expected[ids[-1]]
                 expected[ids[-1] + 1] = sorted([*old, (n, 0)])
-        assert {s.id: rows(t, s.id) for s in t.snapshots()} == expected
+        assert {s.id: read(t, version=s.id) for s in t.snapshots()} == expected
         assert missing_files(t.handle) == []
 
 

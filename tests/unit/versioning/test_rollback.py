@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.errors import (
     CommitConflictError,
     InvalidInputError,
@@ -32,6 +31,7 @@ from paimon_spark.versioning.tags import create_tag
 from tests.harness.commits import a_file, committer, message
 from tests.harness.fault_store import MUTATING, Fault
 from tests.harness.history import History
+from tests.harness.real_tables import a_table
 from tests.harness.table_files import missing_files
 
 
@@ -55,10 +55,7 @@ class TestWhatGoes:
         assert history.commit().id == 4
 
     def test_exactly_the_files_that_nothing_else_needs(self, tmp_path: Path) -> None:
-        catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
-        catalog.create_database("db")
-        catalog.create_table("db.t", pa.schema([("k", pa.int64())]))
-        t = catalog.table("db.t")
+        t = a_table(pa.schema([("k", pa.int64())]), where=tmp_path)
         for i in range(5):
             t.write(pa.table({"k": [i]}))
         t.create_branch("fix", snapshot_id=4)

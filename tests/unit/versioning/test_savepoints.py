@@ -10,8 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import paimon_spark
-from paimon_spark.api.table import Table
 from paimon_spark.engine.compaction.plan import plan_compaction
 from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.errors import (
@@ -30,34 +28,17 @@ from paimon_spark.options.retention import SavepointOptions
 from paimon_spark.versioning.savepoints import create_savepoint, delete_savepoint, is_due, run_periodic_savepoint
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.history import History
+from tests.harness.real_tables import a_table, put, read
 from tests.harness.table_files import missing_files
 
 KEYED = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
 
-def a_table(path: Path, primary_keys: tuple[str, ...] = ("k",), **options: str) -> Table:
-    catalog = paimon_spark.load_catalog(warehouse=str(path))
-    catalog.create_database("db")
-    given = {k.replace("__", ".").replace("_", "-"): v for k, v in options.items()}
-    bucket = {"bucket": "1"} if primary_keys else {}
-    catalog.create_table("db.t", KEYED, primary_keys=primary_keys, options={**bucket, **given})
-    return catalog.table("db.t")
-
-
-def write(t: Table, *keys: int, value: str = "x") -> None:
-    t.write(pa.table({"k": list(keys), "v": [value] * len(keys)}, schema=KEYED))
-
-
-def rows(t: Table, version: str | None = None) -> dict[int, str]:
-    found = t.scan(version=version).to_arrow().to_pydict()
-    return dict(zip(found["k"], found["v"], strict=True))
-
-
 class TestCreate:
     def test_the_compacted_snapshot_is_tagged(self, tmp_path: Path) -> None:
-        t = a_table(tmp_path)
-        write(t, 1, 2)
-        write(t, 2, 3, value="y")
+        t = a_table(KEYED, keys="k", options={"bucket": "1"}, where=tmp_path)
+        put(t, (1, "x"), (2, "x"))
+        put(t, (2, "y"), (3, "y"))
         made = t.create_savepoint()
         assert made.snapshot.commit_kind is CommitKind.COMPACT
         assert made.id == made.snapshot.id == 3
@@ -66,71 +47,71 @@ class TestCreate:
         ]
         assert len(files_of(live_entries(t.handle, data_manifests(t.handle, made.snapshot)))) == 1
         assert plan_compaction(t.handle, made.snapshot, full=True) == []
-        write(t, 9)
-        assert rows(t, "savepoint.3") == {1: "x", 2: "y", 3: "y"}
+        put(t, (9, "x"))
+        assert dict(read(t, version="savepoint.3")) == {1: "x", 2: "y", 3: "y"}
 
     def test_it_lives_on_whatever_tags_live_and_expiry_takes(self, tmp_path: Path) -> None:
-        t = a_table(tmp_path, tag__default_time_retained="1 ms")
-        write(t, 1)
+        t = a_table(KEYED, keys="k", options={"bucket": "1", "tag.default-time-retained": "1 ms"}, where=tmp_path)
+        put(t, (1, "x"))
         made = t.create_savepoint()
         for i in range(3):
-            write(t, 1, value=str(i))
+            put(t, (1, str(i)))
         t.compact(full=True)
         t.expire_snapshots(retain_max=1, retain_min=1)
         t.expire_tags(older_than="2999-01-01")
         assert [s.id for s in t.savepoints()] == [made.id]
-        assert rows(t, f"savepoint.{made.id}") == {1: "x"}
-        assert rows(t) == {1: "2"}
+        assert dict(read(t, version=f"savepoint.{made.id}")) == {1: "x"}
+        assert dict(read(t)) == {1: "2"}
 
     def test_with_nothing_written_since_it_is_the_same(self, tmp_path: Path) -> None:
-        t = a_table(tmp_path)
-        write(t, 1)
-        write(t, 2)
+        t = a_table(KEYED, keys="k", options={"bucket": "1"}, where=tmp_path)
+        put(t, (1, "x"))
+        put(t, (2, "x"))
         first = t.create_savepoint()
         t.expire_snapshots(retain_max=1, retain_min=1)
         assert t.create_savepoint() == first
         t.compact_manifest()
         assert t.create_savepoint() == first
         assert len(t.tags(include_internal=True)) == 1
-        write(t, 3)
+        put(t, (3, "x"))
         second = t.create_savepoint()
         assert [s.id for s in t.savepoints()] == [first.id, second.id]
 
     def test_a_table_that_is_compact_gets_no_snapshot(self, tmp_path: Path) -> None:
-        t = a_table(tmp_path)
-        write(t, 1)
-        write(t, 2)
+        t = a_table(KEYED, keys="k", options={"bucket": "1"}, where=tmp_path)
+        put(t, (1, "x"))
+        put(t, (2, "x"))
         t.compact(full=True)
         before = [s.id for s in t.snapshots()]
         assert t.create_savepoint().id == before[-1]
         assert [s.id for s in t.snapshots()] == before
 
-    @pytest.mark.parametrize("options", [{"write_only": "true"}, {"deletion_vectors__enabled": "true"}])
+    @pytest.mark.parametrize("options", [{"write-only": "true"}, {"deletion-vectors.enabled": "true"}])
     def test_of_other_tables_with_keys(self, tmp_path: Path, options: dict[str, Any]) -> None:
-        t = a_table(tmp_path, **options)
+        t = a_table(KEYED, keys="k", options={"bucket": "1", **options}, where=tmp_path)
         for i in range(3):
-            write(t, 1, value=str(i))
+            put(t, (1, str(i)))
         made = t.create_savepoint()
-        assert rows(t, f"savepoint.{made.id}") == {1: "2"}
+        assert dict(read(t, version=f"savepoint.{made.id}")) == {1: "2"}
 
     def test_of_tables_without_keys(self, tmp_path: Path) -> None:
-        t = a_table(tmp_path, ())
+        t = a_table(KEYED, where=tmp_path)
         for i in range(3):
-            write(t, i)
+            put(t, (i, "x"))
         made = t.create_savepoint()
-        assert rows(t, f"savepoint.{made.id}") == dict.fromkeys(range(3), "x")
+        assert dict(read(t, version=f"savepoint.{made.id}")) == dict.fromkeys(range(3), "x")
         assert len(files_of(live_entries(t.handle, data_manifests(t.handle, made.snapshot)))) == 1
 
     def test_on_a_branch(self, tmp_path: Path) -> None:
-        t = a_table(tmp_path)
-        write(t, 1)
+        t = a_table(KEYED, keys="k", options={"bucket": "1"}, where=tmp_path)
+        put(t, (1, "x"))
         t.create_branch("fix", snapshot_id=1)
-        write(t.branch("fix"), 2)
-        write(t.branch("fix"), 3)
+        put(t.branch("fix"), (2, "x"))
+        put(t.branch("fix"), (3, "x"))
         made = t.branch("fix").create_savepoint()
         assert t.savepoints() == []
-        assert rows(t, f"fix.savepoint.{made.id}") == {1: "x", 2: "x", 3: "x"}
-        assert rows(t) == {1: "x"}
+        assert dict(read(t, version=f"fix.savepoint.{made.id}")) == {1: "x", 2: "x", 3: "x"}
+        assert dict(read(t)) == {1: "x"}
 
     def test_a_write_that_comes_between_is_not_in_it(self) -> None:
         history = History()
@@ -185,11 +166,11 @@ class TestCreate:
 
 class TestDelete:
     def test_the_files_that_nothing_else_needs_go(self, tmp_path: Path) -> None:
-        t = a_table(tmp_path)
-        write(t, 1)
-        write(t, 2)
+        t = a_table(KEYED, keys="k", options={"bucket": "1"}, where=tmp_path)
+        put(t, (1, "x"))
+        put(t, (2, "x"))
         first = t.create_savepoint()
-        write(t, 1, value="y")
+        put(t, (1, "y"))
         t.compact(full=True)
         t.expire_snapshots(retain_max=1, retain_min=1)
         dry = t.delete_savepoint(first.id, dry_run=True)
@@ -198,7 +179,7 @@ class TestDelete:
         assert (gone.paths, gone.tags, gone.data_files) == (dry.paths, (f"savepoint-{first.id}",), 1)
         assert t.savepoints() == []
         assert missing_files(t.handle) == []
-        assert rows(t) == {1: "y", 2: "x"}
+        assert dict(read(t)) == {1: "y", 2: "x"}
 
     def test_one_that_is_not_there(self) -> None:
         history = History()
@@ -279,13 +260,18 @@ class TestPeriodic:
         assert calls == [[], ["list", "read"]]
 
     def test_after_a_write(self, tmp_path: Path) -> None:
-        t = a_table(tmp_path, savepoint__create_interval="1 d")
-        write(t, 1)
-        write(t, 2)
+        t = a_table(KEYED, keys="k", options={"bucket": "1", "savepoint.create-interval": "1 d"}, where=tmp_path)
+        put(t, (1, "x"))
+        put(t, (2, "x"))
         assert len(t.savepoints()) == 1
-        assert rows(t, f"savepoint.{t.savepoints()[0].id}") == {1: "x"}
+        assert dict(read(t, version=f"savepoint.{t.savepoints()[0].id}")) == {1: "x"}
 
     def test_writers_that_leave_such_things_to_others_make_none(self, tmp_path: Path) -> None:
-        t = a_table(tmp_path, savepoint__create_interval="1 d", write_only="true")
-        write(t, 1)
+        t = a_table(
+            KEYED,
+            keys="k",
+            options={"bucket": "1", "savepoint.create-interval": "1 d", "write-only": "true"},
+            where=tmp_path,
+        )
+        put(t, (1, "x"))
         assert t.savepoints() == []

@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.errors import InvalidInputError, OperationInProgressError
 from paimon_spark.maintenance.change import change_table
 from paimon_spark.versioning.branches import create_branch
 from paimon_spark.versioning.tags import expire_tags
 from tests.harness.clock import StandingClock
 from tests.harness.history import History
+from tests.harness.real_tables import a_catalog, a_table
 from tests.harness.table_files import missing_files
 
 NOW = datetime(2024, 5, 6, 7, 8, 9)
@@ -78,10 +78,7 @@ def test_guards_and_savepoints_stay_whatever_their_age(history: History) -> None
 
 
 def test_exactly_the_files_that_nothing_else_needs_go(tmp_path: Path, clock: StandingClock) -> None:
-    catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
-    catalog.create_database("db")
-    catalog.create_table("db.t", pa.schema([("k", pa.int64())]), options={"tag.time-expire-enabled": "false"})
-    t = catalog.table("db.t")
+    t = a_table(pa.schema([("k", pa.int64())]), options={"tag.time-expire-enabled": "false"}, where=tmp_path)
     for i in range(3):
         t.write(pa.table({"k": [i]}), mode="overwrite")
         t.create_tag(f"v{i}", time_retained="1 ms" if i < 2 else "1 d")
@@ -97,10 +94,7 @@ def test_exactly_the_files_that_nothing_else_needs_go(tmp_path: Path, clock: Sta
 
 
 def test_tags_expire_after_a_commit(tmp_path: Path, clock: StandingClock) -> None:
-    catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
-    catalog.create_database("db")
-    catalog.create_table("db.t", pa.schema([("k", pa.int64())]))
-    t = catalog.table("db.t")
+    t = a_table(pa.schema([("k", pa.int64())]), where=tmp_path)
     t.write(pa.table({"k": [1]}))
     t.create_tag("v1", time_retained="1 ms")
     clock.advance(2)
@@ -128,8 +122,7 @@ def test_a_busy_table_is_left_alone_when_asked(history: History) -> None:
 
 
 def test_a_moment_that_is_none_is_refused(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     catalog.create_table("db.t", pa.schema([("k", pa.int64())]))
     with pytest.raises(InvalidInputError, match="older_than = 'yesterday' is no timestamp"):
         catalog.table("db.t").expire_tags(older_than="yesterday")

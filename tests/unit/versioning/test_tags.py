@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.errors import (
     InvalidInputError,
     PaimonError,
@@ -37,6 +36,7 @@ from paimon_spark.versioning.tags import (
 )
 from tests.harness.fault_store import MUTATING, Fault
 from tests.harness.history import History
+from tests.harness.real_tables import a_table
 from tests.harness.table_files import missing_files
 from tests.unit.versioning.publishing import files, in_order, new_table, put
 
@@ -325,10 +325,7 @@ class TestRename:
 
 class TestDelete:
     def test_exactly_the_files_that_nothing_else_needs_go(self, tmp_path: Path) -> None:
-        catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
-        catalog.create_database("db")
-        catalog.create_table("db.t", pa.schema([("k", pa.int64())]))
-        t = catalog.table("db.t")
+        t = a_table(pa.schema([("k", pa.int64())]), where=tmp_path)
         for i in range(4):
             t.write(pa.table({"k": [i]}), mode="overwrite" if i % 2 else "append")
             t.create_tag(f"v{i}")
@@ -400,9 +397,7 @@ class TestNeighbours:
 
 
 def test_a_table_at_a_version_is_not_changed(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
-    catalog.create_database("db")
-    t = catalog.create_table("db.t", pa.schema([("k", pa.int64())]))
+    t = a_table(pa.schema([("k", pa.int64())]), where=tmp_path)
     t.write(pa.table({"k": [1]}))
     with pytest.raises(InvalidInputError, match="was opened at version '1'"):
         t.at(1).create_tag("v1")

@@ -1,4 +1,4 @@
-"""What contradicts what: one test for each rule."""
+"""Conflicts between commits: one test for each rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a commit costs does not grow with the history of the table."""
+"""The cost of a commit does not grow with the history of the table."""
 
 from __future__ import annotations
 

@@ -7,20 +7,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.engine.commit import committer
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.errors import CommitRetriesExhaustedError
 from paimon_spark.format.metadata_files.statistics import ColumnStatistics, Statistics
+from tests.harness.real_tables import a_table
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """A table of one row."""
-    catalog = paimon_spark.load_catalog(warehouse=str(tmp_path))
-    catalog.create_database("db")
-    made = catalog.create_table("db.t", "k INT, v STRING")
+    made = a_table("k INT, v STRING", where=tmp_path)
     made.write(pa.table({"k": pa.array([1], pa.int32()), "v": ["a"]}))
     return made
 

@@ -1,4 +1,4 @@
-"""What a snapshot takes over from the one before, and what only the commit knows."""
+"""Fields of a new snapshot: those taken over from the one before, and those of the commit."""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.compaction import SortStrategy
 from tests.harness.fault_store import FaultStore, killed_at_each_change
 from tests.harness.keywords import keywords
+from tests.harness.real_tables import a_table
 from tests.harness.table_files import files_on_disk, missing_files
 
 COLUMNS = "id BIGINT, a INT, b INT, c INT, d INT, e INT, p STRING"
@@ -41,11 +42,9 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorting, "RANGE_BYTES", 4000)
 
 
-def a_table(path: Path, columns: str = "a,b", partition_keys: list[str] | None = None, **options: str) -> Any:
-    catalog = paimon_spark.load_catalog(str(path))
-    catalog.create_database("d", ignore_if_exists=True)
+def clustered(path: Path, columns: str = "a,b", partition_keys: list[str] | None = None, **options: str) -> Any:
     given = {"clustering.incremental": "true", "clustering.columns": columns, "target-file-size": "20 kb"}
-    return catalog.create_table("d.t", COLUMNS, partition_keys=partition_keys or [], options={**given, **options})
+    return a_table(COLUMNS, by=partition_keys or (), options={**given, **options}, where=path)
 
 
 def some_rows(count: int, seed: int, partition: str = "x") -> pa.Table:
@@ -69,7 +68,7 @@ def rows_of(table: Any) -> list[tuple[Any, ...]]:
 
 @pytest.mark.ci
 def test_only_some_levels_are_sorted_again(tmp_path: Path) -> None:
-    table = a_table(tmp_path)
+    table = clustered(tmp_path)
     table.write(some_rows(5000, 0))
     table.compact(full=True)
     top = levels(table)
@@ -90,7 +89,7 @@ def test_only_some_levels_are_sorted_again(tmp_path: Path) -> None:
 
 
 def test_conditions_read_fewer_files(tmp_path: Path) -> None:
-    table = a_table(tmp_path)
+    table = clustered(tmp_path)
     table.write(some_rows(20_000, 0))
     table.compact(full=True)
     every = sum(len(split.files) for split in table.scan().plan().splits)
@@ -99,7 +98,7 @@ def test_conditions_read_fewer_files(tmp_path: Path) -> None:
 
 
 def test_other_columns_sort_a_sorted_level_again(tmp_path: Path) -> None:
-    table = a_table(tmp_path, "a")
+    table = clustered(tmp_path, "a")
     table.write(some_rows(2000, 0))
     table.compact(full=True)
     table.alter(set_options={"clustering.columns": "b"})
@@ -109,7 +108,7 @@ def test_other_columns_sort_a_sorted_level_again(tmp_path: Path) -> None:
 
 
 def test_partitions_have_levels_of_their_own(tmp_path: Path) -> None:
-    table = a_table(tmp_path, partition_keys=["p"], **{"num-sorted-run.compaction-trigger": "2"})
+    table = clustered(tmp_path, partition_keys=["p"], **{"num-sorted-run.compaction-trigger": "2"})
     for seed, partition in enumerate("xxy"):
         table.write(some_rows(100, seed, partition))
     done = table.compact()
@@ -123,7 +122,7 @@ def test_deleted_rows_and_row_ids_stay_what_they_are(tmp_path: Path, kind: str) 
     options: dict[str, Any] = (
         {"deletion-vectors.enabled": "true"} if kind == "vectors" else {"row-tracking.enabled": "true"}
     )
-    table = a_table(tmp_path, **options)
+    table = clustered(tmp_path, **options)
     table.write(some_rows(3000, 0))
     table.compact(full=True)
     for seed in range(1, 5):
@@ -140,7 +139,7 @@ def test_deleted_rows_and_row_ids_stay_what_they_are(tmp_path: Path, kind: str) 
 
 
 def test_savepoints_sort_too(tmp_path: Path) -> None:
-    table = a_table(tmp_path)
+    table = clustered(tmp_path)
     table.write(some_rows(100, 0))
     table.create_savepoint()
     assert levels(table) == {5: 1}
@@ -159,27 +158,27 @@ def test_savepoints_sort_too(tmp_path: Path) -> None:
 def test_the_order_is_that_of_the_options(
     tmp_path: Path, columns: str, options: dict[str, Any], order: SortOrder
 ) -> None:
-    assert clustering_order(a_table(tmp_path, columns, **options).handle) == order
+    assert clustering_order(clustered(tmp_path, columns, **options).handle) == order
 
 
 def test_what_cannot_be_clustered_says_so(tmp_path: Path) -> None:
     with pytest.raises(InvalidOptionError, match="name the columns to sort by"):
-        a_table(tmp_path / "none", "").compact()
+        clustered(tmp_path / "none", "").compact()
     with pytest.raises(InvalidInputError, match="leave order_by out"):
-        a_table(tmp_path / "by").compact(order_by="a")
+        clustered(tmp_path / "by").compact(order_by="a")
     with pytest.raises(InvalidInputError, match="partition column"):
-        a_table(tmp_path / "part", "p", ["p"]).compact()
+        clustered(tmp_path / "part", "p", ["p"]).compact()
     with pytest.raises(UnsupportedFeatureError, match="a number of buckets"):
-        a_table(
+        clustered(
             tmp_path / "b", **keywords({"bucket": "2", "bucket-key": "id", "bucket-append-ordered": "false"})
         ).compact()
     with pytest.raises(InvalidOptionError, match=r"clustering\.strategy = 'curve'"):
-        a_table(tmp_path / "s", **keywords({"clustering.strategy": "curve"})).compact()
+        clustered(tmp_path / "s", **keywords({"clustering.strategy": "curve"})).compact()
 
 
 def with_levels(path: Path) -> Any:
     """A table with a sorted level, files of level 0, and deletion vectors in both."""
-    table = a_table(path, **keywords({"deletion-vectors.enabled": "true"}))
+    table = clustered(path, **keywords({"deletion-vectors.enabled": "true"}))
     table.write(some_rows(500, 0))
     table.compact(full=True)
     for seed in range(1, 5):
@@ -202,7 +201,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Any) -> None:
 
 def test_rows_written_and_deleted_meanwhile_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = with_levels(tmp_path)
-    other = paimon_spark.load_table(str(tmp_path / "d.db" / "t"))
+    other = paimon_spark.load_table(str(tmp_path / "db.db" / "t"))
 
     def act() -> None:
         other.write(some_rows(20, 30))
@@ -221,7 +220,7 @@ def rows_of_new(rows: pa.Table) -> list[tuple[Any, ...]]:
 
 def test_other_clustering_columns_meanwhile_are_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = with_levels(tmp_path)
-    other = paimon_spark.load_table(str(tmp_path / "d.db" / "t"))
+    other = paimon_spark.load_table(str(tmp_path / "db.db" / "t"))
     rows = rows_of(table)
 
     def act() -> None:

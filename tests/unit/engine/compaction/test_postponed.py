@@ -19,8 +19,6 @@ from paimon_spark.engine.compaction.task import CompactResult
 from paimon_spark.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.jobs.upkeep import compaction
-from paimon_spark.metadata.definition.create import create_table
-from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
@@ -28,14 +26,15 @@ from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.descriptor import parse_group
 from paimon_spark.options.write import PostponedBucketOptions
 from paimon_spark.storage.local import LocalStore
-from paimon_spark.types import VALUE_KIND
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
+from tests.harness.real_tables import a_table, put
 from tests.harness.search import examples
 
 STORE = LocalStore()
 SCHEMA = pa.schema(
     [pa.field("p", pa.int32(), nullable=False), pa.field("k", pa.int64(), nullable=False), ("v", pa.string())]
 )
+WAITING = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
 Key = tuple[int, int]
 
 
@@ -44,21 +43,8 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "active_spark_jobs", lambda: None)
 
 
-def a_table(path: Path, **options: str) -> paimon_spark.Table:
-    waits = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
-    given_options = {**waits, **{k.replace("_", "-").replace("--", "."): v for k, v in options.items()}}
-    create_table(STORE, str(path), row_type(SCHEMA), ("p", "k"), ("p",), options=given_options)
-    return paimon_spark.load_table(str(path))
-
-
-def write(table: paimon_spark.Table, rows: Sequence[tuple[int, int, str | None, int]]) -> None:
-    names = [*SCHEMA.names, VALUE_KIND]
-    data = [dict(zip(names, row, strict=True)) for row in rows]
-    table.write(pa.Table.from_pylist(data, schema=pa.schema([*SCHEMA, pa.field(VALUE_KIND, pa.int8())])))
-
-
 def upsert(table: paimon_spark.Table, *rows: tuple[int, int, str | None]) -> None:
-    write(table, [(*r, 0) for r in rows])
+    put(table, *((*r, 0) for r in rows))
 
 
 def rows_of(table: paimon_spark.Table) -> dict[Key, str | None]:
@@ -79,10 +65,12 @@ def settle(handle: TableHandle, **how: Any) -> CompactResult:
 
 
 def test_rows_are_seen_after_a_compaction(tmp_path: Path) -> None:
-    table = a_table(tmp_path / "t", postpone__default_bucket_num="2")
+    table = a_table(
+        SCHEMA, keys="p k", by="p", options={**WAITING, "postpone.default-bucket-num": "2"}, where=tmp_path / "t"
+    )
     upsert(table, *((p, k, f"{p} {k}") for p in (1, 2) for k in range(20)))
     upsert(table, (1, 3, "new"))
-    write(table, [(1, 4, None, 3)])
+    put(table, (1, 4, None, 3))
     assert rows_of(table) == {}
     result = table.compact()
     expected: dict[Key, str | None] = {(p, k): f"{p} {k}" for p in (1, 2) for k in range(20)}
@@ -97,7 +85,13 @@ def test_rows_are_seen_after_a_compaction(tmp_path: Path) -> None:
 
 
 def test_partitions_keep_their_number_of_buckets_and_new_rows_come_after_old_ones(tmp_path: Path) -> None:
-    table = a_table(tmp_path / "t", postpone__target_row_num_per_bucket="10")
+    table = a_table(
+        SCHEMA,
+        keys="p k",
+        by="p",
+        options={**WAITING, "postpone.target-row-num-per-bucket": "10"},
+        where=tmp_path / "t",
+    )
     upsert(table, *((1, k, "old") for k in range(25)))
     table.compact()
     upsert(table, *((1, k, "new") for k in range(5)))
@@ -119,7 +113,7 @@ STEPS = st.one_of(st.lists(WRITTEN, min_size=1, max_size=8), st.booleans())
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"deletion_vectors__enabled": "true"}, {"changelog_producer": "lookup"}],
+    [{}, {"deletion-vectors.enabled": "true"}, {"changelog-producer": "lookup"}],
     ids=["plain", "dv", "lookup"],
 )
 @settings(max_examples=examples(10))
@@ -127,14 +121,20 @@ STEPS = st.one_of(st.lists(WRITTEN, min_size=1, max_size=8), st.booleans())
 def test_what_is_read_after_compactions_is_what_was_written(
     options: dict[str, str], steps: Sequence[Any], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    table = a_table(tmp_path_factory.mktemp("m") / "t", postpone__default_bucket_num="2", **options)
+    table = a_table(
+        SCHEMA,
+        keys="p k",
+        by="p",
+        options={**WAITING, "postpone.default-bucket-num": "2", **options},
+        where=tmp_path_factory.mktemp("m") / "t",
+    )
     waiting: dict[Key, str | None] = {}
     for step in [*steps, False]:
         if isinstance(step, bool):
             table.compact(full=step)
             assert rows_of(table) == waiting
             continue
-        write(table, step)
+        put(table, *step)
         for p, k, v, kind in step:
             waiting.pop((p, k), None)
             if kind != 3:
@@ -142,7 +142,7 @@ def test_what_is_read_after_compactions_is_what_was_written(
 
 
 def test_chosen_partitions_alone_are_settled(tmp_path: Path) -> None:
-    table = a_table(tmp_path / "t")
+    table = a_table(SCHEMA, keys="p k", by="p", options=WAITING, where=tmp_path / "t")
     upsert(table, (1, 1, "a"), (2, 1, "b"))
     table.compact(partitions={"p": 2})
     assert rows_of(table) == {(2, 1): "b"}
@@ -165,7 +165,7 @@ def meddled(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
 
 
 def test_rows_written_meanwhile_wait_for_the_next_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    table = a_table(tmp_path / "t")
+    table = a_table(SCHEMA, keys="p k", by="p", options=WAITING, where=tmp_path / "t")
     upsert(table, (1, 1, "a"))
     meddled(monkeypatch, lambda: upsert(table, (1, 1, "b")))
     settle(table.handle)
@@ -175,7 +175,9 @@ def test_rows_written_meanwhile_wait_for_the_next_time(monkeypatch: pytest.Monke
 
 
 def test_of_two_at_once_one_does_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    table = a_table(tmp_path / "t", commit__min_retry_wait="1 ms")
+    table = a_table(
+        SCHEMA, keys="p k", by="p", options={**WAITING, "commit.min-retry-wait": "1 ms"}, where=tmp_path / "t"
+    )
     upsert(table, (1, 1, "a"))
     head = latest_snapshot(table.handle)
     assert head is not None
@@ -192,7 +194,9 @@ def test_a_failure_leaves_the_rows_waiting(tmp_path: Path) -> None:
     at = 0
     while True:
         at += 1
-        table = a_table(tmp_path / f"t{at}", commit__max_retries="0")
+        table = a_table(
+            SCHEMA, keys="p k", by="p", options={**WAITING, "commit.max-retries": "0"}, where=tmp_path / f"t{at}"
+        )
         upsert(table, (1, 1, "a"), (2, 2, "b"))
         before = set((tmp_path / f"t{at}").rglob("data-*"))
         store = FaultStore(STORE)

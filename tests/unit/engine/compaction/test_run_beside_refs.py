@@ -24,6 +24,7 @@ from paimon_spark.metadata.handle import TableHandle, open_table
 from paimon_spark.options.write_request import WriteMode, parse_batch_write_options
 from paimon_spark.storage.local import LocalStore
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
+from tests.harness.real_tables import a_table, read
 from tests.unit.versioning.publishing import in_order
 
 COLUMNS = pa.schema([pa.field("k", pa.int64(), nullable=False), ("v", pa.string())])
@@ -42,15 +43,9 @@ def data(ids: Sequence[int], v: str) -> pa.Table:
     return pa.table({"k": ids, "v": [v] * len(ids)}, schema=COLUMNS)
 
 
-def rows(table: Table) -> list[tuple[int, str]]:
-    return sorted((r["k"], r["v"]) for r in table.scan().to_arrow().to_pylist())
-
-
-def a_table(folder: Path, options: Mapping[str, str], keys: Sequence[str]) -> Table:
+def two_branches(folder: Path, options: Mapping[str, str], keys: Sequence[str]) -> Table:
     """Three snapshots of main; branch `fix` has left it after the first, and has two of its own."""
-    path = str(folder / "t")
-    create_table(LocalStore(), path, row_type(COLUMNS), keys, options={**options, "write-only": "true"})
-    made = paimon_spark.load_table(path)
+    made = a_table(COLUMNS, keys=keys, options={**options, "write-only": "true"}, where=folder)
     made.write(data(range(6), "base"))
     made.create_branch("fix", snapshot_id=1)
     for v in ("main 1", "main 2"):
@@ -63,7 +58,7 @@ def a_table(folder: Path, options: Mapping[str, str], keys: Sequence[str]) -> Ta
 @pytest.fixture(params=KINDS)
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
     """Of each kind."""
-    return a_table(tmp_path, *KINDS[request.param])
+    return two_branches(tmp_path, *KINDS[request.param])
 
 
 def beside(others: Callable[[], object], *, first: bool) -> Runner:
@@ -109,10 +104,10 @@ def replaced(table: Table) -> None:
 @pytest.mark.parametrize("first", [True, False], ids=["before", "after"])
 @pytest.mark.parametrize("meanwhile", [merged, merged_and_kept, rolled_back, replaced])
 def test_another_history_is_compacted_as_it_is(table: Table, meanwhile: Callable[[Table], None], first: bool) -> None:
-    expected = MERGED if table.schema.primary_keys else rows(table.branch("fix"))
+    expected = MERGED if table.schema.primary_keys else read(table.branch("fix"))
     result = compact_branch(table.handle, full=True, runner=beside(lambda: meanwhile(table), first=first))
     assert result.snapshot is not None and result.snapshot.commit_kind is CommitKind.COMPACT
-    assert rows(table) == expected
+    assert read(table) == expected
     in_order(table)
     assert paimon_spark.load_table(table.handle.layout.root).compact(full=True).snapshot_ids == ()
 
@@ -121,7 +116,7 @@ def test_another_history_is_compacted_as_it_is(table: Table, meanwhile: Callable
 def test_rows_that_wait_are_settled_in_the_history_that_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[Table], None]
 ) -> None:
-    table = a_table(tmp_path, {"bucket": "-2"}, ("k",))
+    table = two_branches(tmp_path, {"bucket": "-2"}, ("k",))
     wait, done = run._messages, list[bool]()
 
     def slowly(*arguments: Any) -> Any:
@@ -133,17 +128,17 @@ def test_rows_that_wait_are_settled_in_the_history_that_there_is(
 
     monkeypatch.setattr(run, "_messages", slowly)
     table.compact()
-    assert rows(table) == MERGED
+    assert read(table) == MERGED
     in_order(table)
 
 
 def test_a_branch_deleted_under_its_compaction_stays_away(table: Table) -> None:
     fix = table.branch("fix")
-    expected = rows(table)
+    expected = read(table)
     with pytest.raises(BranchNotFoundError, match="'fix'"):
         compact_branch(fix.handle, full=True, runner=beside(lambda: table.delete_branch("fix"), first=False))
     assert table.branches() == []
-    assert rows(table) == expected
+    assert read(table) == expected
     in_order(table)
     table.create_branch("fix", empty=True)
 
@@ -171,15 +166,15 @@ def test_a_compaction_after_a_write_is_left_when_the_branch_goes(
     monkeypatch.setattr(run, "run_task", runs)
     assert len(job.commit(messages).snapshot_ids) == 1
     in_order(main)
-    assert rows(main) == [(i, "a") for i in range(3)]
+    assert read(main) == [(i, "a") for i in range(3)]
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize("n", [3, 8, 13, 18])
 def test_a_merge_left_unfinished_is_finished_first(tmp_path: Path, n: int) -> None:
     """As writes do."""
-    table = a_table(tmp_path, *KINDS["keys"])
-    old, new = rows(table), rows(table.branch("fix"))
+    table = two_branches(tmp_path, *KINDS["keys"])
+    old, new = read(table), read(table.branch("fix"))
     store = FaultStore(LocalStore())
     opened = Table(open_table(store, table.handle.layout.root, name="db.t"))
     store.arm(Fault(n, forever=True, retryable=False, verbs=MUTATING))
@@ -187,5 +182,5 @@ def test_a_merge_left_unfinished_is_finished_first(tmp_path: Path, n: int) -> No
         opened.merge_branch("fix")
     result = paimon_spark.load_table(table.handle.layout.root).compact(full=True)
     assert result.snapshot is not None and result.snapshot.commit_kind is CommitKind.COMPACT
-    assert rows(table) in (old, new)
+    assert read(table) in (old, new)
     in_order(table)

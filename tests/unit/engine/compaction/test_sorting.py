@@ -18,17 +18,12 @@ from paimon_spark.engine.compaction.sorting import Ranges, SortOrder, hilbert, z
 from paimon_spark.errors import ColumnNotFoundError, InvalidInputError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.options.compaction import SortStrategy
+from tests.harness.real_tables import a_table
 from tests.harness.table_files import missing_files
 
+COLUMNS = "p STRING, a INT, b BIGINT, ts TIMESTAMP_NTZ(9), name STRING"
 STRATEGIES = [s.value for s in SortStrategy]
 SMALL = {"target-file-size": "20 kb", "file.block-size": "1 kb"}
-
-
-def a_table(path: Path, options: dict[str, str] | None = None, partition_keys: list[str] | None = None) -> Any:
-    catalog = paimon_spark.load_catalog(str(path))
-    catalog.create_database("d", ignore_if_exists=True)
-    columns = "p STRING, a INT, b BIGINT, ts TIMESTAMP_NTZ(9), name STRING"
-    return catalog.create_table("d.t", columns, partition_keys=partition_keys or [], options=options or {})
 
 
 def some_rows(count: int, seed: int = 0) -> pa.Table:
@@ -68,7 +63,7 @@ class TestTables:
             "vectors": {"deletion-vectors.enabled": "true"},
             "tracked": {"row-tracking.enabled": "true"},
         }.get(kind, {})
-        table = a_table(tmp_path, {**SMALL, **options}, ["p"] if kind == "partitions" else None)
+        table = a_table(COLUMNS, by="p" if kind == "partitions" else "", options={**SMALL, **options}, where=tmp_path)
         for seed in range(3):
             table.write(some_rows(2000, seed))
         if kind != "tracked":
@@ -84,7 +79,7 @@ class TestTables:
         assert missing_files(table.handle) == []
 
     def test_rows_are_in_order(self, tmp_path: Path) -> None:
-        table = a_table(tmp_path, SMALL)
+        table = a_table(COLUMNS, options=SMALL, where=tmp_path)
         table.write(some_rows(5000))
         table.compact(order_by="a, b")
         found = table.scan(columns=["a", "b"]).to_arrow().to_pylist()
@@ -93,7 +88,7 @@ class TestTables:
     @pytest.mark.ci
     @pytest.mark.parametrize("strategy", ["zorder", "hilbert"])
     def test_conditions_on_each_column_read_fewer_files(self, tmp_path: Path, strategy: str) -> None:
-        table = a_table(tmp_path, SMALL)
+        table = a_table(COLUMNS, options=SMALL, where=tmp_path)
         table.write(some_rows(20_000))
 
         def files(where: str | None = None) -> int:
@@ -108,7 +103,7 @@ class TestTables:
 
     @pytest.mark.ci
     def test_only_some_partitions(self, tmp_path: Path) -> None:
-        table = a_table(tmp_path, SMALL, ["p"])
+        table = a_table(COLUMNS, by="p", options=SMALL, where=tmp_path)
         table.write(some_rows(4000))
         others = "p = 'p1'"
         before = files_of(table.scan(where=others))
@@ -117,7 +112,7 @@ class TestTables:
         assert files_of(table.scan(where=others)) == before
 
     def test_commits_meanwhile_stay(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        table = a_table(tmp_path, SMALL)
+        table = a_table(COLUMNS, options=SMALL, where=tmp_path)
         table.write(some_rows(2000))
         real = sorting.write_ranges
         times = itertools.count()
@@ -132,7 +127,7 @@ class TestTables:
         assert table.scan().to_arrow().num_rows == 2100
 
     def test_an_empty_table(self, tmp_path: Path) -> None:
-        table = a_table(tmp_path)
+        table = a_table(COLUMNS, where=tmp_path)
         assert table.compact(order_by="a").snapshot_ids == ()
         table.write(some_rows(10))
         table.delete("true")
@@ -155,7 +150,7 @@ class TestRefused:
         ],
     )
     def test_orders(self, tmp_path: Path, options: dict[str, Any], error: type[Exception], says: str) -> None:
-        table = a_table(tmp_path, partition_keys=["p"])
+        table = a_table(COLUMNS, by="p", where=tmp_path)
         table.write(some_rows(10))
         with pytest.raises(error, match=says):
             table.compact(**options)
@@ -174,7 +169,7 @@ class TestRefused:
             nested.compact(order_by="r")
 
     def test_too_much_without_spark(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        table = a_table(tmp_path)
+        table = a_table(COLUMNS, where=tmp_path)
         table.write(some_rows(10))
         monkeypatch.setattr("paimon_spark.jobs.upkeep.compaction.HERE_BYTES", 0)
         monkeypatch.setattr("paimon_spark.jobs.upkeep.compaction.active_spark_jobs", lambda: None)

@@ -1,4 +1,4 @@
-"""What a merge holds at a time: some rows of each run, whatever the runs' length and however the keys lie."""
+"""Memory of a merge: some rows of each run, whatever the runs' length and however the keys lie."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Files of older schemas read as rows of a newer one: columns by id, casts, nulls and nested fields."""
+
 from __future__ import annotations
 
 from typing import Any

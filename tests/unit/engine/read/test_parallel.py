@@ -1,3 +1,5 @@
+"""Splits read in parallel: rows in order, a bounded look-ahead, errors and early close."""
+
 from __future__ import annotations
 
 import queue

@@ -36,7 +36,7 @@ from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import parse_type
-from tests.harness.writing import a_table, fail_at, files_below
+from tests.harness.writing import empty_table, fail_at, files_below
 
 VECTORS = {"deletion-vectors.enabled": "true"}
 EVOLUTION = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
@@ -49,7 +49,7 @@ Found = dict[int, tuple[int, str | None, int | None]]
 
 def table_of(*, partitioned: bool = False, **more: str) -> TableHandle:
     options = {**EVOLUTION, **VECTORS, **{k.replace("_", "-").replace("--", "."): v for k, v in more.items()}}
-    return a_table(COLUMNS, partition_keys=["p"] if partitioned else [], options=options)
+    return empty_table(COLUMNS, partition_keys=["p"] if partitioned else [], options=options)
 
 
 def append(handle: TableHandle, *keys: int) -> CommitResult:
@@ -143,7 +143,7 @@ def test_deleted_rows_stay_deleted_when_columns_change() -> None:
 
 
 def test_rows_are_deleted_by_vectors_only() -> None:
-    handle = a_table(COLUMNS, options=EVOLUTION)
+    handle = empty_table(COLUMNS, options=EVOLUTION)
     append(handle, 1, 2)
     with pytest.raises(UnsupportedFeatureError, match=r"deletion-vectors\.enabled = true"):
         job_of(handle, "k = 1", updates=False)
@@ -176,7 +176,7 @@ def test_values_of_every_kind_are_replaced_and_kept(file_format: str) -> None:
         "b": "BYTES",
     }
     options = {**EVOLUTION, "file.format": file_format}
-    handle = a_table(columns, options=options)
+    handle = empty_table(columns, options=options)
     moment = pa.scalar(1_700_000_000_123_456_000 if file_format == "avro" else 1_700_000_000_123_456_789, NANOSECONDS)
     rows = pa.table(
         {

@@ -36,7 +36,7 @@ from paimon_spark.metadata.snapshots import get_snapshot, latest_snapshot
 from paimon_spark.metadata.vector_files import vector_files
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import parse_type
-from tests.harness.writing import a_table, fail_at, files_below, written
+from tests.harness.writing import empty_table, fail_at, files_below, written
 
 Row = tuple[Any, ...]
 VECTORS = {"deletion-vectors.enabled": "true"}
@@ -75,7 +75,7 @@ def table_of(kind: str, **more: str) -> TableHandle:
     given_ = KINDS[kind]
     keys = given_.get("primary_keys", ())
     columns = {n: t + (" NOT NULL" if n in keys else "") for n, t in (("p", "INT"), ("k", "BIGINT"), ("v", "STRING"))}
-    return a_table(columns, **{**given_, "options": {**given_.get("options", {}), **more}})
+    return empty_table(columns, **{**given_, "options": {**given_.get("options", {}), **more}})
 
 
 def batch(rows: Sequence[Row]) -> pa.RecordBatch:
@@ -294,7 +294,7 @@ def test_no_such_row_makes_no_snapshot(kind: str) -> None:
 
 
 def test_nulls_of_columns_with_a_default_stay_null_when_files_are_rewritten() -> None:
-    handle = a_table({"k": "BIGINT", "v": "STRING"}, defaults={"v": "filled"})
+    handle = empty_table({"k": "BIGINT", "v": "STRING"}, defaults={"v": "filled"})
     fields = tuple(replace(f, default_value=None) for f in handle.schema.fields)
     row_type = replace(handle.schema.row_type, fields=fields)
     plain = replace(handle, schema=replace(handle.schema, row_type=row_type))
@@ -358,7 +358,7 @@ def test_a_primary_key_cannot_be_updated() -> None:
 
 
 def test_a_sequence_field_cannot_be_updated() -> None:
-    handle = a_table(
+    handle = empty_table(
         {"k": "BIGINT NOT NULL", "s": "INT", "v": "STRING"},
         primary_keys=["k"],
         options={"bucket": "1", "sequence.field": "s"},
@@ -388,7 +388,7 @@ GATHERING: dict[str, dict[str, str]] = {
 
 def numbers_of(**options: str) -> TableHandle:
     columns = {"k": "BIGINT NOT NULL", "g": "INT", "v": "INT"}
-    return a_table(columns, primary_keys=["k"], options={"bucket": "1", **options})
+    return empty_table(columns, primary_keys=["k"], options={"bucket": "1", **options})
 
 
 def put(handle: TableHandle, *rows: tuple[int | None, ...]) -> None:
@@ -447,7 +447,7 @@ def test_a_partition_may_be_updated_without_keys() -> None:
 
 
 def test_a_value_that_does_not_fit_leaves_no_file() -> None:
-    handle = a_table({"k": "BIGINT", "v": "STRING NOT NULL"})
+    handle = empty_table({"k": "BIGINT", "v": "STRING NOT NULL"})
     commit(handle, written(handle, [pa.RecordBatch.from_pylist([{"k": 1, "v": "a"}, {"k": 2, "v": "b"}])]))
     before = files_below(handle)
     with pytest.raises(DataError, match="column v"):
@@ -491,7 +491,7 @@ def test_a_store_that_fails_leaves_no_file(kind: str, updates: bool, monkeypatch
 def test_tables_whose_rows_would_not_go_are_refused(
     options: Mapping[str, str], keys: list[str], updates: bool, what: str
 ) -> None:
-    handle = a_table({"k": "BIGINT NOT NULL", "v": "STRING"}, primary_keys=keys, options=options)
+    handle = empty_table({"k": "BIGINT NOT NULL", "v": "STRING"}, primary_keys=keys, options=options)
     with pytest.raises(UnsupportedFeatureError, match=what):
         job_of(handle, "k = 1", updates)
 
@@ -500,7 +500,7 @@ def test_tables_whose_rows_would_not_go_are_refused(
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_rows_keep_their_ids_when_others_go(options: dict[str, str], file_format: str) -> None:
     options = {**options, "row-tracking.enabled": "true", "file.format": file_format}
-    handle = a_table({"k": "BIGINT", "v": "STRING"}, options=options)
+    handle = empty_table({"k": "BIGINT", "v": "STRING"}, options=options)
 
     def add(first: int) -> None:
         rows = [{"k": k, "v": "a"} for k in range(first, first + 3)]
@@ -532,7 +532,7 @@ def test_changed_rows_keep_their_ids_and_get_the_number_of_the_snapshot(
     options: dict[str, str], file_format: str
 ) -> None:
     options = {**options, "row-tracking.enabled": "true", "file.format": file_format}
-    handle = a_table({"p": "INT", "k": "BIGINT", "v": "STRING"}, partition_keys=["p"], options=options)
+    handle = empty_table({"p": "INT", "k": "BIGINT", "v": "STRING"}, partition_keys=["p"], options=options)
 
     def found() -> dict[int, tuple[int, str, int, int]]:
         query = ScanQuery(("k", "p", "v", "_ROW_ID", "_SEQUENCE_NUMBER"))
@@ -605,7 +605,7 @@ def test_rows_with_keys_have_no_places() -> None:
 @pytest.mark.parametrize("updates", [False, True])
 def test_rows_go_whatever_their_column_of_row_kinds_says(updates: bool) -> None:
     columns = {"k": "BIGINT NOT NULL", "v": "STRING", "kind": "STRING"}
-    handle = a_table(columns, primary_keys=["k"], options={"bucket": "1", "rowkind.field": "kind"})
+    handle = empty_table(columns, primary_keys=["k"], options={"bucket": "1", "rowkind.field": "kind"})
     rows = [{"k": k, "v": "a", "kind": "+I"} for k in range(3)]
     commit(handle, written(handle, [pa.RecordBatch.from_pylist(rows)]))
     if updates:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
-import paimon_spark
-from paimon_spark.api.table import Table
 from paimon_spark.errors import UnsupportedFeatureError
 from tests.harness.keywords import keywords
+from tests.harness.real_tables import a_table, put, read
 
+COLUMNS = "p INT, k INT, v INT, w STRING"
 ENGINES: list[dict[str, str]] = [
     {"merge-engine": "partial-update"},
     {"merge-engine": "partial-update", "deletion-vectors.enabled": "true"},
@@ -25,30 +23,12 @@ ENGINES: list[dict[str, str]] = [
 ]
 
 
-def a_table(path: Path, **options: str) -> Table:
-    catalog = paimon_spark.load_catalog(str(path))
-    catalog.create_database("db")
-    return catalog.create_table(
-        "db.t", "p INT, k INT, v INT, w STRING", primary_keys=["p", "k"], partition_keys=["p"],
-        options={"bucket": "2", **options},
-    )  # fmt: skip
-
-
-def rows(*values: tuple[int, int, int | None, str | None]) -> pa.Table:
-    schema = pa.schema([("p", pa.int32()), ("k", pa.int32()), ("v", pa.int32()), ("w", pa.string())])
-    return pa.table([list(column) for column in zip(*values, strict=True)], schema=schema)
-
-
-def read(table: Table) -> list[tuple[Any, ...]]:
-    return sorted((r["p"], r["k"], r["v"], r["w"]) for r in table.scan().to_arrow().to_pylist())
-
-
 @pytest.mark.parametrize("options", ENGINES, ids=str)
 def test_rows_of_a_compacted_table_are_removed(tmp_path: Path, options: dict[str, str]) -> None:
-    table = a_table(tmp_path, **options)
+    table = a_table(COLUMNS, keys="p k", by="p", options={"bucket": "2", **options}, where=tmp_path)
     first = [(p, k, k, f"w{k}") for p in (1, 2) for k in range(20)]
-    table.write(rows(*first))
-    table.write(rows((1, 20, 20, None)))
+    put(table, *first)
+    put(table, (1, 20, 20, None))
     table.compact(full=True)
     expected = sorted([*first, (1, 20, 20, None)])
     assert read(table) == expected
@@ -59,7 +39,7 @@ def test_rows_of_a_compacted_table_are_removed(tmp_path: Path, options: dict[str
     assert read(table.at(f"snapshot.{len(table.snapshots()) - 1}")) != expected
     assert before - 5 == len(expected)
     # A row of a removed key begins anew, and other rows merge as before.
-    table.write(rows((1, 3, 300, None), (1, 4, 1000, None)))
+    put(table, (1, 3, 300, None), (1, 4, 1000, None))
     table.compact(full=True)
     merged = {"partial-update": 1000, "aggregation": 1004, "first-row": 4}[options["merge-engine"]]
     text = "w4"
@@ -73,9 +53,15 @@ def test_rows_of_a_compacted_table_are_removed(tmp_path: Path, options: dict[str
 
 @pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
 def test_rows_that_may_lie_in_several_files_stay(tmp_path: Path, engine: str) -> None:
-    table = a_table(tmp_path, **{"merge-engine": engine, "write-only": "true", "bucket": "1"})
-    table.write(rows((1, 1, None, "a"), (1, 2, 2, "b")))
-    table.write(rows((1, 1, 16, None)))
+    table = a_table(
+        COLUMNS,
+        keys="p k",
+        by="p",
+        options={"merge-engine": engine, "write-only": "true", "bucket": "1"},
+        where=tmp_path,
+    )
+    put(table, (1, 1, None, "a"), (1, 2, 2, "b"))
+    put(table, (1, 1, 16, None))
     before = len(table.snapshots())
     with pytest.raises(UnsupportedFeatureError, match=r"compact the table fully first, CALL sys\.compact"):
         table.delete("k = 1")
@@ -86,16 +72,22 @@ def test_rows_that_may_lie_in_several_files_stay(tmp_path: Path, engine: str) ->
 
 
 def test_a_row_that_waits_for_its_compaction_is_not_forgotten(tmp_path: Path) -> None:
-    table = a_table(tmp_path, **{"merge-engine": "partial-update", "deletion-vectors.enabled": "true", "bucket": "1"})
-    table.write(rows((1, 1, 1, "a"), (1, 2, 2, "b")))
+    table = a_table(
+        COLUMNS,
+        keys="p k",
+        by="p",
+        options={"merge-engine": "partial-update", "deletion-vectors.enabled": "true", "bucket": "1"},
+        where=tmp_path,
+    )
+    put(table, (1, 1, 1, "a"), (1, 2, 2, "b"))
     table.compact(full=True)
-    table.write(rows((1, 1, 16, None)), **keywords({"write-only": "true"}))
+    put(table, (1, 1, 16, None), **keywords({"write-only": "true"}))
     with pytest.raises(UnsupportedFeatureError, match="compact the table fully first"):
         table.delete("k = 1")
 
 
 def test_updates_and_merges_still_write_rows(tmp_path: Path) -> None:
-    table = a_table(tmp_path, **{"merge-engine": "first-row"})
-    table.write(rows((1, 1, 1, "a")))
+    table = a_table(COLUMNS, keys="p k", by="p", options={"merge-engine": "first-row", "bucket": "2"}, where=tmp_path)
+    put(table, (1, 1, 1, "a"))
     with pytest.raises(UnsupportedFeatureError, match="cannot be updated"):
         table.update("k = 1", {"v": "2"})

@@ -1,3 +1,5 @@
+"""Partitions that main lacks are read from the fallback branch."""
+
 from __future__ import annotations
 
 from typing import Any

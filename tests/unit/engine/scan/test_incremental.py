@@ -1,3 +1,5 @@
+"""Incremental reads between two versions: by delta, changelog or difference."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -6,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.engine.scan.incremental import plan_incremental
 from paimon_spark.engine.scan.plan import Plan
 from paimon_spark.engine.scan.query import Reason, ScanQuery
@@ -19,6 +20,7 @@ from paimon_spark.metadata.resolve import BETWEEN, resolve_range
 from paimon_spark.options.scan import Incremental, IncrementalMode
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.types import INT, DataField, RowType
+from tests.harness.real_tables import a_catalog
 from tests.harness.table_builder import File, TableBuilder
 
 ROW = RowType(False, (DataField(0, "k", INT.with_nullable(False)), DataField(1, "v", INT)))
@@ -180,8 +182,7 @@ def test_an_expired_snapshot_in_between_is_an_error() -> None:
 
 
 def test_an_automatic_tag_that_was_not_made_has_no_changes(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     t = catalog.create_table("db.t", pa.schema([("k", pa.int64())]))
 
     def changed(tag: str) -> list[list[int]]:

@@ -5,25 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError
 from tests.harness.keywords import keywords
-
-
-def a_table(path: Path, keys: list[str], partition: list[str], **options: str) -> Table:
-    catalog = paimon_spark.load_catalog(str(path))
-    catalog.create_database("db")
-    columns = "p INT, a INT, b INT"
-    return catalog.create_table("db.t", columns, primary_keys=keys, partition_keys=partition, options=options)
-
-
-def rows(*values: tuple[int, int, int]) -> pa.Table:
-    columns = [pa.array(column, pa.int32()) for column in zip(*values, strict=True)]
-    return pa.table(columns, ["p", "a", "b"])
+from tests.harness.real_tables import a_table, put
 
 
 def changes(table: Table, between: str, **options: str) -> list[tuple[Any, ...]]:
@@ -34,16 +21,15 @@ def changes(table: Table, between: str, **options: str) -> list[tuple[Any, ...]]
 
 @pytest.mark.parametrize("more", [{}, {"deletion-vectors.enabled": "true"}, {"file.format": "avro"}], ids=str)
 def test_tags_with_other_numbers_of_buckets_are_compared_by_key(tmp_path: Path, more: dict[str, str]) -> None:
-    table = a_table(tmp_path, ["p", "a"], ["p"], bucket="1", **more)
-    first = rows(*((p, a, 10 * a) for p in (1, 2) for a in range(8)))
-    table.write(first)
+    table = a_table("p INT, a INT, b INT", keys="p a", by="p", options={"bucket": "1", **more}, where=tmp_path)
+    put(table, *((p, a, 10 * a) for p in (1, 2) for a in range(8)))
     table.compact(full=True)
     table.create_tag("one")
     table = table.alter(set_options={"bucket": "3"})
     table.rescale(where="p = 1")
     table.create_tag("same")
     assert changes(table, "one,same") == []
-    table.write(rows((1, 20, 1), (1, 3, 33)))
+    put(table, (1, 20, 1), (1, 3, 33))
     table.delete("p = 1 AND a = 5")
     table.compact(full=True)
     table.create_tag("two")
@@ -57,10 +43,10 @@ def test_tags_with_other_numbers_of_buckets_are_compared_by_key(tmp_path: Path, 
 
 def test_an_overwrite_of_dynamic_buckets_changes_only_what_is_other(tmp_path: Path) -> None:
     options = {"bucket": "-1", "dynamic-bucket.target-row-num": "3"}
-    table = a_table(tmp_path, ["a"], [], **options)
-    table.write(rows(*((0, a, a) for a in range(12))))
+    table = a_table("p INT, a INT, b INT", keys="a", options=options, where=tmp_path)
+    put(table, *((0, a, a) for a in range(12)))
     table.create_tag("one")
-    table.write(rows(*((0, a, a) for a in reversed(range(12))), (0, 12, 12)), mode="overwrite")
+    put(table, *((0, a, a) for a in reversed(range(12))), (0, 12, 12), mode="overwrite")
     table.create_tag("two")
     of_bucket = [
         {bucket: sorted(r["a"] for r in rows_of) for bucket, rows_of in by_bucket(table.at(tag)).items()}
@@ -84,8 +70,8 @@ def by_bucket(table: Table) -> dict[int, list[dict[str, Any]]]:
 
 
 def test_rows_without_keys_are_not_compared_across_numbers_of_buckets(tmp_path: Path) -> None:
-    table = a_table(tmp_path, [], [], **{"bucket": "1", "bucket-key": "a"})
-    table.write(rows((0, 1, 1)))
+    table = a_table("p INT, a INT, b INT", options={"bucket": "1", "bucket-key": "a"}, where=tmp_path)
+    put(table, (0, 1, 1))
     table.create_tag("one")
     table = table.alter(set_options={"bucket": "2"})
     table.rescale()

@@ -1,3 +1,5 @@
+"""Plans of tables without keys: packing of files into splits, and pruning by partitions and statistics."""
+
 from __future__ import annotations
 
 import pickle

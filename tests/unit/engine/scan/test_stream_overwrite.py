@@ -1,4 +1,4 @@
-"""What a stream reads of an overwrite of a table with keys."""
+"""Stream reads of an overwrite of a table with keys."""
 
 from __future__ import annotations
 

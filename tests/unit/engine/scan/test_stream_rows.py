@@ -24,6 +24,7 @@ from paimon_spark.options.core import ChangelogProducer
 from paimon_spark.options.stream_read import parse_stream_options
 from paimon_spark.predicate.parse import parse_predicate
 from paimon_spark.streaming.reader import contents_of
+from tests.harness.real_tables import a_table, put, rows
 
 COLUMNS = pa.schema(
     [pa.field("k", pa.int64(), nullable=False), pa.field("p", pa.int32(), nullable=False), ("v", pa.string())]
@@ -42,17 +43,6 @@ KINDS = ScanQuery(with_row_kind=True)
 Row = tuple[str, int, int, str | None]
 
 
-def a_table(path: Path, **options: str) -> Table:
-    catalog = paimon_spark.load_catalog(str(path))
-    catalog.create_database("db", ignore_if_exists=True)
-    return catalog.create_table("db.t", COLUMNS, primary_keys=["p", "k"], partition_keys=["p"], options=options)
-
-
-def rows(*found: tuple[int, int, str | None]) -> pa.Table:
-    k, p, v = (list(c) for c in zip(*found, strict=True)) if found else ([], [], [])
-    return pa.table({"k": k, "p": p, "v": v}, schema=COLUMNS)
-
-
 def live(t: Table) -> Table:
     """The table as it is defined and committed to now."""
     return paimon_spark.load_table(t.location)
@@ -61,7 +51,7 @@ def live(t: Table) -> Table:
 def step(t: Table, rng: random.Random, number: int) -> None:
     """One more commit, or two."""
     some = {(rng.randrange(12), rng.randrange(2)) for _ in range(rng.randrange(1, 8))}
-    batch = rows(*((k, p, rng.choice([None, f"{number}"])) for k, p in sorted(some)))
+    batch = rows(COLUMNS, *((k, p, rng.choice([None, f"{number}"])) for k, p in sorted(some)))
     choices = ["write", "write", "write", "delete", "compact"]
     if t.options.changelog_producer in (ChangelogProducer.NONE, ChangelogProducer.INPUT):
         choices += ["overwrite", "partition"]  # which the other producers tell of later, or never
@@ -113,7 +103,7 @@ def wanted_of(
 @pytest.mark.parametrize("kind", TABLES)
 def test_a_state_and_the_changes_after_it_make_the_state_at_the_end(kind: str, tmp_path: Path) -> None:
     rng = random.Random(f"{kind} 1")
-    t = a_table(tmp_path, **TABLES[kind])
+    t = a_table(COLUMNS, keys="p k", by="p", options=TABLES[kind], where=tmp_path)
     for number in range(8):
         step(live(t), rng, number)
     t = live(t)
@@ -152,11 +142,11 @@ def in_tasks(splits: Sequence[DataSplit]) -> list[DataSplit]:
 
 
 def test_an_overwrite_takes_rows_away_and_puts_others_in_their_place(tmp_path: Path) -> None:
-    t = a_table(tmp_path, bucket="1")
-    t.write(rows((1, 0, "a"), (2, 0, "b"), (3, 1, "kept")))
-    t.write(rows((1, 0, "A")))
+    t = a_table(COLUMNS, keys="p k", by="p", options={"bucket": "1"}, where=tmp_path)
+    put(t, (1, 0, "a"), (2, 0, "b"), (3, 1, "kept"))
+    put(t, (1, 0, "A"))
     t.delete("k = 2")
-    t.write(rows((2, 0, "new"), (5, 0, "five")), mode="overwrite", partitionOverwriteMode="dynamic")
+    put(t, (2, 0, "new"), (5, 0, "five"), mode="overwrite", partitionOverwriteMode="dynamic")
     head = t.snapshots()[-1]
     u = plan_units(t.handle, head, Content.OVERWRITE, KINDS)
     found = read(u.splits(0, len(u)), u.request)
@@ -169,18 +159,18 @@ def test_an_overwrite_takes_rows_away_and_puts_others_in_their_place(tmp_path: P
 
 
 def test_rows_that_wait_for_buckets_are_in_the_state_after_those_that_have_one(tmp_path: Path) -> None:
-    t = a_table(tmp_path, bucket="-2")
-    t.write(rows((1, 0, "old"), (2, 0, "gone"), (3, 1, "c")))
+    t = a_table(COLUMNS, keys="p k", by="p", options={"bucket": "-2"}, where=tmp_path)
+    put(t, (1, 0, "old"), (2, 0, "gone"), (3, 1, "c"))
     t.compact()
-    t.write(rows((1, 0, "new")))
+    put(t, (1, 0, "new"))
     live(t).delete("k = 2")
     t = live(t)
     head = t.snapshots()[-1]
     u = plan_units(t.handle, head, Content.STATE, KINDS)
     state = read(in_tasks(u.splits(0, len(u))), u.request)
     assert applied({}, state) == {(1, 0): "new", (3, 1): "c"}
-    t.write(rows((3, 1, "C")), mode="overwrite", partitionOverwriteMode="dynamic")
-    live(t).write(rows((7, 0, None)), mode="overwrite")
+    put(t, (3, 1, "C"), mode="overwrite", partitionOverwriteMode="dynamic")
+    put(live(t), (7, 0, None), mode="overwrite")
     held = applied({}, state)
     for snapshot, content in wanted_of(t, head.id, t.snapshots()[-1].id):
         plan = plan_whole(t.handle, [(snapshot, content)], KINDS)
@@ -189,12 +179,14 @@ def test_rows_that_wait_for_buckets_are_in_the_state_after_those_that_have_one(t
 
 
 def test_vectors_of_rows_that_were_gone_before_an_overwrite_keep_them_gone(tmp_path: Path) -> None:
-    t = a_table(tmp_path, bucket="1", **{"deletion-vectors.enabled": "true"})
-    t.write(rows((1, 0, "a"), (2, 0, "b"), (3, 0, "c")))
+    t = a_table(
+        COLUMNS, keys="p k", by="p", options={"bucket": "1", "deletion-vectors.enabled": "true"}, where=tmp_path
+    )
+    put(t, (1, 0, "a"), (2, 0, "b"), (3, 0, "c"))
     t.compact(full=True)
     live(t).delete("k = 2")
     live(t).compact()
-    live(t).write(rows((9, 0, "z")), mode="overwrite")
+    put(live(t), (9, 0, "z"), mode="overwrite")
     CACHE.clear()
     t = live(t)
     head = next(s for s in reversed(t.snapshots()) if s.commit_kind is CommitKind.OVERWRITE)
@@ -203,8 +195,8 @@ def test_vectors_of_rows_that_were_gone_before_an_overwrite_keep_them_gone(tmp_p
 
 
 def test_changes_of_older_schemas_come_in_the_columns_of_the_reader(tmp_path: Path) -> None:
-    t = a_table(tmp_path, bucket="1")
-    t.write(rows((1, 0, "a")))
+    t = a_table(COLUMNS, keys="p k", by="p", options={"bucket": "1"}, where=tmp_path)
+    put(t, (1, 0, "a"))
     t = t.alter(rename={"v": "w"}, add={"x": "INT"})
     modes: tuple[Literal["append", "overwrite"], ...] = ("append", "overwrite")
     for k, w, x, mode in zip((2, 3), "bc", (5, 6), modes, strict=True):
@@ -219,12 +211,12 @@ def test_changes_of_older_schemas_come_in_the_columns_of_the_reader(tmp_path: Pa
 
 
 def test_a_key_whose_partition_is_rescaled_keeps_its_last_value(tmp_path: Path) -> None:
-    t = a_table(tmp_path, bucket="3")
+    t = a_table(COLUMNS, keys="p k", by="p", options={"bucket": "3"}, where=tmp_path)
     keys = range(20)
-    t.write(rows(*((k, 0, "old") for k in keys)))
+    put(t, *((k, 0, "old") for k in keys))
     t = t.alter(set_options={"bucket": "2"})
-    t.write(rows(*((k, 0, "moved") for k in keys)), mode="overwrite")
-    t.write(rows(*((k, 0, "new") for k in keys)))
+    put(t, *((k, 0, "moved") for k in keys), mode="overwrite")
+    put(t, *((k, 0, "new") for k in keys))
     for asked in ({}, OVERWRITES):
         wanted = wanted_of(t, 0, 3, asked)
         plan = plan_whole(t.handle, wanted, KINDS)

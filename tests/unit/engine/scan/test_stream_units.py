@@ -1,4 +1,4 @@
-"""What a stream reads of a snapshot: which files, in which order."""
+"""Files that a stream reads of a snapshot, and their order."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Output columns of a read: names, metadata columns, row tracking and row kinds."""
+
 from __future__ import annotations
 
 import pytest

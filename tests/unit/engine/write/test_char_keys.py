@@ -13,6 +13,7 @@ import pytest
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.types import parse_type
+from tests.harness.real_tables import a_catalog
 
 TEXTS = ("ab", "c", "def", "gh", "klmno")
 PADDED = tuple(t.ljust(5) for t in TEXTS)
@@ -21,8 +22,7 @@ Make = Callable[..., Table]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
 
     def made(pk: Sequence[str] = ("c",), partition: Sequence[str] = (), **options: str) -> Table:
         given = {k.replace("__", ".").replace("_", "-"): v for k, v in options.items()}

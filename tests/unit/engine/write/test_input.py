@@ -1,3 +1,5 @@
+"""Input of writes: columns by name, defaults, nulls, conversions and refusals."""
+
 from __future__ import annotations
 
 import math
@@ -20,7 +22,7 @@ from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.options.write import parse_write_options
 from paimon_spark.types import RowKind
 from tests.harness.search import examples
-from tests.harness.writing import a_table
+from tests.harness.writing import empty_table
 
 
 def mapper(handle: TableHandle, source: pa.Schema) -> InputMapper:
@@ -35,7 +37,7 @@ def mapped(handle: TableHandle, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def column(kind: Any, array: pa.Array, default: str | None = None) -> list[Any]:
     """What becomes of an array in a column."""
-    handle = a_table({"c": kind}, defaults={} if default is None else {"c": default})
+    handle = empty_table({"c": kind}, defaults={} if default is None else {"c": default})
     out = mapped(handle, pa.record_batch([array], ["c"]))
     assert out.schema.equals(arrow_schema(handle.schema.fields), check_metadata=True)
     values: list[Any] = out.column(0).to_pylist()
@@ -43,13 +45,13 @@ def column(kind: Any, array: pa.Array, default: str | None = None) -> list[Any]:
 
 
 def test_columns_match_by_name_in_any_order() -> None:
-    handle = a_table({"a": "INT", "B": "STRING"})
+    handle = empty_table({"a": "INT", "B": "STRING"})
     out = mapped(handle, pa.record_batch({"b": ["x"], "a": pa.array([1], pa.int32())}))
     assert out.to_pylist() == [{"a": 1, "B": "x"}]
 
 
 def test_nanoseconds_take_the_place_of_values_that_spark_cut() -> None:
-    handle = a_table({"t": "TIMESTAMP(9)", "v": "TIMESTAMP(6)"})
+    handle = empty_table({"t": "TIMESTAMP(9)", "v": "TIMESTAMP(6)"})
     cut = pa.array([1, 2, None, None], pa.timestamp("us"))
     whole = pa.array([1999, None, None, 5], pa.int64())
     out = mapped(handle, pa.record_batch([cut, cut, whole], ["t", "v", f"{NANOSECONDS}t"]))
@@ -61,10 +63,10 @@ def test_nanoseconds_take_the_place_of_values_that_spark_cut() -> None:
 
 
 def test_an_exact_name_wins_and_an_ambiguous_one_is_refused() -> None:
-    handle = a_table({"a": "INT", "A": "INT"})
+    handle = empty_table({"a": "INT", "A": "INT"})
     out = mapped(handle, pa.record_batch({"A": pa.array([1], pa.int32()), "a": pa.array([2], pa.int32())}))
     assert out.to_pylist() == [{"a": 2, "A": 1}]
-    handle = a_table({"ab": "INT", "AB": "INT"})
+    handle = empty_table({"ab": "INT", "AB": "INT"})
     with pytest.raises(SchemaMismatchError, match="no column 'aB'"):
         mapper(handle, pa.schema([("aB", pa.int32())]))
 
@@ -82,13 +84,13 @@ def test_an_exact_name_wins_and_an_ambiguous_one_is_refused() -> None:
     ],
 )
 def test_what_can_never_be_written_is_told_before_any_row(source: dict[str, pa.DataType], message: str) -> None:
-    handle = a_table({"id": "BIGINT NOT NULL", "v": "STRING"})
+    handle = empty_table({"id": "BIGINT NOT NULL", "v": "STRING"})
     with pytest.raises(SchemaMismatchError, match=message):
         check_input(handle.schema, pa.schema(list(source.items())), parse_write_options({}), "table db.t")
 
 
 def test_a_missing_column_is_null_or_its_default() -> None:
-    handle = a_table({"a": "INT", "b": "INT", "c": "INT NOT NULL"}, defaults={"b": "7", "c": "8"})
+    handle = empty_table({"a": "INT", "b": "INT", "c": "INT NOT NULL"}, defaults={"b": "7", "c": "8"})
     out = mapped(handle, pa.record_batch({"a": pa.array([1, 2], pa.int32())}))
     assert out.to_pylist() == [{"a": 1, "b": 7, "c": 8}, {"a": 2, "b": 7, "c": 8}]
 
@@ -244,14 +246,14 @@ REFUSED: list[tuple[Any, pa.DataType]] = [
 
 @pytest.mark.parametrize(("kind", "source"), REFUSED, ids=[f"{k}-{t}" for k, t in REFUSED])
 def test_casts_that_could_lose_for_any_value_are_refused(kind: Any, source: pa.DataType) -> None:
-    handle = a_table({"c": kind})
+    handle = empty_table({"c": kind})
     with pytest.raises(SchemaMismatchError, match="column c"):
         mapper(handle, pa.schema([("c", source)]))
 
 
 def test_extension_types_are_refused() -> None:
     with pytest.raises(UnsupportedFeatureError, match="extension type"):
-        mapper(a_table({"c": "STRING"}), pa.schema([("c", pa.json_())]))
+        mapper(empty_table({"c": "STRING"}), pa.schema([("c", pa.json_())]))
 
 
 def test_nulls_that_a_null_parent_hides_do_not_count() -> None:
@@ -263,7 +265,7 @@ def test_nulls_that_a_null_parent_hides_do_not_count() -> None:
 
 
 def test_a_null_names_the_row_it_is_in() -> None:
-    handle = a_table({"id": "INT NOT NULL", "v": "STRING"}, primary_keys=("id",), options={"bucket": "1"})
+    handle = empty_table({"id": "INT NOT NULL", "v": "STRING"}, primary_keys=("id",), options={"bucket": "1"})
     rows = pa.record_batch({"id": pa.array([1, None], pa.int32()), "v": ["a", "b"]})
     with pytest.raises(
         DataError, match=r"column id of table db\.t is a column of the primary key, .*have a null in it.*v = 'b'"
@@ -276,7 +278,7 @@ KINDS = [k.symbol for k in RowKind]
 
 def keyed(**options: str) -> TableHandle:
     given_options = {"bucket": "1", **options}
-    return a_table({"id": "INT NOT NULL", "op": "STRING"}, primary_keys=("id",), options=given_options)
+    return empty_table({"id": "INT NOT NULL", "op": "STRING"}, primary_keys=("id",), options=given_options)
 
 
 def kind_rows(ops: Sequence[str | None]) -> pa.RecordBatch:
@@ -329,11 +331,11 @@ def test_kinds_that_are_skipped(option: str, left: list[int]) -> None:
 
 def test_tables_without_keys_take_no_retracts_unless_they_are_skipped() -> None:
     columns = {"id": "INT", "op": "STRING"}
-    handle = a_table(columns, options={"rowkind.field": "op"})
+    handle = empty_table(columns, options={"rowkind.field": "op"})
     assert mapped(handle, kind_rows(["+I", "+U"])).num_rows == 2
     with pytest.raises(DataError, match=r"no row of kind -D; filter.*ignore-delete"):
         mapped(handle, kind_rows(["+I", "-D"]))
-    ignoring = a_table(columns, options={"rowkind.field": "op", "ignore-delete": "true"})
+    ignoring = empty_table(columns, options={"rowkind.field": "op", "ignore-delete": "true"})
     assert mapped(ignoring, kind_rows(KINDS)).column("id").to_pylist() == [0, 2]
 
 

@@ -16,7 +16,7 @@ from paimon_spark.metadata.handle import TableHandle
 from tests.harness.search import examples
 from tests.harness.table_builder import File, TableBuilder
 from tests.harness.tables import a_schema
-from tests.harness.writing import a_table, partition_of, rows_of, written
+from tests.harness.writing import empty_table, partition_of, rows_of, written
 
 COLUMNS = {"id": "INT NOT NULL", "p": "STRING NOT NULL", "v": "INT"}
 ROW = st.tuples(st.integers(0, 15), st.sampled_from(["a", "b", "long partition"]), st.integers(), st.integers(0, 3))
@@ -58,7 +58,7 @@ def merged(handle: TableHandle, messages: Any) -> dict[Any, tuple[int, int]]:
 def test_the_last_row_of_each_key_is_in_its_bucket(
     batches: list[list[tuple[Any, ...]]], buckets: int, small: bool
 ) -> None:
-    handle = a_table(
+    handle = empty_table(
         COLUMNS, primary_keys=("p", "id"), partition_keys=("p",),
         options={"bucket": str(buckets)} | ({"write-buffer-size": "0 b"} if small else {}),
     )  # fmt: skip
@@ -78,7 +78,7 @@ def test_the_last_row_of_each_key_is_in_its_bucket(
 @settings(max_examples=examples(30), deadline=None)
 def test_dynamic_buckets_bring_their_index(rows: list[tuple[Any, ...]]) -> None:
     options = {"bucket": "-1", "dynamic-bucket.target-row-num": "4"}
-    handle = a_table(COLUMNS, primary_keys=("p", "id"), partition_keys=("p",), options=options)
+    handle = empty_table(COLUMNS, primary_keys=("p", "id"), partition_keys=("p",), options=options)
     messages = written(handle, [batch(rows)])
     found = {(p, key): bucket for p, key, bucket in merged(handle, messages)}
     assert set(found) == {(p, key) for key, p, _, _ in rows}
@@ -101,14 +101,14 @@ def test_sequence_numbers_go_on_in_the_bucket() -> None:
 
 
 def test_a_null_in_the_key_is_refused() -> None:
-    handle = a_table({"id": "INT NOT NULL", "v": "INT"}, primary_keys=("id",), options={"bucket": "1"})
+    handle = empty_table({"id": "INT NOT NULL", "v": "INT"}, primary_keys=("id",), options={"bucket": "1"})
     rows = pa.record_batch({"id": pa.array([None], pa.int32()), "v": pa.array([1], pa.int32())})
     with pytest.raises(DataError, match=r"column id .* primary key, .*have a null in it"):
         written(handle, [rows])
 
 
 def test_rows_of_postponed_buckets_wait_beside_each_partition() -> None:
-    handle = a_table(COLUMNS, primary_keys=("p", "id"), partition_keys=("p",), options={"bucket": "-2"})
+    handle = empty_table(COLUMNS, primary_keys=("p", "id"), partition_keys=("p",), options={"bucket": "-2"})
     messages = written(handle, [batch([(i, "abc"[i % 3], i, 0) for i in range(30)])])
     assert [(m.bucket, m.total_buckets) for m in messages] == [(-2, -2)] * 3
     assert [partition_of(handle, m) for m in messages] == [("a",), ("b",), ("c",)]

@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 import paimon_spark
 from paimon_spark.errors import DataError, SchemaMismatchError
 from paimon_spark.jobs.upkeep import compaction
-from paimon_spark.metadata.definition.create import create_table
-from paimon_spark.metadata.definition.from_arrow import row_type
-from paimon_spark.storage.local import LocalStore
-from paimon_spark.types import VALUE_KIND
+from tests.harness.real_tables import a_table, put
 from tests.harness.search import examples
 
 SCHEMA = pa.schema([("p", pa.string()), ("a", pa.int32()), ("b", pa.string()), ("v", pa.int64())])
@@ -27,17 +24,6 @@ Key = tuple[str | None, int | None, str | None]
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "active_spark_jobs", lambda: None)
-
-
-def a_table(path: Path, **options: str) -> paimon_spark.Table:
-    create_table(LocalStore(), str(path), row_type(SCHEMA), ("p", "a", "b"), ("p",), options=options)
-    return paimon_spark.load_table(str(path))
-
-
-def write(table: paimon_spark.Table, rows: Sequence[tuple[Any, ...]]) -> None:
-    names = [*SCHEMA.names, VALUE_KIND]
-    data = [dict(zip(names, row, strict=True)) for row in rows]
-    table.write(pa.Table.from_pylist(data, schema=pa.schema([*SCHEMA, pa.field(VALUE_KIND, pa.int8())])))
 
 
 def rows_of(table: paimon_spark.Table, where: str | None = None) -> dict[Key, int]:
@@ -82,13 +68,13 @@ def test_a_null_is_a_key_like_others(
     layout: str, steps: Sequence[Any], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     options = {"primary-key.nullable": "true", **LAYOUTS[layout]}
-    table = a_table(tmp_path_factory.mktemp("m") / "t", **options)
+    table = a_table(SCHEMA, keys="p a b", by="p", options=options, where=tmp_path_factory.mktemp("m") / "t")
     expected: dict[Key, int] = {}
     for step in steps:
         if isinstance(step, bool):
             table.compact(full=step)
             continue
-        write(table, step)
+        put(table, *step)
         for p, a, b, v, kind in step:
             expected.pop((p, a, b), None)
             if kind == 0:
@@ -99,8 +85,10 @@ def test_a_null_is_a_key_like_others(
 
 
 def test_deletes_and_updates_find_keys_with_nulls(tmp_path: Path) -> None:
-    table = a_table(tmp_path / "t", bucket="2", **{"primary-key.nullable": "true"})
-    write(table, [("x", None, "t", 1, 0), ("x", 1, None, 2, 0), (None, None, None, 3, 0), ("x", 1, "t", 4, 0)])
+    table = a_table(
+        SCHEMA, keys="p a b", by="p", options={"bucket": "2", "primary-key.nullable": "true"}, where=tmp_path / "t"
+    )
+    put(table, ("x", None, "t", 1, 0), ("x", 1, None, 2, 0), (None, None, None, 3, 0), ("x", 1, "t", 4, 0))
     table.delete("a IS NULL AND p = 'x'")
     assert rows_of(table) == {("x", 1, None): 2, (None, None, None): 3, ("x", 1, "t"): 4}
     table.delete("b IS NULL")
@@ -108,12 +96,14 @@ def test_deletes_and_updates_find_keys_with_nulls(tmp_path: Path) -> None:
 
 
 def test_a_column_of_the_key_cannot_be_left_out(tmp_path: Path) -> None:
-    table = a_table(tmp_path / "t", bucket="1", **{"primary-key.nullable": "true"})
+    table = a_table(
+        SCHEMA, keys="p a b", by="p", options={"bucket": "1", "primary-key.nullable": "true"}, where=tmp_path / "t"
+    )
     with pytest.raises(SchemaMismatchError, match=r"column b .* no such column"):
         table.write(pa.table({"p": ["x"], "a": pa.array([1], pa.int32()), "v": [1]}))
 
 
 def test_without_the_option_a_null_in_a_key_is_refused(tmp_path: Path) -> None:
-    table = a_table(tmp_path / "t", bucket="1")
+    table = a_table(SCHEMA, keys="p a b", by="p", options={"bucket": "1"}, where=tmp_path / "t")
     with pytest.raises(DataError, match=r"column of the primary key.*have a null"):
-        write(table, [("x", None, "t", 1, 0)])
+        put(table, ("x", None, "t", 1, 0))

@@ -1,3 +1,5 @@
+"""Names of the files of a write job, and removal of those of its failed tasks."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""Rows collected by group, in memory and spilled to disk."""
+
 from __future__ import annotations
 
 import os

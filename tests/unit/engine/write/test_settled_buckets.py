@@ -19,13 +19,11 @@ from paimon_spark.engine.write.request import WriteRequest
 from paimon_spark.engine.write.table_writer import TableWriter
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.jobs.upkeep import compaction
-from paimon_spark.metadata.definition.create import create_table
-from paimon_spark.metadata.definition.from_arrow import row_type
 from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests
 from paimon_spark.metadata.snapshots import latest_snapshot
-from paimon_spark.storage.local import LocalStore
 from paimon_spark.types import VALUE_KIND
+from tests.harness.real_tables import a_table
 from tests.harness.search import examples
 
 SCHEMA = pa.schema(
@@ -38,11 +36,6 @@ Row = tuple[int, int, str | None]
 @pytest.fixture(autouse=True)
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "active_spark_jobs", lambda: None)
-
-
-def a_table(path: Path, partition: Sequence[str] = ("p",), **options: str) -> paimon_spark.Table:
-    create_table(LocalStore(), str(path), row_type(SCHEMA), ("p", "k"), partition, options={"bucket": "-2", **options})
-    return paimon_spark.load_table(str(path))
 
 
 def rows(*values: Row, kind: int = 0) -> pa.Table:
@@ -69,17 +62,19 @@ def places(table: paimon_spark.Table) -> dict[str, set[tuple[int, int]]]:
 
 
 def test_rows_are_seen_at_once_and_partitions_keep_their_number_of_buckets(tmp_path: Path) -> None:
-    table = a_table(tmp_path / "t", **{"postpone.default-bucket-num": "3"})
+    table = a_table(
+        SCHEMA, keys="p k", by="p", options={"bucket": "-2", "postpone.default-bucket-num": "3"}, where=tmp_path / "t"
+    )
     table.write(rows(*((1, k, "a") for k in range(30))))
     assert len(rows_of(table)) == 30
-    table = paimon_spark.load_table(str(tmp_path / "t"), **{"postpone.default-bucket-num": "2"})
+    table = paimon_spark.load_table(table.location, **{"postpone.default-bucket-num": "2"})
     table.write(rows(*((p, k, "b") for p in (1, 2) for k in range(10))))
     assert sorted(map(sorted, places(table).values())) == [[(0, 2), (1, 2)], [(0, 3), (1, 3), (2, 3)]]
     assert rows_of(table) == {(p, k): "a" if k >= 10 else "b" for p in (1, 2) for k in range(30 if p == 1 else 10)}
 
 
 def test_rows_wait_where_others_wait(tmp_path: Path) -> None:
-    table = a_table(tmp_path / "t")
+    table = a_table(SCHEMA, keys="p k", by="p", options={"bucket": "-2"}, where=tmp_path / "t")
     table.write(rows((1, 1, "settled"), (2, 1, "settled")))
     table.write(rows((1, 1, "waits")), **WAITS)
     table.write(rows((1, 1, "last"), (2, 1, "last")))
@@ -91,7 +86,13 @@ def test_rows_wait_where_others_wait(tmp_path: Path) -> None:
 
 
 def test_rows_wait_to_be_counted(tmp_path: Path) -> None:
-    table = a_table(tmp_path / "t", **{"postpone.target-row-num-per-bucket": "10"})
+    table = a_table(
+        SCHEMA,
+        keys="p k",
+        by="p",
+        options={"bucket": "-2", "postpone.target-row-num-per-bucket": "10"},
+        where=tmp_path / "t",
+    )
     table.write(rows(*((1, k, "a") for k in range(25))))
     assert rows_of(table) == {}
     table.compact()
@@ -101,7 +102,12 @@ def test_rows_wait_to_be_counted(tmp_path: Path) -> None:
 
 
 def test_overwrites_deletes_and_tables_without_partitions(tmp_path: Path) -> None:
-    table = a_table(tmp_path / "t", (), **{"postpone.default-bucket-num": "2", "deletion-vectors.enabled": "true"})
+    table = a_table(
+        SCHEMA,
+        keys="p k",
+        options={"bucket": "-2", "postpone.default-bucket-num": "2", "deletion-vectors.enabled": "true"},
+        where=tmp_path / "t",
+    )
     table.write(rows((1, 1, "a"), (1, 2, "a"), (2, 3, "a")))
     table.delete("k = 2")
     assert rows_of(table) == {(1, 1): "a", (2, 3): "a"}
@@ -112,10 +118,10 @@ def test_overwrites_deletes_and_tables_without_partitions(tmp_path: Path) -> Non
 
 
 def test_two_first_writes_of_a_partition_must_agree_on_its_buckets(tmp_path: Path) -> None:
-    table = a_table(tmp_path / "t")
+    table = a_table(SCHEMA, keys="p k", by="p", options={"bucket": "-2"}, where=tmp_path / "t")
     table.write(rows((9, 9, "a")))
     base = latest_snapshot(table.handle)
-    other = paimon_spark.load_table(str(tmp_path / "t"), **{"postpone.default-bucket-num": "4"})
+    other = paimon_spark.load_table(table.location, **{"postpone.default-bucket-num": "4"})
     with TableWriter(WriteRequest(other.handle, "x", base, settles=True), rows().schema) as writer:
         writer.write(rows((1, 1, "b")).to_batches()[0])
         messages = writer.close()
@@ -141,7 +147,9 @@ STEPS = st.one_of(
 @given(steps=st.lists(STEPS, min_size=2, max_size=8))
 def test_the_last_write_wins(steps: Sequence[Any], tmp_path_factory: pytest.TempPathFactory) -> None:
     options = {"postpone.default-bucket-num": "2", "postpone.merge-on-read": "true"}
-    table = a_table(tmp_path_factory.mktemp("m") / "t", **options)
+    table = a_table(
+        SCHEMA, keys="p k", by="p", options={"bucket": "-2", **options}, where=tmp_path_factory.mktemp("m") / "t"
+    )
     expected: dict[tuple[int, int], str | None] = {}
     for step in steps:
         if step == "compact":
@@ -159,7 +167,9 @@ def test_the_last_write_wins(steps: Sequence[Any], tmp_path_factory: pytest.Temp
 
 
 def test_several_tasks_share_buckets(tmp_path: Path) -> None:
-    table = a_table(tmp_path / "t", **{"postpone.default-bucket-num": "2"})
+    table = a_table(
+        SCHEMA, keys="p k", by="p", options={"bucket": "-2", "postpone.default-bucket-num": "2"}, where=tmp_path / "t"
+    )
     request = WriteRequest(table.handle, "x", None, shares_buckets=True, settles=True)
     messages = []
     for number in range(3):

@@ -1,3 +1,5 @@
+"""`TableWriter`: buckets, file sizes, sequence numbers, abort and errors."""
+
 from __future__ import annotations
 
 import subprocess
@@ -21,7 +23,7 @@ from paimon_spark.metadata.handle import TableHandle
 from tests.harness.search import examples
 from tests.harness.table_builder import File, TableBuilder
 from tests.harness.tables import a_schema
-from tests.harness.writing import a_table, files_below, partition_of, rows_of, written
+from tests.harness.writing import empty_table, files_below, partition_of, rows_of, written
 
 COLUMNS = {"id": "BIGINT", "p": "STRING", "q": "INT", "v": "STRING"}
 
@@ -62,7 +64,7 @@ def test_every_row_is_in_its_bucket_once_and_in_order(
     options = {"bucket": str(buckets)} | ({"bucket-key": "id"} if buckets > 0 else {})
     if small:  # everything waits on disk
         options["write-buffer-size"] = "0 b"
-    handle = a_table(COLUMNS, partition_keys=partition_keys, options=options)
+    handle = empty_table(COLUMNS, partition_keys=partition_keys, options=options)
     wanted: dict[Any, list[tuple[Any, ...]]] = defaultdict(list)
     for rows in batches:
         given_batch = batch(rows)
@@ -79,13 +81,13 @@ def test_every_row_is_in_its_bucket_once_and_in_order(
 
 
 def test_no_rows_make_no_file() -> None:
-    handle = a_table(COLUMNS)
+    handle = empty_table(COLUMNS)
     assert written(handle, [batch([])]) == []
     assert files_below(handle) == []
 
 
 def test_a_bucket_gets_one_file_however_small_the_batches() -> None:
-    handle = a_table(COLUMNS, partition_keys=("q",))
+    handle = empty_table(COLUMNS, partition_keys=("q",))
     messages = written(handle, [batch([(i, "a", q, "x") for q in range(3)]) for i in range(50)])
     assert [len(m.data.new_files) for m in messages] == [1, 1, 1]
     assert [m.data.new_files[0].row_count for m in messages] == [50, 50, 50]
@@ -101,7 +103,7 @@ def test_sequence_numbers_count_from_zero_without_buckets() -> None:
 
 
 def test_files_of_tables_that_track_rows_all_begin_at_zero() -> None:
-    handle = a_table(COLUMNS, options={"row-tracking.enabled": "true", "target-file-row-num": "10"})
+    handle = empty_table(COLUMNS, options={"row-tracking.enabled": "true", "target-file-row-num": "10"})
     (message,) = written(handle, [batch([(i, "a", 1, "x") for i in range(25)])])
     files = [(f.row_count, f.min_sequence_number) for f in message.data.new_files]
     assert files == [(10, 0), (10, 0), (5, 0)]
@@ -156,7 +158,7 @@ def files_below_data(handle: TableHandle) -> list[str]:
 
 
 def test_abort_leaves_no_file_of_any_bucket() -> None:
-    handle = a_table(COLUMNS, partition_keys=("q",))
+    handle = empty_table(COLUMNS, partition_keys=("q",))
     rows = batch([(i, "a", i % 7, "x") for i in range(700)])
     writer = TableWriter(WriteRequest(handle, "u"), rows.schema)
     writer.write(rows)
@@ -167,7 +169,7 @@ def test_abort_leaves_no_file_of_any_bucket() -> None:
 
 
 def test_a_value_that_does_not_fit_leaves_no_file() -> None:
-    handle = a_table({"id": "TINYINT"})
+    handle = empty_table({"id": "TINYINT"})
     fits, not_ = (pa.record_batch({"id": pa.array([n], pa.int64())}) for n in (1, 300))
     with pytest.raises(DataError, match=r"column id of table .* is TINYINT, which cannot hold 300"):
         written(handle, [fits, not_])
@@ -193,20 +195,20 @@ def test_partitions_of_every_type_have_their_row_bytes() -> None:
     for text, (value, kind, wanted) in values.items():
         if text == "BYTES":
             continue  # such partitions have no known directory in the default naming
-        handle = a_table({"p": text, "v": "INT"}, partition_keys=("p",))
+        handle = empty_table({"p": text, "v": "INT"}, partition_keys=("p",))
         rows = pa.record_batch([pa.array([value, None, value], kind), pa.array([1, 2, 3], pa.int32())], ["p", "v"])
         messages = written(handle, [rows])
         assert [partition_of(handle, m) for m in messages] == [(wanted,), (None,)], text
 
 
 def test_negative_zero_and_zero_are_two_partitions_as_their_bytes_are() -> None:
-    handle = a_table({"p": "DOUBLE", "v": "INT"}, partition_keys=("p",))
+    handle = empty_table({"p": "DOUBLE", "v": "INT"}, partition_keys=("p",))
     rows = pa.record_batch([pa.array([0.0, -0.0, 0.0]), pa.array([1, 2, 3], pa.int32())], ["p", "v"])
     assert len({m.partition for m in written(handle, [rows])}) == 2
 
 
 def test_memory_stays_bounded_over_many_partitions() -> None:
-    handle = a_table({"p": "INT", "v": "BYTES"}, partition_keys=("p",), options={"write-buffer-size": "8 mb"})
+    handle = empty_table({"p": "INT", "v": "BYTES"}, partition_keys=("p",), options={"write-buffer-size": "8 mb"})
     partitions, each = 500, 64
     base = pa.total_allocated_bytes()
     peak = 0
@@ -229,7 +231,7 @@ def test_local_disk_is_not_used_where_it_is_forbidden(monkeypatch: pytest.Monkey
     monkeypatch.setattr(RowPool, "spill", used)
     monkeypatch.setattr(router, "_GATHERED_ROWS", 16)
     options = {"write-buffer-size": "0 b", "write-buffer-spillable": "false"}
-    handle = a_table(COLUMNS, partition_keys=("q",), options=options)
+    handle = empty_table(COLUMNS, partition_keys=("q",), options=options)
     messages = written(handle, [batch([(i, "a", i % 5, "x") for i in range(100)])])
     assert {m.data.new_files[0].row_count for m in messages} == {20}
     assert [r[0] for rows in contents(handle, messages).values() for r in rows] == [
@@ -245,7 +247,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 import pyarrow as pa
 from paimon_spark.format.arrays.arrow_numpy import array_of
-from tests.harness.writing import a_table, written
+from tests.harness.writing import empty_table, written
 
 COLUMNS = {
     "i": ("INT NOT NULL", pa.int64(), [1, 2, 3]), "s": ("STRING NOT NULL", pa.string(), ["a", "b", "c"]),
@@ -264,7 +266,7 @@ for given in (
     {"primary_keys": ("i", "s"), "options": {"bucket": "2", "rowkind.field": "op"}},
     {"primary_keys": ("i",), "options": {"bucket": "-1", "changelog-producer": "input"}},
 ):
-    assert written(a_table(columns, defaults={"x": "5", "c": "zz"}, **given), [batch, batch])
+    assert written(empty_table(columns, defaults={"x": "5", "c": "zz"}, **given), [batch, batch])
 assert "pandas" not in sys.modules, "pandas was imported"
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)

@@ -1,3 +1,5 @@
+"""Arrow tables projected to the columns and units of a read."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime

@@ -1,3 +1,5 @@
+"""Type changes of columns: which are allowed, as in Java Paimon."""
+
 from __future__ import annotations
 
 import pyarrow as pa

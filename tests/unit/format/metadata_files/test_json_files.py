@@ -1,3 +1,5 @@
+"""Schema, snapshot and tag files: damage is an error of ours, and rewriting keeps unknown fields."""
+
 from __future__ import annotations
 
 import json

@@ -7,23 +7,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError, InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.jobs.definition.replace import replace_table, undo_replacement
 from paimon_spark.metadata.definition.ddl import row_type
+from tests.harness.real_tables import a_table
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    made = catalog.create_table(
-        "db.t",
-        "id BIGINT, s STRUCT<a: INT>, p STRING",
-        primary_keys=["id", "p"],
-        partition_keys=["p"],
-        options={"bucket": "2"},
+    made = a_table(
+        "id BIGINT, s STRUCT<a: INT>, p STRING", keys="id p", by="p", options={"bucket": "2"}, where=tmp_path
     )
     made.write(pa.table({"id": [1, 2], "s": [{"a": 1}, None], "p": ["x", "y"]}))
     return made
@@ -52,9 +46,7 @@ def test_a_replacement_is_undone(table: Table) -> None:
 
 
 def test_a_table_without_rows_gets_no_snapshot(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", "a INT")
+    table = a_table("a INT", where=tmp_path)
     done = replace_table(table, row_type("b INT"))
     assert (done.head, done.table.snapshots(), done.table.row_type.names) == (None, [], ("b",))
     undo_replacement(done)
@@ -76,9 +68,7 @@ def test_branches_and_other_partitions_are_refused_and_nothing_changes(table: Ta
 
 
 def test_the_format_of_manifests_stays_as_the_history_has_it(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", "a INT", options={"manifest.format": "orc"})
+    table = a_table("a INT", options={"manifest.format": "orc"}, where=tmp_path)
     table.write(pa.table({"a": pa.array([1], pa.int32())}))
     with pytest.raises(InvalidOptionError, match=r"manifest\.format = 'avro'"):
         replace_table(table, row_type("b INT"), options={"manifest.format": "avro"})

@@ -7,16 +7,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import SnapshotExpiredError
+from tests.harness.real_tables import a_table
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    made = catalog.create_table("db.t", pa.schema([("id", pa.int64())]))
+    made = a_table(pa.schema([("id", pa.int64())]), where=tmp_path)
     made.write(pa.table({"id": [0]}))
     return made
 

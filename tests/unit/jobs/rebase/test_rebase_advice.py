@@ -1,4 +1,4 @@
-"""What the errors of a publication advise works: of one table, and of several."""
+"""The advice in errors of a publication works: for one table, and for several."""
 
 from __future__ import annotations
 

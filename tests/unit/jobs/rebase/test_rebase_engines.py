@@ -13,6 +13,7 @@ from paimon_spark import Catalog, Table
 from paimon_spark.engine.commit.entries import live_at, numbers
 from paimon_spark.errors import BranchDivergedError, UnsupportedFeatureError
 from paimon_spark.metadata.retry import now_ms
+from tests.harness.real_tables import put
 from tests.harness.table_files import files_on_disk, missing_files, reachable_files
 
 Row = tuple[int | None, str | None]
@@ -35,15 +36,9 @@ def made(catalog: Catalog, options: dict[str, str], **rows: Row) -> tuple[Table,
     """A table with rows, and its branch."""
     columns = "k STRING, n BIGINT, v STRING"
     table = catalog.create_table("d.k", columns, primary_keys=["k"], options={"bucket": "1", **options})
-    put(table, **rows)
+    put(table, *((k, *row) for k, row in rows.items()))
     table.create_branch("fix")
     return table, table.branch("fix")
-
-
-def put(table: Table, **rows: Row) -> None:
-    kinds = {"k": pa.string(), "n": pa.int64(), "v": pa.string()}
-    values = {"k": list(rows), "n": [r[0] for r in rows.values()], "v": [r[1] for r in rows.values()]}
-    table.write(pa.table(values, schema=pa.schema(kinds)))
 
 
 def rows_of(table: Table) -> dict[str, Row]:
@@ -81,9 +76,9 @@ def compacted_and_expired(fix: Table) -> None:
 @pytest.mark.parametrize("folded", [False, True])
 def test_new_keys(catalog: Catalog, options: dict[str, str], *, folded: bool) -> None:
     table, fix = made(catalog, options, a=(1, "base"))
-    put(fix, b=(2, "fix"))
-    put(fix, b=(None, "again"))
-    put(table, c=(3, "main"))
+    put(fix, ("b", 2, "fix"))
+    put(fix, ("b", None, "again"))
+    put(table, ("c", 3, "main"))
     if folded:
         compacted_and_expired(fix)
     assert rebased(table) == {"a": (1, "base"), "b": rows_of(fix)["b"], "c": (3, "main")}
@@ -92,38 +87,38 @@ def test_new_keys(catalog: Catalog, options: dict[str, str], *, folded: bool) ->
 @pytest.mark.parametrize("compacted", [False, True])
 def test_records_go_on_top_of_keys_that_main_left(catalog: Catalog, *, compacted: bool) -> None:
     table, fix = made(catalog, SUM, a=(1, "base"), b=(1, "base"))
-    put(fix, a=(10, None))
-    put(fix, a=(100, "fix"))
-    put(table, b=(5, "main"), c=(7, "main"))
+    put(fix, ("a", 10, None))
+    put(fix, ("a", 100, "fix"))
+    put(table, ("b", 5, "main"), ("c", 7, "main"))
     if compacted:
         fix.compact(full=True)
     assert rebased(table) == {"a": (111, "fix"), "b": (6, "main"), "c": (7, "main")}
-    put(fix, a=(1000, None))  # again, from the last rebase
-    put(table, c=(1, "main"))
+    put(fix, ("a", 1000, None))  # again, from the last rebase
+    put(table, ("c", 1, "main"))
     assert rebased(table) == {"a": (1111, "fix"), "b": (6, "main"), "c": (8, "main")}
 
 
 def test_records_of_groups_of_columns(catalog: Catalog) -> None:
     table, fix = made(catalog, GROUPED, a=(5, "base"))
-    put(fix, a=(4, "older"))
-    put(fix, a=(6, "newer"))
-    put(table, b=(1, "main"))
+    put(fix, ("a", 4, "older"))
+    put(fix, ("a", 6, "newer"))
+    put(table, ("b", 1, "main"))
     assert rebased(table) == {"a": (6, "newer"), "b": (1, "main")}
 
 
 def test_partial_rows_that_were_folded(catalog: Catalog) -> None:
     table, fix = made(catalog, PARTIAL, a=(1, "base"), b=(1, "base"))
-    put(fix, a=(2, None))
-    put(table, b=(9, None))
+    put(fix, ("a", 2, None))
+    put(table, ("b", 9, None))
     compacted_and_expired(fix)
     assert rebased(table) == {"a": (2, "base"), "b": (9, "base")}
 
 
 def test_folded_rows_replace_those_of_main_where_rows_can_be_removed(catalog: Catalog) -> None:
     table, fix = made(catalog, SUM_REMOVES, a=(1, "base"), b=(1, "base"), c=(1, "base"))
-    put(fix, a=(10, "fix"))
+    put(fix, ("a", 10, "fix"))
     fix.delete("k = 'c'")
-    put(table, b=(5, "main"))
+    put(table, ("b", 5, "main"))
     compacted_and_expired(fix)
     assert rebased(table) == {"a": (11, "fix"), "b": (6, "main")}
 
@@ -131,23 +126,23 @@ def test_folded_rows_replace_those_of_main_where_rows_can_be_removed(catalog: Ca
 def test_no_compaction_can_part_a_removal_from_the_row_after_it(catalog: Catalog) -> None:
     table, fix = made(catalog, SUM_REMOVES, a=(1, "base"), b=(1, "base"))
     table.compact(full=True)
-    put(fix, a=(10, "fix"))
-    put(table, b=(5, "main"))
+    put(fix, ("a", 10, "fix"))
+    put(table, ("b", 5, "main"))
     compacted_and_expired(fix)
     table.merge_branch("fix", if_main_moved="rebase")
     live = live_at(table.handle, table.snapshots()[-1])
     assert numbers(live, "level").min() == numbers(live, "level").max() > 0
     assert len({f.path for f in files_on_disk(table.handle)} - reachable_files(table.handle)) == 2  # FORK and REBASED
     for n in range(6):  # compactions of the newest files alone
-        put(table, b=(n, "later"))
+        put(table, ("b", n, "later"))
     assert rows_of(table) == {"a": (11, "fix"), "b": (21, "later")}
 
 
 def test_a_row_that_lost_a_value_is_replaced(catalog: Catalog) -> None:
     table, fix = made(catalog, PARTIAL_REMOVES, a=(1, "base"), b=(1, "base"))
     fix.delete("k = 'a'")
-    put(fix, a=(2, None))
-    put(table, b=(2, "main"))
+    put(fix, ("a", 2, None))
+    put(table, ("b", 2, "main"))
     assert rows_of(fix)["a"] == (2, None)
     assert rebased(table) == {"a": (2, None), "b": (2, "main")}
 
@@ -159,9 +154,9 @@ def test_what_the_engine_cannot_be_given_is_refused(catalog: Catalog, options: d
         fix.write(pa.table({"k": ["a"], "n": [9], "v": ["fix"]}), mode="overwrite")
         fix.compact(full=True)
     else:
-        put(fix, a=(10, "fix"))
+        put(fix, ("a", 10, "fix"))
         compacted_and_expired(fix)
-    put(table, b=(1, "main"))
+    put(table, ("b", 1, "main"))
     refused(table, f"it changed 1 row .* merge-engine {options['merge-engine']}")
 
 
@@ -169,11 +164,11 @@ def test_rows_removed_where_the_engine_keeps_them(catalog: Catalog) -> None:
     table, fix = made(catalog, SUM, a=(1, "base"), b=(1, "base"))
     fix.compact(full=True)
     fix.delete("k = 'a'")
-    put(table, c=(1, "main"))
+    put(table, ("c", 1, "main"))
     refused(table, "it removed 1 row .* merge-engine aggregation .* aggregation.remove-record-on-delete=true")
     ignoring, other = made_ignoring(catalog)
     other.write(pa.table({"k": ["b"], "n": [1], "v": ["fix"]}), mode="overwrite")
-    put(ignoring, c=(1, "main"))
+    put(ignoring, ("c", 1, "main"))
     refused(ignoring, "it removed 1 row .* ignore-delete")
 
 
@@ -184,8 +179,8 @@ def made_ignoring(catalog: Catalog) -> tuple[Table, Table]:
 
 def test_conflicts_are_about_merged_rows(catalog: Catalog) -> None:
     table, fix = made(catalog, SUM_REMOVES, a=(1, "base"), b=(1, "base"))
-    put(fix, a=(10, "fix"), b=(2, "fix"))
-    put(table, a=(5, "main"), b=(2, "fix"))
+    put(fix, ("a", 10, "fix"), ("b", 2, "fix"))
+    put(table, ("a", 5, "main"), ("b", 2, "fix"))
     with pytest.raises(BranchDivergedError, match=r"main changed 1 key .*\(k=a\)"):
         table.merge_branch("fix", if_main_moved="rebase")
     assert rebased(table, "ours") == {"a": (6, "main"), "b": (3, "fix")}
@@ -194,8 +189,8 @@ def test_conflicts_are_about_merged_rows(catalog: Catalog) -> None:
 @pytest.mark.parametrize("options", [SUM, SUM_REMOVES], ids=["keeps", "removes"])
 def test_the_row_of_the_branch_wins_where_rows_can_be_removed(catalog: Catalog, options: dict[str, str]) -> None:
     table, fix = made(catalog, options, a=(1, "base"))
-    put(fix, a=(10, "fix"))
-    put(table, a=(5, "main"))
+    put(fix, ("a", 10, "fix"))
+    put(table, ("a", 5, "main"))
     if options is SUM:
         refused(table, "it changed 1 row .* merge-engine aggregation", "theirs")
     else:

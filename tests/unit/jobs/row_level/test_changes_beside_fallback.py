@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import PaimonError, UnsupportedFeatureError
 from paimon_spark.maintenance.partitions import expire_partitions
+from tests.harness.real_tables import a_table, put, rows
 
 READ = "are read from branch 'b' \\(scan.{}-branch\\); nothing was changed. Change them in Table.branch\\('b'\\)"
 REVEALED = r"the rows that branch 'b' has of it would be read then \(scan.fallback-branch\); nothing was changed"
@@ -33,21 +33,13 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
 
 
 def two_branches(folder: Path, keys: Sequence[str], options: dict[str, str], which: str) -> Table:
-    catalog = paimon_spark.load_catalog(str(folder))
-    catalog.create_database("db")
-    table = catalog.create_table(
-        "db.t", "dt STRING, k INT", primary_keys=keys, partition_keys=["dt"], options={"bucket": "-1", **options}
-    )
+    table = a_table("dt STRING, k INT", keys=keys, by="dt", options={"bucket": "-1", **options}, where=folder)
     table.create_branch("b", empty=True)
     table.alter(set_options={f"scan.{which}-branch": "b"})
     table = paimon_spark.load_table(table.location)
-    table.branch("b").write(rows(("x", 10), ("y", 20), ("y", 21)))
-    table.write(rows(("x", 1), ("x", 2), ("m", 3)))
+    put(table.branch("b"), ("x", 10), ("y", 20), ("y", 21))
+    put(table, ("x", 1), ("x", 2), ("m", 3))
     return table
-
-
-def rows(*values: tuple[str, int]) -> pa.Table:
-    return pa.table({"dt": [d for d, _ in values], "k": pa.array([k for _, k in values], pa.int32())})
 
 
 def seen(table: Table) -> list[int]:
@@ -83,20 +75,20 @@ def test_deletes_reach_what_is_read_from_their_branch_alone(table: Table) -> Non
 
 
 def test_partitions_are_not_emptied_where_the_other_branch_has_them(table: Table) -> None:
-    nothing = rows().slice(0, 0)
+    nothing = rows(table)
     one = {"overwrite.partition": "dt=x"}
     refused(table, lambda: table.write(nothing, mode="overwrite", **one), REVEALED)
     refused(table, lambda: table.write(nothing, mode="overwrite", **{"overwrite.partition": "dt=y"}), "are read from")
     refused(table, lambda: table.write(nothing, mode="overwrite"), REVEALED)
-    refused(table, lambda: table.write(rows(("m", 9)), mode="overwrite"), REVEALED)
+    refused(table, lambda: put(table, ("m", 9), mode="overwrite"), REVEALED)
     refused(table, lambda: table.drop_partitions([{"dt": "x"}]), REVEALED)
     refused(table, lambda: table.drop_partitions([{"dt": "y"}]), "are read from")
-    table.write(rows(("x", 7)), mode="overwrite", **one)
+    put(table, ("x", 7), mode="overwrite", **one)
     table.drop_partitions([{"dt": "m"}])
     assert seen(table) == [7, 20, 21]
-    table.write(rows(("x", 8), ("y", 9)), mode="overwrite", partitionOverwriteMode="dynamic")
+    put(table, ("x", 8), ("y", 9), mode="overwrite", partitionOverwriteMode="dynamic")
     assert seen(table) == [8, 9]
-    table.write(rows(("x", 1), ("y", 2)), mode="overwrite")
+    put(table, ("x", 1), ("y", 2), mode="overwrite")
     assert seen(table) == [1, 2]
 
 
@@ -105,7 +97,7 @@ def test_a_refused_overwrite_leaves_no_file(table: Table) -> None:
         return set(Path(table.location).rglob("data-*"))
 
     before = files()
-    refused(table, lambda: table.write(rows(("m", 9)), mode="overwrite"), REVEALED)
+    refused(table, lambda: put(table, ("m", 9), mode="overwrite"), REVEALED)
     assert files() == before
 
 
@@ -124,7 +116,7 @@ def test_old_partitions_stay_while_the_other_branch_has_them(tmp_path: Path, cap
 
 def test_a_compaction_that_takes_the_last_row_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = two_branches(tmp_path, ("dt", "k"), {"bucket": "1"}, "fallback")
-    gone = rows(("x", 1), ("x", 2)).append_column("_VALUE_KIND", pa.array([3, 3], pa.int8()))
+    gone = rows(table, ("x", 1, 3), ("x", 2, 3))
     table.write(gone)
     with caplog.at_level(logging.WARNING):
         table.compact(full=True)
@@ -144,16 +136,14 @@ def test_partitions_of_a_primary_branch_are_changed_there(tmp_path: Path) -> Non
 
 
 def test_a_table_without_partitions_is_read_from_one_branch_as_a_whole(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", "dt STRING, k INT")
+    table = a_table("dt STRING, k INT", where=tmp_path)
     table.create_branch("b", empty=True)
     table.alter(set_options={"scan.fallback-branch": "b"})
     table = paimon_spark.load_table(table.location)
-    table.branch("b").write(rows(("x", 10)))
+    put(table.branch("b"), ("x", 10))
     with pytest.raises(UnsupportedFeatureError, match=r"^rows of table db.t are to be changed"):
         table.delete("k = 10")
-    table.write(rows(("x", 1), ("x", 2)))
+    put(table, ("x", 1), ("x", 2))
     table.delete("k = 1")
     with pytest.raises(PaimonError, match=r"^table db.t is to be emptied"):
         table.delete("true")
@@ -162,5 +152,5 @@ def test_a_table_without_partitions_is_read_from_one_branch_as_a_whole(tmp_path:
 
 def test_the_branch_itself_is_changed_as_any_other(table: Table) -> None:
     table.branch("b").delete("dt = 'y'")
-    table.branch("b").write(rows().slice(0, 0), mode="overwrite")
+    put(table.branch("b"), mode="overwrite")
     assert seen(table) == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""What a table does for itself after a job: in Java's order, seldom asked for, and never at the job's cost."""
+"""Maintenance after a job: in Java's order, seldom, and never at the job's cost."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from paimon_spark.metadata.tags import find_tag, tag_names
 from paimon_spark.versioning.tags import create_tag
 from tests.harness.fault_store import FaultStore
 from tests.harness.keywords import keywords
+from tests.harness.real_tables import a_table
 from tests.harness.sinks import batch
 from tests.harness.table_files import missing_files
 
@@ -42,14 +43,6 @@ DAY = 86_400_000
 def _nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_NEXT_EXPIRY", {})
     monkeypatch.setattr(module, "_LAST_CHECK_MS", {})
-
-
-def a_table(tmp_path: Path, columns: str = "k INT, v STRING", partition: tuple[str, ...] = (), **options: str) -> Table:
-    given = {k.replace("__", ".").replace("_", "-"): v for k, v in options.items()}
-    catalog = load_catalog(warehouse=str(tmp_path))
-    catalog.create_database("db", ignore_if_exists=True)
-    catalog.create_table("db.t", columns, partition_keys=partition, options={"bucket": "-1", **given})
-    return catalog.table("db.t")
 
 
 def rows(*values: Any) -> pa.Table:
@@ -66,8 +59,8 @@ def last(table: Table) -> tuple[int]:
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_old_snapshots_go_with_the_next_write(tmp_path: Path, mode: Literal["append", "overwrite"]) -> None:
-    few: dict[str, Any] = {"snapshot__num_retained__min": "2", "snapshot__num_retained__max": "2"}
-    table = a_table(tmp_path, **few)
+    few: dict[str, Any] = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "2"}
+    table = a_table("k INT, v STRING", options=few, where=tmp_path)
     for n in range(5):
         table.write(rows(f"{n}"), mode=mode)
         assert list_snapshot_ids(table.handle) == [n + 1] if n == 0 else [n, n + 1]
@@ -76,7 +69,9 @@ def test_old_snapshots_go_with_the_next_write(tmp_path: Path, mode: Literal["app
 
 
 def test_deleting_rows_does_it_too(tmp_path: Path) -> None:
-    table = a_table(tmp_path, snapshot__num_retained__min="1", snapshot__num_retained__max="1")
+    table = a_table(
+        "k INT, v STRING", options={"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}, where=tmp_path
+    )
     table.write(rows("a", "b"))
     table.delete("v = 'a'")
     assert list_snapshot_ids(table.handle) == [2]
@@ -84,7 +79,7 @@ def test_deleting_rows_does_it_too(tmp_path: Path) -> None:
 
 
 def test_young_snapshots_stay_and_a_write_says_how_many_it_keeps(tmp_path: Path) -> None:
-    table = a_table(tmp_path)
+    table = a_table("k INT, v STRING", where=tmp_path)
     for n in range(12):
         table.write(rows(f"{n}"))
     assert len(table.snapshots()) == 12
@@ -93,8 +88,8 @@ def test_young_snapshots_stay_and_a_write_says_how_many_it_keeps(tmp_path: Path)
 
 
 def test_a_write_only_table_leaves_it_to_others(tmp_path: Path) -> None:
-    few: dict[str, Any] = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
-    table = a_table(tmp_path, write_only="true", **few)
+    few: dict[str, Any] = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    table = a_table("k INT, v STRING", options={"write-only": "true", **few}, where=tmp_path)
     for n in range(3):
         table.write(rows(f"{n}"))
     assert len(table.snapshots()) == 3
@@ -102,7 +97,11 @@ def test_a_write_only_table_leaves_it_to_others(tmp_path: Path) -> None:
 
 
 def test_a_commit_of_nothing_does_nothing(tmp_path: Path) -> None:
-    table = a_table(tmp_path, write_only="true", snapshot__num_retained__min="1", snapshot__num_retained__max="1")
+    table = a_table(
+        "k INT, v STRING",
+        options={"write-only": "true", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"},
+        where=tmp_path,
+    )
     for n in range(3):
         table.write(rows(f"{n}"))
     on = replace(
@@ -115,7 +114,7 @@ def test_a_commit_of_nothing_does_nothing(tmp_path: Path) -> None:
 
 
 def test_everything_happens_once_in_javas_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = a_table(tmp_path)
+    table = a_table("k INT, v STRING", where=tmp_path)
     order: list[str] = []
     for name in [n for n in vars(module._Maintenance) if not n.startswith("_")]:
         monkeypatch.setattr(module._Maintenance, name, lambda _, name=name: order.append(name))
@@ -138,7 +137,7 @@ def test_on_a_table_with_compaction_it_happens_once_after_both(tmp_path: Path, m
 
 
 def test_tags_go_when_their_time_is_over(tmp_path: Path) -> None:
-    table = a_table(tmp_path)
+    table = a_table("k INT, v STRING", where=tmp_path)
     table.write(rows("a"))
     create_tag(table.handle, "short", time_retained="1 d")
     create_tag(table.handle, "long", time_retained="30 d")
@@ -156,9 +155,14 @@ def test_tags_go_when_their_time_is_over(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("noon")
 def test_automatic_tags_are_made_before_snapshots_go(tmp_path: Path) -> None:
     table = a_table(
-        tmp_path, snapshot__num_retained__min="1", snapshot__num_retained__max="1",
-        tag__automatic_creation="process-time",
-    )  # fmt: skip
+        "k INT, v STRING",
+        options={
+            "snapshot.num-retained.min": "1",
+            "snapshot.num-retained.max": "1",
+            "tag.automatic-creation": "process-time",
+        },
+        where=tmp_path,
+    )
     table.write(rows("a"))
     table.write(rows("b"))
     (name,) = tag_names(table.handle)
@@ -166,7 +170,7 @@ def test_automatic_tags_are_made_before_snapshots_go(tmp_path: Path) -> None:
     assert list_snapshot_ids(table.handle) == [2]
 
 
-BATCH = {"tag__automatic_creation": "batch", "tag__batch__customized_name": "newest"}
+BATCH = {"tag.automatic-creation": "batch", "tag.batch.customized-name": "newest"}
 
 
 def tagged(table: Table) -> int | None:
@@ -177,7 +181,7 @@ def tagged(table: Table) -> int | None:
 
 @pytest.mark.parametrize("write_only", ["false", "true"])
 def test_what_wrote_rows_moves_the_tag_of_batches(tmp_path: Path, write_only: str) -> None:
-    table = a_table(tmp_path, partition=("v",), write_only=write_only, **BATCH)
+    table = a_table("k INT, v STRING", by="v", options={"write-only": write_only, **BATCH}, where=tmp_path)
     for change in (
         lambda: table.write(rows("a", "b")),
         lambda: table.write(rows("c"), mode="overwrite", **{"overwrite.partition": "v=c"}),
@@ -195,7 +199,7 @@ def test_what_wrote_rows_moves_the_tag_of_batches(tmp_path: Path, write_only: st
 
 
 def test_what_wrote_no_rows_leaves_the_tag_of_batches(tmp_path: Path) -> None:
-    table = a_table(tmp_path, partition=("v",), compaction__min__file_num="2", **BATCH)
+    table = a_table("k INT, v STRING", by="v", options={"compaction.min.file-num": "2", **BATCH}, where=tmp_path)
     for _ in range(2):
         table.write(rows("a", "b", "c"), **keywords({"write-only": True}))
     newest = last(table)[0]
@@ -218,7 +222,9 @@ def test_what_wrote_no_rows_leaves_the_tag_of_batches(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("noon")
 def test_the_tag_of_a_stream_is_that_of_its_day_with_its_time_to_live(tmp_path: Path) -> None:
     table = a_table(
-        tmp_path, tag__automatic_creation="batch", tag__default_time_retained="90 min", tag__num_retained_max="1"
+        "k INT, v STRING",
+        options={"tag.automatic-creation": "batch", "tag.default-time-retained": "90 min", "tag.num-retained-max": "1"},
+        where=tmp_path,
     )
     for number in range(3):
         batch(Path(table.location.removeprefix("file://")), number, rows(f"{number}"))
@@ -232,15 +238,19 @@ def test_the_tag_of_a_stream_is_that_of_its_day_with_its_time_to_live(tmp_path: 
 
 @pytest.mark.usefixtures("noon")
 def test_savepoints_are_made_at_their_time(tmp_path: Path) -> None:
-    table = a_table(tmp_path, savepoint__create_time="00:00", savepoint__create_interval="1 d")
+    table = a_table(
+        "k INT, v STRING",
+        options={"savepoint.create-time": "00:00", "savepoint.create-interval": "1 d"},
+        where=tmp_path,
+    )
     table.write(rows("a"))
     table.write(rows("b"))
     assert len(table.savepoints()) == 1
 
 
 def test_partitions_expire_at_most_once_an_interval(tmp_path: Path) -> None:
-    age = {"partition__expiration_time": "7 d", "partition__timestamp_formatter": "yyyyMMdd"}
-    table = a_table(tmp_path, partition=("v",), write_only="true", **age)
+    age = {"partition.expiration-time": "7 d", "partition.timestamp-formatter": "yyyyMMdd"}
+    table = a_table("k INT, v STRING", by="v", options={"write-only": "true", **age}, where=tmp_path)
     table.write(rows("20200101", "nothing"))
     on = load_table(table.location, **{"write-only": "false"})
     start = 1_700_000_000_000
@@ -270,8 +280,8 @@ def test_partitions_expire_at_most_once_an_interval(tmp_path: Path) -> None:
 
 
 def test_consumers_without_progress_do_not_hold_snapshots_for_ever(tmp_path: Path) -> None:
-    few: dict[str, Any] = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
-    table = a_table(tmp_path, consumer__expiration_time="1 d", **few)
+    few: dict[str, Any] = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    table = a_table("k INT, v STRING", options={"consumer.expiration-time": "1 d", **few}, where=tmp_path)
     table.write(rows("a"))
     reset_consumer(table.handle, "gone", 1)
     table.write(rows("b"))
@@ -283,8 +293,12 @@ def test_consumers_without_progress_do_not_hold_snapshots_for_ever(tmp_path: Pat
 
 
 def test_changelogs_are_kept_apart_and_then_go(tmp_path: Path) -> None:
-    few: dict[str, Any] = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
-    table = a_table(tmp_path, changelog__num_retained__min="1", changelog__num_retained__max="3", **few)
+    few: dict[str, Any] = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    table = a_table(
+        "k INT, v STRING",
+        options={"changelog.num-retained.min": "1", "changelog.num-retained.max": "3", **few},
+        where=tmp_path,
+    )
     for n in range(6):
         table.write(rows(f"{n}"))
     assert list_snapshot_ids(table.handle) == [6]
@@ -293,8 +307,8 @@ def test_changelogs_are_kept_apart_and_then_go(tmp_path: Path) -> None:
 
 
 def test_another_process_at_it_is_let_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    few: dict[str, Any] = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
-    table = a_table(tmp_path, **few)
+    few: dict[str, Any] = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    table = a_table("k INT, v STRING", options=few, where=tmp_path)
     table.write(rows("a"))
 
     def meanwhile() -> None:
@@ -311,8 +325,8 @@ def test_another_process_at_it_is_let_alone(tmp_path: Path, caplog: pytest.LogCa
 
 
 def test_failures_are_told_and_the_job_is_not_touched(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    few: dict[str, Any] = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
-    table = a_table(tmp_path, **few)
+    few: dict[str, Any] = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    table = a_table("k INT, v STRING", options=few, where=tmp_path)
     table.write(rows("a"))
     directory = Path(table.handle.layout.consumer_dir)
     directory.mkdir()
@@ -328,7 +342,7 @@ def test_failures_are_told_and_the_job_is_not_touched(tmp_path: Path, caplog: py
 def test_errors_that_nobody_thought_of_are_told_with_their_trace(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = a_table(tmp_path)
+    table = a_table("k INT, v STRING", where=tmp_path)
     monkeypatch.setattr(module._Maintenance, "tags", lambda _: 1 / 0)
     monkeypatch.setattr(module._Maintenance, "expire_tags", _raises(StorageError("the store is gone")))
     assert table.write(rows("b")).snapshot_id == 1
@@ -345,7 +359,7 @@ def _raises(error: Exception) -> Any:
 
 
 def test_where_nothing_is_due_it_costs_a_few_small_reads(tmp_path: Path) -> None:
-    table = a_table(tmp_path)
+    table = a_table("k INT, v STRING", where=tmp_path)
     for n in range(12):
         table.write(rows(f"{n}"))
     store = FaultStore(table.handle.store)

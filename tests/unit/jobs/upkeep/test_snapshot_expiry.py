@@ -9,19 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_spark import load_catalog
 from paimon_spark.api.table import Table
 from paimon_spark.engine.scan import plan as planning
 from paimon_spark.errors import CorruptFileError, SnapshotExpiredError
 from paimon_spark.metadata.manifests import CACHE
+from tests.harness.real_tables import a_table
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    catalog = load_catalog(warehouse=str(tmp_path))
-    catalog.create_database("db")
-    catalog.create_table("db.t", "k INT", options={"bucket": "-1"})
-    made = catalog.table("db.t")
+    made = a_table("k INT", options={"bucket": "-1"}, where=tmp_path)
     made.write(pa.table({"k": pa.array([1], pa.int32())}))
     return made
 

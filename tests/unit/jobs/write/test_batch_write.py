@@ -36,6 +36,7 @@ from paimon_spark.options.write_request import WriteMode
 from paimon_spark.storage.local import LocalStore
 from tests.harness.commits import a_file
 from tests.harness.keywords import keywords
+from tests.harness.real_tables import a_catalog, a_table
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "v": ["a", "b", "c"], "dt": ["x", "y", "x"]})
 KINDS: dict[str, dict[str, Any]] = {
@@ -160,8 +161,7 @@ BAD: dict[str, tuple[pa.Table, dict[str, Any]]] = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_leaves_nothing(case: str, tmp_path: Path) -> None:
     path = tmp_path / "wh" / "db.db" / "t"
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path / "wh")
     schema = pa.schema(
         [pa.field("id", pa.int64()), pa.field("v", pa.string(), False), pa.field("dt", pa.string()), ("n", pa.int32())]
     )
@@ -567,9 +567,7 @@ def test_tasks_that_share_buckets_keep_the_latest_row_of_each_task(
 
 def test_the_directory_of_a_branch_is_neither_read_nor_written(tmp_path: Path) -> None:
     rows = pa.table({"id": [1]})
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", rows.schema)
+    table = a_table(rows.schema, where=tmp_path)
     table.write(rows)
     table.create_branch("fix")
     path = tmp_path / "db.db" / "t" / "branch" / "branch-fix"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import paimon_spark
 from paimon_spark.engine.commit.committer import Committer
 from paimon_spark.errors import InvalidInputError
 from paimon_spark.format import binary_row
@@ -31,6 +30,7 @@ from tests.harness.float_partitions import (
     respelled,
     rows,
 )
+from tests.harness.real_tables import a_catalog
 
 
 @pytest.fixture(autouse=True)
@@ -126,8 +126,7 @@ def test_partitions_are_named_by_any_text_of_their_number(tmp_path: Path) -> Non
 
 
 def test_the_largest_partition_is_nan(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path)
     table = catalog.create_table("db.t", "k BIGINT, d STRING, f FLOAT", partition_keys=["f"])
     table.write(rows().slice(0, 2))
     assert max_pt(catalog, "db.t") == "1.4E-45"

@@ -13,14 +13,9 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.errors import InvalidInputError, SchemaMismatchError
 from tests.harness.keywords import keywords
+from tests.harness.real_tables import a_table
 
 WIDENING: dict[str, Any] = keywords({"write.merge-schema": "true", "write.merge-schema.type-widening": "true"})
-
-
-def a_table(path: Path, columns: str, keys: list[str], **options: str) -> Table:
-    catalog = paimon_spark.load_catalog(str(path))
-    catalog.create_database("db")
-    return catalog.create_table("db.t", columns, primary_keys=keys, options=options)
 
 
 def rows(kind: pa.DataType, values: dict[int, str]) -> pa.Table:
@@ -46,7 +41,7 @@ def read(table: Table, where: str | None = None) -> dict[int, str]:
     ids=str,
 )
 def test_keys_become_wider_with_the_rows_of_a_write(tmp_path: Path, options: dict[str, str], file_format: str) -> None:
-    table = a_table(tmp_path, "a INT, b STRING", ["a"], **{"file.format": file_format, **options})
+    table = a_table("a INT, b STRING", keys="a", options={"file.format": file_format, **options}, where=tmp_path)
     expected = {i: f"x{i}" for i in range(20)}
     table.write(rows(pa.int32(), expected))
     new = {2: "n2", 4: "n4", 2**40: "big"}
@@ -69,7 +64,7 @@ def test_keys_become_wider_with_the_rows_of_a_write(tmp_path: Path, options: dic
 
 
 def test_rows_of_a_bucket_key_are_found_by_its_wider_type(tmp_path: Path) -> None:
-    table = a_table(tmp_path, "a INT, b STRING", [], **{"bucket": "4", "bucket-key": "a"})
+    table = a_table("a INT, b STRING", options={"bucket": "4", "bucket-key": "a"}, where=tmp_path)
     table.write(rows(pa.int32(), dict.fromkeys(range(20), "old")))
     table.write(rows(pa.int64(), {2**33: "new", 20: "new"}), **WIDENING)
     assert [len(table.scan(where=f"a = {i}").to_arrow()) for i in (*range(21), 2**33)] == [1] * 22
@@ -87,7 +82,7 @@ def test_rows_of_a_bucket_key_are_found_by_its_wider_type(tmp_path: Path) -> Non
 def test_a_key_with_negative_values_keeps_its_type(
     tmp_path: Path, columns: str, keys: list[str], options: dict[str, str]
 ) -> None:
-    table = a_table(tmp_path, columns, keys, **options)
+    table = a_table(columns, keys=keys, options=options, where=tmp_path)
     kind = pa.int8() if "TINYINT" in columns else pa.int32()
     table.write(rows(kind, {1: "x", -1: "y"}))
     before = table.schema.id, len(table.snapshots())
@@ -106,18 +101,14 @@ def test_a_key_with_negative_values_keeps_its_type(
 
 def test_a_key_without_statistics_keeps_its_type(tmp_path: Path) -> None:
     options = {"bucket": "2", "bucket-key": "a", "metadata.stats-mode": "none"}
-    table = a_table(tmp_path, "a INT, b STRING", [], **options)
+    table = a_table("a INT, b STRING", options=options, where=tmp_path)
     table.write(rows(pa.int32(), {1: "x"}))
     with pytest.raises(SchemaMismatchError, match="or may have"):
         table.write(rows(pa.int64(), {3: "z"}), **WIDENING)
 
 
 def test_other_keys_keep_their_type(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    table = catalog.create_table(
-        "db.t", "p INT, d DECIMAL(5, 2), s VARCHAR(3)", primary_keys=["p", "d", "s"], partition_keys=["p"]
-    )
+    table = a_table("p INT, d DECIMAL(5, 2), s VARCHAR(3)", keys="p d s", by="p", where=tmp_path)
     one = {"p": pa.array([1], pa.int32()), "d": pa.array([Decimal("1.00")], pa.decimal128(5, 2)), "s": ["abc"]}
     table.write(pa.table(one))
     wide = pa.array([Decimal("1.00")], pa.decimal128(20, 2))

@@ -1,4 +1,4 @@
-"""What a misspelt target of a write or read does: no database, no table by accident, and the nearest name."""
+"""Misspelt targets of writes and reads: no database, no table by accident, and the nearest name."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""OpenLineage events of jobs: their datasets, columns and runs, each sent once."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Lineage graphs as Mermaid, HTML and text, whatever the names."""
+
 from __future__ import annotations
 
 import random

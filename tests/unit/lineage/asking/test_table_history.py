@@ -1,4 +1,4 @@
-"""What snapshots tell of tables that lineage is asked about: few looks at a store where most have expired."""
+"""Snapshots of tables that lineage is asked about: few looks at a store where most have expired."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import paimon_spark
 from paimon_spark.api.lineage_question import Warehouses, warehouse_of
 from paimon_spark.format.metadata_files.snapshot import Snapshot
 from paimon_spark.lineage.asking import table_history as lineage_history
@@ -17,14 +16,14 @@ from paimon_spark.lineage.index.provenance import TableRef
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import find_snapshot
 from tests.harness.clock import StandingClock
+from tests.harness.real_tables import a_catalog
 
 
 @pytest.mark.ci
 def test_expired_snapshots_are_listed_once_when_many_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path / "wh")
     table = catalog.create_table("db.t", "id INT")
     for n in range(60):
         table.write(pa.table({"id": pa.array([n], pa.int32())}))
@@ -49,8 +48,7 @@ def test_a_snapshot_that_was_committed_after_its_reader_is_of_another_history(
     tmp_path: Path, clock: StandingClock
 ) -> None:
     """Snapshot 2 of a was read into snapshot 1 of b; main of a was rolled back since, and written again."""
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path / "wh")
     row = pa.table({"id": pa.array([1], pa.int32())})
     a, b = (catalog.create_table(f"db.{name}", "id INT") for name in "ab")
     nodes = [Node(warehouse_of(catalog).url, TableRef("db", name)) for name in "ab"]
@@ -77,8 +75,7 @@ def test_a_snapshot_that_was_committed_after_its_reader_is_of_another_history(
 
 
 def test_a_deleted_branch_is_told_from_one_of_a_dropped_table(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path / "wh")
     table = catalog.create_table("db.t", "id INT")
     url = warehouse_of(catalog).url
 

@@ -1,4 +1,4 @@
-"""What a commit says of whence it came, as properties of its snapshot."""
+"""Provenance of a commit, as properties of its snapshot."""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ from paimon_spark.metadata.snapshots import list_snapshot_ids
 from paimon_spark.storage.urls import open_store
 from tests.harness.fault_store import MUTATING, Fault, FaultStore
 from tests.harness.lineage_index import memory_warehouse
+from tests.harness.real_tables import a_catalog, a_table
 
 ODD = ("a'b", 'q"uote', "two words", "dots.in.it", "100%_\\back", "größe 表", "`tick`", "")
 ROWS = pa.table({"id": pa.array([1], pa.int64())})
@@ -423,9 +424,7 @@ def test_a_directory_that_cannot_be_listed_hides_no_other_table(tmp_path: Path, 
 
 @pytest.mark.parametrize("named", ["fix", ".merge-1", "a/b"])
 def test_a_branch_that_main_means_is_listed_once(index: TableIndex, tmp_path: Path, named: str) -> None:
-    catalog = paimon_spark.load_catalog(index.warehouse.url)
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", ROWS.schema)
+    table = a_table(ROWS.schema, where=index.warehouse.url)
     for branch in ("fix", "other"):
         table.create_branch(branch, empty=True)
     (tmp_path / "wh" / "db.db" / "t" / "MAIN-BRANCH").write_text(named)
@@ -434,8 +433,7 @@ def test_a_branch_that_main_means_is_listed_once(index: TableIndex, tmp_path: Pa
 
 
 def history(index: TableIndex, length: int) -> Table:
-    catalog = paimon_spark.load_catalog(index.warehouse.url)
-    catalog.create_database("db")
+    catalog = a_catalog(index.warehouse.url)
     table: Table = catalog.create_table("db.t", ROWS.schema)
     for _ in range(length):
         table.write(ROWS)

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import paimon_spark
@@ -16,6 +15,7 @@ from paimon_spark.lineage.index.table_index import open_index
 from paimon_spark.lineage.index.tables import enable, forget_settings
 from paimon_spark.lineage.index.warehouse import Warehouse, find_warehouse_table, forget_warnings
 from paimon_spark.lineage.recording.read_notes import ReadNote, all_batch_jobs, batch_notes, this_process
+from tests.harness.real_tables import a_table, put
 
 T = TableRef("db", "t")
 JOB = {"lineage.job": "j"}
@@ -25,19 +25,13 @@ JOB = {"lineage.job": "j"}
 def table(tmp_path: Path) -> Iterator[Table]:
     """Snapshots 1, 2 and 3, each with one row more."""
     forget_warnings()
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    made = catalog.create_table("db.t", "k BIGINT, p STRING", partition_keys=["p"])
+    made = a_table("k BIGINT, p STRING", by="p", where=tmp_path)
     for k in (1, 2, 3):
-        made.write(rows(k))
+        put(made, (k, "a"))
     enable(open_index(warehouse(made)))
     forget_settings(warehouse(made))
     yield made
     forget_settings(warehouse(made))
-
-
-def rows(k: int, p: str = "a") -> pa.Table:
-    return pa.table({"k": pa.array([k], pa.int64()), "p": [p]})
 
 
 def warehouse(table: Table) -> Warehouse:
@@ -92,7 +86,7 @@ def test_a_branch_is_noted_under_its_name(table: Table) -> None:
 
 def test_two_branches_read_as_one_table_are_both_noted(table: Table) -> None:
     table.create_branch("other", empty=True)
-    paimon_spark.load_table(f"{table.location}$branch_other").write(rows(9, "b"))
+    put(paimon_spark.load_table(f"{table.location}$branch_other"), (9, "b"))
     assert table.scan(**JOB, **{"scan.fallback-branch": "other"}).to_arrow().num_rows == 4
     assert sorted((n.ref.table, n.last) for n in noted(table)) == [("t", 3), ("t$branch_other", 1)]
 
@@ -112,9 +106,7 @@ def test_system_tables_and_lineage_tables_are_not_noted(table: Table, tmp_path: 
 
 def test_where_lineage_is_off_a_job_is_warned_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     forget_warnings()
-    catalog = paimon_spark.load_catalog(str(tmp_path))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", "k BIGINT")
+    table = a_table("k BIGINT", where=tmp_path)
     with caplog.at_level(logging.WARNING):
         table.scan(**JOB).to_arrow()
         table.scan(**JOB).to_arrow()
@@ -123,10 +115,8 @@ def test_where_lineage_is_off_a_job_is_warned_of_once(tmp_path: Path, caplog: py
 
 
 def test_a_table_outside_of_any_warehouse_is_read_as_ever(tmp_path: Path) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
-    table = catalog.create_table("db.t", "k BIGINT, p STRING")
-    table.write(rows(1))
+    table = a_table("k BIGINT, p STRING", where=tmp_path / "wh")
+    put(table, (1, "a"))
     (tmp_path / "wh" / "db.db" / "t").rename(tmp_path / "alone")
     assert paimon_spark.load_table(str(tmp_path / "alone"), **JOB).scan().to_arrow().num_rows == 1
 

@@ -42,6 +42,7 @@ from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.snapshots import latest_snapshot
 from paimon_spark.options.write_request import WriteMode
 from tests.harness.keywords import keywords
+from tests.harness.real_tables import a_catalog
 from tests.harness.recorded import came_from, head, index_of, recording_catalog, rows, said, sinks, sources, switch
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "v": ["a", "b"]})
@@ -305,8 +306,7 @@ def test_without_a_job_nothing_of_lineage_is_imported(tmp_path: Path) -> None:
 def test_a_job_in_a_warehouse_that_does_not_record_warns_once_and_writes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    catalog = paimon_spark.load_catalog(str(tmp_path / "wh"))
-    catalog.create_database("db")
+    catalog = a_catalog(tmp_path / "wh")
     made = [catalog.create_table(f"db.{n}", ROWS.schema) for n in "tu"]
     for table in (*made, *made):
         table.scan(**JOB).to_arrow()

@@ -1,4 +1,4 @@
-"""What is alive tells the lineage tables anew."""
+"""Lineage tables are rebuilt from the tables that are alive."""
 
 from __future__ import annotations
 

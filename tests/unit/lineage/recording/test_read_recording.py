@@ -1,4 +1,4 @@
-"""What a stream reads is recorded where its source is, for sinks that do not: batch by batch, over crashes."""
+"""Reads of streams are recorded at their source, for sinks that do not: batch by batch, over crashes."""
 
 from __future__ import annotations
 

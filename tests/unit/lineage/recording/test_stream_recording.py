@@ -1,4 +1,4 @@
-"""What a batch of a stream says of whence its rows came: against its rows, at every kind of store and checkpoint."""
+"""Provenance of the batches of a stream, against their rows, with every kind of store and checkpoint."""
 
 from __future__ import annotations
 

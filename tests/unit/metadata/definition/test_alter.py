@@ -1,3 +1,5 @@
+"""Changes of a schema: columns, nested fields, types, keys and options, and which are refused."""
+
 from __future__ import annotations
 
 import shutil

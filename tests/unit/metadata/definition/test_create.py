@@ -1,3 +1,5 @@
+"""Creation of a table: its schema file as Java writes it, races, failing stores and refusals."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Column definitions in SQL text, parsed with types, comments and defaults."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Column definitions from Arrow schemas."""
+
 from __future__ import annotations
 
 import pyarrow as pa

@@ -1,3 +1,5 @@
+"""Schemas merged with those of new data (`merge-schema`): new columns, wider types and refusals."""
+
 from __future__ import annotations
 
 import pyarrow as pa

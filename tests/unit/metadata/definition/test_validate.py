@@ -1,3 +1,5 @@
+"""Validation of table definitions: contradictions and unsupported features are refused."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """The page of figures, `docs/figures.md`, and its charts, of what `run.py` and `growth.py` measured last.
 
-`python -m tests.bench.figures` reads `.bench/cases.json` and `.bench/growth.json`.
+`python -m tools.bench.figures` reads `.bench/cases.json` and `.bench/growth.json`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.bench import growth, peers, run
-from tests.bench.cases import CASES, FLOORS
+from tools.bench import growth, peers, run
+from tools.bench.cases import CASES, FLOORS
 
 DOCS = peers.HERE.parent.parent / "docs"
 PAGE = DOCS / "figures.md"

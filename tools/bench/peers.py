@@ -111,7 +111,7 @@ def start(name: str) -> Worker:
         case "spark-tuned":
             return Worker(sys.executable, "worker_spark.py", "tuned")
         case "java-core":
-            subprocess.run([HERE.parent / "interop" / "setup.sh"], check=True)
+            subprocess.run([HERE.parents[1] / "tests" / "interop" / "setup.sh"], check=True)
             return Worker(sys.executable, "worker_java.py")
         case "java":
             jar = java_connector_jar()

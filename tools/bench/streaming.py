@@ -1,7 +1,7 @@
 """What a trigger of a streaming query costs, source and sink apart; and whether it stays so.
 
-    python -m tests.bench.streaming FOLDER [--triggers 20] [--rounds 3]
-    python -m tests.bench.streaming FOLDER --soak MINUTES
+    python -m tools.bench.streaming FOLDER [--triggers 20] [--rounds 3]
+    python -m tools.bench.streaming FOLDER --soak MINUTES
 
 `idle` is a source and a sink in Python that do nothing (`idle_stream.py`). Queries take turns, some triggers each, and
 go on from their checkpoints: medians of what Spark says of each trigger, without the first ones of a turn, which start
@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import paimon_spark
-from tests.bench.idle_stream import register
+from tools.bench.idle_stream import register
 
 STEPS = ("triggerExecution", "latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
 WARM_UP = 3

@@ -1,4 +1,4 @@
-"""How costs grow: `python -m tests.bench.growth [--runs 5] [--scale 1] [word…]` writes `.bench/growth.json`.
+"""How costs grow: `python -m tools.bench.growth [--runs 5] [--scale 1] [word…]` writes `.bench/growth.json`.
 
 Each line is the time of one operation as one size of a table grows and everything else stays: rows, files, snapshots,
 branches, tags, sorted runs in a bucket, columns. Every point is the median of some runs in one process after a warm-up,
@@ -27,9 +27,9 @@ import paimon_spark
 from paimon_spark.api.table import Table
 from paimon_spark.metadata.manifests import CACHE
 from paimon_spark.storage.local import LocalStore
-from tests.bench import peers
-from tests.bench.history_data import a_data_file
 from tests.harness.commits import APPEND, PARTITIONED, committer, make_table, message
+from tools.bench import peers
+from tools.bench.history_data import a_data_file
 
 OUTPUT = peers.HOME / "growth.json"
 ROWS = pa.schema([("id", pa.int64()), ("n", pa.int32()), ("x", pa.float64()), ("name", pa.string())])

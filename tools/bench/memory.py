@@ -1,4 +1,4 @@
-"""Peak memory of reads: `python -m tests.bench.memory [--rows 10000000 40000000] [engine or format…]`.
+"""Peak memory of reads: `python -m tools.bench.memory [--rows 10000000 40000000] [engine or format…]`.
 
 A bucket that is merged, and one large file of each format, are read as a Spark task reads them: one split, no threads,
 batches that nobody keeps, in a fresh process.
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.bench import peers
+from tools.bench import peers
 
 if TYPE_CHECKING:
     from paimon_spark import Scan
@@ -131,7 +131,7 @@ def build_format(name: str) -> Path:
 
 
 def measure(*arguments: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "tests.bench.memory", *arguments]
+    command = [sys.executable, "-m", "tools.bench.memory", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr)

@@ -1,4 +1,4 @@
-"""Memory of many triggers in one process: `python -m tests.bench.triggers [--triggers 3000]`.
+"""Memory of many triggers in one process: `python -m tools.bench.triggers [--triggers 3000]`.
 
 A stream from a table into another, by an engine that does what Spark does without Spark (`tests.harness.mini_engine`),
 so that source, tasks and sink share one process. Prints every tenth of the way what the process holds, and fails when
@@ -21,8 +21,8 @@ import paimon_spark
 from paimon_spark.jobs.read.stream import open_stream
 from paimon_spark.jobs.write.stream import plan_stream_write
 from paimon_spark.metadata.manifests import CACHE
-from tests.bench import peers
 from tests.harness.mini_engine import Checkpoint, MiniEngine, Step, Tasks
+from tools.bench import peers
 
 ROWS = 1000
 MOST_GROWTH_MIB = 8.0

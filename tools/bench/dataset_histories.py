@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.bench.history_data import make_history
+from tools.bench.history_data import make_history
 
 ORPHANS = 10_000
 

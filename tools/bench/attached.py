@@ -1,4 +1,4 @@
-"""Plain Spark on attached catalogs beside Spark on Parquet files: `python -m tests.bench.attached`.
+"""Plain Spark on attached catalogs beside Spark on Parquet files: `python -m tools.bench.attached`.
 
 Both sides read the same files, in one session, in turns; figures are medians. Writes are of rows in Spark's memory.
 The Java connector runs the queries that are like TPC-H on the same tables, in a process of its own.
@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
-from tests.bench import peers, tpch
-from tests.bench.run import verdict
+from tools.bench import peers, tpch
+from tools.bench.run import verdict
 
 _ROWS = 5_000_000
 _WIDE_ROWS, _WIDE_COLUMNS = 2_000_000, 60

@@ -1,4 +1,4 @@
-"""Run the benchmarks: `python -m tests.bench.run [--runs 5] [--scale 1] [word…]` writes `.bench/cases.json`."""
+"""Run the benchmarks: `python -m tools.bench.run [--runs 5] [--scale 1] [word…]` writes `.bench/cases.json`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.bench import peers
-from tests.bench.cases import CASES, Case, Contender
+from tools.bench import peers
+from tools.bench.cases import CASES, Case, Contender
 
 OUTPUT = peers.HOME / "cases.json"
 SLOW_S = 30.0

@@ -1,6 +1,6 @@
 """What lineage costs a trigger of a streaming query, and what its answers cost.
 
-    python -m tests.bench.lineage FOLDER [--triggers 30] [--rounds 3] [--barriers 1000 10000 100000]
+    python -m tools.bench.lineage FOLDER [--triggers 30] [--rounds 3] [--barriers 1000 10000 100000]
 
 The same queries run in three warehouses: one without lineage (`off`), one with it (`on`), and one whose rows are
 written after every batch (`at once`, a flush interval of 0). They take turns, some triggers each, and go on from their
@@ -34,8 +34,8 @@ from paimon_spark.lineage.index.tables import CATALOG_OPTIONS, SINK_JOB, SINK_SN
 from paimon_spark.lineage.index.warehouse import Warehouse
 from paimon_spark.options.lineage import FLUSH_INTERVAL
 from paimon_spark.storage.urls import open_store
-from tests.bench.streaming import ROWS, WARM_UP, Bench, session, turn
 from tests.harness.pipelines import picture
+from tools.bench.streaming import ROWS, WARM_UP, Bench, session, turn
 
 BAR = 1.3
 """A trigger with lineage takes at most so many times as long."""

@@ -1,6 +1,6 @@
 """Expiry of a thousand snapshots and orphan checks of a hundred thousand files, against decoding the manifests once.
 
-    python -m tests.bench.maintenance FOLDER
+    python -m tools.bench.maintenance FOLDER
 
 Figures are CPU time in a fresh process with its peak memory; they must stay under three times the decoding, and under
 500 MiB. Nothing is deleted; `make bench` measures that. The tables are made in FOLDER, which takes minutes, and used
@@ -20,7 +20,7 @@ from paimon_spark.maintenance.removal import find_removal
 from paimon_spark.maintenance.roots import all_roots
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.manifests import read_manifest_list, read_manifests
-from tests.bench.history_data import make_history
+from tools.bench.history_data import make_history
 
 TABLES = {"expire": (10_000, 1_001), "orphans": (100_000, 6)}
 
@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
         make_history(folder / case, files, snapshots)
         figures = {}
         for what in ("decode", case):
-            command = [sys.executable, "-m", "tests.bench.maintenance", str(folder), case, what]
+            command = [sys.executable, "-m", "tools.bench.maintenance", str(folder), case, what]
             out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
             figures[what] = float(out[0])
             print(case, what, f"{float(out[0]):.2f} s CPU, {out[1]} MiB, answer {out[2]}")

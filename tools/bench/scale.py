@@ -1,6 +1,6 @@
 """Orphans of a table of two million files, found by executors and in one process; a plan of a million of its files.
 
-    python -m tests.bench.scale FOLDER [FILES]
+    python -m tools.bench.scale FOLDER [FILES]
 
 Prints wall time and peak memory of the driver: of its Python process, and of its JVM, whose heap has 1 GiB. The table
 is made in FOLDER, which takes minutes, and used again. The plan is of the first half of the commits.
@@ -16,8 +16,8 @@ from pathlib import Path
 
 import paimon_spark
 from paimon_spark.storage.local import LocalStore
-from tests.bench.history_data import a_data_file
 from tests.harness.commits import KEYED, committer, make_table, message
+from tools.bench.history_data import a_data_file
 
 FILES = 2_000_000
 BUCKETS = 200
@@ -86,7 +86,7 @@ def main(folder: Path, files: int) -> None:
         ("here", "orphans in one process"),
         ("plan", "plan of a half"),
     ):
-        command = [sys.executable, "-m", "tests.bench.scale", str(folder), str(files), how]
+        command = [sys.executable, "-m", "tools.bench.scale", str(folder), str(files), how]
         out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()[-4:]
         print(f"{files:,} files, {what}: {out[0]} s, driver {out[1]} MiB, JVM {out[2]} MiB, {out[3]} found")
 
