@@ -95,20 +95,19 @@ def _known(gateway: Gateway, session: Session) -> Iterator[str]:
     """Let Spark know the catalog of a statement, under the name that is returned: its own one, where that is free."""
     install_read_rule(gateway, session.spark)
     code = gateway.java_code("CatalogNames")
-    manager: Any = session.spark._jsparkSession.sessionState().catalogManager()
-    catalogs = gateway.private_field(manager, "catalogs").get(manager)
+    jsession: Any = session.spark._jsparkSession
     kind = ViewCatalogProxy if session.catalog.holds_views and gateway.resolves_views else CatalogProxy
     for number in count(1):
         name = session.catalog_name if number == 1 else f"{session.catalog_name} ({number})"
         if CATALOG_SETTING + name in session.conf:
             continue
         proxy = kind(gateway, _OneCatalog(gateway, session), name, session.catalog)
-        if code.put(manager, catalogs, name, proxy.as_java()):
+        if code.put(jsession, name, proxy.as_java()):
             break
     try:
         yield name
     finally:
-        code.remove(manager, catalogs, name)
+        code.remove(jsession, name)
 
 
 class _Statement:

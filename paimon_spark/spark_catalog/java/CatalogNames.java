@@ -1,3 +1,4 @@
+import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
@@ -55,22 +56,39 @@ public Object keepingPlan(Object command, Object plan) {
   return ((TreeNode) command).makeCopy(now);
 }
 
-/** Puts a catalog into the map of a CatalogManager under a name that it lacks, and returns whether it did. */
-public boolean put(Object manager, Object catalogs, String name, Object catalog) {
-  synchronized (manager) {
-    if (((scala.collection.mutable.HashMap) catalogs).contains(name)) {
-      return false;
+/** Gives a session a catalog under a name that none of its catalogs has, and returns whether it did. */
+public boolean put(Object session, String name, Object catalog) throws IllegalAccessException {
+  Object manager = ((SparkSession) session).sessionState().catalogManager();
+  synchronized (manager) {  // as Spark does
+    scala.collection.mutable.HashMap catalogs = catalogs(manager);
+    boolean isFree = !catalogs.contains(name);
+    if (isFree) {
+      catalogs.put(name, catalog);
     }
-    ((scala.collection.mutable.HashMap) catalogs).put(name, catalog);
-    return true;
+    return isFree;
   }
 }
 
-/** Takes a catalog out of the map of a CatalogManager. */
-public void remove(Object manager, Object catalogs, String name) {
+/** Takes a catalog away from a session. */
+public void remove(Object session, String name) throws IllegalAccessException {
+  Object manager = ((SparkSession) session).sessionState().catalogManager();
   synchronized (manager) {
-    ((scala.collection.mutable.HashMap) catalogs).remove(name);
+    catalogs(manager).remove(name);
   }
+}
+
+/** Spark's private map of catalogs by name. */
+private static scala.collection.mutable.HashMap catalogs(Object manager) throws IllegalAccessException {
+  for (Class type = manager.getClass(); type != null; type = type.getSuperclass()) {
+    Field[] fields = type.getDeclaredFields();
+    for (int i = 0; i < fields.length; i++) {
+      if (fields[i].getName().equals("catalogs") || fields[i].getName().endsWith("$$catalogs")) {
+        fields[i].setAccessible(true);
+        return (scala.collection.mutable.HashMap) fields[i].get(manager);
+      }
+    }
+  }
+  throw new IllegalStateException(manager.getClass().getName() + " has no field catalogs");
 }
 
 /**
