@@ -1,4 +1,4 @@
-"""Queries of `catalog.sql` in classic sessions: Spark plans them, with names of one catalog.
+"""Queries of `catalog.sql` in classic sessions, planned by Spark with names of one catalog.
 
 The session stays as it is: Spark's parser makes the plan, names without a catalog become full ones, and Spark knows the
 catalog under such a name only while it analyzes the plan. The current catalog is not changed, as other threads may run
@@ -41,8 +41,8 @@ from paimon_spark.sql.queries.errors import (
     unknown_table,
     without_log,
 )
-from paimon_spark.sql.queries.run import view_rows
 from paimon_spark.sql.routing import with_spark_syntax
+from paimon_spark.sql.run import view_rows
 from paimon_spark.sql.session import CATALOG_SETTING
 from paimon_spark.sql.tokens import abbreviated, tokenize
 from paimon_spark.types import quoted

@@ -1,13 +1,15 @@
 """SQL on the tables of a catalog: what `catalog.sql` runs.
 
 Flow: text → substitutions → tokens → Statement (`grammar`) → result (`commands`). Statements on Paimon tables are run
-here, by the methods of Catalog and Table. Everything else is a query, which Spark runs with DataFrames in place of the
-Paimon tables (`queries`).
+here, by the methods of Catalog and Table. Everything else is a query (`run`): classic sessions plan it themselves, and
+Spark Connect gets DataFrames in place of the Paimon tables (`connect`).
 
 execute.py        parses a statement and runs it
 grammar/          text → statements
 commands/         run statements: CREATE, ALTER, INSERT, MERGE, SHOW, DESCRIBE …
-queries/          SELECT, and all that Spark runs
+run.py            runs queries, and all that Spark runs
+queries/          what queries name, and their errors
+connect/          queries in Spark Connect
 procedures.py     CALL sys.…, with the operations of `paimon_spark.operations`
 functions.py      functions in queries, and those for plain spark.sql
 substitutions.py  Flink's hints, `t#savepoints`, IDENTIFIER(…), current_database() → what they stand for

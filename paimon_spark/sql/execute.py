@@ -49,11 +49,11 @@ from paimon_spark.sql.procedures import Call, read_call, run_call, show_procedur
 from paimon_spark.sql.queries.errors import QueryError, in_one_line, without_log
 from paimon_spark.sql.queries.parse import EXPLAIN_MODES, parse_query
 from paimon_spark.sql.queries.references import references
-from paimon_spark.sql.queries.run import query_rows as rows_of_query
-from paimon_spark.sql.queries.run import run_query
-from paimon_spark.sql.queries.run import view_rows as rows_of_view
 from paimon_spark.sql.recorded import builtin_functions, check_recorded
 from paimon_spark.sql.requests import CreateMode
+from paimon_spark.sql.run import query_rows as rows_of_query
+from paimon_spark.sql.run import run_query
+from paimon_spark.sql.run import view_rows as rows_of_view
 from paimon_spark.sql.session import SETTING, Session
 from paimon_spark.sql.statement import InvalidStatement, Outcome, Query, Result, Statement, UnsupportedStatement
 from paimon_spark.sql.substitutions import substituted

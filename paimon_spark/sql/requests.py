@@ -1,4 +1,4 @@
-"""Plain values of what statements and writes of DataFrames ask for: rows for a table, a new table."""
+"""Requests of statements and DataFrame writes, as plain values: rows, a new table."""
 
 from __future__ import annotations
 

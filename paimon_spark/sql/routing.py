@@ -289,7 +289,10 @@ def _is_of(session: Session, statement: Statement, *, is_unknown: bool) -> bool:
 
 
 def _exists(session: Session, statement: TableStatement) -> bool:
-    """Whether a table is of an attached catalog. Raises TableNotFoundError, DatabaseNotFoundError: there is none."""
+    """Whether a table is of an attached catalog.
+
+    Raises TableNotFoundError, DatabaseNotFoundError: no catalog has such a table.
+    """
     return any(resolve_table(s, statement.table) is not None for s in session.each())
 
 

@@ -42,13 +42,11 @@ from paimon_spark.spark.session import (
     local_dataframe,
     session_or_new,
     settings,
-    temporary_views,
     without_attached,
     without_view_names,
 )
 from paimon_spark.sql.names import DEFAULT_DATABASE, SPARK_CATALOG, TableName
 from paimon_spark.sql.tokens import tokenize
-from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -440,11 +438,8 @@ class Session:
         """
         if not is_classic(self.spark):
             return self._run_through_connect(sql, frames or {})
-        if not frames:
-            return self.spark.sql(sql, args=self.args)  # type: ignore[arg-type]
-        with temporary_views(frames.values()) as views:
-            names = {key: quoted(view) for key, view in zip(frames, views, strict=True)}
-            return self.spark.sql(sql.format(**names), args=self.args)  # type: ignore[arg-type]
+        assert not frames, "classic sessions plan queries themselves"
+        return self.spark.sql(sql, args=self.args)  # type: ignore[arg-type]
 
     def _run_through_connect(self, sql: str, frames: Mapping[str, tuple[str, DataFrame]]) -> DataFrame:
         """As `run`: a client only names DataFrames itself, in a way that must not show."""

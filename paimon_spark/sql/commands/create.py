@@ -38,8 +38,8 @@ from paimon_spark.sql.grammar.create import (
 )
 from paimon_spark.sql.lineage_job import names_no_table, with_lineage_job
 from paimon_spark.sql.names import DEFAULT_DATABASE, TableName, database_of_warehouse, resolve_name, resolve_source
-from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.requests import CreateMode, TableRequest
+from paimon_spark.sql.run import run_query
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Name, Outcome, Result
 from paimon_spark.sql.tokens import tokenize
@@ -141,7 +141,7 @@ def _new_name(session: Session, table: Name, request: TableRequest) -> TableName
 
 
 class _Source(NamedTuple):
-    """Rows of a new table: `sql` is the statement, or a text in place of one; `query` is None for a DataFrame."""
+    """Rows of a new table: `sql` is the statement, or a text in place of one; a DataFrame has no `query`."""
 
     sql: str
     query: str | None

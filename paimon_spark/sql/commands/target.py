@@ -28,8 +28,8 @@ from paimon_spark.sql.grammar.write import Insert, read_write
 from paimon_spark.sql.lineage_job import with_lineage_job
 from paimon_spark.sql.literals import evaluate
 from paimon_spark.sql.names import TableName, resolve_column, resolve_table
-from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.requests import InsertRequest
+from paimon_spark.sql.run import run_query
 from paimon_spark.sql.session import Session, reads_of_run
 from paimon_spark.sql.statement import Name, Outcome, Result, TableStatement
 from paimon_spark.text import sql_quoted

@@ -16,10 +16,11 @@ from paimon_spark.sql.commands.show import matching
 from paimon_spark.sql.grammar.create import CreateView, DropView
 from paimon_spark.sql.grammar.show import ShowViews
 from paimon_spark.sql.names import TableName, resolve_database, resolve_name
+from paimon_spark.sql.queries.errors import check_names
 from paimon_spark.sql.queries.parse import ParsedQuery, parse_query
 from paimon_spark.sql.queries.references import references
-from paimon_spark.sql.queries.run import check_names, parse_query_of_view, run_query
 from paimon_spark.sql.queries.scopes import written
+from paimon_spark.sql.run import parse_query_of_view, run_query
 from paimon_spark.sql.session import Session
 from paimon_spark.sql.statement import Outcome, Result
 from paimon_spark.sql.tokens import Edit, edited

@@ -15,7 +15,13 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.logger import PySparkLogger
 
 from paimon_spark.engine.tasks.split import METADATA_COLUMNS
-from paimon_spark.errors import PaimonError, SqlSyntaxError, TableNotFoundError, UnsupportedFeatureError
+from paimon_spark.errors import (
+    InvalidInputError,
+    PaimonError,
+    SqlSyntaxError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
 from paimon_spark.options.descriptor import did_you_mean
 from paimon_spark.predicate.tokens import Token
 from paimon_spark.spark.session import unwrapped
@@ -238,3 +244,12 @@ def unknown_table(session: Session, parts: Sequence[str]) -> TableNotFoundError 
         "Names of tables are case-sensitive",
         table=".".join(parts),
     )
+
+
+def check_names(view: str, named: Sequence[object], columns: Sequence[str]) -> None:
+    """Check that a view names as many columns as its query has. Raises InvalidInputError."""
+    if len(named) != len(columns):
+        raise InvalidInputError(
+            f"the view {view} names {len(named)} columns, and its query has {len(columns)}: {', '.join(columns)}",
+            view=view,
+        )

@@ -20,8 +20,8 @@ from paimon_spark.operations import PROCEDURES as OURS
 from paimon_spark.sql.execute import execute_beside, parse, run_statement
 from paimon_spark.sql.functions import refuse_foreign
 from paimon_spark.sql.names import resolve_name
-from paimon_spark.sql.queries.run import run_query
 from paimon_spark.sql.routing import may_lack_catalog, refuse_unknown_catalog, run_routed
+from paimon_spark.sql.run import run_query
 from paimon_spark.sql.session import CurrentNames, Session
 from paimon_spark.sql.statement import Outcome
 from paimon_spark.system_tables.registry import NAMES

@@ -19,11 +19,11 @@ from paimon_spark.errors import SqlSyntaxError, UnsupportedFeatureError
 from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.predicate.ast import Predicate, sql_text
 from paimon_spark.predicate.parse import parse_predicate
+from paimon_spark.sql.connect.rewrite import replaced
+from paimon_spark.sql.connect.scans import read_of
 from paimon_spark.sql.queries.parse import parse_query
 from paimon_spark.sql.queries.references import references
-from paimon_spark.sql.queries.rewrite import replaced
-from paimon_spark.sql.queries.run import run_query
-from paimon_spark.sql.queries.scans import read_of
+from paimon_spark.sql.run import run_query
 from paimon_spark.sql.session import Session
 
 

@@ -15,9 +15,9 @@ from paimon_spark.jobs.row_diff.comparison import RowComparison
 from paimon_spark.options.lineage import JOB
 from paimon_spark.options.scan import START_KEYS, TIME_ZONE, VERSION_AS_OF
 from paimon_spark.predicate.ast import Predicate
+from paimon_spark.sql.connect.filters import condition
 from paimon_spark.sql.functions import read_of_call
 from paimon_spark.sql.queries.clauses import VersionClause
-from paimon_spark.sql.queries.filters import condition
 from paimon_spark.sql.queries.parse import ParsedQuery
 from paimon_spark.sql.queries.references import Reference, refuse_table
 from paimon_spark.sql.session import Session
