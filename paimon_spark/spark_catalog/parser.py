@@ -160,7 +160,7 @@ class ParserProxy(Proxy, implements=(_PARSER + "ParserInterface",)):
             with without_log():
                 found = route(self._session.sessions(), sql, is_unknown=is_unknown, is_in_script=is_in_script)
         except (TableNotFoundError, DatabaseNotFoundError) as e:
-            if not is_unknown and self._is_of_spark(sql):
+            if not is_unknown and self._is_of_spark(sql) and not is_description_of_history(sql):
                 return None  # Spark says that there is no such table
             raise parse_error(self.gateway, e) from None
         except (PaimonError, PySparkException) as e:

@@ -30,7 +30,6 @@ from paimon_spark.spark_catalog.java_objects import python_object
 from paimon_spark.spark_catalog.parser import ParserProxy
 from paimon_spark.spark_catalog.proxies import one_line
 from paimon_spark.spark_catalog.rules import install_read_rule
-from paimon_spark.spark_catalog.views import ViewCatalogProxy
 from paimon_spark.sql.commands.expressions import bind_parameters
 from paimon_spark.sql.functions import TABLE_FUNCTIONS, read_of_call, refuse_columns, refuse_foreign
 from paimon_spark.sql.names import name_of
@@ -49,6 +48,7 @@ from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import Catalog
+    from paimon_spark.api.views import View
     from paimon_spark.sql.session import Session
 
 _OF_TEXT: Final = ("CompoundBody", "CacheTable", "UncacheTable")
@@ -96,12 +96,11 @@ def _known(gateway: Gateway, session: Session) -> Iterator[str]:
     install_read_rule(gateway, session.spark)
     code = gateway.java_code("CatalogNames")
     jsession: Any = session.spark._jsparkSession
-    kind = ViewCatalogProxy if session.catalog.holds_views and gateway.resolves_views else CatalogProxy
     for number in count(1):
         name = session.catalog_name if number == 1 else f"{session.catalog_name} ({number})"
         if CATALOG_SETTING + name in session.conf:
             continue
-        proxy = kind(gateway, _OneCatalog(gateway, session), name, session.catalog)
+        proxy = CatalogProxy(gateway, _OneCatalog(gateway, session), name, session.catalog)
         if code.put(jsession, name, proxy.as_java()):
             break
     try:
@@ -167,15 +166,19 @@ class _Statement:
         return DataFrame(self._code.rows(self._jsession, plan), self._session.spark)
 
     def _replacements(self, plan: Any, kind: str, sql: str) -> list[tuple[Any, DataFrame]]:
-        """Nodes of a plan that Spark cannot look up, and their rows: table functions, views before Spark 4.3."""
+        """Nodes of a plan that Spark does not look up here, and their rows: table functions, permanent views."""
         sees_views = not self._session.is_of_view
         found = self._code.found(self._jsession, plan, self._names, " ".join(TABLE_FUNCTIONS), sees_views)
-        out = []
+        out, versioned = [], list[list[str]]()
         for node in found:
-            if node.getClass().getSimpleName() != "UnresolvedRelation":
-                out.append((node, self._call(node)))
-                continue
-            parts = [node.multipartIdentifier().apply(i) for i in range(node.multipartIdentifier().size())]
+            match node.getClass().getSimpleName():
+                case "RelationTimeTravel":
+                    versioned += [_parts(node.relation())] if _is_relation(node.relation()) else []
+                    continue
+                case "UnresolvedTableValuedFunction":
+                    out.append((node, self._call(node)))
+                    continue
+            parts = _parts(node)
             if kind in _OF_TEXT:
                 raise UnsupportedFeatureError(
                     f"catalog.sql cannot run this statement on the Paimon table {'.'.join(parts)}: attach the catalog, "
@@ -183,8 +186,14 @@ class _Statement:
                     feature="statement of catalog.sql",
                 )
             view = self._view(parts)
+            if view is not None and (parts in versioned or not node.options().isEmpty()):
+                raise UnsupportedFeatureError(
+                    f"{view.name} is a view, which takes neither a version nor options; give them to the tables of its "
+                    "query",
+                    feature="version of a view",
+                )
             if view is not None:
-                out.append((node, view))
+                out.append((node, view_rows(self._session, view)))
         return out
 
     def _call(self, node: Any) -> DataFrame:
@@ -194,15 +203,14 @@ class _Statement:
         read = read_of_call(self._session, node.name().last(), text)
         return dataframe(read, self._session.spark) if isinstance(read, Scan) else read.to_spark(self._session.spark)
 
-    def _view(self, parts: Sequence[str]) -> DataFrame | None:
-        """The rows of a permanent view that Spark does not look up; None for a table."""
-        if self._gateway.resolves_views or not self._session.catalog.holds_views:
+    def _view(self, parts: Sequence[str]) -> View | None:
+        """The permanent view of a name; None for a table. Spark itself would not see that views read each other."""
+        if not self._session.catalog.holds_views:
             return None
         name = name_of(parts[1:] if parts[0] == self._session.catalog_name else parts, self._session.database)
         if self._session.has_table(name.database, name.table):
             return None
-        view = self._session.permanent_view(name)
-        return None if view is None else view_rows(self._session, view)
+        return self._session.permanent_view(name)
 
     def _cached(self, plan: Any) -> DataFrame:
         """Run `CACHE [LAZY] TABLE v AS …`, whose text Spark would keep."""
@@ -217,6 +225,16 @@ class _Statement:
             f"CACHE {'LAZY ' if plan.isLazy() else ''}TABLE {view}" + (f" OPTIONS ({given})" if given else "")
         )
         return self._session.nothing()
+
+
+def _is_relation(node: Any) -> bool:
+    return bool(node.getClass().getSimpleName() == "UnresolvedRelation")
+
+
+def _parts(relation: Any) -> list[str]:
+    """The parts of the name of a relation that is not resolved."""
+    found = relation.multipartIdentifier()
+    return [found.apply(i) for i in range(found.size())]
 
 
 def _explained(session: Session, error: PySparkException, sql: str, name: str) -> Exception:

@@ -92,7 +92,8 @@ private static scala.collection.mutable.HashMap catalogs(Object manager) throws 
 }
 
 /**
- * The relations of a plan whose names are those of tables of a catalog, and its calls of certain table functions.
+ * The relations of a plan whose names are those of tables of a catalog, its versions of relations, and its calls of
+ * certain table functions.
  * `functions`: names of functions, separated by spaces. For the others see `qualified`.
  */
 public Object found(Object session, Object plan, String names, String functions, boolean seesViews) {
@@ -209,6 +210,9 @@ public static class Walk {
     }
     if (kind.equals("CurrentNamespace$")) {
       return new UnresolvedNamespace(seq(catalog, database), false);
+    }
+    if (kind.equals("RelationTimeTravel")) {
+      found.add(node);
     }
     if (node instanceof UnresolvedWith) {
       return with((UnresolvedWith) node, ctes);

@@ -1,6 +1,7 @@
 """Queries in Spark Connect: DataFrames in place of Paimon tables.
 
-The server does not know the catalog. Nothing here is for classic sessions, in which Spark plans queries (`spark_catalog`).
+The server does not know the catalog. Classic sessions do without this package: there Spark plans queries
+(`spark_catalog`).
 
 frames.py   running a query
 scans.py    the read of each table: version, columns, condition
