@@ -280,7 +280,9 @@ public static class Walk {
         || parts[parts.length - 1].indexOf('/') >= 0)) {
       return false;
     }
-    if (reads && parts.length == 1) {
+    boolean mayBeView = reads || (kind.equals("UnresolvedIdentifier") && ((Product) node).productArity() > 1
+        && Boolean.TRUE.equals(((Product) node).productElement(1)));  // as of DROP VIEW
+    if (mayBeView && parts.length == 1) {
       boolean isView = seesViews && session.sessionState().catalog().isTempView(name);
       if (isView || (kind.equals("UnresolvedRelation") && ctes.contains(parts[0].toLowerCase()))) {
         return false;
