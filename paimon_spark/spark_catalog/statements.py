@@ -30,6 +30,7 @@ from paimon_spark.spark_catalog.java_objects import python_object
 from paimon_spark.spark_catalog.parser import ParserProxy
 from paimon_spark.spark_catalog.proxies import one_line
 from paimon_spark.spark_catalog.rules import install_read_rule
+from paimon_spark.spark_catalog.sessions import IMPLEMENTATION
 from paimon_spark.sql.commands.expressions import bind_parameters
 from paimon_spark.sql.functions import TABLE_FUNCTIONS, read_of_call, refuse_columns, refuse_foreign
 from paimon_spark.sql.names import name_of
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 
 _OF_TEXT: Final = ("CompoundBody", "CacheTable", "UncacheTable")
 """Plans in which names are looked up again later: scripts, and cached tables."""
+_KEEP_TEXT: Final = ("BEGIN", "CREATE", "CACHE", "UNCACHE")
+"""Keywords at the beginning of statements that may have such plans, also behind a label, or keep their text."""
 _LACKS: Final = "MISSING_CATALOG_ABILITY"
 _NO_TABLE: Final = "TABLE_OR_VIEW_NOT_FOUND"
 
@@ -125,45 +128,38 @@ class _Statement:
         """The rows of the statement."""
         refuse_columns(sql)
         refuse_foreign(lambda: (self._session,), sql)
-        wrong = missing_condition(sql, tokenize(sql))
+        tokens = tokenize(sql)
+        wrong = missing_condition(sql, tokens)
         if wrong is not None:
             raise wrong
         text = with_spark_syntax(bind_parameters(self._session, sql)[1])
         plan = self._code.parsed(self._jsession, self._parser(), text)
-        kind = plan.getClass().getSimpleName()
-        nodes = self._replacements(plan, kind, sql)
+        keeps_text = any(token.keyword in _KEEP_TEXT for token in tokens[:3])
+        kind = plan.getClass().getSimpleName() if keeps_text else ""
+        nodes, frames = (self._gateway.cls("java.util.ArrayList")() for _ in range(2))
+        if keeps_text or self._session.catalog.holds_views or any(f in text.lower() for f in TABLE_FUNCTIONS):
+            for node, frame in self._replacements(plan, kind, sql):
+                nodes.add(node)
+                frames.add(frame._jdf.queryExecution().analyzed())
         sees_views = not self._session.is_of_view
-        given = [self._gateway.cls("java.util.ArrayList")() for _ in range(2)]
-        for node, frame in nodes:
-            given[0].add(node)
-            given[1].add(frame._jdf.queryExecution().analyzed())
-        found = self._code.qualified(self._jsession, plan, self._names, sees_views, *given)
+        found = self._code.qualified(self._jsession, plan, self._names, sees_views, nodes, frames)
         match kind:
             case "CreateViewCommand":  # of a temporary view, whose text would be resolved without the catalog
-                return self._frame(self._code.keepingPlan(found, self._analyzed(found.plan())))
+                analyzed = self._frame(found.plan())._jdf.queryExecution().analyzed()
+                return self._frame(self._code.keepingPlan(found, analyzed))
             case "CacheTableAsSelect":
                 return self._cached(found)
-        frame = self._frame(found)
-        rows = self._detached(frame)
-        return frame if rows is None else self._frame(rows)
-
-    def _analyzed(self, plan: Any) -> Any:
-        """The analyzed plan of a query, in which Spark looks up no table any more."""
-        frame = self._frame(plan)
-        return self._detached(frame) or frame._jdf.queryExecution().analyzed()
-
-    def _detached(self, frame: DataFrame) -> Any:
-        """The same plan of a DataFrame; None for a command, which has run, or without tables of the catalog."""
-        return self._code.detached(self._jsession, frame._jdf.queryExecution().analyzed(), self._name)
+        return self._frame(found)
 
     def _parser(self) -> Any:
-        """The parser of the session, without that of attached catalogs."""
-        found = self._jsession.sessionState().sqlParser()
-        ours = python_object(self._gateway, found)
-        return ours.inner if isinstance(ours, ParserProxy) else found
+        """The session's parser within that of attached catalogs; None where no catalog is attached."""
+        if IMPLEMENTATION not in self._session.conf.values():
+            return None
+        ours = python_object(self._gateway, self._jsession.sessionState().sqlParser())
+        return ours.inner if isinstance(ours, ParserProxy) else None
 
     def _frame(self, plan: Any) -> DataFrame:
-        return DataFrame(self._code.rows(self._jsession, plan), self._session.spark)
+        return DataFrame(self._code.rows(self._jsession, plan, self._name), self._session.spark)
 
     def _replacements(self, plan: Any, kind: str, sql: str) -> list[tuple[Any, DataFrame]]:
         """Nodes of a plan that Spark does not look up here, and their rows: table functions, permanent views."""
@@ -216,7 +212,7 @@ class _Statement:
         """Run `CACHE [LAZY] TABLE v AS …`, whose text Spark would keep."""
         name = plan.tempViewName()
         view = quoted(name if isinstance(name, str) else name.value().toString())
-        self._frame(self._analyzed(plan.plan())).createTempView(view)
+        self._frame(plan.plan()).createTempView(view)
         options = self._gateway.text_map(
             self._gateway.static("scala.jdk.javaapi.CollectionConverters", "asJava")(plan.options())
         )

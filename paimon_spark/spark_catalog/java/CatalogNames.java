@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
@@ -27,12 +28,13 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction0;
 
-/** The plan of a statement, not analyzed, as the session's settings have it. */
+/** The plan of a statement, not analyzed, as the session's settings have it. `parser`: null for that of the session. */
 public Object parsed(final Object session, final Object parser, final String sql) {
   return ((SparkSession) session).withActive(new AbstractFunction0() {
     public Object apply() {
+      ParserInterface found = ((SparkSession) session).sessionState().sqlParser();
       try {
-        return ((ParserInterface) parser).parsePlan(sql);
+        return (parser == null ? found : (ParserInterface) parser).parsePlan(sql);
       } catch (Exception e) {
         throw sneaky(e);
       }
@@ -40,9 +42,20 @@ public Object parsed(final Object session, final Object parser, final String sql
   });
 }
 
-/** The rows of a plan that is not analyzed; commands run. */
-public Object rows(Object session, Object plan) {
-  return Dataset$.MODULE$.ofRows((SparkSession) session, (LogicalPlan) plan);
+/**
+ * The rows of a plan that is not analyzed; commands run. Tables of the catalog that Spark has under a name are no longer
+ * looked up there: Spark would do so again for each use of a temporary view (4.3).
+ */
+public Object rows(Object session, Object plan, String name) {
+  Dataset found = Dataset$.MODULE$.ofRows((SparkSession) session, (LogicalPlan) plan);
+  LogicalPlan analyzed = found.queryExecution().analyzed();
+  if (analyzed instanceof Command) {
+    return found;
+  }
+  Walk walk = new Walk((SparkSession) session, name + "\n\n", "", false);
+  walk.detaches = true;
+  Object detached = walk.of(analyzed, new HashSet());
+  return detached == analyzed ? found : Dataset$.MODULE$.ofRows((SparkSession) session, (LogicalPlan) detached);
 }
 
 /** A command that keeps the plan of its query, `plan`, and not its text. */
@@ -115,17 +128,6 @@ public Object qualified(Object session, Object plan, String names, boolean seesV
     walk.replaced.put(((List) nodes).get(i), ((List) plans).get(i));
   }
   return walk.of(plan, new HashSet());
-}
-
-/**
- * An analyzed plan whose tables of a catalog, which Spark has under a name, are no longer looked up there: Spark would
- * do so again for each use of a temporary view (4.3). Null for a command, and without such tables.
- */
-public Object detached(Object session, Object plan, String name) {
-  Walk walk = new Walk((SparkSession) session, name + "\n\n", "", false);
-  walk.detaches = true;
-  Object found = plan instanceof Command ? plan : walk.of(plan, new HashSet());
-  return found == plan ? null : found;
 }
 
 private static RuntimeException sneaky(Exception e) {
