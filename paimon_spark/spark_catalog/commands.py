@@ -56,7 +56,7 @@ class RowsProxy(Proxy, implements=("java.util.concurrent.Callable",)):
     def call(self) -> Any:
         """Run the statement; its rows as Spark's `Row[]`."""
         frame = self._run()
-        if frame.columns != self._names:  # only values of expressions told that a call has no such column
+        if frame.columns != self._names:  # a call may lack a column once its arguments are evaluated
             known = set(frame.columns)
             frame = frame.select(*(F.col(n) if n in known else F.lit(None).alias(n) for n in self._names))
         rows: Any = frame._jdf.collect()

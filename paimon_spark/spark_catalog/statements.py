@@ -39,6 +39,7 @@ from paimon_spark.sql.queries.errors import (
     parts_of,
     unknown_catalog_error,
     unknown_table,
+    version_of_view,
     without_log,
 )
 from paimon_spark.sql.routing import with_spark_syntax
@@ -183,11 +184,7 @@ class _Statement:
                 )
             view = self._view(parts)
             if view is not None and (parts in versioned or not node.options().isEmpty()):
-                raise UnsupportedFeatureError(
-                    f"{view.name} is a view, which takes neither a version nor options; give them to the tables of its "
-                    "query",
-                    feature="version of a view",
-                )
+                raise version_of_view(view.name)
             if view is not None:
                 out.append((node, view_rows(self._session, view)))
         return out

@@ -138,15 +138,6 @@ def key_codes(keys: Sequence[pa.Array], count: int) -> Rows:
     return codes
 
 
-def share_a_key(keys: Sequence[pa.Array], is_new: Bool) -> bool:
-    """Whether some old row has the key of some new row. Arguments as of `pairs_by_key`; keys may come again."""
-    order, starts = _grouped(keys, None, len(is_new))
-    if not len(starts):
-        return False
-    new = is_new[order]
-    return bool((np.logical_or.reduceat(new, starts) & np.logical_or.reduceat(~new, starts)).any())
-
-
 def _unmatched(columns: Iterable[pa.Array], is_new: Bool, rows: Rows) -> tuple[Rows, Rows]:
     """Old and new rows that have no equal row on the other side, each row matched once."""
     if not len(rows):

@@ -25,7 +25,14 @@ from paimon_spark.sql.connect.scans import metadata_columns, read_of
 from paimon_spark.sql.cursor import Cursor
 from paimon_spark.sql.functions import refuse_foreign
 from paimon_spark.sql.grammar.create import view_column
-from paimon_spark.sql.queries.errors import check_names, helpful_error, in_one_line, is_one_of, lacks_a_column
+from paimon_spark.sql.queries.errors import (
+    check_names,
+    helpful_error,
+    in_one_line,
+    is_one_of,
+    lacks_a_column,
+    version_of_view,
+)
 from paimon_spark.sql.queries.parse import ParsedQuery, Use, parse_query
 from paimon_spark.sql.queries.references import Reference, references
 from paimon_spark.sql.session import Session
@@ -124,11 +131,7 @@ class _Query:
             if view is None:
                 raise
         if reference.version is not None or reference.options is not None:
-            raise UnsupportedFeatureError(
-                f"{view.name} is a view, which takes neither a version nor options; give them to the tables of its "
-                "query",
-                feature="version of a view",
-            ) from None
+            raise version_of_view(view.name)
         return self.rows_of_view(reference.session, view, job)
 
     def _columns(self) -> list[tuple[str, ...]]:

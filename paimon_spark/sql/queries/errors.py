@@ -253,3 +253,11 @@ def check_names(view: str, named: Sequence[object], columns: Sequence[str]) -> N
             f"the view {view} names {len(named)} columns, and its query has {len(columns)}: {', '.join(columns)}",
             view=view,
         )
+
+
+def version_of_view(view: str) -> UnsupportedFeatureError:
+    """The error of a version or options behind the name of a permanent view."""
+    return UnsupportedFeatureError(
+        f"{view} is a view, which takes neither a version nor options; give them to the tables of its query",
+        feature="version of a view",
+    )
