@@ -50,7 +50,7 @@ if PROFILE != NIGHTLY:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def classic_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one local session of a test run, as a user of the installed package gets it."""
     from pyspark.sql import SparkSession
 
@@ -75,3 +75,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield session
     finally:
         session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(classic_session: SparkSession) -> SparkSession:
+    """The session of a test."""
+    return classic_session

@@ -9,8 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.harness.server_start import first_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # What a JVM of a test is started with besides: it lives too briefly for the second compiler to pay.
 LIGHT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -69,6 +73,17 @@ class ConnectServer:
 
     url: str
     log: Path
+
+    @contextmanager
+    def session(self) -> Iterator[SparkSession]:
+        """A session of a client in this process, which may have a classic session, too."""
+        from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+        made = RemoteSession.builder.remote(self.url).create()
+        try:
+            yield made  # type: ignore[misc]  # it has the methods of a classic one
+        finally:
+            made.stop()
 
     def run(self, script: str, home: Path) -> None:
         """Run a client without a JVM, which fails the test when it fails.

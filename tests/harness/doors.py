@@ -1,7 +1,8 @@
-"""The two doors of SQL statements: `catalog.sql`, and plain `spark.sql` in a session to which the catalog is attached.
+"""The doors of SQL statements: plain `spark.sql` with an attached catalog, and `catalog.sql`, classic and in Connect.
 
-Tests of statements take the fixture `door`, open their warehouses by it, and run everything by `catalog.sql`:
-behind the second door that is `spark.sql`, while the attached catalog and its current database are the session's.
+Tests of statements take the fixture `door`, open their warehouses by it, and run everything by `catalog.sql`. Behind
+plain `spark.sql` the attached catalog and its current database are the session's. Through Spark Connect the fixture
+`spark` is a session of a server in another process; `connect_limits.py` lists what it refuses.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ from paimon_spark.errors import (
 NAME: Final = "paimon"
 _SPARK: Final = "spark_catalog"
 _CURRENT: Final = "spark.paimon-spark.current-database"
+CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
+"""Environment variable by which PySpark makes objects of Connect where it makes classic ones else."""
 _NO_TABLE: Final = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 CONDITIONS: Final[Mapping[type[PaimonError], tuple[str, ...]]] = {
     TableNotFoundError: _NO_TABLE,
@@ -59,6 +62,7 @@ class DoorName(Enum):
 
     CATALOG = "catalog.sql"
     PLAIN = "spark.sql"
+    CONNECT = "catalog.sql in Spark Connect"
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,11 @@ class Door:
     def is_plain(self) -> bool:
         """Whether statements go through `spark.sql`."""
         return self.name is DoorName.PLAIN
+
+    @property
+    def is_connect(self) -> bool:
+        """Whether statements go through a session of Spark Connect."""
+        return self.name is DoorName.CONNECT
 
     def load_catalog(self, warehouse: str, **options: Any) -> Catalog:
         """As `paimon_spark.load_catalog`, with this door."""
@@ -88,25 +97,66 @@ class Door:
 
     def close(self) -> None:
         """Detach what was attached."""
+        if self.is_connect:
+            return
         if NAME in attached(self.spark):
             paimon_spark.detach(self.spark, NAME)
         self.spark.catalog.setCurrentCatalog(_SPARK)
 
 
-def run_through_both(metafunc: pytest.Metafunc, *, plain_marks: Sequence[pytest.MarkDecorator] = ()) -> None:
-    """Run a test that takes the fixture `door` through both doors; `plain_marks` are of the runs by `spark.sql`."""
+def run_through_doors(metafunc: pytest.Metafunc) -> None:
+    """Run a test that takes the fixture `door` through its doors.
+
+    Each goes through plain `spark.sql` and, with the slow tests unless marked `connect_door`, through Spark Connect.
+    Where `catalog.sql` of classic sessions has code of its own, the suite or test is marked `catalog_door`, to go
+    through it with the slow tests, or `both_doors`, to go through it always.
+    """
     if "door" not in metafunc.fixturenames:
         return
-    doors = [pytest.param(DoorName.CATALOG, id="catalog"), pytest.param(DoorName.PLAIN, id="plain", marks=plain_marks)]
-    metafunc.parametrize("door", doors, indirect=True, scope="module")
+
+    def has(mark: str) -> bool:
+        return metafunc.definition.get_closest_marker(mark) is not None
+
+    doors = [_through(DoorName.PLAIN, "plain")]
+    if has("catalog_door") or has("both_doors"):
+        doors.insert(0, _through(DoorName.CATALOG, "catalog", *([] if has("both_doors") else [pytest.mark.slow])))
+    if not has("classic_doors"):
+        slow = [] if has("connect_door") else [pytest.mark.slow]
+        doors.append(_through(DoorName.CONNECT, "connect", pytest.mark.connect, *slow))
+    metafunc.parametrize(("spark", "door"), doors, indirect=True, scope="module")
+
+
+def run_through_classic_doors(metafunc: pytest.Metafunc) -> None:
+    """Run a test that takes the fixture `door` through `catalog.sql` and `spark.sql` of a classic session."""
+    if "door" in metafunc.fixturenames:
+        doors = [pytest.param(DoorName.CATALOG, id="catalog"), pytest.param(DoorName.PLAIN, id="plain")]
+        metafunc.parametrize("door", doors, indirect=True, scope="module")
+
+
+def _through(name: DoorName, test: str, *marks: pytest.MarkDecorator) -> Any:
+    """The parameters of the fixtures `spark` and `door`."""
+    return pytest.param(name, name, id=test, marks=marks)
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest) -> SparkSession:
+    """The session of a test: the classic one, or that of Spark Connect where the test goes through that door."""
+    name = "connect_session" if getattr(request, "param", None) is DoorName.CONNECT else "classic_session"
+    found: SparkSession = request.getfixturevalue(name)
+    return found
 
 
 @pytest.fixture(scope="module")
 def door(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Door]:
     """By what the statements of a test are run."""
     made = Door(request.param, spark)
-    yield made
-    made.close()
+    if not made.is_connect:
+        yield made
+        made.close()
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CONNECT_MODE, "1")
+        yield made
 
 
 def attached(spark: SparkSession) -> set[str]:

@@ -84,3 +84,35 @@ class SharedSession:
         for key, value in before.settings.items():
             if after.get(key) != value:
                 self._conf.set(key, value)
+
+
+class ConnectSession:
+    """A session of Spark Connect that tests share."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def state(self) -> SessionState:
+        """What it is now."""
+        catalog = self._spark.catalog
+        views = frozenset(t.name for t in catalog.listTables() if t.isTemporary)
+        return SessionState(dict(self._spark.conf.getAll), views, (catalog.currentCatalog(), catalog.currentDatabase()))
+
+    def stop_queries(self) -> list[str]:
+        """Stop the streaming queries; the names or ids of those that ran."""
+        running = self._spark.streams.active
+        for query in running:
+            query.stop()
+        return sorted(query.name or str(query.id) for query in running)
+
+    def restore(self, before: SessionState) -> None:
+        """Undo what differs from `before`."""
+        now = self.state()
+        for view in now.views - before.views:
+            self._spark.catalog.dropTempView(view)
+        for key in now.settings.keys() - before.settings.keys():
+            self._spark.conf.unset(key)
+        for key, value in before.settings.items():
+            if now.settings.get(key) != value:
+                self._spark.conf.set(key, value)
+        assert now.current == before.current, f"the test left {now.current} the current database"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.harness.doors import door as door  # the fixture
-from tests.harness.doors import run_through_both
+from tests.harness.doors import run_through_classic_doors
 from tests.interop import peers
 from tests.interop.connector import Connector
 from tests.interop.java_paimon import JavaPaimon
@@ -32,8 +32,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests of statements through both doors."""
-    run_through_both(metafunc)
+    """Run tests of statements through both classic doors."""
+    run_through_classic_doors(metafunc)
 
 
 @pytest.fixture(scope="session")

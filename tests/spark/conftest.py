@@ -10,10 +10,12 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.harness.connect import LIGHT_JVM
+from tests.harness.connect import LIGHT_JVM, ConnectServer, connect_server
+from tests.harness.connect_limits import limit_of
+from tests.harness.doors import DoorName, run_through_doors
 from tests.harness.doors import door as door  # the fixture
-from tests.harness.doors import run_through_both
-from tests.harness.session_state import SharedSession
+from tests.harness.doors import spark as spark  # the fixture
+from tests.harness.session_state import ConnectSession, SharedSession
 
 _HERE = Path(__file__).resolve().parent
 
@@ -44,8 +46,29 @@ def _light_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 
 @pytest.fixture(scope="session")
-def _shared_session(spark: SparkSession) -> SharedSession:
-    return SharedSession(spark)
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    """The one Spark Connect server of a process of tests."""
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
+    with connect_server(tmp_path_factory.mktemp("connect")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def connect_session(server: ConnectServer) -> Iterator[SparkSession]:
+    """A session of Spark Connect beside the classic one, with the same time zone."""
+    with server.session() as session:
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        yield session
+
+
+@pytest.fixture(scope="session")
+def _shared_session(classic_session: SparkSession) -> SharedSession:
+    return SharedSession(classic_session)
+
+
+@pytest.fixture(scope="session")
+def _shared_connect_session(connect_session: SparkSession) -> ConnectSession:
+    return ConnectSession(connect_session)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,7 +90,8 @@ def _session_is_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
     if "spark" not in request.fixturenames:
         yield
         return
-    shared: SharedSession = request.getfixturevalue("_shared_session")
+    name = "_shared_connect_session" if _is_through_connect(request.node) else "_shared_session"
+    shared: SharedSession | ConnectSession = request.getfixturevalue(name)
     before = shared.state()
     yield
     left = shared.stop_queries()
@@ -75,7 +99,29 @@ def _session_is_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not left, f"the test left streaming queries running: {', '.join(left)}"
 
 
+def _is_through_connect(test: pytest.Item) -> bool:
+    """Whether the statements of a test go through Spark Connect."""
+    return isinstance(test, pytest.Function) and _door_of(test) is DoorName.CONNECT
+
+
+def _door_of(test: pytest.Function) -> DoorName | None:
+    found: DoorName | None = test.callspec.params.get("door") if hasattr(test, "callspec") else None
+    return found
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests of statements through both doors; through plain `spark.sql` with the slow tests, but for a few."""
-    is_quick = metafunc.definition.get_closest_marker("both_doors") is not None
-    run_through_both(metafunc, plain_marks=() if is_quick else [pytest.mark.slow])
+    """Run tests of statements through their doors."""
+    run_through_doors(metafunc)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
+    """Expect the refusal of a test that Spark Connect refuses."""
+    limit = limit_of(pyfuncitem.nodeid) if _is_through_connect(pyfuncitem) else None
+    if limit is None:
+        return (yield)
+    if limit.refusal is None:
+        pytest.skip(limit.reason)
+    with pytest.raises(limit.error, match=limit.refusal):
+        return (yield)
+    return True

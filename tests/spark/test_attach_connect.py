@@ -6,7 +6,7 @@ Each function whose name begins with `client_` is the code of a client, which ru
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +24,7 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from tests.harness.connect import ConnectServer, connect_server
+from tests.harness.connect import ConnectServer
 from tests.harness.foreign import IN_CURRENT, MISSPELT, statements
 
 pytestmark = [pytest.mark.spark, pytest.mark.connect]
@@ -47,13 +47,6 @@ from paimon_spark.errors import *
 CASES: Final[list[tuple[str, str]]] = []
 UNQUALIFIED: Final[list[tuple[str, str]]] = []
 """Values that the code of a client is given."""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
-    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
-    with connect_server(tmp_path_factory.mktemp("connect")) as running:
-        yield running
 
 
 def _run(server: ConnectServer, client: Callable[[Any, str], None], home: Path, **given: Any) -> None:

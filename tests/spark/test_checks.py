@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -14,6 +13,7 @@ from paimon_spark import Catalog
 from paimon_spark.errors import CheckFailedError, InvalidInputError
 from paimon_spark.versioning.checks import PROPERTY
 from tests.harness.command_line import CommandLine, orders
+from tests.harness.real_tables import put
 
 pytestmark = [pytest.mark.spark]
 
@@ -26,13 +26,8 @@ def catalog(spark: SparkSession, tmp_path: Path) -> Catalog:
     made.create_database("shop")
     for name in ("a", "b"):
         made.create_table(f"shop.{name}", "k BIGINT, v BIGINT")
-        put(made, f"shop.{name}", (1, 1))
+        put(made.table(f"shop.{name}"), (1, 1))
     return made
-
-
-def put(catalog: Catalog, table: str, *rows: tuple[int, int], branch: str = "main") -> None:
-    columns = {"k": [k for k, _ in rows], "v": [v for _, v in rows]}
-    catalog.table(table).branch(branch).write(pa.table(columns))
 
 
 def negative(rows: DataFrame) -> DataFrame:
@@ -42,7 +37,7 @@ def negative(rows: DataFrame) -> DataFrame:
 @pytest.mark.quick
 def test_checks_of_a_table_and_a_version(catalog: Catalog) -> None:
     table = catalog.table("shop.a")
-    put(catalog, "shop.a", *((n, -n) for n in range(2, 10)))
+    put(catalog.table("shop.a"), *((n, -n) for n in range(2, 10)))
     first, second = table.check({**NO_NEGATIVE, "by function": negative})
     assert (first.passed, first.rows, len(first.sample)) == (False, 8, 5)
     assert (second.name, second.rows) == ("by function", 8)
@@ -54,7 +49,7 @@ def test_checks_of_a_table_and_a_version(catalog: Catalog) -> None:
 def test_a_failed_check_publishes_nothing(catalog: Catalog) -> None:
     table = catalog.table("shop.a")
     table.create_branch("fix")
-    put(catalog, "shop.a", (2, -5), branch="fix")
+    put(catalog.table("shop.a").branch("fix"), (2, -5))
     with pytest.raises(CheckFailedError, match=r"not published: check 'no negative' on shop\.a found 1 row .*v=-5"):
         table.merge_branch("fix", checks=NO_NEGATIVE)
     assert [s.id for s in table.snapshots()] == [1]
@@ -63,7 +58,7 @@ def test_a_failed_check_publishes_nothing(catalog: Catalog) -> None:
     head = table.snapshots()[-1]
     assert json.loads((head.properties or {})[PROPERTY]) == [{"name": "no negative", "rows": 0}]
     assert table.merge_branch("fix").already_merged
-    put(catalog, "shop.a", (3, 3), branch="fix")
+    put(catalog.table("shop.a").branch("fix"), (3, 3))
     table.merge_branch("fix", checks={"all": negative})
     assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [1, 3]
 
@@ -72,10 +67,10 @@ def test_what_is_published_is_what_was_checked(catalog: Catalog) -> None:
     """A commit to the branch during the checks is not published."""
     table = catalog.table("shop.a")
     table.create_branch("fix")
-    put(catalog, "shop.a", (2, 2), branch="fix")
+    put(catalog.table("shop.a").branch("fix"), (2, 2))
 
     def slow(rows: DataFrame) -> DataFrame:
-        put(catalog, "shop.a", (3, -3), branch="fix")
+        put(catalog.table("shop.a").branch("fix"), (3, -3))
         return rows.where("v < 0")
 
     done = table.fast_forward("fix", checks={"slow": slow})
@@ -86,8 +81,8 @@ def test_what_is_published_is_what_was_checked(catalog: Catalog) -> None:
 def test_checks_of_a_rebase_see_the_rows_that_it_would_publish(catalog: Catalog) -> None:
     table = catalog.table("shop.a")
     table.create_branch("fix")
-    put(catalog, "shop.a", (2, 2), branch="fix")
-    put(catalog, "shop.a", (3, 3))
+    put(catalog.table("shop.a").branch("fix"), (2, 2))
+    put(catalog.table("shop.a"), (3, 3))
     two = {"at most two rows": "SELECT count(*) AS n FROM {table} HAVING n > 2"}
     assert table.branch("fix").check(two)[0].passed
     with pytest.raises(CheckFailedError, match=r"branch 'fix' of shop\.a was not published: .* found 1 row \(n=3\)"):
@@ -103,14 +98,14 @@ def test_checks_of_a_rebase_see_the_rows_that_it_would_publish(catalog: Catalog)
 def test_checks_of_a_pipeline_that_is_rebased(catalog: Catalog) -> None:
     branch = catalog.pipeline("shop.a", "shop.b", downstream=False).branch("fix")
     for name in ("shop.a", "shop.b"):
-        put(catalog, name, (2, 2), branch="fix")
-    put(catalog, "shop.a", (3, 3))
+        put(catalog.table(name).branch("fix"), (2, 2))
+    put(catalog.table("shop.a"), (3, 3))
     same = {"same keys": "SELECT k FROM {shop.a} EXCEPT SELECT k FROM {shop.b}"}
     assert branch.check(same)[0].passed
     with pytest.raises(CheckFailedError, match=r"pipeline branch 'fix' was not published: .* found 1 row \(k=3\)"):
         branch.publish(if_main_moved="rebase", checks=same)
     assert catalog.releases() == []
-    put(catalog, "shop.b", (3, 3))
+    put(catalog.table("shop.b"), (3, 3))
     release = branch.publish(if_main_moved="rebase", checks=same)
     assert release.record.checks == ("same keys",)
     for name in ("shop.a", "shop.b"):
@@ -121,7 +116,7 @@ def test_checks_of_a_pipeline_that_is_rebased(catalog: Catalog) -> None:
 @pytest.mark.quick
 def test_checks_of_a_pipeline(catalog: Catalog) -> None:
     branch = catalog.pipeline("shop.a", "shop.b", downstream=False).branch("fix")
-    put(catalog, "shop.a", (2, 2), branch="fix")
+    put(catalog.table("shop.a").branch("fix"), (2, 2))
     checks = {
         "same keys": "SELECT k FROM {shop.a} EXCEPT SELECT k FROM {shop.b}",
         "a": "SELECT * FROM {shop.a} WHERE v<0",
@@ -130,7 +125,7 @@ def test_checks_of_a_pipeline(catalog: Catalog) -> None:
     with pytest.raises(CheckFailedError, match=r"'same keys' on shop\.a, shop\.b found 1 row"):
         branch.publish(checks=checks)
     assert catalog.releases() == []
-    put(catalog, "shop.b", (2, 2), branch="fix")
+    put(catalog.table("shop.b").branch("fix"), (2, 2))
     release = branch.publish(checks=checks)
     assert release.record.checks == ("same keys", "a")
     named = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,20 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import paimon_spark
-from tests.harness.connect import ConnectServer, connect_server
+from tests.harness.connect import ConnectServer
 from tests.harness.golden import golden_path
 from tests.harness.recorded import came_from, recording_catalog, said, sinks, sources
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.connect]
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "v": ["a", "b"]})
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
-    pytest.importorskip("grpc", reason="Spark Connect needs grpcio")
-    with connect_server(tmp_path_factory.mktemp("connect")) as running:
-        yield running
 
 
 READS = """

@@ -11,6 +11,7 @@ import pytest
 
 from paimon_spark import Catalog, load_catalog
 from tests.harness.pipeline_project import PipelineProject
+from tests.harness.real_tables import read
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -101,10 +102,6 @@ def order(catalog: Catalog, *rows: tuple[int, str, float]) -> None:
     catalog.table("shop.orders").write(table)
 
 
-def rows(catalog: Catalog, name: str) -> list[tuple[Any, ...]]:
-    return sorted(tuple(r.values()) for r in catalog.table(f"shop.{name}").scan().to_arrow().to_pylist())
-
-
 def commits(catalog: Catalog, name: str) -> list[str]:
     return [s.commit_kind.value for s in catalog.table(f"shop.{name}").snapshots()]
 
@@ -113,9 +110,9 @@ def test_flows_add_new_rows_and_compute_views_anew_on_main_and_on_branches(tmp_p
     project, catalog = project_of(tmp_path, {"flows.py": PYTHON, "views.sql": SQL})
     with project.runs() as pipeline:
         assert pipeline.run() is None
-        assert rows(catalog, "big") == [(2, 20.0)]
-        assert rows(catalog, "days") == [("mon", "all", 10.0), ("tue", "all", 20.0)]
-        assert rows(catalog, "named_in_sql") == [(2,)]
+        assert read(catalog.table("shop.big")) == [(2, 20.0)]
+        assert read(catalog.table("shop.days")) == [("mon", "all", 10.0), ("tue", "all", 20.0)]
+        assert read(catalog.table("shop.named_in_sql")) == [(2,)]
         days = catalog.table("shop.days").schema
         assert (days.primary_keys, days.partition_keys) == (("day", "kind"), ("day",))
         assert days.comment == "What days come to"
@@ -123,20 +120,20 @@ def test_flows_add_new_rows_and_compute_views_anew_on_main_and_on_branches(tmp_p
 
         order(catalog, (3, "tue", 30.0))
         assert pipeline.run() is None
-        assert rows(catalog, "big") == [(2, 20.0), (3, 30.0)]
+        assert read(catalog.table("shop.big")) == [(2, 20.0), (3, 30.0)]
         assert commits(catalog, "big") == ["APPEND", "APPEND"], "only new rows are read"
-        assert rows(catalog, "days") == [("mon", "all", 10.0), ("tue", "all", 50.0)]
-        assert rows(catalog, "named_in_sql") == [(3,)]
+        assert read(catalog.table("shop.days")) == [("mon", "all", 10.0), ("tue", "all", 50.0)]
+        assert read(catalog.table("shop.named_in_sql")) == [(3,)]
         assert commits(catalog, "days") == ["APPEND", "OVERWRITE", "APPEND"], "the table is the same one"
         assert [f.type.nullable for f in catalog.table("shop.big").schema.fields] == [False, True]
 
         for name in ("big", "days"):
             catalog.table(f"shop.{name}").create_branch("fix")
         assert pipeline.run({"test.suffix": "$branch_fix"}, full_refresh=True) is None
-        assert rows(catalog, "big$branch_fix") == [(2, 20.0), (3, 30.0)]
-        assert rows(catalog, "days$branch_fix") == [("mon", "all", 10.0, 1), ("tue", "all", 50.0, 1)]
+        assert read(catalog.table("shop.big$branch_fix")) == [(2, 20.0), (3, 30.0)]
+        assert read(catalog.table("shop.days$branch_fix")) == [("mon", "all", 10.0, 1), ("tue", "all", 50.0, 1)]
         assert commits(catalog, "big$branch_fix") == ["APPEND", "OVERWRITE", "APPEND"]
-        assert rows(catalog, "days") == [("mon", "all", 10.0), ("tue", "all", 50.0)]
+        assert read(catalog.table("shop.days")) == [("mon", "all", 10.0), ("tue", "all", 50.0)]
         assert commits(catalog, "big") == ["APPEND", "APPEND"]
     for name in ("orders", "big", "big$branch_fix", "days", "days$branch_fix", "named_in_sql"):
         assert catalog.table(f"shop.{name}").doctor() == []
@@ -149,21 +146,21 @@ def test_a_failing_flow_leaves_no_rows_of_its_own(tmp_path: Path) -> None:
         order(catalog, (3, "wed", 30.0))
         error = pipeline.run({"test.fails": "yes", "spark.sql.pipelines.maxFlowRetryAttempts": "0"})
         assert error is not None and "wrong number" in error
-        assert rows(catalog, "copied") == [(1,), (2,)]
+        assert read(catalog.table("shop.copied")) == [(1,), (2,)]
         assert commits(catalog, "copied") == ["APPEND"]
         # Spark empties a materialized view before it computes it: the former rows are those of the snapshot before.
-        assert rows(catalog, "computed") == []
+        assert read(catalog.table("shop.computed")) == []
         assert commits(catalog, "computed") == ["APPEND", "OVERWRITE"]
         for name in ("copied", "computed"):
             table = catalog.table(f"shop.{name}")
             assert table.doctor() == []
             assert table.remove_orphan_files(datetime.now(UTC), dry_run=True).paths == ()
         catalog.table("shop.computed").rollback_to_as_latest(1)
-        assert rows(catalog, "computed") == [(1,), (2,)]
+        assert read(catalog.table("shop.computed")) == [(1,), (2,)]
 
         assert pipeline.run(full_refresh=True) is None
-        assert rows(catalog, "copied") == [(1,), (2,), (3,)]
-        assert rows(catalog, "computed") == [(1,), (2,), (3,)]
+        assert read(catalog.table("shop.copied")) == [(1,), (2,), (3,)]
+        assert read(catalog.table("shop.computed")) == [(1,), (2,), (3,)]
         assert commits(catalog, "copied") == ["APPEND", "OVERWRITE", "APPEND"]
 
 
@@ -171,5 +168,5 @@ def test_the_command_runs_flows_that_attach_the_catalog_and_name_tables_in_full(
     project, catalog = project_of(tmp_path, {"flows.py": IN_FULL}, names_catalog=False)
     done = project.command("run", "--spec", "spark-pipeline.yml")
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
-    assert rows(catalog, "copied") == [(1, "mon"), (2, "tue")]
+    assert read(catalog.table("shop.copied")) == [(1, "mon"), (2, "tue")]
     assert catalog.table("shop.copied").doctor() == []

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark import Catalog
+from tests.harness.real_tables import put
 
 pytestmark = [pytest.mark.spark, pytest.mark.streaming, pytest.mark.newest]
-
-
-def put(catalog: Catalog, name: str, *keys: int) -> None:
-    catalog.table(name).write(pa.table({"k": pa.array(keys, pa.int64())}))
 
 
 def run(catalog: Catalog, frame: DataFrame, sink: str, job: str, checkpoints: Path) -> None:
@@ -47,7 +43,7 @@ def test_jobs_start_from_the_unified_version(spark: SparkSession, tmp_path: Path
     lineage.enable()
     for sink, new in (("left", (1, 2)), ("right", ()), ("left", (3,))):
         if new:
-            put(catalog, "db.src", *new)
+            put(catalog.table("db.src"), *new)
         run(catalog, source(spark, catalog, "db.src"), f"db.{sink}", f"to-{sink}", tmp_path)
 
     assert lineage.unified_version(["db.left", "db.right"]) == {"db.left": 1, "db.right": 1}
@@ -74,7 +70,7 @@ def test_answers_are_spark_tables_and_showing_them_runs_no_job(spark: SparkSessi
     for name in ("a", "b"):
         catalog.create_table(f"db.{name}", "k BIGINT")
     catalog.lineage.enable()
-    put(catalog, "db.a", 1)
+    put(catalog.table("db.a"), 1)
     job = {"lineage.job": "copy"}
     catalog.table("db.b", **job).write(catalog.table("db.a", **job).scan().to_arrow())
 

@@ -16,7 +16,7 @@ from paimon_spark.sql.execute import check_again
 from tests.harness.command_line import CommandLine
 from tests.harness.doors import Door
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.catalog_door]
 
 SAFE = (
     "INSERT INTO daily SELECT day, n FROM raw",

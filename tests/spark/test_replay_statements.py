@@ -11,7 +11,7 @@ from paimon_spark.errors import InvalidInputError, PaimonError
 from tests.harness.command_line import CommandLine
 from tests.harness.doors import Door
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.catalog_door]
 
 
 @pytest.fixture

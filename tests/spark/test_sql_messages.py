@@ -16,7 +16,7 @@ from paimon_spark.errors import DatabaseNotFoundError, InvalidOptionError, SqlSy
 from paimon_spark.sql.tokens import abbreviated
 from tests.harness.doors import Door, refused
 
-pytestmark = [pytest.mark.spark, pytest.mark.newest]
+pytestmark = [pytest.mark.spark, pytest.mark.newest, pytest.mark.catalog_door]
 
 
 @pytest.fixture

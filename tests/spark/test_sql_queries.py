@@ -24,7 +24,7 @@ from paimon_spark.spark.session import FILE_READER as SETTING
 from tests.harness.doors import Door, refused, using
 from tests.harness.search import examples
 
-pytestmark = [pytest.mark.spark, pytest.mark.newest]
+pytestmark = [pytest.mark.spark, pytest.mark.newest, pytest.mark.catalog_door]
 
 DAY = dt.date(2024, 1, 1)
 

@@ -27,7 +27,7 @@ from tests.harness.doors import Door, refused
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.newest]
+pytestmark = [pytest.mark.spark, pytest.mark.newest, pytest.mark.catalog_door]
 
 CURRENT = "spark.paimon-spark.current-database"
 

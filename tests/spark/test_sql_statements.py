@@ -20,7 +20,7 @@ from paimon_spark.errors import (
 )
 from tests.harness.doors import Door, collected, refused
 
-pytestmark = [pytest.mark.spark, pytest.mark.newest]
+pytestmark = [pytest.mark.spark, pytest.mark.newest, pytest.mark.catalog_door]
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from paimon_spark.errors import (
 from tests.harness import doors
 from tests.harness.doors import Door
 
-pytestmark = [pytest.mark.spark, pytest.mark.newest]
+pytestmark = [pytest.mark.spark, pytest.mark.newest, pytest.mark.catalog_door]
 
 
 @pytest.fixture

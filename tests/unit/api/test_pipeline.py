@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -32,6 +31,7 @@ from paimon_spark.errors import (
 from paimon_spark.lineage.index.job_registry import Registration, register_query
 from paimon_spark.pipelines.records import ReleaseRecord
 from paimon_spark.versioning.main_change import MainChange, PartitionRows
+from tests.harness.real_tables import put
 
 SHAPE = {
     "clean": ("raw", "orders"),
@@ -51,11 +51,6 @@ def catalog(tmp_path: Path) -> Catalog:
         made.create_table(f"shop.{name}", "id BIGINT")
     made.lineage.enable()
     return made
-
-
-def put(catalog: Catalog, table: str, *ids: int, branch: str = "main", **options: Any) -> None:
-    rows = pa.table({"id": pa.array(ids, pa.int64())})
-    catalog.table(f"shop.{table}").branch(branch).write(rows, **options)
 
 
 def run(catalog: Catalog, *jobs: str) -> None:
@@ -85,17 +80,17 @@ def heads(catalog: Catalog) -> dict[str, list[int]]:
 @pytest.fixture
 def faulty(catalog: Catalog) -> Catalog:
     """Two runs of all jobs; the second one after the wrong row -1, snapshot 2 of raw. Then one more row."""
-    put(catalog, "raw", 1)
+    put(catalog.table("shop.raw"), 1)
     run(catalog, "clean", "daily", "top", "report")
-    put(catalog, "raw", -1)
+    put(catalog.table("shop.raw"), -1)
     run(catalog, "clean", "daily", "top", "report")
-    put(catalog, "raw", 3)
+    put(catalog.table("shop.raw"), 3)
     return catalog
 
 
 def replay(catalog: Catalog, branch: str) -> None:
     """Correct the rows on a branch, and run each job there."""
-    put(catalog, "raw", 2, 3, branch=branch)
+    put(catalog.table("shop.raw").branch(branch), 2, 3)
     for job in ("clean", "daily", "top", "report"):
         source, sink = SHAPE[job]
         rows = catalog.table(f"shop.{source}").branch(branch).scan().to_arrow()
@@ -126,7 +121,7 @@ def test_a_pipeline_is_cut_where_told(faulty: Catalog) -> None:
 
 @pytest.mark.ci
 def test_what_was_not_recorded_is_named(faulty: Catalog) -> None:
-    put(faulty, "other", 7)
+    put(faulty.table("shop.other"), 7)
     text = str(faulty.pipeline("shop.raw"))
     assert "shop.other" in text
 
@@ -150,9 +145,9 @@ def test_without_lineage_only_the_tables_given_are_a_pipeline(tmp_path: Path) ->
     catalog.create_table("shop.raw", "id BIGINT")
     with pytest.raises(LineageError, match="never switched on"):
         catalog.pipeline("shop.raw")
-    put(catalog, "raw", 1)
+    put(catalog.table("shop.raw"), 1)
     made = catalog.pipeline("shop.raw", downstream=False).branch("fix")
-    put(catalog, "raw", 2, branch="fix")
+    put(catalog.table("shop.raw").branch("fix"), 2)
     assert made.publish().tables == {"shop.raw": 2}
     assert ids(catalog, "raw") == [1, 2]
 
@@ -176,7 +171,7 @@ def test_a_branch_starts_before_the_faulty_snapshot(faulty: Catalog) -> None:
 
 
 def test_tables_that_the_fault_did_not_reach_start_from_their_heads(faulty: Catalog) -> None:
-    put(faulty, "raw", -4)  # snapshot 4, which no job has read
+    put(faulty.table("shop.raw"), -4)  # snapshot 4, which no job has read
     run(faulty, "report")
     made = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 4))
     assert made.tables["shop.raw"] == 3
@@ -186,11 +181,11 @@ def test_tables_that_the_fault_did_not_reach_start_from_their_heads(faulty: Cata
 
 @pytest.mark.ci
 def test_derived_tables_start_from_snapshots_of_the_same_sources(catalog: Catalog) -> None:
-    put(catalog, "raw", 1)
+    put(catalog.table("shop.raw"), 1)
     run(catalog, "clean", "daily", "top")
-    put(catalog, "raw", 2)
+    put(catalog.table("shop.raw"), 2)
     run(catalog, "clean", "daily")  # top is behind
-    put(catalog, "raw", -3)
+    put(catalog.table("shop.raw"), -3)
     run(catalog, "clean", "daily", "top")
     made = catalog.pipeline("shop.raw").branch("fix", before=("shop.raw", 3))
     assert made.tables["shop.raw"] == 2, "nobody would bring its rows back"
@@ -201,7 +196,7 @@ def test_derived_tables_start_from_snapshots_of_the_same_sources(catalog: Catalo
 
 
 def test_a_table_whose_first_snapshot_is_faulty_starts_empty(catalog: Catalog) -> None:
-    put(catalog, "raw", -1)
+    put(catalog.table("shop.raw"), -1)
     run(catalog, "clean", "daily")
     made = catalog.pipeline("shop.raw").branch("fix", before=("shop.raw", 1))
     assert made.tables == {"shop.raw": None, "shop.orders": None, "shop.daily": None}
@@ -303,7 +298,7 @@ def test_published_together_and_undone_together(faulty: Catalog) -> None:
     assert set(release.backups) == set(release.tables)
     for t, rows in before.items():
         assert ids(faulty, t, release.backups[f"shop.{t}"]) == rows, "nothing is lost"
-    put(faulty, "raw", 4)
+    put(faulty.table("shop.raw"), 4)
     read = faulty.release(1)
     assert sorted(read.table("shop.raw").scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
     with pytest.raises(InvalidInputError, match=r"has no table 'shop\.other'"):
@@ -354,14 +349,14 @@ def test_a_release_stays_readable_through_later_ones(faulty: Catalog) -> None:
     first = {t: ids(faulty, t) for t in tables}
     faulty.pipeline("shop.raw").branch("again", before=("shop.raw", 2))
     for t in tables:
-        put(faulty, t, 7, branch="again")
+        put(faulty.table(f"shop.{t}").branch("again"), 7)
     second = faulty.pipeline_branch("again").publish(if_main_moved="replace")
     assert ids(faulty, "raw") == [1, 7]
     for t, rows in first.items():
         assert sorted(faulty.release(1).table(f"shop.{t}").scan().to_arrow()["id"].to_pylist()) == rows
     assert second.record.lost["shop.raw"] == "1 snapshot (2)"
     assert "main lost 1 snapshot (2)" in str(second)
-    put(faulty, "orders", 9)
+    put(faulty.table("shop.orders"), 9)
     assert sorted(faulty.release(2).table("shop.orders").scan().to_arrow()["id"].to_pylist()) != ids(faulty, "orders")
     for t in tables:
         backup = second.backups[f"shop.{t}"]
@@ -372,7 +367,7 @@ def test_a_release_stays_readable_through_later_ones(faulty: Catalog) -> None:
 
 def test_main_with_a_change_of_its_columns_or_a_tag_has_moved(faulty: Catalog) -> None:
     faulty.pipeline("shop.raw").branch("fix")
-    put(faulty, "raw", 5, branch="fix")
+    put(faulty.table("shop.raw").branch("fix"), 5)
     state = heads(faulty)
     faulty.table("shop.top").alter(add={"v": "STRING"})  # nothing of it is published
     faulty.table("shop.raw").alter(add={"v": "STRING"})
@@ -387,9 +382,9 @@ def test_changes_of_the_branch_come_on_top_of_main(faulty: Catalog) -> None:
     tables = ("raw", "orders", "daily", "top", "report")
     made = faulty.pipeline("shop.raw").branch("fix")
     for table in tables[:3]:
-        put(faulty, table, 7, branch="fix")
-    put(faulty, "raw", 4)
-    put(faulty, "top", 5)
+        put(faulty.table(f"shop.{table}").branch("fix"), 7)
+    put(faulty.table("shop.raw"), 4)
+    put(faulty.table("shop.top"), 5)
     state = heads(faulty)
     with pytest.raises(UnsupportedFeatureError, match="checks of a rebase need its rows"):
         made.publish(if_main_moved="rebase", dry_run=True, checks={"none": "SELECT 1 FROM {shop.raw}"})
@@ -415,7 +410,7 @@ def test_changes_of_the_branch_come_on_top_of_main(faulty: Catalog) -> None:
     again = made.publish(if_main_moved="rebase")
     assert ids(faulty, "raw") == [-1, 1, 3, 4, 7]
     assert again.already_published and again.backups == {}, "main has all that the branch changed"
-    put(faulty, "raw", 8, branch="fix")
+    put(faulty.table("shop.raw").branch("fix"), 8)
     more = made.publish(if_main_moved="rebase")
     assert ids(faulty, "raw") == [-1, 1, 3, 4, 7, 8]
     more.undo()
@@ -424,7 +419,7 @@ def test_changes_of_the_branch_come_on_top_of_main(faulty: Catalog) -> None:
 
 def test_tables_without_changes_are_part_of_the_release(faulty: Catalog) -> None:
     made = faulty.pipeline("shop.orders").branch("fix")
-    put(faulty, "daily", 9, branch="fix")
+    put(faulty.table("shop.daily").branch("fix"), 9)
     release = made.publish()
     assert release.tables == {"shop.orders": 2, "shop.daily": 3, "shop.top": 2, "shop.report": 2}
     assert set(release.backups) == {"shop.daily"}
@@ -446,7 +441,7 @@ def test_tables_without_changes_are_part_of_the_release(faulty: Catalog) -> None
 def test_only_the_newest_release_of_a_table_is_undone(faulty: Catalog) -> None:
     for n in (1, 2):
         made = faulty.pipeline("shop.top").branch(f"fix{n}")
-        put(faulty, "top", 10 + n, branch=f"fix{n}")
+        put(faulty.table("shop.top").branch(f"fix{n}"), 10 + n)
         made.publish()
     with pytest.raises(InvalidInputError, match="release 2 is newer and changed tables of it"):
         faulty.release(1).undo()
@@ -472,7 +467,7 @@ def test_a_backup_that_is_gone_stops_the_undo_of_all(faulty: Catalog) -> None:
 def test_a_tag_of_the_name_of_the_release_stops_it(faulty: Catalog) -> None:
     faulty.table("shop.daily").create_tag("release-1")
     made = faulty.pipeline("shop.orders").branch("fix")
-    put(faulty, "top", 9, branch="fix")
+    put(faulty.table("shop.top").branch("fix"), 9)
     with pytest.raises(TagAlreadyExistsError, match="release-1"):
         made.publish()
     assert ids(faulty, "top") == [-1, 1]
@@ -503,7 +498,7 @@ def test_deleted_with_its_branches(faulty: Catalog) -> None:
 
 def test_streams_go_on_after_what_their_sinks_hold(catalog: Catalog) -> None:
     for n in (1, 2, 3):
-        put(catalog, "raw", n)
+        put(catalog.table("shop.raw"), n)
         run(catalog, "clean")
     register_query(warehouse_of(catalog), "q1", Registration("clean", "file:///checkpoints/clean"))
     made = catalog.pipeline("shop.raw").branch("fix", before=("shop.raw", 3))
@@ -525,7 +520,7 @@ def test_streams_go_on_after_what_their_sinks_hold(catalog: Catalog) -> None:
 def stream(catalog: Catalog) -> None:
     """The job `clean` is a stream from raw to orders, which has read three snapshots, one after the other."""
     for n in (1, 2, -3):
-        put(catalog, "raw", n)
+        put(catalog.table("shop.raw"), n)
         run(catalog, "clean", "daily")
     register_query(warehouse_of(catalog), "q1", Registration("clean", "file:///checkpoints/clean"))
 
@@ -533,7 +528,7 @@ def stream(catalog: Catalog) -> None:
 def test_a_source_that_is_right_has_no_branch_and_the_stream_reads_main(catalog: Catalog) -> None:
     """The fault is in the stream: its source begins at any snapshot on main, and goes on there."""
     stream(catalog)
-    put(catalog, "raw", 4)
+    put(catalog.table("shop.raw"), 4)
     made = catalog.pipeline("shop.raw").branch("fix", before=("shop.orders", 2))
     assert made.tables == {"shop.orders": 1, "shop.daily": 1}
     assert made.note == "no branch of shop.raw, which has none of these rows: jobs on the branch read main"
@@ -560,8 +555,8 @@ def test_the_stream_that_writes_the_first_table_is_in_the_plan(catalog: Catalog)
 def test_a_stream_whose_source_branch_begins_too_late_is_refused(catalog: Catalog) -> None:
     """From the heads, where the stream is behind: its next snapshot of the source is before the branch's first one."""
     stream(catalog)
-    put(catalog, "raw", 4)
-    put(catalog, "raw", 5)
+    put(catalog.table("shop.raw"), 4)
+    put(catalog.table("shop.raw"), 5)
     made = catalog.pipeline("shop.raw").branch("fix")
     assert made.tables["shop.raw"] == 5
     step = made.replay_plan()[0]
@@ -576,16 +571,16 @@ def test_a_stream_whose_source_branch_begins_too_late_is_refused(catalog: Catalo
 
 
 def test_a_stream_and_its_replay_are_one_step_of_the_next_plan(catalog: Catalog) -> None:
-    put(catalog, "raw", 1)
+    put(catalog.table("shop.raw"), 1)
     run(catalog, "clean")
-    put(catalog, "raw", 2)
+    put(catalog.table("shop.raw"), 2)
     again = paimon_spark.load_catalog(catalog.warehouse, **{"lineage.job": "clean@fix"})
     again.table("shop.orders").write(again.table("shop.raw").scan().to_arrow())
     register_query(warehouse_of(catalog), "q1", Registration("clean", "file:///checkpoints/clean"))
     register_query(
         warehouse_of(catalog), "q2", Registration("clean@fix", "file:///checkpoints/clean-fix", replays="clean")
     )
-    put(catalog, "raw", 3)
+    put(catalog.table("shop.raw"), 3)
     assert catalog.pipeline("shop.raw").jobs == ["clean", "clean@fix"]
     (step,) = catalog.pipeline("shop.raw").branch("next", before=("shop.raw", 3)).replay_plan()
     assert (step.job, step.kind, step.sinks) == ("clean", "stream", ("shop.orders$branch_next",))
@@ -594,7 +589,7 @@ def test_a_stream_and_its_replay_are_one_step_of_the_next_plan(catalog: Catalog)
 
 
 def test_a_stream_into_an_empty_branch_reads_from_the_beginning(catalog: Catalog) -> None:
-    put(catalog, "raw", -1)
+    put(catalog.table("shop.raw"), -1)
     run(catalog, "clean")
     register_query(warehouse_of(catalog), "q1", Registration("clean"))
     (step,) = catalog.pipeline("shop.raw").branch("fix", before=("shop.raw", 1)).replay_plan()
@@ -616,11 +611,11 @@ def test_batch_jobs_run_again_as_a_whole(faulty: Catalog) -> None:
 
 def test_only_if_main_is_holds_for_all_tables(faulty: Catalog) -> None:
     made = faulty.pipeline("shop.orders").branch("fix")
-    put(faulty, "daily", 9, branch="fix")
-    put(faulty, "orders", 8)
+    put(faulty.table("shop.daily").branch("fix"), 9)
+    put(faulty.table("shop.orders"), 8)
     heads = {t: faulty.table(t).snapshots()[-1].id for t in ("shop.orders", "shop.daily")}
     assert made.publish(if_main_moved="replace", only_if_main_is=heads, dry_run=True).dry_run
-    put(faulty, "orders", 9)
+    put(faulty.table("shop.orders"), 9)
     ways: tuple[Any, ...] = ("replace", "rebase", "refuse")
     for way in ways:
         for dry_run in (False, True):
@@ -643,8 +638,8 @@ def test_only_if_main_is_holds_for_all_tables(faulty: Catalog) -> None:
 
 def test_a_release_says_what_main_loses_and_gains(faulty: Catalog) -> None:
     made = faulty.pipeline("shop.orders").branch("fix")
-    put(faulty, "daily", 9, branch="fix")
-    put(faulty, "daily", 7)
+    put(faulty.table("shop.daily").branch("fix"), 9)
+    put(faulty.table("shop.daily"), 7)
     planned = made.publish(if_main_moved="replace", dry_run=True)
     assert {t: (c.rows_lost, c.rows_gained) for t, c in planned.changes.items()} == {"shop.daily": (1, 1)}
     assert "main would lose 1 snapshot (3), would gain 1 snapshot" in str(planned)
@@ -659,7 +654,7 @@ def test_a_release_says_what_main_loses_and_gains(faulty: Catalog) -> None:
     )
     again = undone.undo()
     assert "next:" not in str(again) and again.undo().next_step == ""
-    put(faulty, "daily", 10, branch="fix")
+    put(faulty.table("shop.daily").branch("fix"), 10)
     assert made.publish(if_main_moved="replace").id == 5, "the next step works"
 
 
@@ -675,7 +670,7 @@ def test_the_text_of_a_release_of_many_tables_is_short(faulty: Catalog) -> None:
 @pytest.fixture
 def corrected(faulty: Catalog) -> Catalog:
     """A correction by a copy: branch `fix` of raw gets good rows of main; all jobs run there, and it is published."""
-    put(faulty, "raw", 4, **{"lineage.job": "produce", "lineage.no-sources": "true"})
+    put(faulty.table("shop.raw"), 4, **{"lineage.job": "produce", "lineage.no-sources": "true"})
     fix = faulty.pipeline("shop.raw").branch("fix", before=("shop.raw", 2))
     named: dict[str, Any] = {"lineage.job": "shop.raw:insert:8f521a83"}
     rows = faulty.table("shop.raw").scan(**named).to_arrow()
@@ -745,7 +740,7 @@ def test_a_snapshot_of_a_main_that_was_replaced_is_marked(corrected: Catalog) ->
     itself = corrected.lineage.upstream("shop.raw", snapshot=2)
     assert itself.snapshots["shop.raw"] == 4
     assert "4 (replaced since)" in str(itself)
-    put(corrected, "raw", 5, **{"lineage.job": "produce", "lineage.no-sources": "true"})
+    put(corrected.table("shop.raw"), 5, **{"lineage.job": "produce", "lineage.no-sources": "true"})
     run(corrected, "clean")
     head = corrected.table("shop.orders").snapshots()[-1].id
     found = corrected.lineage.upstream("shop.orders", snapshot=head)

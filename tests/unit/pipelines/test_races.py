@@ -7,13 +7,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import paimon_spark
 from paimon_spark import Catalog
 from paimon_spark.errors import BranchDivergedError, PaimonError
 from paimon_spark.storage.local import LocalStore
+from tests.harness.real_tables import put
 
 TABLES = ("shop.a", "shop.b", "shop.c")
 
@@ -24,12 +24,8 @@ def catalog(tmp_path: Path) -> Catalog:
     made.create_database("shop")
     for name in TABLES:
         made.create_table(name, "id BIGINT")
-        put(made, name, 0)
+        put(made.table(name), 0)
     return made
-
-
-def put(catalog: Catalog, table: str, number: int, branch: str = "main") -> None:
-    catalog.table(table).branch(branch).write(pa.table({"id": pa.array([number], pa.int64())}))
 
 
 def ids(catalog: Catalog, table: str, branch: str = "main") -> set[int]:
@@ -80,7 +76,7 @@ class Writers:
     def _write(self, table: str, number: int) -> None:
         self.acts[table] += 1
         with suppress(PaimonError):  # its rows are nowhere, or it does not know
-            put(self.catalog, table, number)
+            put(self.catalog.table(table), number)
             self.made[table].add(number)
 
 
@@ -103,7 +99,7 @@ def test_no_commit_of_a_writer_is_lost(catalog: Catalog, if_main_moved: str, mon
     for n in range(len(MOMENTS)):
         branch = pipeline.branch(f"fix{n}")
         for name in TABLES:
-            put(catalog, name, -n - 1, f"fix{n}")
+            put(catalog.table(name).branch(f"fix{n}"), -n - 1)
         writers.moment = n
         try:
             branch.publish(if_main_moved=if_main_moved)  # type: ignore[arg-type]
@@ -130,7 +126,7 @@ def test_of_two_publications_each_is_whole(catalog: Catalog) -> None:
     for n in (1, 2):
         pipeline.branch(f"fix{n}")
         for name in TABLES:
-            put(catalog, name, n, f"fix{n}")
+            put(catalog.table(name).branch(f"fix{n}"), n)
     ended: list[object] = []
 
     def publish(name: str) -> None:
