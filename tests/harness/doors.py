@@ -2,7 +2,7 @@
 
 Tests of statements take the fixture `door`, open their warehouses by it, and run everything by `catalog.sql`. Behind
 plain `spark.sql` the attached catalog and its current database are the session's. Through Spark Connect the fixture
-`spark` is a session of a server in another process; `connect_limits.py` lists what it refuses.
+`spark` is a session of a server in another process; `connect_limits.py` lists the tests that do not go through it.
 """
 
 from __future__ import annotations
@@ -120,9 +120,8 @@ def run_through_doors(metafunc: pytest.Metafunc) -> None:
     doors = [_through(DoorName.PLAIN, "plain")]
     if has("catalog_door") or has("both_doors"):
         doors.insert(0, _through(DoorName.CATALOG, "catalog", *([] if has("both_doors") else [pytest.mark.slow])))
-    if not has("classic_doors"):
-        slow = [] if has("connect_door") else [pytest.mark.slow]
-        doors.append(_through(DoorName.CONNECT, "connect", pytest.mark.connect, *slow))
+    slow = [] if has("connect_door") else [pytest.mark.slow]
+    doors.append(_through(DoorName.CONNECT, "connect", pytest.mark.connect, *slow))
     metafunc.parametrize(("spark", "door"), doors, indirect=True, scope="module")
 
 
@@ -222,6 +221,13 @@ def using(catalog: Catalog, spark: SparkSession, database: str) -> Iterator[None
             catalog.state["database"] = "default"
         else:
             spark.conf.unset(_CURRENT)
+
+
+def rows(
+    catalog: Catalog, statement: str, args: Mapping[str, Any] | Sequence[Any] | None = None
+) -> list[tuple[Any, ...]]:
+    """The rows of a statement, sorted."""
+    return sorted(tuple(row) for row in catalog.sql(statement, args=args).collect())
 
 
 def collected(catalog: Catalog, frame: DataFrame) -> list[tuple[Any, ...]]:

@@ -22,10 +22,15 @@ _HERE = Path(__file__).resolve().parent
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to CI what is neither marked quick nor slow."""
+    """Leave to CI what is neither marked quick nor slow, and skip through Spark Connect what has a reason."""
     for item in items:
-        if item.path.is_relative_to(_HERE) and not any(map(item.get_closest_marker, ("quick", "slow"))):
+        if not item.path.is_relative_to(_HERE):
+            continue
+        if not any(map(item.get_closest_marker, ("quick", "slow"))):
             item.add_marker(pytest.mark.ci)
+        reason = limit_of(item.nodeid) if _is_through_connect(item) else None
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -112,16 +117,3 @@ def _door_of(test: pytest.Function) -> DoorName | None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run tests of statements through their doors."""
     run_through_doors(metafunc)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
-    """Expect the refusal of a test that Spark Connect refuses."""
-    limit = limit_of(pyfuncitem.nodeid) if _is_through_connect(pyfuncitem) else None
-    if limit is None:
-        return (yield)
-    if limit.refusal is None:
-        pytest.skip(limit.reason)
-    with pytest.raises(limit.error, match=limit.refusal):
-        return (yield)
-    return True

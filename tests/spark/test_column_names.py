@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from paimon_spark import Catalog
 from paimon_spark.errors import SchemaMismatchError
-from tests.harness.doors import Door, refused
+from tests.harness.doors import Door, refused, rows
 from tests.harness.three_reads import setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.both_doors]
@@ -20,10 +20,6 @@ def catalog(door: Door, tmp_path: Path) -> Catalog:
     made = door.load_catalog(str(tmp_path / "wh"))
     made.create_database("d")
     return made
-
-
-def rows(catalog: Catalog, sql: str) -> list[tuple[object, ...]]:
-    return sorted(tuple(row) for row in catalog.sql(sql).collect())
 
 
 @pytest.mark.parametrize("name", ["pt t", "p-t", "p.t", "tage_ü"])

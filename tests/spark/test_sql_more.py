@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.errors import PaimonError
 from tests.harness.doors import Door, refused
+from tests.harness.real_tables import read
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
 
@@ -27,11 +28,6 @@ def catalog(tmp_path: Path, door: Door) -> Catalog:
     made.create_database("default")
     made.create_database("db")
     return made
-
-
-def rows(catalog: Catalog, name: str) -> list[tuple[Any, ...]]:
-    found = catalog.table(name).scan().to_arrow().to_pylist()
-    return sorted((tuple(r.values()) for r in found), key=repr)
 
 
 @contextmanager
@@ -68,7 +64,7 @@ def test_settings_of_the_session_reach_every_statement_that_changes_rows(spark: 
 
     assert tagged == [[2], [3], [4], [4], [6], [6]]
     assert users == ["night"] * len(statements)
-    assert rows(catalog, "db.t") == [(2, "b", 12)]
+    assert read(catalog.table("db.t")) == [(2, "b", 12)]
 
 
 def test_updates_and_merges_take_empty_collections(spark: SparkSession, catalog: Catalog) -> None:
@@ -118,9 +114,9 @@ def test_the_branch_of_the_session_is_where_statements_write_and_calls_work(
         seen = sorted(tuple(r) for r in catalog.sql("SELECT * FROM db.t", session=spark).collect())
 
     assert seen == [(1, 10), (2, 20), (4, 4)]
-    assert rows(catalog, "db.t") == [(1, 1), (2, 2), (3, 3)]
-    assert rows(catalog, "db.t$branch_fix") == seen
-    assert rows(catalog, "db.t$branch_other") == [(2, 2), (3, 3)]
+    assert read(catalog.table("db.t")) == [(1, 1), (2, 2), (3, 3)]
+    assert read(catalog.table("db.t$branch_fix")) == seen
+    assert read(catalog.table("db.t$branch_other")) == [(2, 2), (3, 3)]
     assert {t.name for t in catalog.table("db.t$branch_fix").tags()} >= {"corrected", "checked"}
     assert not {"corrected", "checked"} & {t.name for t in catalog.table("db.t").tags()}
 
@@ -136,7 +132,7 @@ def test_a_version_of_the_session_is_for_its_queries_alone(spark: SparkSession, 
         seen = catalog.sql("SELECT * FROM db.t", session=spark).collect()
 
     assert [tuple(r) for r in seen] == [(1, 1)]
-    assert rows(catalog, "db.t") == [(2, 20)]
+    assert read(catalog.table("db.t")) == [(2, 20)]
 
 
 def test_a_column_is_described_with_what_analyze_found(spark: SparkSession, catalog: Catalog) -> None:

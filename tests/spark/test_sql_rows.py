@@ -23,6 +23,7 @@ from paimon_spark.errors import (
 )
 from tests.harness.doors import Door, refused
 from tests.harness.marks import slow_except
+from tests.harness.real_tables import read
 from tests.harness.recorded import came_from, recording_catalog, said
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest]
@@ -52,17 +53,12 @@ def sql(spark: SparkSession, catalog: Catalog) -> Any:
     return run
 
 
-def rows(catalog: Catalog, name: str) -> list[tuple[Any, ...]]:
-    found = catalog.table(name).scan().to_arrow().to_pylist()
-    return sorted((tuple(r.values()) for r in found), key=repr)
-
-
 @pytest.mark.quick
 def test_the_inserts_of_paimons_documentation(spark: SparkSession, catalog: Catalog, sql: Any) -> None:
     catalog.create_table("default.my_table", "id INT, pt STRING", partition_keys=["pt"])
 
     def found() -> list[tuple[Any, ...]]:
-        return rows(catalog, "default.my_table")
+        return read(catalog.table("default.my_table"))
 
     both = [(1, "p1"), (2, "p2")]
     for overwrite in (
@@ -118,10 +114,10 @@ def test_columns_of_an_insert_go_by_position_by_list_and_by_name(
         (4, "none", None, None, None),
         (5, "none", 0.5, None, None),
     ]
-    assert rows(catalog, "db.t") == sorted(expected * 2, key=repr)
+    assert read(catalog.table("db.t")) == [row for row in expected for _ in range(2)]
     sql("INSERT INTO db.t REPLACE WHERE q = '2024-01-02' AND p = 2 SELECT 9, 'r', NULL, 2, DATE '2024-01-02'")
-    assert [r for r in rows(catalog, "db.t") if r[3] == 2] == [(9, "r", None, 2, day[2])]
-    before = rows(catalog, "db.t")
+    assert [r for r in read(catalog.table("db.t")) if r[3] == 2] == [(9, "r", None, 2, day[2])]
+    before = read(catalog.table("db.t"))
     for statement, error, message in (
         ("INSERT INTO db.t VALUES (1, 'x')", SchemaMismatchError, "has 2 columns.*5 of table db.t"),
         ("INSERT INTO db.t (id, id) VALUES (1, 2)", InvalidInputError, "named twice"),
@@ -150,7 +146,7 @@ def test_columns_of_an_insert_go_by_position_by_list_and_by_name(
     ):
         with refused(catalog, error, match=message):
             sql(statement)
-    assert rows(catalog, "db.t") == before
+    assert read(catalog.table("db.t")) == before
 
 
 def test_the_schema_grows_where_the_session_or_the_statement_says_so(
@@ -164,7 +160,7 @@ def test_the_schema_grows_where_the_session_or_the_statement_says_so(
     finally:
         spark.conf.unset("spark.paimon.write.merge-schema")
     sql("INSERT INTO t WITH ('write.merge-schema' = 'true') BY NAME SELECT 4 AS a, true AS d")
-    assert rows(catalog, "default.t") == [
+    assert read(catalog.table("default.t")) == [
         (1, "1", None, None),
         (2, "2", None, None),
         (3, "3", 3, None),
@@ -186,9 +182,9 @@ def test_hive_style_partitions_come_last(spark: SparkSession, catalog: Catalog, 
         sql("INSERT OVERWRITE t PARTITION (pt, hh) SELECT * FROM VALUES (7, 'p', 'j'), (8, 'p', 'j')")
     finally:
         spark.conf.unset(setting)
-    assert rows(catalog, "default.t") == [("p", 7, "j"), ("p", 8, "j")]
+    assert read(catalog.table("default.t")) == [("p", 7, "j"), ("p", 8, "j")]
     sql("INSERT INTO t PARTITION (pt, hh) SELECT 'p', 9, 'h'")
-    assert ("p", 9, "h") in rows(catalog, "default.t")
+    assert ("p", 9, "h") in read(catalog.table("default.t"))
 
 
 @pytest.mark.parametrize("keys", [["a"], []])
@@ -209,11 +205,11 @@ def test_a_statement_that_fails_leaves_the_schema(spark: SparkSession, catalog: 
         with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
             sql(f"MERGE INTO t USING (SELECT a, CAST('m' AS INT) AS b, {new} FROM VALUES (1), (3) AS v(a)) s {on}")
         assert catalog.table("default.t").schema == before
-        assert rows(catalog, "default.t") == [(1, "1", {"x": 1}), (2, "2", {"x": 2})]
+        assert read(catalog.table("default.t")) == [(1, "1", {"x": 1}), (2, "2", {"x": 2})]
         sql(f"MERGE INTO t USING (SELECT a, 'm' AS b, {new} FROM VALUES (1), (3) AS v(a)) s {on}")
     finally:
         spark.conf.unset("spark.paimon.write.merge-schema")
-    assert rows(catalog, "default.t") == [
+    assert read(catalog.table("default.t")) == [
         (1, "m", {"x": 1, "y": 2}, 10),
         (2, "2", {"x": 2, "y": None}, None),
         (3, "m", {"x": 3, "y": 4}, 30),
@@ -239,7 +235,7 @@ def test_rows_change_by_any_condition(catalog: Catalog, sql: Any, kind: str) -> 
     expected = {i: (i, f"p{i % 3}", i * 10, {"a": i, "b c": "x"}) for i in range(9)}
 
     def check() -> None:
-        assert rows(catalog, "db.t") == sorted(expected.values(), key=repr)
+        assert read(catalog.table("db.t")) == list(expected.values())
 
     sql("DELETE FROM db.t AS `the t` WHERE `the t`.id IN (SELECT id FROM other) AND v = :v", {"v": 10})
     del expected[1]
@@ -275,7 +271,7 @@ def test_rows_change_by_any_condition(catalog: Catalog, sql: Any, kind: str) -> 
             sql(statement)
     check()
     sql("DELETE FROM db.t")
-    assert rows(catalog, "db.t") == []
+    assert read(catalog.table("db.t")) == []
 
 
 @pytest.mark.parametrize("kind", slow_except(KINDS, "keys"))
@@ -305,7 +301,7 @@ def test_the_merge_of_paimons_documentation_and_all_kinds_of_clauses(
         (9, "p1", "nine", 7),
         (10, "p0", "s10", 100),
     ]
-    assert rows(catalog, "default.target") == sorted(expected, key=repr)
+    assert read(catalog.table("default.target")) == expected
     twice = "(SELECT 3 AS id UNION ALL SELECT 3) AS s ON t.id = s.id"
     for statement, error, message in (
         (f"MERGE INTO target t USING {twice} WHEN MATCHED THEN UPDATE SET c = 'x'", DataError, "several rows"),
@@ -328,11 +324,11 @@ def test_the_merge_of_paimons_documentation_and_all_kinds_of_clauses(
     ):
         with refused(catalog, error, match=message):
             sql(statement)
-    assert rows(catalog, "default.target") == sorted(expected, key=repr)
+    assert read(catalog.table("default.target")) == expected
     sql(f"MERGE INTO target t USING {twice} WHEN MATCHED THEN DELETE WHEN NOT MATCHED BY SOURCE AND id > 5 THEN DELETE")
-    assert [r[0] for r in rows(catalog, "default.target")] == [0, 5]
+    assert [r[0] for r in read(catalog.table("default.target"))] == [0, 5]
     sql("MERGE INTO target t USING (SELECT :n AS n) ON id = n WHEN MATCHED THEN UPDATE SET c = :c", {"n": 5, "c": "?"})
-    assert (5, "p1", "?", 100) in rows(catalog, "default.target")
+    assert (5, "p1", "?", 100) in read(catalog.table("default.target"))
 
 
 def test_branches_and_tables_of_spark_are_written_by_their_names(
@@ -345,17 +341,17 @@ def test_branches_and_tables_of_spark_are_written_by_their_names(
     sql("UPDATE default.`t$branch_fix` b SET v = 'x' WHERE b.id = 2")
     sql("DELETE FROM t$branch_fix WHERE id = 3")
     sql("MERGE INTO t$branch_fix b USING t ON t.id = b.id WHEN MATCHED THEN UPDATE SET v = t.v || '!'")
-    assert rows(catalog, "default.t$branch_fix") == [(1, "main!"), (2, "x")]
-    assert rows(catalog, "default.t") == [(1, "main")]
+    assert read(catalog.table("default.t$branch_fix")) == [(1, "main!"), (2, "x")]
+    assert read(catalog.table("default.t")) == [(1, "main")]
     sql("TRUNCATE TABLE t$branch_fix")
-    assert (rows(catalog, "default.t$branch_fix"), rows(catalog, "default.t")) == ([], [(1, "main")])
+    assert (read(catalog.table("default.t$branch_fix")), read(catalog.table("default.t"))) == ([], [(1, "main")])
     of_spark = "spark_catalog.default.rows_of_spark"
     spark.sql(f"CREATE TABLE rows_of_spark (id INT, v STRING) USING parquet LOCATION '{tmp_path / 'sp'}'")
     try:
         sql(f"INSERT INTO {of_spark} SELECT * FROM t")
         assert [tuple(r) for r in spark.table("rows_of_spark").collect()] == [(1, "main")]
         sql(f"INSERT INTO t SELECT id + 1, v FROM {of_spark}")
-        assert rows(catalog, "default.t") == [(1, "main"), (2, "main")]
+        assert read(catalog.table("default.t")) == [(1, "main"), (2, "main")]
     finally:
         spark.sql("DROP TABLE rows_of_spark")
     assert not [t.name for t in spark.catalog.listTables() if t.isTemporary and t.name.startswith("paimon_")]
@@ -380,7 +376,7 @@ def test_inserts_from_the_table_itself_and_by_others_at_once_lose_nothing(
     for thread in threads:
         thread.join()
     assert not errors
-    assert [r[0] for r in rows(catalog, "db.t")] == [1, 11, 12, 2, 21, 22, 31, 32]
+    assert [r[0] for r in read(catalog.table("db.t"))] == [1, 2, 11, 12, 21, 22, 31, 32]
 
 
 def test_what_a_statement_reads_is_recorded_as_its_source_and_nothing_that_others_read(
@@ -406,7 +402,7 @@ def test_what_a_statement_reads_is_recorded_as_its_source_and_nothing_that_other
     assert came_from(catalog.table("db.x")) == {"db.a": 1}
     run("DELETE FROM db.x WHERE id = 1")
     assert (came_from(catalog.table("db.x")), said(catalog.table("db.x")).knows_sources) == ({}, True)
-    assert rows(catalog, "db.x") == [(2, "u")]
+    assert read(catalog.table("db.x")) == [(2, "u")]
     assert {said(catalog.table(f"db.{n}")).barrier for n in "abx"} == {0}
     assert [j.name.rpartition(":")[0] for j in catalog.lineage.jobs()] == [
         "db.a:insert", "db.b:insert", "db.x:delete", "db.x:insert", "db.x:merge", "db.x:update",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,7 +17,7 @@ from paimon_spark.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from tests.harness.doors import Door, collected, refused
+from tests.harness.doors import Door, collected, refused, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest, pytest.mark.catalog_door]
 
@@ -36,10 +35,6 @@ def catalog(tmp_path: Path, spark: SparkSession, door: Door) -> Iterator[Catalog
     table.create_savepoint()
     yield made
     made.sql("USE paimon", session=spark)
-
-
-def rows(catalog: Catalog, spark: SparkSession, sql: str, args: Any = None) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row) for row in catalog.sql(sql, args=args, session=spark).collect())
 
 
 @pytest.mark.parametrize(
@@ -62,7 +57,7 @@ def rows(catalog: Catalog, spark: SparkSession, sql: str, args: Any = None) -> l
 def test_hints_and_computed_names_are_understood(
     catalog: Catalog, spark: SparkSession, sql: str, ids: list[int]
 ) -> None:
-    assert rows(catalog, spark, sql) == [(i,) for i in ids]
+    assert rows(catalog, sql) == [(i,) for i in ids]
 
 
 def test_rows_are_written_by_computed_names_and_with_hints(catalog: Catalog, spark: SparkSession) -> None:
@@ -75,22 +70,22 @@ def test_rows_are_written_by_computed_names_and_with_hints(catalog: Catalog, spa
     catalog.sql("EXECUTE IMMEDIATE 'UPDATE shop.orders SET amount = ? WHERE id = ?' USING 9.0D, 2", session=spark)
     catalog.sql("DELETE FROM IDENTIFIER(?) WHERE id = ?", args=["shop.orders", 1], session=spark)
 
-    assert rows(catalog, spark, "SELECT id FROM shop.orders$branch_fix") == [(1,), (7,), (8,)]
-    assert rows(catalog, spark, "SELECT * FROM shop.orders") == [(2, 9.0)]
+    assert rows(catalog, "SELECT id FROM shop.orders$branch_fix") == [(1,), (7,), (8,)]
+    assert rows(catalog, "SELECT * FROM shop.orders") == [(2, 9.0)]
 
 
 def test_execute_immediate_leaves_statements_of_spark_to_spark(
     catalog: Catalog, spark: SparkSession, door: Door
 ) -> None:
-    assert rows(catalog, spark, "EXECUTE IMMEDIATE 'SELECT :a + 1' USING 1 AS a") == [(2,)]
-    assert rows(catalog, spark, "EXECUTE IMMEDIATE 'SELECT ?' USING array(map('a', 1))") == [([{"a": 1}],)]
+    assert rows(catalog, "EXECUTE IMMEDIATE 'SELECT :a + 1' USING 1 AS a") == [(2,)]
+    assert rows(catalog, "EXECUTE IMMEDIATE 'SELECT ?' USING array(map('a', 1))") == [([{"a": 1}],)]
     spark.sql("DECLARE OR REPLACE VARIABLE paimon_found INT")
     catalog.sql("EXECUTE IMMEDIATE 'SELECT 5' INTO paimon_found", session=spark)
-    assert rows(catalog, spark, "SELECT paimon_found") == [(5,)]
+    assert rows(catalog, "SELECT paimon_found") == [(5,)]
     into = "EXECUTE IMMEDIATE 'SELECT max(id) FROM shop.orders' INTO paimon_found"
     if door.is_plain:  # Spark knows the table itself
         catalog.sql(into)
-        assert rows(catalog, spark, "SELECT paimon_found") == [(2,)]
+        assert rows(catalog, "SELECT paimon_found") == [(2,)]
     else:
         with refused(catalog, UnsupportedFeatureError, match="use SET VAR paimon_found = "):
             catalog.sql(into, session=spark)
@@ -98,25 +93,25 @@ def test_execute_immediate_leaves_statements_of_spark_to_spark(
 
 
 def test_savepoints_have_the_name_of_the_proposal_too(catalog: Catalog, spark: SparkSession) -> None:
-    expected = rows(catalog, spark, "SELECT * FROM shop.orders$savepoints")
+    expected = rows(catalog, "SELECT * FROM shop.orders$savepoints")
 
     assert [row[0] for row in expected] == [catalog.table("shop.orders").savepoints()[0].id]
-    assert rows(catalog, spark, "SELECT * FROM shop.orders#savepoints AS s") == expected
-    assert rows(catalog, spark, "SELECT * FROM shop.`orders#savepoints`") == expected
+    assert rows(catalog, "SELECT * FROM shop.orders#savepoints AS s") == expected
+    assert rows(catalog, "SELECT * FROM shop.`orders#savepoints`") == expected
     path = catalog.table("shop.orders").location + "#savepoints"
     assert [tuple(r) for r in spark.read.format("paimon").load(path).collect()] == expected
 
 
 def test_the_current_database_follows_use(catalog: Catalog, spark: SparkSession, door: Door) -> None:
     query = "SELECT current_catalog(), current_database(), upper(current_schema()) AS s, count(*) FROM orders"
-    of_spark = rows(catalog, spark, "SELECT current_catalog(), current_database()")
+    of_spark = rows(catalog, "SELECT current_catalog(), current_database()")
     catalog.sql("USE shop", session=spark)
 
     found = catalog.sql(query, session=spark)
     assert found.columns[:3] == ["current_catalog()", "current_schema()", "s"]  # Spark has one name for both
     assert collected(catalog, found) == [("paimon", "shop", "SHOP", 2)]
     catalog.sql("USE spark_catalog.default", session=spark)
-    assert rows(catalog, spark, "SELECT current_catalog(), current_database()") == of_spark
+    assert rows(catalog, "SELECT current_catalog(), current_database()") == of_spark
 
 
 @pytest.mark.quick

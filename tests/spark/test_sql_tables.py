@@ -27,7 +27,7 @@ from paimon_spark.errors import (
     WarehouseNotFoundError,
 )
 from tests.harness import doors
-from tests.harness.doors import Door
+from tests.harness.doors import Door, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.newest, pytest.mark.catalog_door]
 
@@ -44,10 +44,6 @@ def catalog(spark: SparkSession, tmp_path: Path, door: Door) -> Catalog:
 def run(catalog: Catalog, *statements: str) -> None:
     for statement in statements:
         assert catalog.sql(statement).columns[:1] in ([], ["num_affected_rows"]), statement
-
-
-def rows(catalog: Catalog, sql: str) -> list[tuple[Any, ...]]:
-    return sorted(tuple(r) for r in catalog.sql(sql).collect())
 
 
 def refused(catalog: Catalog, sql: str, kind: type[PaimonError], *parts: str, plain: str | None = None) -> None:

@@ -15,7 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.functions import col
 
 from paimon_spark.engine.tasks.split import FILE_PATH
-from paimon_spark.errors import TableNotFoundError, UnsupportedFeatureError
+from paimon_spark.errors import DatabaseNotFoundError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.jobs.row_diff.comparison import RowComparison
 from paimon_spark.spark.dataframe import dataframe
@@ -31,6 +31,7 @@ from paimon_spark.sql.queries.errors import (
     in_one_line,
     is_one_of,
     lacks_a_column,
+    unknown_table,
     version_of_view,
 )
 from paimon_spark.sql.queries.parse import ParsedQuery, Use, parse_query
@@ -126,10 +127,12 @@ class _Query:
         """The read of a table or permanent view, as `read_of`."""
         try:
             return read_of(self.parsed, reference, job, has_all=has_all)
-        except TableNotFoundError:
+        except DatabaseNotFoundError as e:
+            raise _missing(reference) or e from None
+        except TableNotFoundError as e:
             view = None if reference.function is not None else reference.session.permanent_view(reference.name)
             if view is None:
-                raise
+                raise _missing(reference) or e from None
         if reference.version is not None or reference.options is not None:
             raise version_of_view(view.name)
         return self.rows_of_view(reference.session, view, job)
@@ -143,6 +146,14 @@ class _Query:
             names = read.row_type.names if isinstance(read, Scan | RowComparison) else read.columns
             out += [(*qualifier, name) for name in names]
         return out
+
+
+def _missing(reference: Reference) -> TableNotFoundError | None:
+    """Error of a table that neither Spark nor the catalog of `catalog.sql` has, as in classic sessions; else None."""
+    session, name = reference.session, reference.name.as_named
+    if not session.is_of_catalog or reference.function is not None or session.has_table(name.database, name.table):
+        return None
+    return unknown_table(session, [name.database, name.last_part] if reference.node.db else [name.last_part])
 
 
 def _qualifier(reference: Reference, found: Sequence[Reference]) -> tuple[str, ...]:
