@@ -16,8 +16,7 @@ from paimon_spark.errors import InvalidInputError, LineageError, NotFoundError
 from paimon_spark.format.metadata_files.snapshot import CommitKind
 from paimon_spark.lineage.asking.graph import Graph, Node
 from paimon_spark.lineage.asking.results import ImpactOfSnapshot
-from paimon_spark.lineage.asking.shared_snapshots import SharedSnapshots
-from paimon_spark.lineage.asking.snapshot_facts import SnapshotFacts
+from paimon_spark.lineage.asking.snapshot_facts import SharedSnapshots, SnapshotFacts
 from paimon_spark.lineage.asking.table_history import TableHistory
 from paimon_spark.lineage.asking.unified_version import unified_version
 from paimon_spark.metadata.handle import TableHandle
