@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from paimon_spark.jobs.row_diff.comparison import RowComparison
     from paimon_spark.jobs.row_level.write import MergeClauses
     from paimon_spark.jobs.write.commit import WriteResult
-    from paimon_spark.lineage.index.statements import Statement
+    from paimon_spark.lineage.index.provenance import Statement
     from paimon_spark.metadata.handle import TableHandle
     from paimon_spark.options.write_request import WriteMode
     from paimon_spark.sql.session import Session

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from paimon_spark.display import ShownAsFacts
 from paimon_spark.format.metadata_files.snapshot import Snapshot
-from paimon_spark.lineage.index.statements import Statement, decode_statement
+from paimon_spark.lineage.index.provenance import Statement, decode_statement
 from paimon_spark.lineage.recording.snapshot_provenance import read_snapshot_provenance
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.snapshots import list_snapshot_ids, read_alive

@@ -16,8 +16,8 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from paimon_spark.errors import InvalidInputError, PaimonError, SqlSyntaxError, UnsupportedFeatureError
-from paimon_spark.lineage.index.statements import Statement as Recorded
-from paimon_spark.lineage.index.statements import encode_statement
+from paimon_spark.lineage.index.provenance import Statement as Recorded
+from paimon_spark.lineage.index.provenance import encode_statement
 from paimon_spark.options.lineage import JOB, STATEMENT, STATEMENT_VALUES
 from paimon_spark.options.location import MAIN, SESSION_BRANCH
 from paimon_spark.spark.session import is_classic
