@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from paimon_spark.engine.compaction.sorting import SortOrder
     from paimon_spark.engine.compaction.task import BucketTask
     from paimon_spark.engine.row_diff.compare import Differences
-    from paimon_spark.engine.tasks.commit_message import CommitMessage
+    from paimon_spark.engine.tasks import CommitMessage
     from paimon_spark.format.metadata_files.snapshot import Snapshot
     from paimon_spark.jobs.opened_table import OpenedTable
     from paimon_spark.jobs.read.scan import Scan

@@ -1,4 +1,4 @@
-"""Statements, clauses and metadata tables of Iceberg and Delta Lake, and their equivalents here.
+"""Words of Iceberg and Delta Lake for statements, clauses and tables; equivalents here.
 
 `{table}` and its like in texts stand for what a statement names.
 """

@@ -53,7 +53,7 @@ from paimon_spark.engine.commit.requests import (
     SnapshotRequest,
 )
 from paimon_spark.engine.scan.fallback import other_partitions
-from paimon_spark.engine.tasks.commit_message import NOTHING, CommitMessage, Increment
+from paimon_spark.engine.tasks import NOTHING, CommitMessage, Increment
 from paimon_spark.errors import CommitError, CommitOutcomeUnknownError, InvalidInputError
 from paimon_spark.format.metadata_files.index_manifest import DELETION_VECTORS
 from paimon_spark.format.metadata_files.manifest import FileKind

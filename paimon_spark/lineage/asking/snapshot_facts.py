@@ -1,4 +1,4 @@
-"""Facts about snapshots that rows of lineage do not hold, such as which branches share one.
+"""Facts about snapshots that rows of lineage do not hold, such as their branches.
 
 Several branches of a table hold the same snapshots: those from before a fork, and published ones. Batches read such a
 snapshot by the name of either branch.

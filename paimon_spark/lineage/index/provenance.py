@@ -1,4 +1,4 @@
-"""Provenance of a commit and its SQL statement, and their encodings in properties of a snapshot.
+"""Provenance and SQL statement of a commit, encoded in the properties of its snapshot.
 
 Job and barrier are properties of their own, for people who look at a snapshot; the source ranges are JSON. What one
 release wrote every later one reads.
