@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.operations.answer import Answer, lines, removal, result, results, rows
-from paimon_spark.operations.checks import CHECK, IF_MAIN_MOVED, ON_CONFLICT, checks_of, required_checks, show_checks
 from paimon_spark.operations.operation import (
     Argument,
     Effect,
@@ -21,6 +20,14 @@ from paimon_spark.operations.operation import (
     positional,
     repeated,
     table_names,
+)
+from paimon_spark.operations.shared_arguments import (
+    CHECK,
+    IF_MAIN_MOVED,
+    ON_CONFLICT,
+    checks_of,
+    required_checks,
+    show_checks,
 )
 from paimon_spark.text import id_of, moment, safe
 
