@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from paimon_spark.api.release import Release
     from paimon_spark.maintenance.removal import Removed
     from paimon_spark.pipelines.preparation import Preparation
-    from paimon_spark.pipelines.statements import RecordedStatement
+    from paimon_spark.pipelines.replay import RecordedStatement
 
 
 def _pipeline(a: Request) -> Pipeline:
