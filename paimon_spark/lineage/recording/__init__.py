@@ -10,8 +10,7 @@ commit_recording.py     one commit, prepared before it
 process_recorders.py    the recorders of a process, one for each warehouse
 recorder.py             Recorder: writes rows in the background
 row_queue.py            rows that wait to be written, and those written last
-catch_up.py             rows that a process died before it wrote
-search_progress.py      branches that jobs commit to, and how far each was searched for such rows
+catch_up.py             rows that a process died before it wrote, and how far each branch was searched for them
 snapshot_provenance.py  provenance in snapshots of a branch, without copies
 maintenance.py          sync, forget a job, rebuild the lineage tables
 

@@ -25,9 +25,8 @@ from paimon_spark.lineage.index.tables import (
     write_rows,
 )
 from paimon_spark.lineage.index.warehouse import is_lineage_table, split_table_path
-from paimon_spark.lineage.recording.catch_up import CaughtUp, catch_up, mark_searched
+from paimon_spark.lineage.recording.catch_up import CaughtUp, catch_up, mark_searched, register_sink
 from paimon_spark.lineage.recording.row_queue import ExpectedJob, QueuedRows, RowQueue
-from paimon_spark.lineage.recording.search_progress import register_sink
 from paimon_spark.redaction import get_logger
 
 if TYPE_CHECKING:

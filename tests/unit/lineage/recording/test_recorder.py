@@ -23,12 +23,11 @@ from paimon_spark.lineage.index.warehouse import quote_name
 from paimon_spark.lineage.recording import process_recorders
 from paimon_spark.lineage.recording import recorder as recorder_module
 from paimon_spark.lineage.recording import row_queue as recorder_state
-from paimon_spark.lineage.recording.catch_up import CaughtUp
+from paimon_spark.lineage.recording.catch_up import CaughtUp, known_sinks
 from paimon_spark.lineage.recording.maintenance import forget_job
 from paimon_spark.lineage.recording.process_recorders import flush_all, flush_of, recorder_for
 from paimon_spark.lineage.recording.recorder import Recorder
 from paimon_spark.lineage.recording.row_queue import ExpectedJob, QueuedRows, RowQueue
-from paimon_spark.lineage.recording.search_progress import known_sinks
 from tests.harness.lineage_index import MemoryIndex, ref_of
 
 SINK, SOURCE = ref_of("d.t"), ref_of("d.s")
