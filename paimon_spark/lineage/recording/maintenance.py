@@ -57,8 +57,8 @@ from paimon_spark.lineage.recording.catch_up import (
     register_sink,
 )
 from paimon_spark.lineage.recording.checkpoints import open_checkpoint
-from paimon_spark.lineage.recording.process_recorders import flush_of, forget_queued
 from paimon_spark.lineage.recording.read_recording import rows_of_pending_notes
+from paimon_spark.lineage.recording.recorder import flush_of, forget_queued
 from paimon_spark.lineage.recording.snapshot_provenance import (
     NewestSnapshots,
     SnapshotProvenance,
