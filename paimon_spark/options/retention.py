@@ -124,7 +124,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpiryOptions:
+class _ExpiryOptions:
     """Retention of snapshots, changelogs and consumers."""
 
     snapshots: Retention
@@ -186,7 +186,7 @@ class PartitionExpiryOptions:
     )
 
 
-def parse_expiry_options(raw: Mapping[str, str]) -> ExpiryOptions:
+def parse_expiry_options(raw: Mapping[str, str]) -> _ExpiryOptions:
     """The group of `raw`. Raises InvalidOptionError for a value of the wrong type."""
     snapshots = Retention(
         SNAPSHOT_RETAIN_MAX.get(raw),
@@ -201,7 +201,7 @@ def parse_expiry_options(raw: Mapping[str, str]) -> ExpiryOptions:
         snapshots.time_retained_ms if time is None else time,
         snapshots.limit,
     )
-    return parse_group(ExpiryOptions, raw, snapshots=snapshots, changelogs=changelogs)
+    return parse_group(_ExpiryOptions, raw, snapshots=snapshots, changelogs=changelogs)
 
 
 def parse_partition_expiry(raw: Mapping[str, str]) -> PartitionExpiryOptions | None:

@@ -341,7 +341,7 @@ def parse_commit_options(raw: Mapping[str, str]) -> CommitOptions:
     )
 
 
-class ManifestFormat(Enum):
+class _ManifestFormat(Enum):
     """The file format of manifests, manifest lists and index manifests."""
 
     AVRO = "avro"
@@ -351,8 +351,8 @@ class ManifestFormat(Enum):
 
 MANIFEST_FORMAT = Option(
     "manifest.format",
-    enum_of(ManifestFormat),
-    ManifestFormat.AVRO,
+    enum_of(_ManifestFormat),
+    _ManifestFormat.AVRO,
     "Format of manifests, manifest lists and index manifests; pypaimon reads only avro.",
 )
 
@@ -361,7 +361,7 @@ MANIFEST_FORMAT = Option(
 class ManifestOptions:
     """The options of a table that its manifests are written by."""
 
-    format: ManifestFormat = field_of(MANIFEST_FORMAT)
+    format: _ManifestFormat = field_of(MANIFEST_FORMAT)
     compression: str = option(
         "manifest.compression",
         string,

@@ -1,4 +1,4 @@
-"""Replay plan: how each job and each SQL statement of a pipeline runs again on the branches.
+"""Replay plan: how each job and SQL statement of a pipeline runs again on the branches.
 
 A stream starts after the last snapshot of each source that the branch of its sink holds, by lineage. A batch statement
 runs again as a whole. A branch has the changes of its first snapshot and later ones: a stream that needs earlier ones
