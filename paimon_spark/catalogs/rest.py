@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from paimon_spark.catalogs.file_system import TablePlace, check_new_name
 from paimon_spark.catalogs.registered import RegisteredCatalog
-from paimon_spark.catalogs.rest_client import Answer, RestClient, served_options
+from paimon_spark.catalogs.rest_client import Response, RestClient, served_options
 from paimon_spark.catalogs.rest_store import ServedStore, TableServer
 from paimon_spark.errors import CatalogError, TableAlreadyExistsError, UnsupportedFeatureError
 from paimon_spark.format.metadata_files.table_schema import TableSchema, encode
@@ -84,7 +84,7 @@ class RestRegistry:
         """Names of the functions of a database, sorted."""
         return sorted(self.client.pages("functions", _DATABASES, database, "functions") or [])
 
-    def find_table(self, database: str, table: str) -> Answer | None:
+    def find_table(self, database: str, table: str) -> Response | None:
         """Find the server's record of a table; None when it does not exist."""
         answer = self.client.get(_DATABASES, database, _TABLES, table)
         return None if answer.is_missing else answer

@@ -296,10 +296,10 @@ def _system_table(location: TableLocation) -> str | None:
     if location.system_table is None:
         return None
     from paimon_spark.system_tables.registry import find  # only reads of system tables pay for them
-    from paimon_spark.system_tables.views import View
+    from paimon_spark.system_tables.views import SystemView
 
     found = find(location.system_table, location.name)
-    return found.value if isinstance(found, View) else found.name
+    return found.value if isinstance(found, SystemView) else found.name
 
 
 def without_keys(options: Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:

@@ -53,7 +53,7 @@ _POSITIONAL: Final = "_col"
 """Begins the names of columns in ORC files of old Hive, whose columns Spark finds by position."""
 
 
-class Reader(NamedTuple):
+class SparkReader(NamedTuple):
     """One of Spark's readers: the format, and whether columns are found by their field ids."""
 
     format: str
@@ -71,7 +71,7 @@ class ReadableFiles:
         skippable: names of columns by whose conditions the reader may skip parts of all these files.
     """
 
-    reader: Reader
+    reader: SparkReader
     fields: tuple[DataField, ...]
     splits: tuple[DataSplit, ...]
     skippable: frozenset[str]
@@ -87,7 +87,7 @@ def readable_files(scan: Scan) -> tuple[list[ReadableFiles], Sequence[DataSplit]
         return [], plan.splits
     splits = tuple(plan.splits)
     if not splits:
-        return [ReadableFiles(Reader(PARQUET, False), fields, (), frozenset())], ()
+        return [ReadableFiles(SparkReader(PARQUET, False), fields, (), frozenset())], ()
     forms = _forms(fields, splits, plan.requests)
     return _assembled(fields, splits, _chosen(fields, splits, forms, plan.requests))
 
@@ -156,7 +156,7 @@ class _Form(NamedTuple):
 class _Choice(NamedTuple):
     """The reader of a file, and by which columns it may skip parts of it."""
 
-    reader: Reader
+    reader: SparkReader
     skippable: frozenset[str]
 
 
@@ -247,7 +247,7 @@ def _chosen(
     requests: _Requests,
 ) -> dict[_Place, _Choice]:
     """The reader of each file whose footer says what is expected, too."""
-    out = {at: _Choice(Reader(ORC, False), form.same) for at, form in forms.items() if form.format == ORC}
+    out = {at: _Choice(SparkReader(ORC, False), form.same) for at, form in forms.items() if form.format == ORC}
     parquet = {at: form for at, form in forms.items() if form.format == PARQUET}
     by_id = any(form.needs_ids for form in parquet.values())
     out.update(_checked(fields, splits, parquet, requests, by_id=by_id))
@@ -267,7 +267,7 @@ def _checked(
 ) -> Iterator[tuple[_Place, _Choice]]:
     """The Parquet files that can be read, by their footers where their types have several forms."""
     doubtful = by_id or any(has_several_forms(f.type) for f in fields)
-    reader = Reader(PARQUET, by_id)
+    reader = SparkReader(PARQUET, by_id)
     places = []
     for at, form in forms.items():
         if doubtful or form.may_have_retracts or not _is_of_paimon(splits[at[0]].files[at[1]]):
@@ -300,7 +300,7 @@ def _assembled(
     fields: tuple[DataField, ...], splits: Sequence[DataSplit], chosen: Mapping[_Place, _Choice]
 ) -> tuple[list[ReadableFiles], Sequence[DataSplit]]:
     """The files of each reader, and those of none. Files that are read as they lie need not stay together."""
-    by_reader: dict[Reader | None, list[DataSplit]] = {}
+    by_reader: dict[SparkReader | None, list[DataSplit]] = {}
     for n, split in enumerate(splits):
         readers = [choice.reader if (choice := chosen.get((n, i))) else None for i in range(len(split.files))]
         different = dict.fromkeys(readers)
@@ -308,7 +308,7 @@ def _assembled(
             part = split if len(different) < 2 else _files_of(split, [r == reader for r in readers])
             by_reader.setdefault(reader, []).append(part)
     rest = by_reader.pop(None, [])
-    skippable: dict[Reader, frozenset[str]] = {}
+    skippable: dict[SparkReader, frozenset[str]] = {}
     for choice in chosen.values():
         skippable[choice.reader] = skippable.get(choice.reader, choice.skippable) & choice.skippable
     found = [ReadableFiles(r, fields, tuple(some), skippable[r]) for r, some in by_reader.items() if r is not None]

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.lineage.index.provenance import TableRef
-from paimon_spark.lineage.index.statements import Statement, encode_statement
+from paimon_spark.lineage.index.statements import StatementRecord, encode_statement
 from paimon_spark.lineage.index.warehouse import short_digest
 from paimon_spark.metadata.layout import MAIN
 from paimon_spark.options.known import is_storage_option
@@ -93,7 +93,7 @@ def with_lineage_job(
         run[UNKNOWN_SOURCES.key] = "true"
     if bound is not None and STATEMENT.key not in given and not has_secret(bound):
         lacks_values = bound != sql and not STATEMENT_VALUES.get(given)
-        kept = Statement(sql if lacks_values else bound, session.catalog_name, session.database)
+        kept = StatementRecord(sql if lacks_values else bound, session.catalog_name, session.database)
         text = encode_statement(replace(kept, lacks_values=lacks_values))
         run |= {} if text is None else {STATEMENT.key: text}
     catalog = session.catalog

@@ -61,7 +61,7 @@ _MODES: Final = {
 """What `saveAsTable` does in a mode; append when there is no table."""
 
 
-class TableWriter(DataFrameWriterV2):
+class AttachedTableWriter(DataFrameWriterV2):
     """`df.writeTo` of a table in an attached catalog."""
 
     def __init__(self, frame: DataFrame, table: AttachedTable, text: str) -> None:
@@ -137,7 +137,7 @@ def write_to(
 ) -> DataFrameWriterV2:
     """The writer of a table."""
     found = attached.find(frame._session, table)
-    return spark_call(table) if found is None else TableWriter(frame, found, table)
+    return spark_call(table) if found is None else AttachedTableWriter(frame, found, table)
 
 
 def refuse_merge(
