@@ -22,7 +22,7 @@ from paimon_spark.metadata.layout import Layout
 from paimon_spark.metadata.retry import now_ms
 from paimon_spark.metadata.schemas import latest_schema
 from paimon_spark.options.catalog import without_permissions
-from paimon_spark.options.location import CatalogName, check_part, without_table_defaults
+from paimon_spark.options.location import TableName, check_part, without_table_defaults
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 from paimon_spark.types import RowType
@@ -189,14 +189,14 @@ class RestCatalog(RegisteredCatalog):
         if found is None:  # the server chooses where it will be
             folder = self.registry.database_url(database, _NO_PLACE) or _NO_PLACE
             store, root = open_store(f"{folder}/{table}", self._store_options)
-            return TablePlace(store, root, database, table, is_listed=False)
+            return self._place_in(store, root, database, table, is_listed=False)
         url = self.registry.client.checked_location(found.text("path"), f"table {database}.{table}")
         store, root = open_store(url, self._store_options)
         if not found.truth("isExternal"):
-            named = CatalogName.of(self.warehouse, database, table)
+            named = TableName(database, table), self.warehouse
             server = TableServer(self.registry.client, database, table, found.text("id"))
             store = cast(Store, ServedStore(url, root, self._store_options, server, self._has_tokens, named))
-        return TablePlace(store, root, database, table)
+        return self._place_in(store, root, database, table)
 
     def create_table(
         self,

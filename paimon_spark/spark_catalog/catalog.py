@@ -21,6 +21,7 @@ from paimon_spark.errors import (
     UnsupportedFeatureError,
     WarehouseNotFoundError,
 )
+from paimon_spark.options.location import TableName
 from paimon_spark.spark_catalog.definitions import definition_of, schema_changes
 from paimon_spark.spark_catalog.functions import MaxPtProxy
 from paimon_spark.spark_catalog.gateway import CATALOG, SQL, Gateway, optional
@@ -42,7 +43,7 @@ from paimon_spark.sql.commands.alter_table import alter_table, new_name
 from paimon_spark.sql.commands.create import create_defined
 from paimon_spark.sql.functions import MAX_PT, check_scalar
 from paimon_spark.sql.grammar.alter_table import AlterTable
-from paimon_spark.sql.names import DEFAULT_DATABASE, TableName, check_database, refuse_metadata_table
+from paimon_spark.sql.names import DEFAULT_DATABASE, check_database, refuse_metadata_table
 from paimon_spark.sql.requests import CreateMode
 from paimon_spark.sql.session import Session
 

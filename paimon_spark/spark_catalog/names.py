@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from paimon_spark.sql.names import TableName, name_of
+from paimon_spark.options.location import TableName
+from paimon_spark.sql.names import name_of
 
 
 def table_name(ident: Any) -> TableName:

@@ -20,7 +20,7 @@ from paimon_spark.errors import TableNotFoundError
 from paimon_spark.jobs.branch_access import on_session_branch
 from paimon_spark.metadata.branches import branch_exists
 from paimon_spark.options.known import is_storage_option
-from paimon_spark.options.location import is_name, split_name, split_suffix
+from paimon_spark.options.location import TableName, is_name, split_name, split_suffix
 from paimon_spark.options.scan import BRANCH, LOCATION_KEYS, TIME_ZONE, canonical, names_branch, without_start
 from paimon_spark.options.write_request import (
     OF_OVERWRITES,
@@ -32,7 +32,6 @@ from paimon_spark.spark.session import is_spark_alone, settings
 from paimon_spark.sql.commands.create import PROVIDERS
 from paimon_spark.sql.commands.insert import OVERWRITE_SETTING
 from paimon_spark.sql.commands.target import refuse_exact_case
-from paimon_spark.sql.names import TableName
 from paimon_spark.sql.session import SESSION_TIME_ZONE, SETTING, WAP_BRANCH, Session
 
 if TYPE_CHECKING:

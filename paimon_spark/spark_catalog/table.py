@@ -14,6 +14,7 @@ from paimon_spark.engine.scan.splits import totals_of
 from paimon_spark.engine.tasks.split import METADATA_COLUMNS, SplitMode
 from paimon_spark.errors import InvalidOptionError, NotFoundError
 from paimon_spark.options.lineage import JOB
+from paimon_spark.options.location import TableName
 from paimon_spark.options.scan import (
     BRANCH,
     START_KEYS,
@@ -34,7 +35,6 @@ from paimon_spark.spark_catalog.write import MATCHING, WriteBuilderProxy
 from paimon_spark.sql.commands.create import check_location
 from paimon_spark.sql.commands.show import table_properties
 from paimon_spark.sql.commands.target import refuse_exact_case
-from paimon_spark.sql.names import TableName
 from paimon_spark.sql.session import Session, options_of_run
 from paimon_spark.types import ROW_ID, SEQUENCE_NUMBER, RowType, quoted
 

@@ -20,7 +20,7 @@ from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
     from paimon_spark.api.views import View
-    from paimon_spark.sql.names import TableName
+    from paimon_spark.options.location import TableName
 
 
 class ViewCatalogProxy(CatalogProxy, implements=(*INTERFACES, CATALOG + "ViewCatalog")):

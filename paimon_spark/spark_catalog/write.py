@@ -20,6 +20,7 @@ from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
 from paimon_spark.jobs.write.batch import options_of
 from paimon_spark.jobs.write.target import undo_creation
 from paimon_spark.options.lineage import OF_ONE_USE
+from paimon_spark.options.location import TableName
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.options.write import MERGE_SCHEMA
 from paimon_spark.options.write_request import (
@@ -52,7 +53,6 @@ from paimon_spark.sql.commands.create import (
 )
 from paimon_spark.sql.commands.insert import ALL_ROWS, insert_rows, overwrite_of_save, without_options_of_saves
 from paimon_spark.sql.lineage_job import with_lineage_job
-from paimon_spark.sql.names import TableName
 from paimon_spark.sql.requests import CreateMode, InsertRequest
 from paimon_spark.sql.session import Session, reads_of_run
 from paimon_spark.types import RowType, quoted

@@ -13,7 +13,7 @@ from paimon_spark.spark_catalog.proxies import Proxy
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.sql.names import TableName
+    from paimon_spark.options.location import TableName
     from paimon_spark.sql.session import Session
 
 _RELATION: Final = "DataSourceV2Relation"

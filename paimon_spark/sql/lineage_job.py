@@ -25,7 +25,7 @@ from paimon_spark.sql.session import SETTING, Session
 from paimon_spark.sql.tokens import outside_brackets, tokenize
 
 if TYPE_CHECKING:
-    from paimon_spark.sql.names import TableName
+    from paimon_spark.options.location import TableName
 
 _DIGITS: Final = 8
 _OF_A_RUN: Final = (f".{JOB.key}", f".{BARRIER.key}")

@@ -23,6 +23,7 @@ from paimon_spark.options.catalog import CatalogOptions, is_catalog_option, pars
 from paimon_spark.options.descriptor import Option, boolean, options_of, spelt
 from paimon_spark.options.known import STORAGE_PREFIXES, TABLE_OPTIONS
 from paimon_spark.options.lineage import STATEMENT_VALUES
+from paimon_spark.options.location import TableName
 from paimon_spark.options.scan import ScanOptions
 from paimon_spark.redaction import (
     HARMLESS,
@@ -37,7 +38,6 @@ from paimon_spark.redaction import (
 from paimon_spark.sql.commands.show import table_properties
 from paimon_spark.sql.execute import check_again
 from paimon_spark.sql.lineage_job import has_secret, with_lineage_job
-from paimon_spark.sql.names import TableName
 from paimon_spark.sql.session import Session
 from paimon_spark.storage.urls import open_store
 

@@ -13,9 +13,10 @@ from typing import Final, NoReturn
 from sqlglot import exp
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.options.location import TableName
 from paimon_spark.predicate.tokens import Token
 from paimon_spark.sql.functions import TABLE_FUNCTIONS, refuse_search
-from paimon_spark.sql.names import TableName, resolve_source
+from paimon_spark.sql.names import resolve_source
 from paimon_spark.sql.queries.clauses import OptionClause, VersionClause
 from paimon_spark.sql.queries.errors import syntax_error
 from paimon_spark.sql.queries.parse import ParsedQuery, QueryUse
