@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.spark.schema import spark_schema
-from paimon_spark.spark_catalog.catalog import IDENTIFIER, INTERFACES, CatalogProxy
-from paimon_spark.spark_catalog.gateway import CATALOG
-from paimon_spark.spark_catalog.names import table_name
-from paimon_spark.spark_catalog.proxies import no_such_view
+from paimon_spark.spark_catalog.catalog import IDENTIFIER, INTERFACES, CatalogProxy, table_name
+from paimon_spark.spark_catalog.jvm.gateway import CATALOG
+from paimon_spark.spark_catalog.jvm.proxies import no_such_view
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:

@@ -24,14 +24,14 @@ from paimon_spark.predicate.ast import Predicate, conjuncts, show
 from paimon_spark.spark.dataframe import as_options
 from paimon_spark.spark.schema import spark_schema
 from paimon_spark.spark.session import reads_files
-from paimon_spark.spark_catalog.file_scan import FileScan, file_scan
-from paimon_spark.spark_catalog.gateway import SQL, Gateway
-from paimon_spark.spark_catalog.predicates import Conditions, conditions_of
-from paimon_spark.spark_catalog.proxies import Proxy
-from paimon_spark.spark_catalog.python_scan import PythonScan, python_scan
-from paimon_spark.spark_catalog.readable_files import readable_files
-from paimon_spark.spark_catalog.results import READ, ScanProxy
-from paimon_spark.spark_catalog.statistics import estimated
+from paimon_spark.spark_catalog.jvm.gateway import SQL, Gateway
+from paimon_spark.spark_catalog.jvm.proxies import Proxy
+from paimon_spark.spark_catalog.reads.file_scan import FileScan, file_scan
+from paimon_spark.spark_catalog.reads.predicates import Conditions, conditions_of
+from paimon_spark.spark_catalog.reads.python_scan import PythonScan, python_scan
+from paimon_spark.spark_catalog.reads.readable_files import readable_files
+from paimon_spark.spark_catalog.reads.results import READ, ScanProxy
+from paimon_spark.spark_catalog.reads.statistics import estimated
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ if TYPE_CHECKING:
     from paimon_spark.engine.tasks.split import DataSplit
 
 _Reader = FileScan | PythonScan
+
+
+def install_read_rule(gateway: Gateway, spark: SparkSession) -> None:
+    """Let scans of a session have parts with different readers, by a rule of Spark's optimizer in Java."""
+    gateway.java_code("ReadParts").installRule(spark._jsparkSession)
 
 
 class TableScanProxy(

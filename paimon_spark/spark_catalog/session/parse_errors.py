@@ -30,8 +30,8 @@ from paimon_spark.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from paimon_spark.spark_catalog.gateway import SQL, Gateway
-from paimon_spark.spark_catalog.proxies import java_error, java_exception, one_line
+from paimon_spark.spark_catalog.jvm.gateway import SQL, Gateway
+from paimon_spark.spark_catalog.jvm.proxies import java_error, java_exception, one_line
 from paimon_spark.sql.names import resolve_name
 from paimon_spark.sql.queries.errors import parts_of
 from paimon_spark.types import quoted

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.spark_catalog.gateway import Gateway
-from paimon_spark.spark_catalog.java_objects import python_object
+from paimon_spark.spark_catalog.jvm.gateway import Gateway
+from paimon_spark.spark_catalog.jvm.java_objects import python_object
 from paimon_spark.spark_catalog.table import TableProxy
 
 if TYPE_CHECKING:

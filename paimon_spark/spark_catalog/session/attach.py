@@ -25,11 +25,16 @@ from paimon_spark.spark.session import (
     settings,
     shorten_errors,
 )
-from paimon_spark.spark_catalog.classic import allow_classic, classic_pyspark
-from paimon_spark.spark_catalog.gateway import SQL, gateway_of
-from paimon_spark.spark_catalog.parse_errors import explain_missing_tables
-from paimon_spark.spark_catalog.path_settings import follow_settings
-from paimon_spark.spark_catalog.sessions import IMPLEMENTATION, active_sessions, application_of, configured_catalog
+from paimon_spark.spark_catalog.jvm.classic import allow_classic, classic_pyspark
+from paimon_spark.spark_catalog.jvm.gateway import SQL, gateway_of
+from paimon_spark.spark_catalog.session.parse_errors import explain_missing_tables
+from paimon_spark.spark_catalog.session.path_settings import follow_settings
+from paimon_spark.spark_catalog.session.sessions import (
+    IMPLEMENTATION,
+    active_sessions,
+    application_of,
+    configured_catalog,
+)
 from paimon_spark.sql.names import SPARK_CATALOG
 from paimon_spark.sql.session import CATALOG_SETTING
 

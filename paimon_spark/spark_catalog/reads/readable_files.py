@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from paimon_spark.engine.read.file_reader import fields_in, schema_of
 from paimon_spark.engine.tasks.split import DataSplit, ReadRequest, SplitMode
 from paimon_spark.options.lineage import JOB
-from paimon_spark.spark_catalog.footers import (
+from paimon_spark.spark_catalog.reads.footers import (
     PAIMON_FILE,
     Footer,
     footers,

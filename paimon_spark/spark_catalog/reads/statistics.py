@@ -16,7 +16,7 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.jobs.read.table_scan import statistics_of
 from paimon_spark.redaction import get_logger
-from paimon_spark.spark_catalog.gateway import Gateway
+from paimon_spark.spark_catalog.jvm.gateway import Gateway
 from paimon_spark.types import AtomicType, DataType, DecimalType, TimestampType
 
 _LOG: Final = get_logger("paimon_spark")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.predicate.ast import show
-from paimon_spark.spark_catalog.predicates import conditions_of
+from paimon_spark.spark_catalog.reads.predicates import conditions_of
 from paimon_spark.types import BIGINT, DATE, INT, STRING, AtomicType, BinaryType, DataField, DecimalType, RowType
 
 _TYPES = (

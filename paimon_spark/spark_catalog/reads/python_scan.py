@@ -16,7 +16,7 @@ from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partiti
 from paimon_spark.spark.batch_read import batch_reader
 from paimon_spark.spark.session import with_sources
 from paimon_spark.spark.source import PaimonPyDataSource
-from paimon_spark.spark_catalog.gateway import SQL, Gateway
+from paimon_spark.spark_catalog.jvm.gateway import SQL, Gateway
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

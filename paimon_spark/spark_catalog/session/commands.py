@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from paimon_spark.spark_catalog.gateway import SQL, Gateway
-from paimon_spark.spark_catalog.proxies import Proxy
+from paimon_spark.spark_catalog.jvm.gateway import SQL, Gateway
+from paimon_spark.spark_catalog.jvm.proxies import Proxy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

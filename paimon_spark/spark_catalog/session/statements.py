@@ -23,14 +23,14 @@ from paimon_spark.errors import UnsupportedFeatureError
 from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.spark.dataframe import dataframe
 from paimon_spark.spark.session import unwrapped
-from paimon_spark.spark_catalog.cached_tables import refresh_cached
 from paimon_spark.spark_catalog.catalog import CatalogProxy
-from paimon_spark.spark_catalog.gateway import Gateway, gateway_of
-from paimon_spark.spark_catalog.java_objects import python_object
-from paimon_spark.spark_catalog.parser import ParserProxy
-from paimon_spark.spark_catalog.proxies import one_line
-from paimon_spark.spark_catalog.rules import install_read_rule
-from paimon_spark.spark_catalog.sessions import IMPLEMENTATION
+from paimon_spark.spark_catalog.jvm.gateway import Gateway, gateway_of
+from paimon_spark.spark_catalog.jvm.java_objects import python_object
+from paimon_spark.spark_catalog.jvm.proxies import one_line
+from paimon_spark.spark_catalog.reads.scan import install_read_rule
+from paimon_spark.spark_catalog.session.cached_tables import refresh_cached
+from paimon_spark.spark_catalog.session.parser import ParserProxy
+from paimon_spark.spark_catalog.session.sessions import IMPLEMENTATION
 from paimon_spark.sql.commands.expressions import bind_parameters
 from paimon_spark.sql.functions import TABLE_FUNCTIONS, read_of_call, refuse_columns, refuse_foreign
 from paimon_spark.sql.names import name_of

@@ -20,9 +20,9 @@ from paimon_spark.errors import (
 )
 from paimon_spark.redaction import get_logger
 from paimon_spark.spark.session import remember
-from paimon_spark.spark_catalog.classic import classic_pyspark
-from paimon_spark.spark_catalog.gateway import SQL, Gateway
-from paimon_spark.spark_catalog.java_objects import callers_of, java_object, python_object
+from paimon_spark.spark_catalog.jvm.classic import classic_pyspark
+from paimon_spark.spark_catalog.jvm.gateway import SQL, Gateway
+from paimon_spark.spark_catalog.jvm.java_objects import callers_of, java_object, python_object
 from paimon_spark.sql.messages import reword
 
 _LOG: Final = get_logger("paimon_spark")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
 
-from paimon_spark.spark_catalog.gateway import Gateway
+from paimon_spark.spark_catalog.jvm.gateway import Gateway
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,12 +20,11 @@ from paimon_spark.jobs.read.scan import Scan, predicate_of
 from paimon_spark.predicate.ast import conjuncts, names_of, sql_text
 from paimon_spark.redaction import get_logger
 from paimon_spark.spark.schema import spark_schema
-from paimon_spark.spark_catalog.columns import java_columns
-from paimon_spark.spark_catalog.gateway import CATALOG, SQL, Gateway, gateway_of
-from paimon_spark.spark_catalog.proxies import Proxy
-from paimon_spark.spark_catalog.row_conditions import row_condition
-from paimon_spark.spark_catalog.rules import install_read_rule
-from paimon_spark.spark_catalog.scan_builder import ScanBuilderProxy
+from paimon_spark.spark_catalog.jvm.gateway import CATALOG, SQL, Gateway, gateway_of
+from paimon_spark.spark_catalog.jvm.proxies import Proxy
+from paimon_spark.spark_catalog.reads.row_conditions import row_condition
+from paimon_spark.spark_catalog.reads.scan import install_read_rule
+from paimon_spark.spark_catalog.reads.scan_builder import ScanBuilderProxy
 from paimon_spark.types import quoted
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ class ScanTableProxy(
 
     def columns(self) -> Any:
         """The columns, as Spark's V2 has them."""
-        return java_columns(self.gateway, self._scan.row_type)
+        return self.gateway.columns(self._scan.row_type)
 
     def partitioning(self) -> Any:
         """No partitioning that Spark needs to know."""

@@ -1,4 +1,4 @@
-"""Writes that Spark plans: of DataFrames, of streams, and of tables with their rows.
+"""Writes that Spark plans: of DataFrames and of streams, to tables that exist.
 
 Spark hands the rows over as a DataFrame (`V1Write`), which is written as by INSERT of `catalog.sql`: columns are
 checked and converted by the same rules, and rows are clustered by partition and bucket, so that there are few files,
@@ -11,21 +11,19 @@ Source: Spark `connector/write`, `datasources/v2/V1FallbackWriters.scala`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame
 
 from paimon_spark.errors import InvalidOptionError, UnsupportedFeatureError
+from paimon_spark.jobs.opened_table import not_in_session_catalog
 from paimon_spark.jobs.write.batch import options_of
-from paimon_spark.jobs.write.target import undo_creation
-from paimon_spark.options.lineage import OF_ONE_USE
+from paimon_spark.options.lineage import JOB, NO_SOURCES, OF_ONE_USE, UNKNOWN_SOURCES
 from paimon_spark.options.location import TableName
 from paimon_spark.options.scan import TIME_ZONE
 from paimon_spark.options.write import MERGE_SCHEMA
 from paimon_spark.options.write_request import (
     OF_OVERWRITES,
-    OPERATION,
     OVERWRITE_MODE,
     OVERWRITE_PARTITION,
     PartitionOverwriteMode,
@@ -36,29 +34,19 @@ from paimon_spark.options.write_request import (
 )
 from paimon_spark.predicate.ast import Compare, Constant, NullSafeEqual, Op, Predicate, conjuncts, literal_text
 from paimon_spark.spark.schema import spark_schema
-from paimon_spark.spark.session import our_errors
 from paimon_spark.spark.source import PaimonPyDataSource
-from paimon_spark.spark_catalog.columns import java_columns
-from paimon_spark.spark_catalog.gateway import CATALOG, SQL, Gateway
-from paimon_spark.spark_catalog.predicates import conditions_of
-from paimon_spark.spark_catalog.proxies import Proxy
-from paimon_spark.spark_catalog.write_sources import lineage_options
-from paimon_spark.sql.commands.create import (
-    OF_FRAME,
-    TableDefinition,
-    create_defined,
-    replace_defined,
-    table_definition,
-    undone_without_rows,
-)
-from paimon_spark.sql.commands.insert import ALL_ROWS, insert_rows, overwrite_of_save, without_options_of_saves
-from paimon_spark.sql.lineage_job import with_lineage_job
-from paimon_spark.sql.requests import CreateMode, InsertRequest
-from paimon_spark.sql.session import Session, reads_of_run
+from paimon_spark.spark_catalog.jvm.gateway import SQL, Gateway
+from paimon_spark.spark_catalog.jvm.java_objects import python_object
+from paimon_spark.spark_catalog.jvm.proxies import Proxy
+from paimon_spark.spark_catalog.reads.predicates import conditions_of
+from paimon_spark.sql.commands.insert import ALL_ROWS, insert_rows
+from paimon_spark.sql.requests import InsertRequest
+from paimon_spark.sql.session import Session
 from paimon_spark.types import RowType, quoted
 
 if TYPE_CHECKING:
-    from paimon_spark.api.table import Table
+    from pyspark.sql import SparkSession
+
 
 _WRITE: Final = SQL + "connector.write."
 _PYTHON: Final = SQL + "execution.datasources.v2.python."
@@ -69,6 +57,8 @@ MATCHING: Final = "paimon-spark.column-matching"
 """The option in which `java/TableWrites.java` says how columns match, and what is overwritten."""
 _BY_NAME: Final = "name"
 _DYNAMIC: Final = "dynamic "
+_RELATION: Final = "DataSourceV2Relation"
+_CONSTANTS: Final = ("LocalRelation", "OneRowRelation", "Range")
 
 
 class WriteBuilderProxy(Proxy, implements=(_WRITE + "SupportsOverwriteV2", _WRITE + "SupportsDynamicOverwrite")):
@@ -204,7 +194,7 @@ class WriteBuilderProxy(Proxy, implements=(_WRITE + "SupportsOverwriteV2", _WRIT
         """The write of a stream, by the Python data source."""
         table = self._session.table(self._name)
         options = {
-            **options_of(table, _with_session(self._session, self._name, self._options)),
+            **options_of(table, with_settings(self._session, self._name, self._options)),
             "path": table.handle.load_path,
         }
         gateway = self.gateway
@@ -235,13 +225,13 @@ def _write_options(given: Mapping[str, str]) -> dict[str, str]:
     )
 
 
-def _with_session(session: Session, name: TableName, options: Mapping[str, str]) -> dict[str, str]:
+def with_settings(session: Session, name: TableName, options: Mapping[str, str]) -> dict[str, str]:
     """The options of a write with those of the session; all rows are replaced, or none."""
     found = {**session.write_options(name), **options}
     return {k: v for k, v in found.items() if k not in OF_OVERWRITES} | {TIME_ZONE.key: session.time_zone}
 
 
-def _properties(options: Mapping[str, str]) -> dict[str, str]:
+def new_table_properties(options: Mapping[str, str]) -> dict[str, str]:
     """Options of `saveAsTable` and similar methods that define the new table."""
     overwrite_mode(options)
     asked = parse_batch_write_options({k: v for k, v in options.items() if k not in OF_OVERWRITES}, WriteMode.APPEND)
@@ -312,125 +302,38 @@ class RelationProxy(Proxy, implements=(SQL + "sources.InsertableRelation",)):
         self._builder.insert(DataFrame(rows, self._builder.gateway_session.spark))
 
 
-class StagedTableProxy(Proxy, implements=(CATALOG + "StagedTable", CATALOG + "SupportsWrite")):
-    """A table that is created or replaced together with its rows, or not at all."""
+def lineage_options(
+    gateway: Gateway, session: Session, name: TableName, options: Mapping[str, str], rows: DataFrame
+) -> dict[str, str]:
+    """Options of a write to a table which say that `rows` read no tables, or others than those of attached catalogs.
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        session: Session,
-        name: TableName,
-        definition: TableDefinition,
-        mode: CreateMode,
-        *,
-        replaces: bool,
-        overwrites: bool = False,
-    ) -> None:
-        """Prepare the table that the statement `mode` makes.
+    None where lineage is not recorded, or where the user names the job, whose reads are known by that name.
+    """
+    if not session.catalog.lineage.is_enabled:
+        return {}
+    if JOB.key in {**session.catalog.options, **session.settings_of(name), **options}:
+        return {}
+    # Rows that are cached have been read by another job.
+    leaves = rows._jdf.queryExecution().withCachedData().collectLeaves()
+    found = [leaves.apply(i) for i in range(leaves.size())]
+    kinds = {leaf.getClass().getSimpleName() for leaf in found}
+    if kinds <= {*_CONSTANTS}:
+        return {NO_SOURCES.key: "true"}
+    tables = (leaf.table() for leaf in found if leaf.getClass().getSimpleName() == _RELATION)
+    is_known = kinds <= {*_CONSTANTS, _RELATION} and all(
+        isinstance(python_object(gateway, table), Proxy) for table in tables
+    )
+    return {} if is_known else {UNKNOWN_SOURCES.key: "true"}
 
-        With `replaces` the table exists; with `overwrites` its rows are replaced, and it keeps its definition.
-        """
-        self.gateway = gateway
-        self._session = session
-        self._name = name
-        self._definition = definition
-        self._mode = mode
-        self._replaces = replaces
-        self._overwrites = overwrites
-        self._is_done = False
 
-    def name(self) -> str:
-        """The name in messages and plans."""
-        return f"{self._session.catalog_name}.{self._name}"
+def install_write_rule(gateway: Gateway, spark: SparkSession) -> None:
+    """Let the tables of a session know how Spark matches the columns of a write. Spark has made its analyzer, or does.
 
-    def id(self) -> None:
-        """No id."""
+    Sessions to come get `write_rule` when Spark makes their analyzer.
+    """
+    gateway.java_code("TableWrites").installRule(spark._jsparkSession, not_in_session_catalog().message)
 
-    def version(self) -> None:
-        """No version yet."""
 
-    def schema(self) -> Any:
-        """The columns."""
-        return self.gateway.struct(spark_schema(self._definition.columns).json())
-
-    def columns(self) -> Any:
-        """The columns, as Spark's V2 has them."""
-        return java_columns(self.gateway, self._definition.columns)
-
-    def partitioning(self) -> Any:
-        """No partitioning that Spark needs to know."""
-        return self.gateway.array(SQL + "connector.expressions.Transform")
-
-    def properties(self) -> Any:
-        """The options of the table."""
-        return self.gateway.java_map(self._definition.options)
-
-    def constraints(self) -> Any:
-        """Always None."""
-        return self.gateway.array(CATALOG + "constraints.Constraint")
-
-    def capabilities(self) -> Any:
-        """It is written once."""
-        kind = CATALOG + "TableCapability"
-        names = ("BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE")
-        return self.gateway.java_set([self.gateway.constant(kind, n) for n in names])
-
-    def newWriteBuilder(self, info: Any) -> Any:
-        """The write of the query's rows."""
-        columns = self._definition.columns
-        write = self._overwrite_with if self._overwrites else self._make_with
-        return WriteBuilderProxy(self.gateway, self._session, self._name, columns, info, {}, write)
-
-    def commitStagedChanges(self) -> None:
-        """Create or replace the table, if the rows have not done so already."""
-        if not self._is_done:
-            self._make()
-
-    def abortStagedChanges(self) -> None:
-        """Do nothing: the write has undone what it did."""
-
-    def reportDriverMetrics(self) -> Any:
-        """No metrics."""
-        return self.gateway.array(SQL + "connector.metric.CustomTaskMetric")
-
-    def _make(self) -> tuple[Table, Callable[[], None]]:
-        """Create or replace the table; it, and what undoes that."""
-        self._is_done = True
-        if self._replaces:
-            return replace_defined(self._session, self._name, self._definition)
-        table_made = create_defined(self._session, self._name, self._definition, False)
-        assert table_made is not None
-        return table_made, lambda: undo_creation(table_made.handle)
-
-    def _overwrite_with(self, rows: DataFrame, options: Mapping[str, str]) -> None:
-        """Replace the rows of the table; with option `overwriteSchema` the table as well."""
-        parts = (self._session.catalog_name, self._name.database, self._name.last_part)
-        request = overwrite_of_save(self._session, parts, options, self._definition.partition)
-        if request is None:
-            self._session.refuse_whole(self._name, "replaced")
-            self._make_with(rows, without_options_of_saves(options))
-            return
-        self._is_done = True
-        with our_errors():
-            more = lineage_options(self.gateway, self._session, self._name, request.options, rows)
-            insert_rows(self._session, parts, request, rows, more)
-
-    def _make_with(self, rows: DataFrame, options: Mapping[str, str]) -> None:
-        """Create or replace the table with rows; when they are certainly not committed, undo it."""
-        before, properties = self._definition, _properties(options)
-        made = table_definition(before.columns, before.partition, {**before.options, **properties}, before.comment)
-        self._definition = made._replace(primary_key=made.primary_key or before.primary_key)
-        options = {k: v for k, v in options.items() if k not in properties}
-        sources = lineage_options(self.gateway, self._session, self._name, options, rows)
-        session = with_lineage_job(self._session, self._name, OF_FRAME, options=options)
-        options = {**_with_session(self._session, self._name, options), **sources, OPERATION.key: self._mode.operation}
-        with reads_of_run(session), our_errors():
-            if self._replaces:
-                rows = rows.localCheckpoint(eager=True)  # they are read before the table is emptied
-            table, undo = self._make()
-            table = replace(table, handle=session.table(self._name).handle)
-            with undone_without_rows(undo):
-                table.write(rows, mode="append", **options)
-
-    def toString(self) -> str:
-        return self.name()
+def write_rule(gateway: Gateway) -> Any:
+    """The rule of `install_write_rule`, for Spark's hook."""
+    return gateway.java_code("TableWrites").rule(not_in_session_catalog().message)

@@ -19,19 +19,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.catalog import Catalog as SparkCatalog
+from pyspark.sql.conf import RuntimeConfig
 
 from paimon_spark.api.catalog import Catalog
 from paimon_spark.spark.session import SEPARATOR, entries_of, settings
-from paimon_spark.spark_catalog.cached_tables import forget_cached, refresh_cached
 from paimon_spark.spark_catalog.catalog import CatalogProxy
-from paimon_spark.spark_catalog.gateway import gateway_of
-from paimon_spark.spark_catalog.parser import ParserProxy
-from paimon_spark.spark_catalog.proxies import Proxy
-from paimon_spark.spark_catalog.rules import install_read_rule, install_write_rule, write_rule
-from paimon_spark.spark_catalog.table_functions import TableFunctionProxy, table_function_names
+from paimon_spark.spark_catalog.functions import TableFunctionProxy, table_function_names
+from paimon_spark.spark_catalog.jvm.gateway import Gateway, gateway_of
+from paimon_spark.spark_catalog.jvm.proxies import Proxy
+from paimon_spark.spark_catalog.reads.scan import install_read_rule
+from paimon_spark.spark_catalog.session.cached_tables import forget_cached, refresh_cached
+from paimon_spark.spark_catalog.session.parser import ParserProxy
 from paimon_spark.spark_catalog.views import ViewCatalogProxy
-from paimon_spark.spark_catalog.weak_session import WeakSession
+from paimon_spark.spark_catalog.writes.write import install_write_rule, write_rule
 from paimon_spark.sql.names import DEFAULT_DATABASE, SPARK_CATALOG
 from paimon_spark.sql.queries.errors import without_log
 from paimon_spark.sql.routing import run_routed
@@ -46,6 +49,49 @@ _WAREHOUSE: Final = "warehouse"
 _SEPARATOR: Final = "\x1f"
 _NO_CHECK: Final = "scala.collection.immutable.Set$EmptySet"
 """A function of any plan that does nothing: to look for it in an empty set."""
+
+
+class WeakSession(SparkSession):
+    """A classic session as attached catalogs know it.
+
+    The JVM's session refers to its catalogs, which are Python objects. If these referred to the session in turn,
+    neither the JVM nor Python could ever see that nobody else does, and each streaming query, which has a session of
+    its own, would leave one behind.
+    """
+
+    def __init__(self, gateway: Gateway, context: SparkContext, jsession: Any) -> None:
+        self._weakly = gateway.cls("java.lang.ref.WeakReference")
+        super().__init__(context, jsession)
+
+    @property
+    def _jsparkSession(self) -> Any:
+        found = self._reference.get()
+        if found is None:
+            raise ReferenceError("the Spark session no longer exists")
+        return found
+
+    @_jsparkSession.setter
+    def _jsparkSession(self, jsession: Any) -> None:
+        self._reference: Any = self._weakly(jsession)
+
+    @property
+    def conf(self) -> RuntimeConfig:
+        """The settings."""
+        return RuntimeConfig(self._jsparkSession.conf())
+
+    @property
+    def catalog(self) -> SparkCatalog:
+        """Spark's functions on its catalogs."""
+        return SparkCatalog(self)
+
+    def createDataFrame(self, *args: Any, **kwargs: Any) -> Any:
+        """A DataFrame of rows."""
+        # PySpark makes the session the active one of the whole process, which outlives this one.
+        before = SparkSession._activeSession
+        try:
+            return SparkSession(self._sc, self._jsparkSession).createDataFrame(*args, **kwargs)
+        finally:
+            SparkSession._activeSession = before
 
 
 class AttachedSession:

@@ -34,7 +34,7 @@ from paimon_spark.predicate.ast import (
     Text,
     TextOp,
 )
-from paimon_spark.spark_catalog.gateway import SQL, Gateway
+from paimon_spark.spark_catalog.jvm.gateway import SQL, Gateway
 from paimon_spark.types import AtomicType, BinaryType, CharType, DataType, DecimalType, RowType, TimestampType
 
 _OPS: Final = {"=": Op.EQ, "<>": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}

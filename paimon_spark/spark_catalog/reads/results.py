@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from paimon_spark.spark_catalog.gateway import SQL, Gateway
-from paimon_spark.spark_catalog.proxies import Proxy
+from paimon_spark.spark_catalog.jvm.gateway import SQL, Gateway
+from paimon_spark.spark_catalog.jvm.proxies import Proxy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

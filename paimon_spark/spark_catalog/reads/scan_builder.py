@@ -15,11 +15,11 @@ from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.options.lineage import JOB
 from paimon_spark.predicate.ast import Predicate, names_of
 from paimon_spark.spark.session import local_dataframe
-from paimon_spark.spark_catalog.gateway import Gateway
-from paimon_spark.spark_catalog.predicates import Conditions, conditions_of
-from paimon_spark.spark_catalog.proxies import Proxy
-from paimon_spark.spark_catalog.results import READ, LocalScanProxy
-from paimon_spark.spark_catalog.scan import TableScanProxy
+from paimon_spark.spark_catalog.jvm.gateway import Gateway
+from paimon_spark.spark_catalog.jvm.proxies import Proxy
+from paimon_spark.spark_catalog.reads.predicates import Conditions, conditions_of
+from paimon_spark.spark_catalog.reads.results import READ, LocalScanProxy
+from paimon_spark.spark_catalog.reads.scan import TableScanProxy
 from paimon_spark.types import AtomicType, RowType
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame
 
 from paimon_spark.errors import DatabaseNotFoundError, PaimonError, TableNotFoundError
-from paimon_spark.spark_catalog.commands import command_plan, command_result, script_plan
-from paimon_spark.spark_catalog.gateway import SQL, Gateway
-from paimon_spark.spark_catalog.parse_errors import parse_error
-from paimon_spark.spark_catalog.proxies import Proxy
+from paimon_spark.spark_catalog.jvm.gateway import SQL, Gateway
+from paimon_spark.spark_catalog.jvm.proxies import Proxy
+from paimon_spark.spark_catalog.session.commands import command_plan, command_result, script_plan
+from paimon_spark.spark_catalog.session.parse_errors import parse_error
 from paimon_spark.sql.functions import refuse_columns, refuse_foreign
 from paimon_spark.sql.queries.errors import without_log
 from paimon_spark.sql.routing import (
@@ -40,7 +40,7 @@ from paimon_spark.sql.routing import (
 )
 
 if TYPE_CHECKING:
-    from paimon_spark.spark_catalog.sessions import AttachedSession
+    from paimon_spark.spark_catalog.session.sessions import AttachedSession
 
 _PARSER: Final = SQL + "catalyst.parser."
 _UNRESOLVED: Final = re.compile(r"'Unresolved\w+ \[([^]\[]+)\]")

@@ -34,11 +34,11 @@ from paimon_spark.predicate.ast import (
     show,
 )
 from paimon_spark.spark.schema import arrow_schema, spark_schema
-from paimon_spark.spark_catalog.gateway import SQL, Gateway
-from paimon_spark.spark_catalog.hadoop import hadoop_conf, hadoop_url
-from paimon_spark.spark_catalog.predicates import Conditions
-from paimon_spark.spark_catalog.readable_files import ORC, PARQUET, ReadableFiles
-from paimon_spark.spark_catalog.results import internal_rows
+from paimon_spark.spark_catalog.jvm.gateway import SQL, Gateway
+from paimon_spark.spark_catalog.reads.hadoop import hadoop_conf, hadoop_url
+from paimon_spark.spark_catalog.reads.predicates import Conditions
+from paimon_spark.spark_catalog.reads.readable_files import ORC, PARQUET, ReadableFiles
+from paimon_spark.spark_catalog.reads.results import internal_rows
 from paimon_spark.storage.local import check_path
 from paimon_spark.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType
 

@@ -20,8 +20,10 @@ from py4j.protocol import STATIC_PREFIX, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from paimon_spark.spark.schema import spark_schema
 from paimon_spark.spark.session import SEPARATOR, entries_of
-from paimon_spark.spark_catalog.callback_server import start_callback_server
+from paimon_spark.spark_catalog.jvm.callback_server import start_callback_server
+from paimon_spark.types import RowType
 
 SQL: Final = "org.apache.spark.sql."
 CATALOG: Final = SQL + "connector.catalog."
@@ -187,6 +189,18 @@ class Gateway:
         """
         text = self.static("org.apache.commons.lang3.exception.ExceptionUtils", "getStackTrace")
         return f"at {package}" in text(self.cls("java.lang.Throwable")())
+
+    def columns(self, row_type: RowType) -> Any:
+        """Spark's `Column[]`, with comments and default values."""
+        json = spark_schema(row_type).json()
+
+        def make() -> Any:
+            to_columns = self.static(CATALOG + "CatalogV2Util", "structTypeToV2Columns")
+            struct = self.struct(json)
+            # Later releases of Spark take whether the columns keep their ids, too.
+            return to_columns(struct, False) if self.has_column_ids else to_columns(struct)
+
+        return self.kept("columns", json, make)
 
     @cached_property
     def has_column_ids(self) -> bool:

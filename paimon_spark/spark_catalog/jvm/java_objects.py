@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Final
 
-from paimon_spark.spark_catalog.gateway import Gateway
+from paimon_spark.spark_catalog.jvm.gateway import Gateway
 
 _FEW: Final = 16
 """Threads of the JVM, of which none needs to be looked at."""
