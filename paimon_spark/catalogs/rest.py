@@ -208,7 +208,7 @@ class RestCatalog(RegisteredCatalog):
         comment: str | None = None,
     ) -> TableSchema:
         schema = new_schema(columns, primary_keys, partition_keys, options, comment, now_ms())
-        check_new(schema, place.name)
+        check_new(schema, place.shown)
         if not self.registry.add_table(place.database, place.table, "", schema):
             raise TableAlreadyExistsError(
                 f"there is a table {place.name} in {self.registry.address}; open it, or choose another name",
