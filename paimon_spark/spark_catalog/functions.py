@@ -1,4 +1,4 @@
-"""Functions of attached catalogs: `paimon.sys.max_pt('db.t')`, and table functions as `paimon_incremental_query`.
+"""Functions of attached catalogs: `sys.max_pt`, and table functions.
 
 Spark evaluates them while it plans a query, as their arguments are constants.
 

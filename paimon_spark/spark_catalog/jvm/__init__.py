@@ -1,4 +1,4 @@
-"""The JVM of a classic session: its classes and objects, and the Python objects that it calls.
+"""Classes and objects of the JVM, and Python objects that it calls.
 
 proxies.py          Python objects that Spark calls, and their errors
 java_objects.py     Python's objects as Spark holds them

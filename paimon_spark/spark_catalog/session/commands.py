@@ -65,7 +65,7 @@ class RowsProxy(Proxy, implements=("java.util.concurrent.Callable",)):
 
 def script_plan(gateway: Gateway, script: Any, command: Callable[[str], Any]) -> Any:
     """The plan of a script with commands in place of statements: `command` returns one for a text, or None."""
-    return gateway.java_code("Commands").script(script, CommandsProxy(gateway, command))
+    return gateway.java_code("Plans").script(script, CommandsProxy(gateway, command))
 
 
 class CommandsProxy(Proxy, implements=("java.util.function.Function",)):

@@ -143,7 +143,7 @@ class AttachedSession:
         install_read_rule(self._gateway, self.spark)
         holds_views = catalog.holds_views and self._gateway.resolves_views
         proxy = (ViewCatalogProxy if holds_views else CatalogProxy)(self._gateway, self, name, catalog)
-        self._catalogs(manager).put(name, proxy.as_java())
+        self._gateway.java_code("SessionState").put(manager, name, proxy.as_java(), True)
         self._proxies[name] = proxy
         self._register_functions()
 
@@ -152,7 +152,7 @@ class AttachedSession:
         manager = self._manager
         if manager.currentCatalog().name() == name:
             manager.setCurrentCatalog(SPARK_CATALOG)
-        self._catalogs(manager).remove(name)
+        self._gateway.java_code("SessionState").remove(manager, name)
         forget_cached(self._gateway, self.spark, self._proxies.pop(name))
 
     def known(self, name: str, catalog: Catalog) -> Session:
@@ -193,10 +193,6 @@ class AttachedSession:
     @property
     def _manager(self) -> Any:
         return self.spark._jsparkSession.sessionState().catalogManager()
-
-    def _catalogs(self, manager: Any) -> Any:
-        """Spark's map of catalogs by name."""
-        return self._gateway.private_field(manager, "catalogs").get(manager)
 
     def install_parser(self) -> None:
         """Replace the parser of a session whose state exists."""

@@ -98,14 +98,14 @@ class _OneCatalog:
 def _known(gateway: Gateway, session: Session) -> Iterator[str]:
     """Let Spark know the catalog of a statement, under the name that is returned: its own one, where that is free."""
     install_read_rule(gateway, session.spark)
-    code = gateway.java_code("CatalogNames")
+    code = gateway.java_code("SessionState")
     jsession: Any = session.spark._jsparkSession
     for number in count(1):
         name = session.catalog_name if number == 1 else f"{session.catalog_name} ({number})"
         if CATALOG_SETTING + name in session.conf:
             continue
         proxy = CatalogProxy(gateway, _OneCatalog(gateway, session), name, session.catalog)
-        if code.put(jsession, name, proxy.as_java()):
+        if code.put(jsession, name, proxy.as_java(), False):
             break
     try:
         yield name
@@ -119,7 +119,7 @@ class _Statement:
     def __init__(self, gateway: Gateway, session: Session, name: str) -> None:
         self._gateway = gateway
         self._session = session
-        self._code = gateway.java_code("CatalogNames")
+        self._code = gateway.java_code("Plans")
         self._name = name
         self._jsession: Any = session.spark._jsparkSession
         others = session.catalog_names - {session.catalog_name, name}

@@ -1,16 +1,18 @@
-import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Function;
 import org.apache.commons.lang3.StringUtils;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedNamespace;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.CompoundPlanStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.SingleStatement;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.Dataset;
@@ -52,7 +54,7 @@ public Object rows(Object session, Object plan, String name) {
   if (analyzed instanceof Command) {
     return found;
   }
-  Walk walk = new Walk((SparkSession) session, name + "\n\n", "", false);
+  Names walk = new Names((SparkSession) session, name + "\n\n", "", false);
   walk.detaches = true;
   Object detached = walk.of(analyzed, new HashSet());
   return detached == analyzed ? found : Dataset$.MODULE$.ofRows((SparkSession) session, (LogicalPlan) detached);
@@ -69,48 +71,13 @@ public Object keepingPlan(Object command, Object plan) {
   return ((TreeNode) command).makeCopy(now);
 }
 
-/** Gives a session a catalog under a name that none of its catalogs has, and returns whether it did. */
-public boolean put(Object session, String name, Object catalog) throws IllegalAccessException {
-  Object manager = ((SparkSession) session).sessionState().catalogManager();
-  synchronized (manager) {  // as Spark does
-    scala.collection.mutable.HashMap catalogs = catalogs(manager);
-    boolean isFree = !catalogs.contains(name);
-    if (isFree) {
-      catalogs.put(name, catalog);
-    }
-    return isFree;
-  }
-}
-
-/** Takes a catalog away from a session. */
-public void remove(Object session, String name) throws IllegalAccessException {
-  Object manager = ((SparkSession) session).sessionState().catalogManager();
-  synchronized (manager) {
-    catalogs(manager).remove(name);
-  }
-}
-
-/** Spark's private map of catalogs by name. */
-private static scala.collection.mutable.HashMap catalogs(Object manager) throws IllegalAccessException {
-  for (Class type = manager.getClass(); type != null; type = type.getSuperclass()) {
-    Field[] fields = type.getDeclaredFields();
-    for (int i = 0; i < fields.length; i++) {
-      if (fields[i].getName().equals("catalogs") || fields[i].getName().endsWith("$$catalogs")) {
-        fields[i].setAccessible(true);
-        return (scala.collection.mutable.HashMap) fields[i].get(manager);
-      }
-    }
-  }
-  throw new IllegalStateException(manager.getClass().getName() + " has no field catalogs");
-}
-
 /**
  * The relations of a plan whose names are those of tables of a catalog, its versions of relations, and its calls of
  * certain table functions.
  * `functions`: names of functions, separated by spaces. For the others see `qualified`.
  */
 public Object found(Object session, Object plan, String names, String functions, boolean seesViews) {
-  Walk walk = new Walk((SparkSession) session, names, functions, seesViews);
+  Names walk = new Names((SparkSession) session, names, functions, seesViews);
   walk.of(plan, new HashSet());
   return walk.found;
 }
@@ -123,11 +90,19 @@ public Object found(Object session, Object plan, String names, String functions,
  * Source: Spark catalyst/analysis/RelationResolution.scala, `expandIdentifier`; CTESubstitution.scala.
  */
 public Object qualified(Object session, Object plan, String names, boolean seesViews, Object nodes, Object plans) {
-  Walk walk = new Walk((SparkSession) session, names, "", seesViews);
+  Names walk = new Names((SparkSession) session, names, "", seesViews);
   for (int i = 0; i < ((List) nodes).size(); i++) {
     walk.replaced.put(((List) nodes).get(i), ((List) plans).get(i));
   }
   return walk.of(plan, new HashSet());
+}
+
+/**
+ * A script, BEGIN … END, in which `commands` has replaced statements: a function of their texts, of which it returns the
+ * plan, or null to leave a statement as it is.
+ */
+public Object script(Object plan, Object commands) {
+  return new Script((Function) commands).of(plan, new HashSet());
 }
 
 private static RuntimeException sneaky(Exception e) {
@@ -135,35 +110,12 @@ private static RuntimeException sneaky(Exception e) {
   return null;
 }
 
-public static class Walk {
-  final ArrayList found = new ArrayList();
-  final Map replaced = new IdentityHashMap();
-  boolean detaches = false;
-  private final SparkSession session;
-  private final String catalog;
-  private final String database;
-  private final String own;
-  private final Set others = new HashSet();
-  private final Set functions = new HashSet();
-  private final boolean seesViews;
+/** Other nodes in place of those of a plan; what does not change stays the same object. */
+public abstract static class Walk {
+  /** What is in place of a node. */
+  abstract Object node(TreeNode node, Set ctes);
 
-  Walk(SparkSession session, String names, String functions, boolean seesViews) {
-    String[] lines = StringUtils.splitPreserveAllTokens(names, '\n');
-    this.session = session;
-    this.catalog = lines[0];
-    this.database = lines[1];
-    this.own = lines[2];
-    this.seesViews = seesViews;
-    for (int i = 3; i < lines.length; i++) {
-      others.add(lines[i]);
-    }
-    String[] called = StringUtils.split(functions);
-    for (int i = 0; i < called.length; i++) {
-      this.functions.add(called[i]);
-    }
-  }
-
-  /** A node, or a collection of nodes, with full names; `ctes` are the names that WITH defines here. */
+  /** What is in place of a node or a collection of nodes; `ctes` are the names that WITH defines here. */
   Object of(Object value, Set ctes) {
     if (value instanceof TreeNode) {
       return node((TreeNode) value, ctes);
@@ -195,7 +147,81 @@ public static class Walk {
     return changed ? seq(made) : items;
   }
 
-  private Object node(TreeNode node, Set ctes) {
+  /** Replaces the parts of a node, and returns whether one has changed. */
+  boolean replace(Object[] parts, Set ctes) {
+    boolean changed = false;
+    for (int i = 0; i < parts.length; i++) {
+      Object now = of(parts[i], ctes);
+      changed = changed || now != parts[i];
+      parts[i] = now;
+    }
+    return changed;
+  }
+
+  static Object[] parts(TreeNode node) {
+    Object[] out = new Object[((Product) node).productArity()];
+    for (int i = 0; i < out.length; i++) {
+      out[i] = ((Product) node).productElement(i);
+    }
+    return out;
+  }
+
+  static Seq seq(List items) {
+    return ((Iterable) CollectionConverters.asScala(items)).toSeq();
+  }
+}
+
+/** A walk that replaces the statements of a script. */
+public static class Script extends Walk {
+  private final Function commands;
+
+  Script(Function commands) {
+    this.commands = commands;
+  }
+
+  Object node(TreeNode node, Set ctes) {
+    if (node instanceof SingleStatement) {
+      Object made = commands.apply(((SingleStatement) node).getText());
+      return made == null ? node : node.makeCopy(new Object[] {made});
+    }
+    if (!(node instanceof CompoundPlanStatement)) {
+      return node;
+    }
+    Object[] now = parts(node);
+    return replace(now, ctes) ? node.makeCopy(now) : node;
+  }
+}
+
+/** A walk that gives names of a catalog in full, and finds their nodes. */
+public static class Names extends Walk {
+  final ArrayList found = new ArrayList();
+  final Map replaced = new IdentityHashMap();
+  boolean detaches = false;
+  private final SparkSession session;
+  private final String catalog;
+  private final String database;
+  private final String own;
+  private final Set others = new HashSet();
+  private final Set functions = new HashSet();
+  private final boolean seesViews;
+
+  Names(SparkSession session, String names, String functions, boolean seesViews) {
+    String[] lines = StringUtils.splitPreserveAllTokens(names, '\n');
+    this.session = session;
+    this.catalog = lines[0];
+    this.database = lines[1];
+    this.own = lines[2];
+    this.seesViews = seesViews;
+    for (int i = 3; i < lines.length; i++) {
+      others.add(lines[i]);
+    }
+    String[] called = StringUtils.split(functions);
+    for (int i = 0; i < called.length; i++) {
+      this.functions.add(called[i]);
+    }
+  }
+
+  Object node(TreeNode node, Set ctes) {
     if (replaced.containsKey(node)) {
       return replaced.get(node);
     }
@@ -222,15 +248,11 @@ public static class Walk {
     if (node instanceof UnresolvedTableValuedFunction && functions.contains(called(node))) {
       found.add(node);
     }
-    Object[] before = parts(node);
-    Object[] now = new Object[before.length];
-    boolean changed = false;
-    for (int i = 0; i < before.length; i++) {
-      now[i] = of(before[i], ctes);
-      changed = changed || now[i] != before[i];
-    }
-    if (!detaches && before.length > 0 && before[0] instanceof Seq && isNamed(node, kind, (Seq) before[0], ctes)) {
-      now[0] = name(kind, strings((Seq) before[0]));
+    Object[] now = parts(node);
+    Object first = now.length > 0 ? now[0] : null;
+    boolean changed = replace(now, ctes);
+    if (!detaches && first instanceof Seq && isNamed(node, kind, (Seq) first, ctes)) {
+      now[0] = name(kind, strings((Seq) first));
       changed = true;
     }
     return changed ? node.makeCopy(now) : node;
@@ -315,14 +337,6 @@ public static class Walk {
     return name.size() == 1 ? String.valueOf(name.apply(0)).toLowerCase() : "";
   }
 
-  private static Object[] parts(TreeNode node) {
-    Object[] out = new Object[((Product) node).productArity()];
-    for (int i = 0; i < out.length; i++) {
-      out[i] = ((Product) node).productElement(i);
-    }
-    return out;
-  }
-
   private static String[] strings(Seq items) {
     String[] out = new String[items.size()];
     for (int i = 0; i < out.length; i++) {
@@ -336,9 +350,5 @@ public static class Walk {
     made.add(first);
     made.add(second);
     return seq(made);
-  }
-
-  private static Seq seq(List items) {
-    return ((Iterable) CollectionConverters.asScala(items)).toSeq();
   }
 }
