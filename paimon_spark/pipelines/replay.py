@@ -20,7 +20,7 @@ from paimon_spark.lineage.asking.graph import NOWHERE, Graph, Node
 from paimon_spark.lineage.asking.reach import read_by_job
 from paimon_spark.lineage.asking.results import Met, ProvenanceOf
 from paimon_spark.lineage.index.job_registry import Registration
-from paimon_spark.lineage.index.provenance import Statement, decode_statement
+from paimon_spark.lineage.index.provenance import StatementRecord, decode_statement
 from paimon_spark.lineage.recording.snapshot_provenance import read_snapshot_provenance
 from paimon_spark.metadata.handle import TableHandle
 from paimon_spark.metadata.layout import MAIN
@@ -254,7 +254,7 @@ class RecordedStatement(ShownAsFacts):
     table: str
     snapshot_id: int
     time_ms: int
-    statement: Statement
+    statement: StatementRecord
     is_done: bool = False
     is_known: bool = True
 
@@ -264,7 +264,7 @@ class RecordedStatement(ShownAsFacts):
         return self.statement.sql
 
     @property
-    def to_run(self) -> Statement:
+    def to_run(self) -> StatementRecord:
         """The statement, as it is run again: recorded under the job that wrote it."""
         return replace(self.statement, again=(self.table, self.snapshot_id), job=self.job)
 
@@ -327,7 +327,7 @@ def recorded_statements(
     return sorted(found, key=lambda s: (s.time_ms, s.table, s.snapshot_id))
 
 
-def _statements(branch: TableHandle, after: int) -> Iterator[Statement]:
+def _statements(branch: TableHandle, after: int) -> Iterator[StatementRecord]:
     for snapshot in _after(branch, after):
         statement = decode_statement(snapshot.properties)
         if statement is not None:
