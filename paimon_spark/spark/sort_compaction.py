@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.engine.compaction.sorting import (
     Ranges,
-    SortOrder,
+    RowOrder,
     deal,
     range_count,
     ranges_in_file,
@@ -25,7 +25,7 @@ from paimon_spark.engine.compaction.sorting import (
     write_ranges,
 )
 from paimon_spark.engine.compaction.task import BucketTask
-from paimon_spark.engine.tasks.commit_message import CommitMessage
+from paimon_spark.engine.tasks import CommitMessage
 from paimon_spark.engine.write.request import new_job, remove_job_files
 from paimon_spark.format.arrays.arrow_numpy import array_of
 from paimon_spark.format.arrays.pieces import from_bytes, to_bytes
@@ -55,7 +55,7 @@ class _Work:
     snapshot: Snapshot
     tasks: Sequence[BucketTask]
     commit_user: str
-    order: SortOrder
+    order: RowOrder
     job: str
     in_file: int
     ranges: tuple[tuple[int, int, Ranges], ...] = ()
@@ -94,7 +94,7 @@ class _Work:
 
 
 def run_sort(
-    handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str, order: SortOrder
+    handle: TableHandle, snapshot: Snapshot, tasks: Sequence[BucketTask], commit_user: str, order: RowOrder
 ) -> list[CommitMessage | None]:
     """The message of each task, in order. After an error no file of them is left.
 

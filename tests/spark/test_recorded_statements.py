@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark import Catalog
 from paimon_spark.errors import PaimonError
-from paimon_spark.lineage.index.statements import PROPERTY, Statement
+from paimon_spark.lineage.index.provenance import STATEMENT, StatementRecord
 from paimon_spark.sql.execute import check_again
 from tests.harness.command_line import CommandLine
 from tests.harness.doors import Door
@@ -130,7 +130,7 @@ def forge(catalog: Catalog, sql: str, **more: str) -> None:
     """Put a statement into the properties of the newest snapshot of daily."""
     path = Path(catalog.warehouse.removeprefix("file:")) / "shop.db/daily/snapshot/snapshot-2"
     raw = json.loads(path.read_text())
-    raw["properties"][PROPERTY] = json.dumps({"sql": sql, "catalog": "paimon", "database": "shop", **more})
+    raw["properties"][STATEMENT] = json.dumps({"sql": sql, "catalog": "paimon", "database": "shop", **more})
     path.write_text(json.dumps(raw))
 
 
@@ -161,7 +161,7 @@ def test_queries_of_permanent_views_are_checked(spark: SparkSession, tmp_path: P
 
 def refused(catalog: Catalog, sql: str) -> str:
     try:
-        check_again(catalog, [(Statement(sql, "paimon", "shop"), "shop.daily")])
+        check_again(catalog, [(StatementRecord(sql, "paimon", "shop"), "shop.daily")])
     except PaimonError as e:
         return str(e)
     return ""

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from paimon_spark.engine.scan.prune import Selection
 from paimon_spark.engine.scan.units import CHANGES, MODES, Longs, Units, reordered
-from paimon_spark.engine.tasks.split import DataSplit, DeletionFile, SplitMode
+from paimon_spark.engine.tasks import DataSplit, DeletionFile, SplitMode
 from paimon_spark.format import binary_row
 from paimon_spark.format.arrays.arrow_numpy import Bool, objects, take_indices, values
 from paimon_spark.format.metadata_files.data_file import DataFileMeta, SimpleStats
@@ -56,7 +56,7 @@ _FOR_KEYS: Final = ("min_key", "max_key", "file_source")
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class EarlierState:
     """The earlier of two states whose files are compared.
 
     Attributes:
@@ -146,7 +146,7 @@ class ManySplits(Sequence[DataSplit]):
     keys: bool
     deletions: Deletions
     directories: PartitionDirectories
-    before: Before | None
+    before: EarlierState | None
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -238,7 +238,7 @@ def make_splits(
     units: Units,
     deletions: Deletions,
     snapshot_id: int,
-    before: Before | None = None,
+    before: EarlierState | None = None,
 ) -> Sequence[DataSplit]:
     """Splits of all units: no split crosses a bucket or mixes modes, units keep their order.
 

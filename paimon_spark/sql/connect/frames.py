@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, Union
 from pyspark.errors import AnalysisException
 from pyspark.sql.functions import col
 
-from paimon_spark.engine.tasks.split import FILE_PATH
+from paimon_spark.engine.tasks import FILE_PATH
 from paimon_spark.errors import DatabaseNotFoundError, TableNotFoundError, UnsupportedFeatureError
 from paimon_spark.jobs.read.scan import Scan
 from paimon_spark.jobs.row_diff.comparison import RowComparison
@@ -34,7 +34,7 @@ from paimon_spark.sql.queries.errors import (
     unknown_table,
     version_of_view,
 )
-from paimon_spark.sql.queries.parse import ParsedQuery, Use, parse_query
+from paimon_spark.sql.queries.parse import ParsedQuery, QueryUse, parse_query
 from paimon_spark.sql.queries.references import Reference, references
 from paimon_spark.sql.session import Session
 from paimon_spark.types import quoted
@@ -61,10 +61,10 @@ def read_and_run(session: Session, sql: str, job: str | None, rows_of_view: _Row
         return session.run(parsed.sql)
     _refuse_file_name(parsed, found[0])
     query = _Query(session, parsed, found, job, rows_of_view)
-    if parsed.use is Use.ROWS:
+    if parsed.use is QueryUse.ROWS:
         return query.rows()
     frame = query.rows(parsed.tokens[parsed.body].start)
-    if parsed.use is Use.VIEW:
+    if parsed.use is QueryUse.VIEW:
         _create_view(parsed, frame)
     else:
         _cache_table(session, parsed, frame)
