@@ -10,7 +10,6 @@ import fsspec
 import pytest
 
 from paimon_spark.errors import StorageError
-from paimon_spark.storage.fsspec_store import make_filesystem
 from paimon_spark.storage.store import Store
 from paimon_spark.storage.urls import open_store
 from tests.harness.store_contract import StoreContract, race_processes
@@ -75,7 +74,7 @@ class TestAzure(StoreContract):
 
     @pytest.fixture
     def place(self, azure_options: dict[str, str]) -> Put:
-        client = make_filesystem("abfs", arguments(azure_options))
+        client = fsspec.filesystem("abfs", **arguments(azure_options))
         container = f"c{uuid.uuid4().hex}"
         client.mkdir(container)
         store, root = open_store(f"abfs://{container}/wh", azure_options)
