@@ -44,9 +44,10 @@ _TYPES: Final = ("SharedKey", "OAuth", "SAS")
 _TUNING: Final = (
     "abfs.", "account.hns.", "account.keyprovider", "account.operation.", "account.throttling.", "acl.", "always.",
     "analysis.", "apache.", "appendblob.", "atomic.", "block.", "buffered.", "client.", "cluster.",
-    "concurrentRequestCount", "createRemoteFileSystem", "custom.", "delete.", "disable.", "enable.", "http.", "identity.", "infinite-lease.",
-    "io.", "lease.", "list.", "local.", "max.", "metric.", "oauth.token.fetch.", "read.", "readahead", "rename.",
-    "saskey.", "secure.", "shellkeyprovider.", "skip.", "ssl.", "threads.", "token.", "user.agent.", "write.",
+    "concurrentRequestCount", "createRemoteFileSystem", "custom.", "delete.", "disable.", "enable.", "http.",
+    "identity.", "infinite-lease.", "io.", "lease.", "list.", "local.", "max.", "metric.", "oauth.token.fetch.",
+    "read.", "readahead", "rename.", "saskey.", "secure.", "shellkeyprovider.", "skip.", "ssl.", "threads.", "token.",
+    "user.agent.", "write.",
 )  # fmt: skip
 _HOST: Final = ".core."
 

@@ -37,9 +37,9 @@ _ARGUMENTS: Final = {
 }
 _TYPES: Final = ("SERVICE_ACCOUNT_JSON_KEYFILE", "APPLICATION_DEFAULT", "COMPUTE_ENGINE", "UNAUTHENTICATED")
 _TUNING: Final = (
-    "batch.", "block.size", "client.", "copy.", "create.", "fadvise.", "glob.", "grpc.", "hierarchical.", "http.", "impl",
-    "inputstream.", "io.", "lazy.", "list.", "marker.", "max.", "metadata.", "operation.", "outputstream.", "performance.",
-    "reported.", "rewrite.", "status.", "threads.", "tracelog.", "working.",
+    "batch.", "block.size", "client.", "copy.", "create.", "fadvise.", "glob.", "grpc.", "hierarchical.", "http.",
+    "impl", "inputstream.", "io.", "lazy.", "list.", "marker.", "max.", "metadata.", "operation.", "outputstream.",
+    "performance.", "reported.", "rewrite.", "status.", "threads.", "tracelog.", "working.",
 )  # fmt: skip
 _NO_LOGIN: Final = ("anon", "anonymous")
 _WITHOUT_LOGIN: Final = json.dumps({"disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""})

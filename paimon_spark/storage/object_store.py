@@ -97,7 +97,7 @@ class ObjectStore(ABC):
         for _ in concurrently(delete, keys):
             pass
 
-    def remove_directories(self, bucket: str, keys: Sequence[str]) -> None:
+    def remove_directories(self, bucket: str, keys: Sequence[str]) -> None:  # noqa: B027 - most stores have none
         """Delete the empty objects that other clients made to stand for directories of these names."""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -255,7 +255,7 @@ class ObjectStore(ABC):
         if empty:
             self.remove_directories(bucket, empty)
 
-    def make_directory(self, directory: str) -> None:
+    def make_directory(self, directory: str) -> None:  # noqa: B027 - part of the protocol of stores
         """Nothing: a directory is there when something is in it."""
 
     def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:

@@ -202,8 +202,9 @@ def fault_of(error: Exception) -> Fault:
 
 def begins_behind_the_end(error: Exception) -> bool:
     """Whether a store refused to read a range because it begins behind the end of the object."""
-    found = _STATUS.search(str(error))
-    return found is not None and found.group(1) == "416"
+    text = str(error)
+    found = _STATUS.search(text)
+    return (found is not None and found.group(1) == "416") or "Wanted range starting at" in text
 
 
 def _has(text: str, marks: tuple[str, ...]) -> bool:

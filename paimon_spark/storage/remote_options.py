@@ -16,8 +16,8 @@ _OF_FSSPEC: Final = (
     "asynchronous", "batch_size", "blocksize", "cache_regions", "cache_storage", "cache_timeout", "cache_type",
     "check_connection", "client_kwargs", "config_kwargs", "consistency", "default_block_size", "default_cache_type",
     "default_fill_cache", "fixed_upload_size", "listings_expiry_time", "local_batch_size", "max_concurrency",
-    "max_paths", "max_retries", "read_timeout", "requests_timeout", "retries", "s3_additional_kwargs", "secure_serialize",
-    "session_kwargs", "skip_instance_cache", "timeout", "use_listings_cache", "version_aware",
+    "max_paths", "max_retries", "read_timeout", "requests_timeout", "retries", "s3_additional_kwargs",
+    "secure_serialize", "session_kwargs", "skip_instance_cache", "timeout", "use_listings_cache", "version_aware",
 )  # fmt: skip
 """Arguments of s3fs, gcsfs and adlfs that tune those clients."""
 

@@ -70,7 +70,7 @@ def xml_front(port: int) -> Iterator[str]:
                 kept["Content-Length"] = length
             self._answer(answer.status, body, **kept)
 
-        do_GET = do_HEAD = do_DELETE = do_PATCH = _pass_on
+        do_GET = do_HEAD = do_DELETE = do_PATCH = _pass_on  # noqa: N815 - names of the base class
 
         def _place(self) -> tuple[str, str, dict[str, list[str]]]:
             parts = urlsplit(self.path)

@@ -104,7 +104,7 @@ def test_a_store_that_cannot_be_reached_is_asked_again_only_if_it_has_answered(m
     assert (store.read("x"), inner.calls) == (b"ok", 4)
 
 
-class NotFound(FileNotFoundError):
+class NotFoundError(FileNotFoundError):
     """As obstore's."""
 
 
@@ -114,15 +114,15 @@ class GenericError(Exception):
 
 def answered(status: str, body: str = "", kind: type[Exception] = GenericError) -> Exception:
     return kind(
-        f"Generic S3 error: Error performing GET http://h:1/lake/x?list-type=2&sig=hush in 2ms - Server returned non-2xx "
-        f"status code: {status}: {body}\n\nDebug source: Generic {{ status: {status[:3]} }}"
+        f"Generic S3 error: Error performing GET http://h:1/lake/x?list-type=2&sig=hush in 2ms - Server returned "
+        f"non-2xx status code: {status}: {body}\n\nDebug source: Generic {{ status: {status[:3]} }}"
     )
 
 
 def unanswered(kind: str, cause: str) -> Exception:
     return GenericError(
-        f"Generic S3 error: Error performing GET http://h:1/lake/x in 2s, after 2 retries, max_retries: 2 - HTTP error: "
-        f"error sending request\n\nDebug source: Generic {{ HttpError {{ kind: {kind}, source: {cause} }} }}"
+        "Generic S3 error: Error performing GET http://h:1/lake/x in 2s, after 2 retries, max_retries: 2 - HTTP "
+        f"error: error sending request\n\nDebug source: Generic {{ HttpError {{ kind: {kind}, source: {cause} }} }}"
     )
 
 
@@ -134,12 +134,12 @@ REFUSED = 'Os { code: 111, kind: ConnectionRefused, message: "Connection refused
     [
         (
             "read",
-            answered("404 Not Found", "<Code>NoSuchBucket</Code>", NotFound),
+            answered("404 Not Found", "<Code>NoSuchBucket</Code>", NotFoundError),
             "there is no bucket 'lake' at",
             False,
         ),
         ("list", answered("404 Not Found"), "there is no bucket 'lake' at http://h:1: correct", False),
-        ("read", answered("404 Not Found", "", NotFound), "there is no file s3://lake/x", False),
+        ("read", answered("404 Not Found", "", NotFoundError), "there is no file s3://lake/x", False),
         (
             "write",
             answered("503 Slow Down", "<Code>SlowDown</Code>"),
