@@ -116,7 +116,6 @@ def s3_settings(options: Mapping[str, str]) -> Settings:
         config["endpoint"] = (endpoint if "://" in endpoint else f"http{'s' if secure else ''}://{endpoint}").rstrip(
             "/"
         )
-        client["allow_http"] = True
     style = given.get("addressing_style")
     if style == "virtual" or given.get("path_style") is False:
         config["virtual_hosted_style_request"] = True
@@ -232,21 +231,28 @@ class S3Store(ObjectStore):
 
     def connect(self, store_module: Any, bucket: str) -> Any:
         config = dict(self.settings.config)
+        endpoint = self.address()
+        if endpoint:
+            config["endpoint"] = endpoint
         if "region" not in config:
             config["region"] = self._region(bucket)
         config["virtual_hosted_style_request"] = virtual = self._is_virtual(bucket)
         if virtual:
-            config["endpoint"] = _virtual_endpoint(config.get("endpoint") or _amazon(config["region"]), bucket)
+            config["endpoint"] = _virtual_endpoint(endpoint or _amazon(config["region"]), bucket)
         return store_module.S3Store(
             bucket,
             config=config,
-            client_options=dict(self.settings.client),
+            client_options=self._client_options(),
             retry_config=RETRIES,
             credential_provider=self._credentials(),
         )
 
     def address(self) -> str | None:
-        return self.settings.config.get("endpoint") or None
+        found = self.settings.config.get("endpoint") or next(filter(None, map(os.environ.get, _ENDPOINTS)), None)
+        return str(found).rstrip("/") if found else None
+
+    def _client_options(self) -> dict[str, Any]:
+        return {**self.settings.client, "allow_http": (self.address() or "").startswith("http://")}
 
     @property
     def atomic_create(self) -> AtomicCreate:
@@ -270,14 +276,14 @@ class S3Store(ObjectStore):
         module = obstore_client.package(self.extra).store
         config = {k: v for k, v in self.settings.config.items() if k != "virtual_hosted_style_request"}
         region = config.setdefault("region", self._region(bucket))
-        server = config.get("endpoint") or _amazon(region)
+        server = self.address() or _amazon(region)
         base = _virtual_endpoint(server, bucket) if self._is_virtual(bucket) else f"{server}/{bucket}"
         for key in keys:
             config |= {"endpoint": f"{base}/{quote(key)}", "virtual_hosted_style_request": True}
             module.S3Store(
                 bucket,
                 config={**config, "disable_bulk_delete": True},
-                client_options=dict(self.settings.client),
+                client_options=self._client_options(),
                 retry_config=RETRIES,
                 credential_provider=self._credentials(),
             ).delete("")
@@ -395,6 +401,7 @@ def conditional_writes(options: Mapping[str, str]) -> bool:
     return options.get(CONDITIONS, "true").strip().lower() != "false"
 
 
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _ELSEWHERE: Final = (
     "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )  # fmt: skip

@@ -224,7 +224,7 @@ def test_paimon_and_hadoop_settings_of_s3_mean_the_same() -> None:
         "fs.s3a.connection.ssl.enabled": "false", "fs.s3a.threads.max": "7",
     }  # fmt: skip
     expected = {
-        "endpoint": "http://minio:9000", "region": "r", "virtual_hosted_style_request": False, "allow_http": True,
+        "endpoint": "http://minio:9000", "region": "r", "virtual_hosted_style_request": False,
         "login": {"key": "k", "secret": "s"},
     }  # fmt: skip
     assert settings(paimon) == expected
@@ -241,7 +241,7 @@ def test_names_of_s3fs_mean_what_they_meant() -> None:
         }
     ) == {
         "login": {"key": "12345", "secret": "s"}, "endpoint": "https://h", "allow_invalid_certificates": True,
-        "virtual_hosted_style_request": True, "region": "r", "request_payer": True, "allow_http": True,
+        "virtual_hosted_style_request": True, "region": "r", "request_payer": True,
         "server_side_encryption": "aws:kms", "sse_kms_key_id": "id", "proxy_url": "http://proxy:3128",
     }  # fmt: skip
     assert settings({"fs.anon": "true", "fs.key": "k"}) == {"skip_signature": True, "login": {"key": "k"}}
