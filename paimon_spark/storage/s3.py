@@ -439,7 +439,7 @@ def _profile(name: str) -> dict[str, str]:
 
 def _boto3(what: str) -> Any:
     try:
-        import boto3  # type: ignore[import-untyped]
+        import boto3
     except ImportError as e:
         raise StorageError(f"{what} needs the package boto3, which is not installed: pip install boto3") from e
     return boto3
