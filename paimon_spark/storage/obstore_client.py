@@ -1,4 +1,4 @@
-"""Connections to buckets by the package obstore, shared in a process, and its errors as facts.
+"""Connections to buckets by obstore, and facts of its errors.
 
 A runtime of obstore has threads, which a fork does not take along: a call in the child would wait for ever. A child of
 a process that has used obstore therefore loads the library a second time, with a runtime of its own.

@@ -1,4 +1,4 @@
-"""Options of remote file systems: the groups `fs.`, their values, and those that are refused."""
+"""Options of remote file systems: their values, and those that are refused."""
 
 from __future__ import annotations
 

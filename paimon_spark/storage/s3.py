@@ -130,7 +130,7 @@ def s3_settings(options: Mapping[str, str]) -> Settings:
 
 
 def _given(options: Mapping[str, str]) -> dict[str, Any]:
-    """What options give, by our names; Paimon's and Hadoop's names, then those of s3fs on top."""
+    """The settings by one name each; those of s3fs win over Paimon's and Hadoop's."""
     given: dict[str, Any] = {}
     for key, value in options.items():
         prefix = next((p for p in _PREFIXES if key.lower().startswith(p)), None)
@@ -309,7 +309,7 @@ class S3Store(ObjectStore):
         return str(self.settings.login.get("profile") or os.environ.get("AWS_PROFILE") or "default")
 
     def _credentials(self) -> Callable[[], Any] | None:
-        """What gives credentials; None for those that obstore finds itself: environment, web identity, container, host.
+        """A function that gives credentials; None for those that obstore finds itself: environment, web identity, container, host.
 
         Raises StorageError: there are none, or they need boto3, which is not installed.
         """

@@ -237,7 +237,7 @@ def concurrently(act: Callable[[str], T], paths: Sequence[str], *, one_by_one: b
 
 
 class RangedStore(Protocol):
-    """What a file that is read by ranges asks of its store."""
+    """The reads of a store that a file opened by ranges needs."""
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         """As of `ReadableStore`."""
