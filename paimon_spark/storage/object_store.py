@@ -35,6 +35,8 @@ from paimon_spark.storage.store import (
 
 _PART_BYTES: Final = 8 << 20
 _PARTS_AT_ONCE: Final = 4
+_RANGE_BYTES: Final = 8 << 20
+"""A longer range is fetched by several requests, as one connection has a limited rate."""
 _READING: Final = ("read", "open", "look for", "list")
 
 
@@ -86,6 +88,10 @@ class ObjectStore(ABC):
     @abstractmethod
     def address(self) -> str | None:
         """The address of the server, where options give one."""
+
+    def digest_of(self, listed: Mapping[str, Any]) -> str | None:
+        """The MD5 of a listed object in hexadecimal; None where the store does not say it."""
+        return None
 
     def remove(self, bucket: str, keys: Sequence[str]) -> None:
         """Delete the objects that exist."""
@@ -161,11 +167,16 @@ class ObjectStore(ABC):
                 raise
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        if not ranges:
-            return []
-        starts, lengths = zip(*ranges, strict=True)
-        with self._failures("read", path) as (client, key):
-            return [found.to_bytes() for found in client.get_ranges(key, starts=starts, lengths=lengths)]
+        pieces = [
+            (number, start, min(_RANGE_BYTES, offset + length - start))
+            for number, (offset, length) in enumerate(ranges)
+            for start in range(offset, offset + length, _RANGE_BYTES)
+        ]
+        found: list[list[bytes]] = [[] for _ in ranges]
+        read = concurrently(lambda piece: self.read_range(path, piece[1], piece[2]), pieces)
+        for (number, _, _), data in zip(pieces, read, strict=True):
+            found[number].append(data)
+        return [b"".join(parts) if len(parts) != 1 else parts[0] for parts in found]
 
     def read_end(self, path: str, length: int, expected: int | None = None) -> tuple[bytes, int]:
         with self._failures("open", path) as (client, key):
@@ -198,7 +209,13 @@ class ObjectStore(ABC):
             found = client.list_with_delimiter(key or None)
         directories = {_name(prefix): FileInfo(_name(prefix), 0, True, None) for prefix in found["common_prefixes"]}
         files = (
-            FileInfo(_name(o["path"]), o["size"], False, int(o["last_modified"].timestamp() * 1000))
+            FileInfo(
+                _name(o["path"]),
+                o["size"],
+                False,
+                int(o["last_modified"].timestamp() * 1000),
+                digest=self.digest_of(o),
+            )
             for o in found["objects"]
             if o["path"] != key  # an object that stands for the directory itself
         )
@@ -226,10 +243,14 @@ class ObjectStore(ABC):
             client.put(key, data, use_multipart=len(data) > _PART_BYTES, chunk_size=_PART_BYTES)
 
     def open_output(self, path: str) -> pa.NativeFile:
+        return self.open_upload(path, self.write)
+
+    def open_upload(self, path: str, write: Callable[[str, bytes], object]) -> pa.NativeFile:
+        """As `open_output`; a small file is written whole, by `write`."""
         with self._failures("write", path) as (client, key):
             parts = obstore_client.package(self.extra).open_writer
         return open_output_file(
-            _Upload(lambda data: self.write(path, data), lambda: parts(client, key, **_IN_PARTS)),
+            _Upload(lambda data: write(path, data), lambda: parts(client, key, **_IN_PARTS)),
             lambda: self._failures("write", path),
         )
 
@@ -348,7 +369,7 @@ _IN_PARTS: Final = {"buffer_size": _PART_BYTES, "max_concurrency": _PARTS_AT_ONC
 class _Upload(io.RawIOBase):
     """A file that is written: one request while it is small, else parts, which are uploaded as they fill."""
 
-    def __init__(self, put: Callable[[bytes], None], parts: Callable[[], Any]) -> None:
+    def __init__(self, put: Callable[[bytes], object], parts: Callable[[], Any]) -> None:
         self._put, self._open_parts = put, parts
         self._parts: Any = None
         self._buffer = bytearray()

@@ -20,6 +20,7 @@ import pyarrow as pa
 from paimon_spark.errors import FileAlreadyThereError, FileMissingError, StorageError
 
 T = TypeVar("T")
+P = TypeVar("P")
 _CONCURRENT: Final = 32
 ATTEMPTS: Final = 10
 """Attempts to make or remove a directory that others remove or fill meanwhile."""
@@ -29,6 +30,7 @@ class FileInfo(NamedTuple):
     """An entry of a directory: last path segment, bytes, epoch milliseconds of change (None if unknown).
 
     Symbolic links are not followed. `links_directory`: it is a link to a directory; `is_directory` is False then.
+    `digest` is the MD5 of the content, in hexadecimal, where the store lists it.
     """
 
     name: str
@@ -36,6 +38,7 @@ class FileInfo(NamedTuple):
     is_directory: bool
     modified_ms: int | None
     links_directory: bool = False
+    digest: str | None = None
 
 
 class AtomicCreate(StrEnum):
@@ -224,7 +227,7 @@ def already_there(store: ReadableStore, path: str) -> FileAlreadyThereError:
     return FileAlreadyThereError(f"there is a file {store.url(path)} already", path=path)
 
 
-def concurrently(act: Callable[[str], T], paths: Sequence[str], *, one_by_one: bool = False) -> Iterator[T]:
+def concurrently(act: Callable[[P], T], paths: Sequence[P], *, one_by_one: bool = False) -> Iterator[T]:
     """Results of `act` for each path, in order; several at a time unless `one_by_one`. Raises the first failure."""
     ends = not threading.main_thread().is_alive()  # no pool takes work in handlers of `atexit`
     if one_by_one or ends or len(paths) < 2:
@@ -257,8 +260,10 @@ class RangedStore(Protocol):
 
 _END_BYTES: Final = 64 << 10
 """Fetched from the end of a file at first: footers, and small files whole."""
-_WHOLE_BYTES: Final = 1 << 20
+WHOLE_BYTES: Final = 1 << 20
 """A file up to this size is fetched whole."""
+_GAP_BYTES: Final = 64 << 10
+"""Ranges with no more bytes between them are fetched as one."""
 
 
 def open_ranges(store: RangedStore, path: str, size: int | None) -> pa.NativeFile:
@@ -267,7 +272,7 @@ def open_ranges(store: RangedStore, path: str, size: int | None) -> pa.NativeFil
     The end of the file is fetched at once, which also tells whether the file exists and its size; a small file is
     fetched whole.
     """
-    end, size = store.read_end(path, size if size is not None and 0 < size <= _WHOLE_BYTES else _END_BYTES, size)
+    end, size = store.read_end(path, size if size is not None and 0 < size <= WHOLE_BYTES else _END_BYTES, size)
     return _ArrowFile(_RangeFile(store, path, size, end), mode="r")
 
 
@@ -343,7 +348,7 @@ class _RangeFile(io.RawIOBase):
 
     def prefetch(self, ranges: Sequence[tuple[int, int]]) -> None:
         """Fetch ranges together; they replace those fetched before."""
-        missing = [(offset, length) for offset, length in ranges if length and self._known(offset, length) is None]
+        missing = [(offset, length) for offset, length in _joined(ranges) if self._known(offset, length) is None]
         self._fetched = []
         if not missing:
             return
@@ -372,6 +377,18 @@ class _RangeFile(io.RawIOBase):
         self._buffer = self._store.read_range(self._path, first, min(_END_BYTES, self._size - first))
         self._buffer_start = first
         return self._buffer[offset - first : offset - first + length]
+
+
+def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges in order, those that nearly touch made one."""
+    out: list[tuple[int, int]] = []
+    for offset, length in sorted((offset, length) for offset, length in ranges if length > 0):
+        if out and offset <= sum(out[-1]) + _GAP_BYTES:
+            start, before = out[-1]
+            out[-1] = start, max(before, offset + length - start)
+        else:
+            out.append((offset, length))
+    return out
 
 
 def open_output_file(file: Any, failures: Callable[[], AbstractContextManager[Any]]) -> pa.NativeFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import random
 import time
@@ -15,6 +16,7 @@ from paimon_spark.errors import InvalidInputError, StorageError, UnsupportedFeat
 from paimon_spark.options.catalog import ALLOWED_EXTERNAL_PATHS
 from paimon_spark.options.known import is_file_system_option
 from paimon_spark.redaction import has_password
+from paimon_spark.storage.ahead import forget, settle, taken, written
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.remote_options import arguments
 from paimon_spark.storage.store import AtomicCreate, FileInfo, RangedStore, Store, open_ranges
@@ -208,27 +210,40 @@ class RetryingStore:
         return self.inner.url(path)
 
     def read(self, path: str) -> bytes:
+        return bytes(taken(self.identity, path, self.read_now))
+
+    def read_now(self, path: str) -> bytes:
+        """As `read`, whatever was asked ahead."""
         return self._repeat(lambda: self.inner.read(path))
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
+        settle(self.identity, path)
         return self._repeat(lambda: self.inner.read_range(path, offset, length))
 
     def read_many(self, paths: list[str]) -> list[bytes]:
+        for path in paths:
+            settle(self.identity, path)
         return self._repeat(lambda: self.inner.read_many(paths))
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         return self._repeat(lambda: self.inner.read_ranges(path, ranges))
 
     def read_end(self, path: str, length: int, expected: int | None = None) -> tuple[bytes, int]:
+        settle(self.identity, path)
         return self._repeat(lambda: self.inner.read_end(path, length, expected))
 
     def open(self, path: str, size: int | None = None) -> pa.NativeFile:
         return open_ranges(self, path, size)
 
     def exists(self, path: str) -> bool:
+        settle(self.identity, path)
         return self._repeat(lambda: self.inner.exists(path))
 
     def list(self, directory: str) -> list[FileInfo]:
+        return list(taken(self.identity, directory, self.list_now, is_list=True))
+
+    def list_now(self, directory: str) -> builtins.list[FileInfo]:
+        """As `list`, whatever was asked ahead."""
         return self._repeat(lambda: self.inner.list(directory))
 
     @property
@@ -240,27 +255,37 @@ class RetryingStore:
         return self.inner.renames_directories
 
     def create_exclusive(self, path: str, data: bytes) -> None:
+        forget(self.identity, path)
         self.inner.create_exclusive(path, data)
 
     def write(self, path: str, data: bytes) -> None:
-        self._repeat(lambda: self.inner.write(path, data))
+        written(self.identity, path, lambda: self._repeat(lambda: self.inner.write(path, data)), len(data))
 
     def open_output(self, path: str) -> pa.NativeFile:
-        return self.inner.open_output(path)
+        upload = getattr(self.inner, "open_upload", None)
+        return self.inner.open_output(path) if upload is None else upload(path, self.write)
 
     def delete(self, path: str) -> None:
+        settle(self.identity, path)
+        forget(self.identity, path)
         self._repeat(lambda: self.inner.delete(path))
 
     def delete_many(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            settle(self.identity, path)
+            forget(self.identity, path)
         self._repeat(lambda: self.inner.delete_many(paths))
 
     def delete_tree(self, directory: str) -> None:
+        forget(self.identity, directory)
         self._repeat(lambda: self.inner.delete_tree(directory))
 
     def make_directory(self, directory: str) -> None:
         self._repeat(lambda: self.inner.make_directory(directory))
 
     def rename_tree(self, old: str, new: str, last: Sequence[str] = ()) -> None:
+        forget(self.identity, old)
+        forget(self.identity, new)
         self.inner.rename_tree(old, new, last)
 
     def _repeat(self, call: Callable[[], T]) -> T:

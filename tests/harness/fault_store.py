@@ -155,7 +155,7 @@ class FaultStore:
     def read_many(self, paths: list[str]) -> list[bytes]:
         return self._call("read_many", " ".join(paths), lambda: self.inner.read_many(paths))
 
-    def open(self, path: str) -> pa.NativeFile:
+    def open(self, path: str, size: int | None = None) -> pa.NativeFile:
         def size() -> int:
             with self.inner.open(path) as file:
                 return int(file.size())

@@ -328,7 +328,7 @@ def _raw(schema: Any) -> Any:
 class Failing(LocalStore):
     """A store that is lost after the file was opened."""
 
-    def open(self, path: str) -> pa.NativeFile:
+    def open(self, path: str, size: int | None = None) -> pa.NativeFile:
         return open_ranges(path, Path(path).stat().st_size, self.fail)
 
     def fail(self, path: str, offset: int, length: int) -> bytes:
