@@ -234,8 +234,9 @@ def visible_branch_names(store: Store, layout: Layout) -> list[str]:
     """
     before: list[str] | None = None
     for _ in range(RACES):
-        names = [name for name in branch_names(store, layout) if not name.startswith(".")]
-        looks = {name: look_at_branch(store, layout.with_branch(name)) for name in names}
+        with ahead(store, trees=[layout.branches_dir]):
+            names = [name for name in branch_names(store, layout) if not name.startswith(".")]
+            looks = {name: look_at_branch(store, layout.with_branch(name)) for name in names}
         seen = [name for name, look in looks.items() if is_visible(name, look, _of_other(look, looks))]
         if seen in (names, before):
             break

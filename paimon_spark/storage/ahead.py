@@ -1,14 +1,15 @@
 """Reads of a remote store that are started together, before the code that needs them asks for one after the other.
 
-    with ahead(store, files=[a, b], directories=[c]):
+    with ahead(store, files=[a, b], directories=[c], trees=[d]):
         ...  # reads and lists them as ever
 
 Within the block, in the thread that opened it, the first read of each file and the first listing of each directory
-waits for the request that runs already; all others go to the store. So the code stays the same, and several requests
+waits for the request that runs already; all others go to the store. A tree is a directory with all below it, which an
+object store lists by one request for a thousand files. So the code stays the same, and several requests
 take the time of one. They run in any order: a block is right only around reads whose order does not matter. A change
 of a file by this thread within the block forgets what was asked for it.
 
-Likewise `together` starts the writes of a block at once, and waits for them at its end.
+Likewise `side_by_side` starts the writes of a block at once, and waits for them at its end.
 
 Stores on disk and in memory are read as ever. Tests: tests/unit/storage/test_ahead.py.
 """
@@ -16,10 +17,10 @@ Stores on disk and in memory are read as ever. Tests: tests/unit/storage/test_ah
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
 _MOST_AT_ONCE: Final = 32
@@ -40,11 +41,30 @@ class _Remote(Protocol):
 
     def list_now(self, directory: str) -> list[Any]: ...
 
+    def list_tree(self, directory: str) -> Mapping[str, list[Any]] | None: ...
+
 
 @dataclass(frozen=True)
 class _Block:
     pending: dict[_Key, Future[Any]]
+    trees: dict[tuple[str, str], _Tree]
     outer: _Block | None
+
+
+@dataclass
+class _Tree:
+    """A listing of a tree; each directory of it is given once."""
+
+    listing: Future[Mapping[str, list[Any]] | None]
+    given: set[str] = field(default_factory=set)
+
+    def list(self, directory: str) -> list[Any] | None:
+        """The entries of a directory; None if the store has to be asked."""
+        if directory in self.given:
+            return None
+        self.given.add(directory)
+        found = self.listing.result()
+        return None if found is None else found.get(directory, [])
 
 
 class _OfThread(threading.local):
@@ -78,20 +98,25 @@ _local = _OfThread()
 
 
 @contextmanager
-def ahead(store: object, files: Iterable[str] = (), directories: Iterable[str] = ()) -> Iterator[None]:
+def ahead(
+    store: object, files: Iterable[str] = (), directories: Iterable[str] = (), trees: Iterable[str] = ()
+) -> Iterator[None]:
     """Start reading files and listing directories of `store` together, for the code in the block."""
     remote = remote_of(store)
     wanted = [] if remote is None else [*((_READ, p) for p in files), *((_LIST, d) for d in directories)]
-    if remote is None or len(wanted) < 2 or not threading.main_thread().is_alive():
+    whole = [] if remote is None else list(trees)
+    if remote is None or len(wanted) + 2 * len(whole) < 2 or not threading.main_thread().is_alive():
         yield
         return
     known = {kind: {_READ: remote.read_now, _LIST: remote.list_now}[kind] for kind, _ in wanted}
-    with ThreadPoolExecutor(min(len(wanted), _MOST_AT_ONCE), thread_name_prefix="paimon-ahead") as pool:
+    count = len(wanted) + len(whole)
+    with ThreadPoolExecutor(min(count, _MOST_AT_ONCE), thread_name_prefix="paimon-ahead") as pool:
+        listed = {(remote.identity, tree): _Tree(pool.submit(remote.list_tree, tree)) for tree in whole}
         pending = {
             (remote.identity, kind, path): pool.submit(known[kind], path) for kind, path in dict.fromkeys(wanted)
         }
         outer = _local.block
-        _local.block = _Block(pending, outer)
+        _local.block = _Block(pending, listed, outer)
         try:
             yield
         finally:
@@ -101,7 +126,7 @@ def ahead(store: object, files: Iterable[str] = (), directories: Iterable[str] =
 
 
 @contextmanager
-def together(store: object) -> Iterator[None]:
+def side_by_side(store: object) -> Iterator[None]:
     """Write the files that the block writes to `store` side by side; all are there when it ends.
 
     A block is right only around files that may come to be in any order, and that no other thread reads or lists before
@@ -120,7 +145,7 @@ def together(store: object) -> Iterator[None]:
 
 
 def written(identity: str, path: str, write: Callable[[], None], size: int) -> None:
-    """Carry out `write` of a file of `size` bytes, in the background within a block of `together`."""
+    """Carry out `write` of a file of `size` bytes, in the background within a block of `side_by_side`."""
     forget(identity, path)
     writes = _local.writes
     if writes is None:
@@ -148,6 +173,12 @@ def taken(identity: str, path: str, read: Callable[[str], Any], *, is_list: bool
         future = block.pending.pop(key, None)
         if future is not None:
             return future.result()
+        if is_list:
+            for (store, root), tree in block.trees.items():
+                if store == identity and (path == root or path.startswith(f"{root}/")):
+                    found = tree.list(path)
+                    if found is not None:
+                        return found
         block = block.outer
     return read(path)
 
@@ -159,6 +190,9 @@ def forget(identity: str, path: str) -> None:
         for key in list(block.pending):
             if key[0] == identity and (key[2].startswith(path) or path.startswith(f"{key[2]}/")):
                 block.pending.pop(key, None)
+        for key in list(block.trees):
+            if key[0] == identity and (key[1].startswith(path) or path.startswith(f"{key[1]}/")):
+                block.trees.pop(key)
         block = block.outer
 
 

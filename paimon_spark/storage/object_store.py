@@ -6,6 +6,7 @@ a prefix with objects is listed as one.
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import io
 import json
@@ -88,6 +89,10 @@ class ObjectStore(ABC):
     @abstractmethod
     def address(self) -> str | None:
         """The address of the server, where options give one."""
+
+    def _info(self, listed: Mapping[str, Any]) -> FileInfo:
+        changed_ms = int(listed["last_modified"].timestamp() * 1000)
+        return FileInfo(_name(listed["path"]), listed["size"], False, changed_ms, digest=self.digest_of(listed))
 
     def digest_of(self, listed: Mapping[str, Any]) -> str | None:
         """The MD5 of a listed object in hexadecimal; None where the store does not say it."""
@@ -208,18 +213,27 @@ class ObjectStore(ABC):
         with self._failures("list", directory) as (client, key):
             found = client.list_with_delimiter(key or None)
         directories = {_name(prefix): FileInfo(_name(prefix), 0, True, None) for prefix in found["common_prefixes"]}
-        files = (
-            FileInfo(
-                _name(o["path"]),
-                o["size"],
-                False,
-                int(o["last_modified"].timestamp() * 1000),
-                digest=self.digest_of(o),
-            )
-            for o in found["objects"]
-            if o["path"] != key  # an object that stands for the directory itself
-        )
+        # One of the same path stands for the directory itself.
+        files = (self._info(o) for o in found["objects"] if o["path"] != key)
         return sorted([*directories.values(), *(f for f in files if f.size or f.name not in directories)])
+
+    def list_tree(self, directory: str) -> dict[str, builtins.list[FileInfo]]:
+        """The entries of a directory and of all below it, by path: a page of listing for each thousand objects."""
+        base = directory.rstrip("/")
+        with self._failures("list", directory) as (client, key):
+            listed = list(_listed(client, key))
+        files: dict[str, dict[str, FileInfo]] = {base: {}}
+        for o in listed:
+            # Objects that stand for directories have the names of these.
+            *parents, name = o["path"][len(key) :].strip("/").split("/")
+            place = base
+            for parent in parents:
+                files[place][parent] = FileInfo(parent, 0, True, None)
+                place = f"{place}/{parent}"
+                files.setdefault(place, {})
+            if name and not (o["size"] == 0 and name in files[place]):
+                files[place][name] = self._info(o)
+        return {place: sorted(found.values()) for place, found in files.items()}
 
     @property
     def atomic_create(self) -> AtomicCreate:

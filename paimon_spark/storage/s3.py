@@ -302,11 +302,8 @@ class S3Store(ObjectStore):
 
     def _region(self, bucket: str) -> str:
         """The region of a bucket, where no option says it."""
-        named = (
-            os.environ.get("AWS_REGION")
-            or os.environ.get("AWS_DEFAULT_REGION")
-            or _profile(self._profile).get("region")
-        )
+        of_environment = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        named = of_environment or _profile(self._profile).get("region")
         if named:
             return named
         return "us-east-1" if self.address() else _region_of(bucket)

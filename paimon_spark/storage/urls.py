@@ -246,6 +246,11 @@ class RetryingStore:
         """As `list`, whatever was asked ahead."""
         return self._repeat(lambda: self.inner.list(directory))
 
+    def list_tree(self, directory: str) -> Mapping[str, builtins.list[FileInfo]] | None:
+        """The entries of a directory and of all below it, by path; None where the store lists one at a time."""
+        whole = getattr(self.inner, "list_tree", None)
+        return None if whole is None else self._repeat(lambda: whole(directory))
+
     @property
     def atomic_create(self) -> AtomicCreate:
         return self.inner.atomic_create

@@ -49,7 +49,7 @@ from paimon_spark.metadata.live_files import live_entries
 from paimon_spark.metadata.manifests import data_manifests, read_manifests, write_manifest, write_manifest_list
 from paimon_spark.options.write import CommitOptions
 from paimon_spark.redaction import get_logger
-from paimon_spark.storage.ahead import together
+from paimon_spark.storage.ahead import side_by_side
 from paimon_spark.text import integer_of
 
 _LOG = get_logger(__name__)
@@ -117,7 +117,7 @@ class SnapshotWriter:
             StorageError: a file cannot be read or written.
         """
         # Nothing reads a manifest or a list before the snapshot names it, so they may come to be in any order.
-        with together(self._handle.store):
+        with side_by_side(self._handle.store):
             return self._prepared(changes, head, schema_id, time_ms)
 
     def _prepared(self, changes: Changes, head: Snapshot | None, schema_id: int, time_ms: int) -> Prepared | None:

@@ -1,8 +1,8 @@
 """Small data files of a split, fetched from a remote store before they are opened.
 
-Each request to an object store takes tens of milliseconds, so the files that a split reads one after the other are asked
-for side by side, up to a number of requests and of bytes. Files that are merged are opened twice, for their keys and for
-their rows: their bytes are kept until the split is read. Tests: tests/unit/engine/read/test_files_ahead.py.
+Each request to an object store takes tens of milliseconds, so the files that a split reads one after the other are
+asked for side by side, up to a number of requests and of bytes. Files that are merged are opened twice, for their keys
+and for their rows: their bytes are kept until the split is read. Tests: tests/unit/engine/read/test_files_ahead.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
@@ -63,7 +63,7 @@ class _FilesAhead:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    def __enter__(self) -> _FilesAhead:
+    def __enter__(self) -> Self:
         self._ask()
         return self
 
