@@ -190,9 +190,9 @@ def forget(identity: str, path: str) -> None:
         for key in list(block.pending):
             if key[0] == identity and (key[2].startswith(path) or path.startswith(f"{key[2]}/")):
                 block.pending.pop(key, None)
-        for key in list(block.trees):
-            if key[0] == identity and (key[1].startswith(path) or path.startswith(f"{key[1]}/")):
-                block.trees.pop(key)
+        for store, root in list(block.trees):
+            if store == identity and (root.startswith(path) or path.startswith(f"{root}/")):
+                block.trees.pop((store, root))
         block = block.outer
 
 
