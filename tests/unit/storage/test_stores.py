@@ -8,7 +8,6 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +24,7 @@ from paimon_spark.storage.fsspec_store import FsspecStore
 from paimon_spark.storage.local import LocalStore
 from paimon_spark.storage.store import AtomicCreate, Store
 from paimon_spark.storage.urls import open_store
-from tests.harness.s3_server import make_bucket, s3_server
+from tests.harness.s3_server import counted_requests, make_bucket, s3_server
 from tests.harness.store_contract import StoreContract, race_processes, race_threads
 
 
@@ -355,10 +354,8 @@ class TestS3(StoreContract):
             out.write(b"1")
         assert not place.store.exists(f"{place.root}/g")
 
-    def test_a_small_file_is_one_request_and_a_large_one_several(
-        self, place: FilledBy, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with counted(monkeypatch) as requests:
+    def test_a_small_file_is_one_request_and_a_large_one_several(self, place: FilledBy) -> None:
+        with counted_requests() as requests:
             with place.store.open_output(f"{place.root}/small") as out:
                 out.write(b"1" * 1000)
             assert requests == ["PUT"]
@@ -379,6 +376,21 @@ class TestS3(StoreContract):
                     assert file.read(length) == bytes(length)
             assert 2 <= len(requests) <= 4 and set(requests) == {"GET"}
 
+    def test_a_tree_is_listed_as_its_directories_are(self, place: FilledBy) -> None:
+        for path in ("t/a", "t/x/1", "t/x/y/2", "t2/b"):
+            place.put(f"{place.root}/{path}", b"1")
+        place.client.pipe_file(f"{place.root}/t/x/", b"")
+        place.client.pipe_file(f"{place.root}/t/", b"")
+        with counted_requests() as requests:
+            found = place.store.list_tree(f"{place.root}/t")  # type: ignore[attr-defined]
+        assert requests == ["GET"]
+        assert found == {d: place.store.list(d) for d in (f"{place.root}/{name}" for name in ("t", "t/x", "t/x/y"))}
+        assert place.store.list_tree(f"{place.root}/none") == {f"{place.root}/none": []}  # type: ignore[attr-defined]
+
+    def test_listings_tell_the_digest_of_a_content(self, place: FilledBy) -> None:
+        place.store.write(f"{place.root}/x", b"abc")
+        assert [i.digest for i in place.store.list(place.root)] == ["900150983cd24fb0d6963f7d28e17f72"]
+
     def test_a_size_that_metadata_has_wrong_does_no_harm(self, place: FilledBy) -> None:
         data = bytes(range(256)) * 8192
         place.put(f"{place.root}/x", data)
@@ -386,19 +398,3 @@ class TestS3(StoreContract):
             with place.store.open(f"{place.root}/x", claimed) as file:
                 assert file.size() == len(data)
                 assert file.read() == data
-
-
-@contextmanager
-def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The methods of the requests that moto's server gets meanwhile."""
-    from moto.server import DomainDispatcherApplication
-
-    call, requests = DomainDispatcherApplication.__call__, list[str]()
-
-    def note(self: Any, environ: Any, start_response: Any) -> Any:
-        requests.append(environ["REQUEST_METHOD"])
-        return call(self, environ, start_response)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(DomainDispatcherApplication, "__call__", note)
-        yield requests
