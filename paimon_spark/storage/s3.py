@@ -313,7 +313,7 @@ class S3Store(ObjectStore):
         return str(self.settings.login.get("profile") or os.environ.get("AWS_PROFILE") or "default")
 
     def _credentials(self) -> Callable[[], Any] | None:
-        """A function that gives credentials; None for those that obstore finds: environment, web identity, container, host.
+        """A function that gives credentials; None for those of the environment, web identity, container or host.
 
         Raises StorageError: there are none, or they need boto3, which is not installed.
         """
